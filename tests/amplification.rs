@@ -21,7 +21,7 @@ use prost::Message;
 
 use crate::{
     grpc::client::input,
-    support::{Client, Group, PATIENCE, Process, Repository, infer, row},
+    support::{Client, Group, IN_PROCESS, PATIENCE, Process, Repository, infer, row},
 };
 
 const MEMORY: u64 = 1 << 30;
@@ -67,6 +67,7 @@ impl Target {
         let path = repository.at("");
         let mut args = vec!["--model-repository", &path, "--http-address=127.0.0.1"];
         args.extend(["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"]);
+        args.push(IN_PROCESS);
         let muster = env!("CARGO_BIN_EXE_muster");
         let mut process = match &group {
             Some(group) => {

@@ -132,12 +132,14 @@ fn a_failure_of_the_model_is_a_model_error_around_what_invocations_answers() {
 
 #[test]
 fn a_model_that_is_still_loading_is_not_ready() {
-    let repository = Repository::identity("m", &[("creation_delay_sec", "2")]);
+    let gate = Repository::new();
+    let repository = Repository::identity("m", &[("creation_gate", &gate.at("open"))]);
     let server = Start::new(&repository).flags(&[ON]).launch();
     let reply = invoke(&server, "m", &[], ROW);
     exception(&reply, 429, "ModelNotReadyException");
     assert!(reply.header("retry-after").is_some());
     exception(&invoke(&server, "another", &[], ROW), 429, "ModelNotReadyException");
+    let _open = gate.file("open", "");
     assert!(server.wait_loaded());
     invoke(&server, "m", &[], ROW).expect(200);
 }

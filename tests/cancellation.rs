@@ -1,6 +1,6 @@
 //! Clients that leave: what they asked for is not done, or not finished, and nobody else notices.
 
-use std::net::Shutdown;
+use std::{io::Read, net::Shutdown};
 
 use crate::support::{
     Client, Page, Repository, Server, ask, first_of, infer, post_head, row, wait_for, wait_queued,
@@ -166,4 +166,23 @@ fn a_client_that_finishes_sending_gets_its_answer() {
     // And then the connection is closed.
     assert!(clients.iter_mut().all(Client::is_closed));
     assert_eq!(Page::read(server.http()).failures("m", "CANCELED"), 1.0);
+}
+
+/// HTTP/1.0 has no interim replies, by which one that has left could be told from one that waits.
+#[test]
+fn a_client_of_http_1_0_that_finishes_sending_gets_its_answer() {
+    let server = server("dynamic_batching { }", 2);
+    let mut client = Client::connect(server.http());
+    client.send(post_head(&infer("m"), &[], row(1).len()).replace("HTTP/1.1", "HTTP/1.0")).unwrap();
+    client.send(row(1)).unwrap();
+    client.finish_sending();
+    wait_queued(server.http(), "m", 1);
+    // Longer than it takes to notice one that has left.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut other = ask(server.http(), "m", row(2));
+    assert_eq!(first_of(&other.reply()), 2.0);
+    let mut reply = String::new();
+    client.stream().read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.0 200") && reply.contains("[1.0,"), "{reply}");
+    assert_eq!(Page::read(server.http()).failures("m", "CANCELED"), 0.0);
 }

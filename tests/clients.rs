@@ -11,6 +11,8 @@ use std::{
 use crate::{
     multi_model,
     pipelines::{self, add_folders, fixtures},
+    recommend_api::{self, Recommender},
+    savedmodels::{FIXTURES, instead_of_tfs},
     steps::sentiment,
     support::{Repository, Server, root, skip},
 };
@@ -66,7 +68,10 @@ fn run(command: &mut Command) -> Result<String, String> {
 /// The file of `tests/clients` that lists the packages of a script.
 fn packages(script: &str) -> &'static str {
     match script {
-        "aws_boto3.py" | "aws_cli.py" | "pipelines_boto3.py" => "requirements-aws.txt",
+        "aws_boto3.py" | "aws_cli.py" | "pipelines_boto3.py" | "recommender_boto3.py" => {
+            "requirements-aws.txt"
+        }
+        "recommender_sdk.py" => "requirements-sagemaker.txt",
         "locust_load.py" => "requirements-locust.txt",
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
@@ -75,7 +80,7 @@ fn packages(script: &str) -> &'static str {
         | "pipelines_hub.py"
         | "pipelines_llama_index.py" => "requirements-frameworks.txt",
         "perf_analyzer.py" => "requirements-perf.txt",
-        "tfs_client.py" => "requirements-tfs.txt",
+        "tfs_client.py" | "tfs_savedmodel.py" => "requirements-tfs.txt",
         "websocket_client.py" => "requirements-websocket.txt",
         "pipelines_langchain.py" => "requirements-langchain.txt",
         _ if script.starts_with("pipelines_") => "requirements-pipelines.txt",
@@ -119,8 +124,13 @@ fn check_against(
 ) {
     let Some(python) = python(packages(script)) else { return };
     let server = start();
+    check_script(&python, script, &arguments(&server));
+}
+
+/// Runs a script with these arguments; fails with what it says.
+fn check_script(python: &Path, script: &str, arguments: &[String]) {
     let path = root(&format!("tests/clients/{script}"));
-    let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
+    let outcome = run(Command::new(python).arg(path).args(arguments));
     let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
     assert!(!said.is_empty(), "{script} said nothing: did it check anything?");
 }
@@ -212,6 +222,32 @@ fn stubs_of_tensorflow_serving_and_its_rest_clients_find_what_they_expect() {
         let address = server.address("tfs-grpc").unwrap().to_string();
         vec![address, server.http().to_string(), root("server/proto").display().to_string()]
     });
+}
+
+#[test]
+fn stubs_of_tensorflow_serving_and_programs_of_its_tutorials_find_what_they_expect_of_saved_models()
+{
+    let script = "tfs_savedmodel.py";
+    let Some(python) = python(packages(script)) else { return };
+    let model = |name: &str| {
+        let base = root(&format!("{FIXTURES}/{name}"));
+        let labels = match name {
+            "half_plus_two" => "version_labels { key: 'stable' value: 1 }",
+            _ => "",
+        };
+        format!(
+            "config {{ name: '{name}' base_path: '{}' model_platform: 'tensorflow' {labels} }}",
+            base.display()
+        )
+    };
+    let models = ["half_plus_two", "examples", "signatures", "keras", "picture"].map(model);
+    let text = format!("model_config_list {{ {} }}", models.join("\n"));
+    let repository = Repository::new().file("models.config", text);
+    let file = format!("--model_config_file={}", repository.at("models.config"));
+    let Some(mut process) = instead_of_tfs(&[&*file]) else { return };
+    let addresses = ["tfs-grpc", "http"].map(|it| process.address(it).to_string());
+    let folders = ["server/proto", FIXTURES].map(|it| root(it).display().to_string());
+    check_script(&python, script, &[addresses, folders].concat());
 }
 
 #[test]
@@ -383,4 +419,28 @@ fn llama_index_finds_what_it_expects() {
 #[test]
 fn haystack_finds_what_it_expects() {
     check_texts("pipelines_haystack.py", &["rerank", "st-6"]);
+}
+
+/// Runs a script against a recommender, with the model and the bodies of `recommend_api`.
+fn check_recommender(script: &str) {
+    let Some(python) = python(packages(script)) else { return };
+    let repository = recommend_api::sleeper();
+    let recommender = Recommender::start(&repository);
+    let path = root(&format!("tests/clients/{script}"));
+    let url = format!("http://{}", recommender.address());
+    let mut command = Command::new(python);
+    command.arg(path).args([url, repository.at("models"), repository.at("bodies")]);
+    let said = run(&mut command).unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
+    assert!(!said.is_empty(), "{script} said nothing: did it check anything?");
+}
+
+#[test]
+fn boto3_makes_jobs_lists_them_waits_for_them_and_stops_them() {
+    check_recommender("recommender_boto3.py");
+}
+
+#[test]
+#[ignore = "installs the SageMaker SDK, and waits for its polls of a minute"]
+fn right_size_of_the_sagemaker_sdk_finds_the_best_setting() {
+    check_recommender("recommender_sdk.py");
 }

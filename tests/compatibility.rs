@@ -1,9 +1,14 @@
 //! `docs/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton has one
 //! row, which says what the server does with it and names a test that exists.
 
+mod completed_config;
+mod ensemble_config;
 mod fields;
+mod implicit_state;
 mod lists;
+mod model_config;
 mod sagemaker;
+mod shared_sequences;
 mod tables;
 
 use std::{collections::BTreeSet, fs, process::Command};

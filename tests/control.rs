@@ -7,8 +7,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Page, Process, Reply, Repository, Server, Start, ask, first_of, infer, post_head, row,
-    wait_for,
+    Client, IN_PROCESS, Page, Process, Reply, Repository, Server, Start, ask, first_of, infer,
+    post_head, row, wait_for,
 };
 
 #[path = "../backends/onnxruntime/tests/support/onnx_file.rs"]
@@ -329,7 +329,8 @@ fn memory_of_a_model_comes_back_when_it_is_unloaded() {
     // 100 MiB of weights in 25 matrices; and one that has the library opened and warm before it is measured.
     onnx_file::dense(&repository.path().join("large/1/model.onnx"), 25, 1024, 1).unwrap();
     onnx_file::dense(&repository.path().join("small/1/model.onnx"), 1, 64, 1).unwrap();
-    let mut server = Process::start(&repository, &[EXPLICIT, "--load-model=small"], &[]);
+    let mut server =
+        Process::start(&repository, &[EXPLICIT, "--load-model=small", IN_PROCESS], &[]);
     server.wait_ready();
     let address = server.address("http");
     let before = resident(&server);

@@ -24,7 +24,8 @@ const TYPES: [&str; 14] = [
     "type_string",
 ];
 const NETWORKS: [&str; 4] = ["mlp", "convnet", "transformer", "retrieval"];
-const WITHOUT_BATCH: [&str; 4] = ["scalar", "scalar_one", "fixed_batch", "optional_input"];
+const WITHOUT_BATCH: [&str; 5] =
+    ["any_rank", "scalar", "scalar_one", "fixed_batch", "optional_input"];
 const OTHERS: [&str; 4] = ["dynamic", "two_outputs", "slow", "fails_on_negative"];
 
 fn serve(models: &[&str]) -> (Repository, Server) {

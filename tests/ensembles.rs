@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     control::{EXPLICIT, index},
-    support::{Models, Page, Process, Repository, Server, ask, infer, wait_for},
+    support::{Models, Page, Process, Repository, Server, ask, infer, wait_for, wait_queued},
 };
 
 /// A step: the model, what it reads and what it writes, each the member's name and the ensemble's.
@@ -158,13 +158,15 @@ fn members_load_first_whatever_their_names() {
 
 #[test]
 fn branches_run_at_the_same_time() {
-    let slow = [("execute_delay_ms", "400")];
-    let repository =
-        Repository::identity("a", &slow).with_identity("b", &slow).model("e", &fork("a", "b"));
-    let server = Server::start(&repository, &[]);
-    let started = Instant::now();
-    server.post(&infer("e"), body(1)).expect(200);
-    assert!(started.elapsed() < Duration::from_millis(750), "{:?}", started.elapsed());
+    let repository = two(&[]).model("e", &fork("a", "b"));
+    let server = Server::start(&repository, &["--scheduler-hold=2"]);
+    let mut first = ask(server.http(), "e", body(1));
+    // Each member waits for a second request, so that both branches of the first are under way.
+    for member in ["a", "b"] {
+        wait_queued(server.http(), member, 1);
+    }
+    server.post(&infer("e"), body(2)).expect(200);
+    first.reply().expect(200);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// The folder with the library. Where Rust links, there is a `cc`.
-fn driver() -> &'static str {
+pub(crate) fn driver() -> &'static str {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nvml");

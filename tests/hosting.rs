@@ -583,6 +583,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("SAGEMAKER_TRITON_INFERENCE_TYPE", "generate"),
     ("SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT", "0.5"),
     ("SAGEMAKER_INFERENCE_OUTPUT", "predicted_label"),
+    ("SAGEMAKER_INFERENCE_ENSEMBLE", "false"),
     ("SAGEMAKER_ENABLE_STATEFUL_SESSIONS", "true"),
     ("SAGEMAKER_SESSIONS_EXPIRATION", "60"),
     ("SAGEMAKER_BATCH", "True"),
@@ -742,7 +743,6 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
         ("SAGEMAKER_TRITON_", Dialect::Triton),
         ("HF_", Dialect::HuggingFace),
         ("SAGEMAKER_XGBOOST_", Dialect::Xgboost),
-        ("SAGEMAKER_INFERENCE_ENSEMBLE", Dialect::Xgboost),
     ];
     let plain = quiet(read(&repository, &[]).unwrap());
     let all = sagemaker_variables();

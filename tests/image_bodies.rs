@@ -67,6 +67,69 @@ fn an_image_may_come_in_four_ways() {
     assert_eq!(reply["label"][0], expected[0]["label"], "{reply}");
 }
 
+/// A picture of 40 x 30 pixels, as a file and as an array.
+fn picture() -> (Vec<u8>, Vec<u8>) {
+    let (width, height) = (40u32, 30u32);
+    let pixels: Vec<[u8; 3]> = (0..width * height)
+        .map(|it| [(it % width * 6) as u8, (it / width * 8) as u8, (it * 7 % 251) as u8])
+        .collect();
+    let mut bmp = b"BM".to_vec();
+    for value in [54 + width * height * 3, 0, 54, 40, width, height, 1 | 24 << 16] {
+        bmp.extend(value.to_le_bytes());
+    }
+    bmp.resize(54, 0);
+    for row in pixels.chunks(width as usize).rev() {
+        row.iter().for_each(|[red, green, blue]| bmp.extend([*blue, *green, *red]));
+    }
+    (bmp, array("|u1", "(30, 40, 3)", &pixels.concat()))
+}
+
+/// A file of NumPy's.
+pub fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let length = (text.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\0", &length[..], text.as_bytes(), data].concat()
+}
+
+#[test]
+fn an_array_of_pixels_is_an_image_that_is_decoded_already() {
+    let server = Server::start(&repository(&["vit"]), &["--max-image-pixels", "1200"]);
+    let mut client = Client::connect(server.sagemaker());
+    let (file, array_of_one) = picture();
+    let mut ask = |content_type: &str, body: &[u8]| {
+        client.post("/invocations", &[("content-type", content_type)], body)
+    };
+    let expected = ask("image/bmp", &file).expect(200).json();
+    assert_eq!(expected.as_array().unwrap().len(), 5);
+    for content_type in ["application/x-npy", "application/octet-stream"] {
+        assert_eq!(ask(content_type, &array_of_one).expect(200).json(), expected);
+    }
+    let pixels = &array_of_one[array_of_one.len() - 3600..];
+    let two = array("|u1", "(2, 30, 40, 3)", &[pixels, pixels].concat());
+    let reply = ask("application/x-npy", &two).expect(200).json();
+    assert_eq!(reply, json!([expected, expected]));
+    // As of a file.
+    let large = array("|u1", "(61, 20, 3)", &[0; 3660]);
+    let problem = ask("application/x-npy", &large).error(400);
+    assert!(problem.contains("20 x 61 pixels, expected at most 1200"), "{problem}");
+    let floats = array("<f4", "(1, 1, 3)", &[0; 12]);
+    let problem = ask("application/x-npy", &floats).error(400);
+    assert!(problem.contains("expected UINT8 [height, width, 3]"), "{problem}");
+}
+
+#[test]
+fn a_string_of_json_in_the_place_of_a_file_says_how_to_send_one() {
+    let server = Server::start(&repository(&["vit"]), &[]);
+    let mut client = server.client();
+    let base64 = STANDARD.encode(picture().0);
+    let input = json!({"name": "image", "datatype": "BYTES", "shape": [1, 1], "data": [base64]});
+    let body = json!({"inputs": [input]}).to_string();
+    let problem = client.post("/v2/models/vit/infer", &[], body).error(400);
+    for part in ["input 'image': element 0", "binary_data_size", "/v2/models/vit/pipeline"] {
+        assert!(problem.contains(part), "{problem}");
+    }
+}
+
 #[test]
 fn labels_stand_beside_the_image() {
     let server = Server::start(&repository(&["clip"]), &[]);
@@ -98,6 +161,9 @@ fn what_is_no_image_is_refused_by_what_it_is() {
     refused("audio/wav", "RIFF....WAVE", 415, "takes an image");
     refused("application/json", r#"{"inputs":"https://x/y.jpg"}"#, 400, "nothing is fetched");
     refused("application/json", r#"{"inputs":"tiger.jpg"}"#, 400, "as base64");
+    // The file of another medium as base64 is a file that cannot be decoded.
+    let sound = json!({"inputs": STANDARD.encode(b"RIFF....WAVEfmt ")}).to_string();
+    refused("application/json", &sound, 400, "the bytes are no image: it is a sound, WAV");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::support::{
-    Client, Finished, Process, Repository, Server, Start, first_of, infer, root, row, wait_for,
+    Client, Finished, IN_PROCESS, Process, Repository, Server, Start, first_of, infer, root, row,
+    wait_for,
 };
 
 fn broken(repository: Repository, name: &str) -> Repository {
@@ -18,12 +19,18 @@ fn broken(repository: Repository, name: &str) -> Repository {
 
 #[test]
 fn ports_answer_before_models_are_loaded_and_say_so() {
-    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let gate = Repository::new();
+    let repository = Repository::identity("m", &[("creation_gate", &gate.at("open"))]);
     let server = Start::new(&repository).launch();
     let ping = || Client::connect(server.sagemaker()).get("/ping").status;
     assert_eq!(ping(), 503);
     server.get("/v2/health/live").expect(200);
     server.get("/v2/health/ready").expect(400);
+    let index = wait_for("the model to be found", || {
+        let index = server.post("/v2/repository/index", "").json();
+        index.as_array().is_some_and(|it| !it.is_empty()).then_some(index)
+    });
+    assert_eq!(index[0]["state"], "LOADING");
     let early = server.post(&infer("m"), row(1));
     assert!(
         early.error(503).contains("has no available versions: it is still loading"),
@@ -32,12 +39,8 @@ fn ports_answer_before_models_are_loaded_and_say_so() {
     );
     assert!(early.header("retry-after").is_some());
     server.get("/v2/models/m/ready").expect(503);
-    let index = wait_for("the model to be found", || {
-        let index = server.post("/v2/repository/index", "").json();
-        index.as_array().is_some_and(|it| !it.is_empty()).then_some(index)
-    });
-    assert_eq!(index[0]["state"], "LOADING");
 
+    let _open = gate.file("open", "");
     server.wait_loaded();
     assert_eq!(ping(), 200);
     server.get("/v2/health/ready").expect(200);
@@ -144,11 +147,13 @@ fn the_command_train_is_refused_in_words() {
 
 #[test]
 fn health_is_yes_or_no_and_why_with_an_exit_code() {
-    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let gate = Repository::new();
+    let repository = Repository::identity("m", &[("creation_gate", &gate.at("open"))]);
     let mut server = Process::start(&repository, &[], &[]);
     let port = server.address("sagemaker").port().to_string();
     let asked = |args: &[&str]| Process::command(&[&["health"], args].concat(), &[]);
     check_end(asked(&["--sagemaker-port", &port]), 1, "expected status 200, given 503");
+    let _open = gate.file("open", "");
     server.wait_ready();
     check_end(
         asked(&["--sagemaker-port", &port]),
@@ -187,7 +192,7 @@ fn more_than_a_thousand_models_are_served_soon_and_in_little_memory() {
         symlink(&model, repository.path().join(format!("model_{number:04}"))).unwrap();
     }
     let began = Instant::now();
-    let mut server = Process::start(&repository, &[], &[]);
+    let mut server = Process::start(&repository, &[IN_PROCESS], &[]);
     server.wait_ready();
     let took = began.elapsed();
     let rss = resident_bytes(server.id());

@@ -7,8 +7,14 @@ mod support; // start a server, talk to it, make model repositories
 
 mod architecture; // which crate and which file imports which, and what the code does not say
 
+mod any_rank; // inputs of which it is not known how many dimensions they have
 mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
+mod instead_of_tfs; // what an operator of TensorFlow Serving has, as it is
+mod savedmodel_examples; // examples to signatures of SavedModels that parse them, and the metadata of all signatures
+mod savedmodel_safety; // which files and libraries a SavedModel may reach
+mod savedmodel_signatures; // the signatures of a SavedModel by name: which one runs, what it takes, its metadata
+mod savedmodel_warmup; // the requests that a SavedModel brings along
 mod savedmodels; // TensorFlow behind the server: types, strings, tables, state, refusals
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 mod trees; // files of XGBoost and LightGBM, found and answered as their libraries do
@@ -16,22 +22,29 @@ mod trees; // files of XGBoost and LightGBM, found and answered as their librari
 mod compatibility; // the table of everything that Triton has, and what becomes of it
 
 mod aws_facade; // what clients of SageMaker's runtime call
+mod aws_suites; // what the tests of AWS's containers ask over HTTP
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
+mod hub_cache; // models in the cache of Hugging Face's hub
 mod hub_routes; // pipelines in the form of Hugging Face's hub
 mod hung_runs; // runs that never end
 mod image_bodies; // an image in every form that clients send
-mod image_pipelines; // images to labels and boxes, against what transformers and Ultralytics say
+mod image_pipelines;
+mod image_towers; // images to labels and boxes, against what transformers and Ultralytics say
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
+mod isolation; // models in processes of their own
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
+mod many_forests; // hundreds of tree models that come and go in one process
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod pipeline_metrics; // what text models count
 mod pipeline_routes; // what clients of OpenAI and of Text Embeddings Inference ask, and how they are refused
 mod pipelines; // folders of Hugging Face's libraries, against what those say
+mod recommend; // which settings and which machine suit a model
+mod recommend_api; // the same by SageMaker's operations
 mod rerank_routes; // rankings, scores and classes, in the form of those who have clients for them
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
@@ -59,9 +72,9 @@ mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod ensembles; // models that are made of other models
-mod large_requests;
-mod lifecycle;
-mod merging; // which models have the rows of several requests in one run // starting, and starts that fail // requests of more rows than a run has
+mod large_requests; // requests of more rows than a run has
+mod lifecycle; // starting, and starts that fail
+mod merging; // which models have the rows of several requests in one run
 
 mod control; // loading and unloading by request
 mod model_config_file; // models that are named one by one, their versions and reloads

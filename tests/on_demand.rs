@@ -1,15 +1,12 @@
 //! Models that are loaded when somebody asks for them, and unloaded when others need their memory.
 
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{fs, thread, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::{
     control::{EXPLICIT, index, load, unload, wait_for_index},
-    support::{Page, Repository, Server, Traffic, ask, first_of, infer, row, wait_for},
+    support::{Page, Process, Repository, Server, Traffic, ask, first_of, infer, row, wait_for},
 };
 
 const ON_DEMAND: &str = "--model-load-on-demand=true";
@@ -27,19 +24,21 @@ fn sized(names: &[&str], mib: usize) -> Repository {
 #[test]
 fn the_first_request_loads_a_model_and_those_beside_it_wait_for_the_same_load() {
     let repository = Repository::identity("m", &[("creation_delay_sec", "1")]);
-    let server = Server::start(&repository, &[ON_DEMAND]);
-    assert_eq!(index(&server), ["m"]);
-    server.get("/v2/health/ready").expect(200);
+    let mut server = Process::start(&repository, &[ON_DEMAND], &[]);
+    server.wait_ready();
+    let http = server.address("http");
     // To ask whether it is ready does not load it.
-    server.get("/v2/models/m/ready").error(404);
-    let began = Instant::now();
-    let mut clients: Vec<_> = (0..16).map(|it| ask(server.http(), "m", row(it))).collect();
+    server.client().get("/v2/models/m/ready").error(404);
+    let mut clients: Vec<_> = (0..16).map(|it| ask(http, "m", row(it))).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(first_of(&client.reply()), number as f64);
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert_eq!(Page::read(server.http()).of("m", "nv_inference_count"), 16.0);
-    server.post(&infer("n"), row(1)).error(404);
+    assert_eq!(Page::read(http).of("m", "nv_inference_count"), 16.0);
+    server.client().post(&infer("n"), &[], row(1)).error(404);
+    server.signal("TERM");
+    let log = server.wait().log;
+    let loads = log.iter().filter(|it| it.contains("model is ready")).count();
+    assert_eq!(loads, 1, "{log:#?}");
 }
 
 #[test]
@@ -57,8 +56,9 @@ fn metadata_load_it_too() {
 
 #[test]
 fn a_model_that_fails_or_takes_too_long_is_a_503_that_says_when_to_come_back() {
+    let gate = Repository::new();
     let repository = Repository::identity("bad", &[("load_fault", "fail")])
-        .with_identity("slow", &[("creation_delay_sec", "2")]);
+        .with_identity("slow", &[("creation_gate", &gate.at("open"))]);
     let server = Server::start(&repository, &[ON_DEMAND]);
     for _ in 0..3 {
         let reply = server.post(&infer("bad"), row(1));
@@ -70,6 +70,7 @@ fn a_model_that_fails_or_takes_too_long_is_a_503_that_says_when_to_come_back() {
     let reply = client.reply();
     assert!(reply.error(503).contains("still loading"), "{}", reply.text());
     // The load has gone on.
+    let _open = gate.file("open", "");
     assert_eq!(first_of(&server.post(&infer("slow"), row(4))), 4.0);
     server.get("/v2/health/ready").expect(200);
 }

@@ -99,6 +99,28 @@ fn an_embedder_ranks_by_cosine_and_says_so_unless_there_is_a_ranker() {
 }
 
 #[test]
+fn a_long_list_is_compared_by_vectors_as_its_texts_are_by_themselves() {
+    let server = start(&["st-6"]);
+    // So many and so long that several threads prepare them.
+    let words = ["happy", "sad", "night", "house", "river"];
+    let text = |at: usize| format!("{} {at} ", words[at % words.len()]).repeat(12);
+    let texts: Vec<String> = (0..48).map(text).collect();
+    let compare = |texts: &[String]| {
+        let inputs = json!({"source_sentence": "a happy house", "sentences": texts});
+        post(&server, "/similarity", &json!({"inputs": inputs}))
+    };
+    let apart: Vec<Value> =
+        texts.iter().map(|it| compare(std::slice::from_ref(it))[0].clone()).collect();
+    assert_eq!(compare(&texts), json!(apart));
+    let body = json!({"query": "a happy house", "texts": texts});
+    let ranked = ranking(&post(&server, "/rerank", &body));
+    assert_eq!(ranked.len(), texts.len());
+    for (index, score) in ranked {
+        assert_eq!(Some(score), apart[index as usize].as_f64(), "text {index}");
+    }
+}
+
+#[test]
 fn pairs_have_scores_in_the_order_of_the_request() {
     let server = start(&["rerank"]);
     let documents = json!(["A batch has rows.", "Ada lives in London."]);

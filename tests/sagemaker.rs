@@ -111,6 +111,24 @@ fn a_numpy_array_is_answered_with_one_whether_or_not_its_type_is_given() {
 }
 
 #[test]
+fn rows_without_elements_are_counted_before_they_are_written() {
+    let port = |put: &str, name: &str| {
+        format!("{put} {{ name: \"{name}\" data_type: TYPE_FP32 dims: [ -1, -1 ] }}\n")
+    };
+    let config = format!("backend: \"identity\"\n{}{}", port("input", "x"), port("output", "y"));
+    let repository = Repository::new().model("m", &config);
+    let server = Server::start(&repository, &["--max-inflight-bytes=1MiB"]);
+    let ask = |rows: usize| {
+        let headers = [("content-type", "application/x-npy"), ("accept", "application/json")];
+        invoke(&server, &headers, npy(&format!("({rows}, 0)"), &[]))
+    };
+    let small = ask(2).expect(200).text();
+    assert!(small.contains("[[],[]]"), "{small}");
+    let refused = ask(10_000_000).error(400);
+    assert!(refused.contains("--max-inflight-bytes"), "{refused}");
+}
+
+#[test]
 fn raw_floats_without_a_type_are_one_row() {
     let (_repository, server) = copy();
     let row = Tensor::fp32("", &[4], &[1.0, 0.5, -2.0, 4.0]);

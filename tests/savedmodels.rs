@@ -2,7 +2,11 @@
 //! need; without it there is nothing to run: that is said aloud, and is a failure where `CI=true`. Each server is a
 //! process of its own: TensorFlow is opened once in a process, and never closed.
 
-use std::{path::Path, thread};
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use frontend::grpc::proto::tensorflow::{
     TensorProto, TensorShapeProto,
@@ -13,15 +17,16 @@ use serde_json::{Value, json};
 use tonic::Request;
 
 use crate::{
+    control::resident,
     grpc::client::Client,
-    support::{Form, Process, Repository, Tensor, root, skip},
+    support::{Form, IN_PROCESS, Process, Repository, Tensor, root, skip, wait_for},
 };
 
-const FIXTURES: &str = "tests/fixtures/savedmodels";
+pub const FIXTURES: &str = "tests/fixtures/savedmodels";
 
 /// The flag that names the library: a test's program lies one folder deeper than the server, which looks for it by
 /// itself.
-fn flag() -> String {
+pub fn flag() -> String {
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();
     format!(
@@ -31,23 +36,39 @@ fn flag() -> String {
 }
 
 /// A server with those of the fixtures; `None` where there is no library.
-fn serve(models: &[&str], flags: &[&str]) -> Option<(Process, Repository)> {
+pub fn serve(models: &[&str], flags: &[&str]) -> Option<(Process, Repository)> {
     let add = |it: Repository, name: &&str| it.copy(name, &format!("{FIXTURES}/{name}"));
     serve_those(models.iter().fold(Repository::new(), add), flags)
 }
 
-fn serve_those(repository: Repository, flags: &[&str]) -> Option<(Process, Repository)> {
-    let flag = flag();
-    if !flag.split_once('=').is_some_and(|(_, library)| Path::new(library).is_file()) {
-        skip("tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run");
-        return None;
-    }
+pub fn serve_those(repository: Repository, flags: &[&str]) -> Option<(Process, Repository)> {
+    let flag = library()?;
     let mut process = Process::start(&repository, &[&[&*flag], flags].concat(), &[]);
     process.wait_ready();
     Some((process, repository))
 }
 
-fn post(client: &mut crate::support::Client, path: &str, body: &Value) -> Value {
+/// The flag, where there is a library.
+fn library() -> Option<String> {
+    let flag = flag();
+    if !flag.split_once('=').is_some_and(|(_, library)| Path::new(library).is_file()) {
+        skip("tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run");
+        return None;
+    }
+    Some(flag)
+}
+
+/// The command of TensorFlow Serving with these flags, and ports that are free; `None` where there is no library.
+pub fn instead_of_tfs(flags: &[&str]) -> Option<Process> {
+    let library = library()?;
+    let ports = ["--rest_api_port=1", "--http-port=0", "--port=1", "--tfs-grpc-port=0"];
+    let args = [&["tensorflow_model_server", &*library][..], &ports, flags].concat();
+    let mut process = Process::command(&args, &[]);
+    process.wait_ready();
+    Some(process)
+}
+
+pub fn post(client: &mut crate::support::Client, path: &str, body: &Value) -> Value {
     client.post(path, &[], body.to_string()).expect(200).json()
 }
 
@@ -141,6 +162,22 @@ fn a_variable_that_runs_change_counts_every_request_once_and_nobody_before_the_f
 }
 
 #[test]
+fn two_versions_of_a_model_count_apart() {
+    let counter = format!("{FIXTURES}/counter/1");
+    let repository = Repository::new()
+        .copy("counter/1", &counter)
+        .copy("counter/2", &counter)
+        .file("counter/config.pbtxt", "backend: \"tensorflow\" version_policy { all { } }");
+    let Some((mut process, _repository)) = serve_those(repository, &[]) else { return };
+    let mut client = process.client();
+    let mut count = |version: u64| {
+        let path = format!("/v1/models/counter/versions/{version}:predict");
+        post(&mut client, &path, &json!({"inputs": 1}))["outputs"].clone()
+    };
+    assert_eq!([1, 1, 2, 1, 2].map(&mut count), [1, 2, 1, 3, 2]);
+}
+
+#[test]
 fn a_keras_model_answers_as_keras_does_alone_and_in_company() {
     let flags = ["--default-dynamic-batching=true"];
     let Some((mut process, _repository)) = serve(&["keras"], &flags) else { return };
@@ -199,6 +236,13 @@ fn a_rank_that_is_not_the_models_is_refused_before_a_kernel_sees_it() {
         let headers = [("Content-Type", "application/json")];
         client.post("/invocations", &headers, &body).error(400);
     }
+    // As many dimensions in other sizes are the graph's business.
+    for (size, depth) in [(8, 2), (8, 3), (9, 1), (1, 7)] {
+        let picture = vec![vec![vec![1.0; depth]; size]; size];
+        let body = json!({"instances": [picture]}).to_string();
+        let status = client.post(predict, &[], body).status;
+        assert!([200, 400].contains(&status), "{status} for {size} and {depth}");
+    }
     let picture = vec![vec![vec![1.0]; 8]; 8];
     let reply = post(&mut client, predict, &json!({"instances": [picture]}));
     assert_eq!(reply["predictions"][0][0], reply["predictions"][0][1]);
@@ -218,7 +262,7 @@ fn inputs_and_outputs_need_not_agree_in_their_first_dimension() {
 }
 
 #[test]
-fn a_signature_may_be_named_and_without_a_default_must_be() {
+fn the_default_signature_may_be_named_else_it_is_the_first() {
     let several = format!("{FIXTURES}/several");
     let named = |signature: &str| {
         format!(
@@ -226,11 +270,10 @@ fn a_signature_may_be_named_and_without_a_default_must_be() {
         )
     };
     let repository = Repository::new()
+        // The first in the order of names.
         .copy("double", &several)
-        .file("double/config.pbtxt", named("double"))
         .copy("either", &several)
         .file("either/config.pbtxt", named("either"))
-        .copy("unnamed", &several)
         .copy("wrong", &several)
         .file("wrong/config.pbtxt", named("treble"));
     let flags = ["--strict-readiness=false"];
@@ -242,10 +285,8 @@ fn a_signature_may_be_named_and_without_a_default_must_be() {
     let body = json!({"inputs": {"flag": [true, false], "number": [3, 4]}});
     let reply = post(&mut client, "/v1/models/either:predict", &body);
     assert_eq!(reply, json!({"outputs": {"flag": [false, true], "y": [3, 7]}}));
-    for name in ["unnamed", "wrong"] {
-        let error = client.get(&format!("/v2/models/{name}/ready")).error(503);
-        assert!(error.contains("double, either") && error.contains("TF_SIGNATURE_DEF"), "{error}");
-    }
+    let error = client.get("/v2/models/wrong/ready").error(503);
+    assert!(error.contains("double, either") && error.contains("TF_SIGNATURE_DEF"), "{error}");
 }
 
 #[test]
@@ -297,21 +338,153 @@ fn what_is_broken_says_why_and_the_others_serve() {
 fn the_command_of_tensorflow_serving_serves_a_version_with_zeros_in_front() {
     let half = format!("{FIXTURES}/half_plus_two/1");
     let repository = Repository::new().copy("half/00000123", &half);
+    let base = format!("--model_base_path={}", repository.at("half"));
+    let Some(mut process) = instead_of_tfs(&[&*base, "--model_name=half_plus_two"]) else { return };
+    let mut client = process.client();
+    let body = json!({"instances": [1.0, 2.0, 5.0]});
+    let reply = post(&mut client, "/v1/models/half_plus_two/versions/123:predict", &body);
+    assert_eq!(reply, json!({"predictions": [2.5, 3.0, 4.5]}));
+}
+
+#[test]
+fn a_run_ends_at_its_deadline_and_its_instance_serves_the_next_request() {
+    let repository = Repository::new()
+        .copy("rounds", &format!("{FIXTURES}/rounds"))
+        .file("rounds/config.pbtxt", "instance_group { count: 1 }");
+    // Far less than what a run of so many rounds takes, which is minutes.
+    let flags = ["--request-timeout-ms=500"];
+    let Some((mut process, _repository)) = serve_those(repository, &flags) else { return };
+    let mut client = process.client();
+    let path = "/v1/models/rounds:predict";
+    for _ in 0..2 {
+        let began = Instant::now();
+        client.post(path, &[], json!({"inputs": 1_000_000}).to_string()).error(504);
+        let reply = post(&mut client, path, &json!({"inputs": 1}));
+        assert_eq!(reply["outputs"]["rounds"], 1);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?}");
+    }
+}
+
+/// Threads of TensorFlow's sessions: those among operators, and those inside them, which have the name of the thread
+/// that has made the session.
+fn pool_threads(process: &Process) -> [usize; 2] {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
+    // A thread may end meanwhile.
+    let name = |it: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(it.ok()?.path().join("comm")).ok()
+    };
+    let names: Vec<String> = tasks.filter_map(name).collect();
+    ["tf_Compute", "loading"].map(|it| names.iter().filter(|name| name.trim() == it).count())
+}
+
+#[test]
+fn the_tuple_of_tensorflow_servings_container_is_sessions_and_threads() {
+    let half = format!("{FIXTURES}/half_plus_two");
+    let repository = Repository::new().copy("four", &half).copy("own", &half).file(
+        "own/config.pbtxt",
+        "instance_group { count: 3 }\n\
+         parameters { key: \"MAX_SESSION_SHARE_COUNT\" value: { string_value: \"2\" } }\n\
+         parameters { key: \"TF_NUM_INTRA_THREADS\" value: { string_value: \"4\" } }\n\
+         parameters { key: \"TF_NUM_INTER_THREADS\" value: { string_value: \"1\" } }",
+    );
     if !Path::new(flag().split_once('=').unwrap().1).is_file() {
         return skip(
             "tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run",
         );
     }
-    let base = format!("--model_base_path={}", repository.at("half"));
-    let library = flag();
-    let args = ["tensorflow_model_server", "--rest_api_port=1", "--http-port=0", &*base, &*library];
-    let args = [&args[..], &["--model_name=half_plus_two"]].concat();
-    let mut process = Process::command(&args, &[]);
+    let variables = [
+        ("SAGEMAKER_TFS_INSTANCE_COUNT", "4"),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", "2"),
+        ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"),
+    ];
+    // The threads that are counted are those of this process.
+    let flags = [&*flag(), "--model-control-mode=explicit", IN_PROCESS];
+    let mut process = Process::start(&repository, &flags, &variables);
     process.wait_ready();
     let mut client = process.client();
-    let body = json!({"instances": [1.0, 2.0, 5.0]});
-    let reply = post(&mut client, "/v1/models/half_plus_two/versions/123:predict", &body);
-    assert_eq!(reply, json!({"predictions": [2.5, 3.0, 4.5]}));
+    let mut after = |action: &str, model: &str, expected: [usize; 2]| {
+        let path = format!("/v2/repository/models/{model}/{action}");
+        client.post(&path, &[], "").expect(200);
+        wait_for(&format!("{expected:?} threads after {action} of {model}"), || {
+            (pool_threads(&process) == expected).then_some(())
+        });
+    };
+    // Four sessions, as four servers had; and two for three instances, each with threads of its own.
+    after("load", "four", [4 * 2, 4]);
+    after("load", "own", [4 * 2 + 2, 4 + 2 * 4]);
+    after("unload", "four", [2, 2 * 4]);
+    let reply = post(&mut client, "/v1/models/own:predict", &json!({"instances": [1.0]}));
+    assert_eq!(reply, json!({"predictions": [2.5]}));
+    process.wait_for_line("it has 4 sessions, and its variables are in memory 4 times");
+
+    let variables = [&variables[..], &[("SAGEMAKER_TFS_NUM_BATCH_THREADS", "2")]].concat();
+    let text = Process::command(&["env"], &variables).wait().log.join("\n");
+    for part in [
+        "instances (runs at a time): 8",
+        "each with its own variables and threads: 4",
+        "(inter), in each session: 2",
+        "(intra), in each session: 1",
+    ] {
+        assert!(text.contains(part), "no '{part}' in:\n{text}");
+    }
+}
+
+/// A multi-model endpoint that loads, asks and unloads 160 MiB so many times: MiB before, after the first unload, and
+/// after the last.
+fn come_and_go(rounds: usize, flags: &[&str]) -> Option<[i64; 3]> {
+    let repository = Repository::new().copy("large", &format!("{FIXTURES}/large"));
+    if !Path::new(flag().split_once('=').unwrap().1).is_file() {
+        skip("tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run");
+        return None;
+    }
+    let (library, root) = (flag(), format!("--sagemaker-models-root={}", repository.at("")));
+    let args =
+        ["--sagemaker-multi-model=true", "--sagemaker-port=0", "--http-port=0", "--grpc-port=0"];
+    // The memory that is measured is that of this process.
+    let args = [&args[..], &["--metrics-port=0", &root, &library, IN_PROCESS], flags].concat();
+    let mut process = Process::command(&args, &[]);
+    process.wait_ready();
+    let address = process.address("sagemaker");
+    let headers = [("Content-Type", "application/json")];
+    let load = json!({"model_name": "large", "url": repository.at("large")}).to_string();
+    let ask = json!({"instances": [vec![0.0; 2560]]}).to_string();
+    let before = resident(&process);
+    let round = || {
+        let mut client = crate::support::Client::connect(address);
+        client.post("/models", &headers, &load).expect(200);
+        client.post("/models/large/invoke", &headers, &ask).expect(200);
+        assert!(before + 160 < resident(&process), "{before} MiB before");
+        client.request("DELETE", "/models/large", &[], None).expect(200);
+        resident(&process)
+    };
+    let first = round();
+    let last = (1..rounds).fold(first, |_, _| round());
+    let line = process.wait_for_line("TensorFlow is open");
+    assert!(line.contains("onednn="), "{line}");
+    Some([before, first, last])
+}
+
+#[test]
+fn without_onednn_the_memory_of_models_that_come_and_go_comes_back() {
+    let Some([_, first, last]) = come_and_go(8, &[]) else { return };
+    assert!(
+        last <= first + first / 20,
+        "{first} MiB after the first unload, {last} after the last"
+    );
+    // The library itself is 280 MiB.
+    assert!(last < 400, "{last} MiB after the last unload");
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test -p muster --test integration -- --ignored a_hundred_loads"]
+fn a_hundred_loads_of_a_large_model_leave_as_much_memory_as_the_first() {
+    let Some([before, first, last]) = come_and_go(100, &[]) else { return };
+    println!("{before} MiB before, {first} MiB after the first unload, {last} MiB after the last");
+    assert!(
+        last <= first + first / 20,
+        "{first} MiB after the first unload, {last} after the last"
+    );
 }
 
 #[test]

@@ -37,13 +37,20 @@ impl Object {
         self.0.to_str().unwrap().strip_prefix("/dev/shm").unwrap()
     }
 
+    /// Writes from `offset` on, as a client does.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        use std::os::unix::fs::FileExt;
+        let file = OpenOptions::new().write(true).open(&self.0).unwrap();
+        file.write_all_at(bytes, offset as u64).unwrap();
+    }
+
     pub fn content(&self) -> Vec<u8> {
         fs::read(&self.0).unwrap()
     }
 
     /// Registers all of it, or what is asked for.
     #[track_caller]
-    fn register(&self, server: &Server, name: &str) {
+    pub fn register(&self, server: &Server, name: &str) {
         let size = self.content().len();
         let body = json!({"key": self.key(), "offset": 0, "byte_size": size}).to_string();
         let reply = server.post(&format!("{SYSTEM}/region/{name}/register"), body).expect(200);

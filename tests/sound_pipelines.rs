@@ -6,6 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
+    image_bodies::array,
     pipelines::{agrees, fixtures, repository},
     support::{Client, Server},
 };
@@ -26,11 +27,14 @@ fn labels_first(reply: &Value) -> Value {
     }
 }
 
+/// Folders of models of sounds.
+const FOLDERS: [&str; 4] = ["speech", "audio-classification", "whisper", "spectrogram"];
+
 #[test]
 fn speech_is_spelt_and_sounds_are_classified_as_by_the_pipeline() {
-    let server = Server::start(&repository(&["speech", "audio-classification"]), &[]);
+    let server = Server::start(&repository(&FOLDERS), &[]);
     let mut client = server.client();
-    for model in ["speech", "audio-classification"] {
+    for model in FOLDERS {
         let folder = fixtures().join(model);
         let cases = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
         let cases: Vec<Value> = cases.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
@@ -42,6 +46,30 @@ fn speech_is_spelt_and_sounds_are_classified_as_by_the_pipeline() {
             assert!(agrees(&given, &expected), "{model}, {}: {given}", case["case"]);
         }
     }
+}
+
+#[test]
+fn an_array_of_samples_is_a_sound_that_is_decoded_already() {
+    let server = Server::start(&repository(&["speech"]), &[]);
+    let mut client = server.client();
+    let sound = fs::read(fixtures().join("speech/0.wav")).unwrap();
+    let expected = invoke(&mut client, "speech", &sound).expect(200).json();
+    assert_eq!(sound[22..28], [1, 0, 0x80, 0x3e, 0, 0], "one channel, 16 kHz");
+    let samples = sound[44..].as_chunks::<2>().0.iter().map(|it| i16::from_le_bytes(*it));
+    let samples: Vec<f32> = samples.map(|it| f32::from(it) / 32_768.0).collect();
+    let mut ask = |descr: &str, data: &[u8], count: usize| {
+        let body = array(descr, &format!("({count},)"), data);
+        client.post("/invocations", &[("content-type", "application/x-npy")], body)
+    };
+    let count = samples.len();
+    let data: Vec<u8> = samples.iter().flat_map(|it| it.to_le_bytes()).collect();
+    assert_eq!(ask("<f4", &data, count).expect(200).json(), expected);
+    let doubles: Vec<u8> = samples.iter().flat_map(|it| f64::from(*it).to_le_bytes()).collect();
+    assert_eq!(ask("<f8", &doubles, count).expect(200).json(), expected);
+    let problem = ask("<i2", &sound[44..], count).error(400);
+    assert!(problem.contains("expected FP32 [samples] at the rate of the model"), "{problem}");
+    let long = ask("<f4", &vec![0; 4 * 16_000 * 301], 16_000 * 301).error(400);
+    assert!(long.contains("the sound has 301.0 s, at most"), "{long}");
 }
 
 /// A WAV of so many samples of silence at 16 kHz.

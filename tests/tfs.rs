@@ -185,7 +185,8 @@ fn a_version_that_was_unloaded_has_ended_well_and_one_that_failed_says_why() {
 
 #[test]
 fn a_version_that_is_being_loaded_says_so() {
-    let repository = Repository::identity("slow", &[("creation_delay_sec", "3")]);
+    let gate = Repository::new();
+    let repository = Repository::identity("slow", &[("creation_gate", &gate.at("open"))]);
     let server = Start::new(&repository).launch();
     let state = |path: &str| {
         let told = Client::connect(server.http()).get(path);
@@ -194,6 +195,7 @@ fn a_version_that_is_being_loaded_says_so() {
     wait_for("the model to be found and begun", || {
         state("/v1/models/slow").filter(|it| it == "LOADING").map(drop)
     });
+    let _open = gate.file("open", "");
     server.wait_loaded();
     assert_eq!(state("/v1/models/slow/versions/1").unwrap(), "AVAILABLE");
 }

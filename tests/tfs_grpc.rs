@@ -185,7 +185,7 @@ fn a_version_may_be_named_and_a_label_must_be_known() {
     assert_eq!(refused, Code::InvalidArgument);
     assert!(text.contains("label 'stable'"), "{text}");
     let other = ModelSpec { signature_name: "other".to_owned(), ..spec("m") };
-    assert_eq!(code(Some(other)).0, Code::InvalidArgument);
+    assert_eq!(code(Some(other)).0, Code::FailedPrecondition);
     let (refused, text) = code(None);
     assert_eq!(refused, Code::InvalidArgument);
     assert!(text.contains("model_spec.name"), "{text}");
@@ -251,7 +251,10 @@ fn several_tasks_have_a_result_each_in_their_order() {
         model_spec: Some(spec(name)),
         method_name: format!("tensorflow/serving/{method}"),
     };
-    let tasks = vec![task("value", "regress"), task("value", "regress")];
+    // Two names of one signature.
+    let mut named = task("value", "regress");
+    named.model_spec.as_mut().unwrap().signature_name = "serving_default".to_owned();
+    let tasks = vec![task("value", "regress"), named];
     let request = MultiInferenceRequest { tasks, input: input(&[&[2.0]]) };
     let answer: MultiInferenceResponse =
         ask(&mut client, "MultiInference", request.clone()).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{
     engines::check_as,
-    support::{Form, Process, Repository, Server, Tensor, skip},
+    support::{Form, IN_PROCESS, Process, Repository, Server, Tensor, skip},
 };
 
 const NETWORKS: [&str; 3] = ["mlp", "convnet", "transformer"];
@@ -233,7 +233,7 @@ fn without_the_engine_a_torchscript_model_says_how_to_get_it_and_the_others_serv
 #[test]
 fn a_process_without_torchscript_models_does_not_open_the_engine() {
     let repository = Repository::of(&["mlp"]);
-    let mut process = Process::start(&repository, &[&flag()], &[]);
+    let mut process = Process::start(&repository, &[&flag(), IN_PROCESS], &[]);
     process.wait_ready();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
     assert!(maps.contains("libonnxruntime") && !maps.contains("torch"), "{maps}");

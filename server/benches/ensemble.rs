@@ -147,6 +147,7 @@ impl Models {
                 refuse_code: false,
                 trusts_load_requests: false,
                 load_limit: None,
+                averages_folds: true,
                 load_run_limit: None,
                 pipelines: Default::default(),
             },

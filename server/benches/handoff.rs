@@ -65,6 +65,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         niceness: NICENESS,
     };
     let context = RunContext {
+        others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
         splits: Default::default(),
@@ -82,7 +83,8 @@ fn submission() -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[1, 16]), vec![1f32; 16]).expect("16 floats");
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     Submission {
-        work: Work { inputs, outputs: vec!["y".into()], rows: 1 },
+        is_alone: false,
+        work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 0,
         length: 0,

@@ -3,5 +3,6 @@
 
 pub mod app;
 pub mod config;
+pub mod engines;
 pub mod explain;
 pub mod health;

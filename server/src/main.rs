@@ -3,33 +3,49 @@
 
 mod signals;
 
-use std::{ffi::OsString, io::Write, process::ExitCode, sync::Arc};
+use std::{
+    ffi::OsString,
+    io::Write,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use backend::Backend;
 use clap::Parser;
 use configuration::ProcessEnvironment;
-use identity::Identity;
-use libtensorflow::TensorFlow;
+use isolation::Children;
 use machine::Machine;
 use muster::{
     app::App,
-    config::{self, Command, Engines, ExplainCommand, HealthCheck, ServerConfig},
+    config::{self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, ServerConfig},
+    engines::EngineSettings,
     explain, health,
 };
-use onnxruntime::OnnxRuntime;
-use pytorch::PyTorch;
 use signals::Signals;
 use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
-use trees::Trees;
+
+/// The word behind which a process runs one model for the server.
+const WORKER: &str = "worker";
 
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
-    libtensorflow::set_environment();
+    if std::env::args_os().nth(1).is_some_and(|it| it == WORKER) {
+        return worker();
+    }
+    let onednn = config::onednn(std::env::args_os(), &ProcessEnvironment);
+    // The servers that `recommend` starts decide for themselves.
+    if std::env::args_os().nth(1).is_none_or(|it| it != "recommend") {
+        libtensorflow::set_environment(onednn.is_on);
+    }
     // Before anything that takes time: process 1 of a container gets no signal without a handler.
-    let signals = Signals::start();
+    let children = Children::default();
+    let signals = Signals::start(children.clone());
     let machine = Machine::read();
     match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {
@@ -41,9 +57,10 @@ fn main() -> ExitCode {
             signals.restore_default();
             bench(args)
         }
+        Ok(Command::Recommend(args)) => recommend(args, signals.notify_parent()),
         Ok(Command::Health(check)) => ask(&check),
-        Ok(Command::Explain(command)) => explain(&command),
-        Ok(Command::Serve(config)) => serve(*config, &machine, &signals),
+        Ok(Command::Explain(command)) => explain(&command, onednn),
+        Ok(Command::Serve(config)) => serve(*config, onednn, &machine, &signals, &children),
         Err(error) => fail(&error),
     }
 }
@@ -53,7 +70,13 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode {
+fn serve(
+    config: ServerConfig,
+    onednn: OneDnn,
+    machine: &Machine,
+    signals: &Signals,
+    children: &Children,
+) -> ExitCode {
     let log = match logging::start(&config.log) {
         Ok(guard) => Arc::new(guard),
         Err(error) => return fail(&error),
@@ -66,7 +89,13 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
         memory_limit = machine.memory_reason,
         "muster is starting"
     );
-    let engines = engines(&config.engines);
+    let settings = engine_settings(&config.engines, onednn);
+    let program = std::env::current_exe();
+    let engines = program.and_then(|it| settings.isolated_engines(&config.isolation, it, children));
+    let engines = match engines {
+        Ok(engines) => engines,
+        Err(error) => return fail(&error),
+    };
     let outcome = App::build(config, machine, engines, log.control())
         .and_then(|app| app.run(signalled(signals.notify(), log.clone())));
     match outcome {
@@ -80,26 +109,25 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
     }
 }
 
-/// All engines of model files, with the libraries that these settings name. The server adds that of steps.
-fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
-    let onnxruntime = onnxruntime::Options {
-        library: settings.onnxruntime_library.clone(),
-        model_cache_dir: settings.model_cache_dir.clone(),
-    };
-    let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
-    let tensorflow = libtensorflow::Options { library: settings.tensorflow_library.clone() };
-    vec![
-        Arc::new(OnnxRuntime::new(onnxruntime)),
-        Arc::new(PyTorch::new(pytorch)),
-        Arc::new(TensorFlow::new(tensorflow)),
-        Arc::new(Trees),
-        Arc::new(Identity),
-    ]
+/// `muster worker`: one model, for a server that has started this process.
+fn worker() -> ExitCode {
+    logging::start_plain();
+    match EngineSettings::of_worker(std::env::args_os().skip(2)) {
+        Ok(settings) => isolation::serve(settings.engines()),
+        Err(error) => {
+            fail(&format_args!("'muster {WORKER}' is started by the server alone: {error}"))
+        }
+    }
+}
+
+fn engine_settings(engines: &Engines, onednn: OneDnn) -> EngineSettings {
+    let word = if onednn.is_on { "on" } else { "off" };
+    EngineSettings { engines: engines.clone(), onednn: format!("{word}: {}", onednn.reason) }
 }
 
 /// `muster explain`: what was found out, on standard output.
-fn explain(command: &ExplainCommand) -> ExitCode {
-    let mut engines = engines(&command.engines);
+fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
+    let mut engines = engine_settings(&command.engines, onednn).engines();
     engines.push(Arc::new(Steps::default()));
     match explain::run(command, &engines) {
         Ok(text) => {
@@ -148,4 +176,34 @@ fn bench(args: Vec<OsString>) -> ExitCode {
     let program = OsString::from("muster bench");
     let bench = Bench::parse_from(std::iter::once(program).chain(args));
     loadgen::cli::run(&bench.args).unwrap_or_else(|error| fail(&error))
+}
+
+/// `muster recommend`: load tests of this program with other settings. A signal ends it with what it has.
+fn recommend(args: Vec<OsString>, mut signals: UnboundedReceiver<()>) -> ExitCode {
+    #[derive(Parser)]
+    #[command(name = "muster recommend")]
+    struct Recommend {
+        #[command(flatten)]
+        args: recommender::cli::Args,
+    }
+    let name = OsString::from("muster recommend");
+    let recommend = Recommend::parse_from(std::iter::once(name).chain(args));
+    let stop = Arc::<AtomicBool>::default();
+    let stopped = stop.clone();
+    std::thread::spawn(move || {
+        if signals.blocking_recv().is_some() {
+            stopped.store(true, Ordering::Relaxed);
+        }
+        if signals.blocking_recv().is_some() {
+            std::process::exit(1);
+        }
+    });
+    let variable = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let state = variable("XDG_STATE_HOME");
+    let state = state.or_else(|| variable("HOME").map(|it| it.join(".local/state")));
+    let state = state.map(|it| it.join("muster/recommend"));
+    match std::env::current_exe() {
+        Ok(program) => recommender::cli::run(&recommend.args, &program, state, stop),
+        Err(error) => fail(&error),
+    }
 }

@@ -3,11 +3,14 @@
 
 use std::{
     io,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
+use isolation::Children;
 use rustix::process::WaitOptions;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -28,18 +31,20 @@ enum Action {
     Default,
     /// The server gets a message.
     Notify(UnboundedSender<()>),
+    /// A command with children of its own gets a message, and takes their exit statuses itself.
+    NotifyParent(UnboundedSender<()>),
 }
 
 impl Signals {
     /// Handles signals from its return on. Where the system refuses a handler, signals keep their usual effect.
-    pub(super) fn start() -> Signals {
+    pub(super) fn start(children: Children) -> Signals {
         let action = Arc::new(Mutex::new(Action::Exit));
         let (begun, has_begun) = mpsc::channel();
         let shared = action.clone();
         let listen = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let listened =
-                runtime.and_then(|it| it.block_on(async { listen(&shared, begun).await }));
+            let listened = runtime
+                .and_then(|it| it.block_on(async { listen(&shared, &children, begun).await }));
             if let Err(error) = listened {
                 eprintln!("cannot listen for signals, SIGKILL will stop this process: {error}");
             }
@@ -56,6 +61,13 @@ impl Signals {
     pub(super) fn notify(&self) -> UnboundedReceiver<()> {
         let (sender, signals) = unbounded_channel();
         self.set(Action::Notify(sender));
+        signals
+    }
+
+    /// The same for a command that starts children, and waits for each of them.
+    pub(super) fn notify_parent(&self) -> UnboundedReceiver<()> {
+        let (sender, signals) = unbounded_channel();
+        self.set(Action::NotifyParent(sender));
         signals
     }
 
@@ -108,7 +120,11 @@ fn ignored(status: &str) -> u64 {
 }
 
 /// Handles signals for ever.
-async fn listen(action: &Mutex<Action>, begun: mpsc::Sender<()>) -> io::Result<()> {
+async fn listen(
+    action: &Mutex<Action>,
+    workers: &Children,
+    begun: mpsc::Sender<()>,
+) -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored(&status);
     let (sender, mut stops) = unbounded_channel();
@@ -124,13 +140,13 @@ async fn listen(action: &Mutex<Action>, begun: mpsc::Sender<()>) -> io::Result<(
     let mut children = signal(SignalKind::child())?;
     drop(begun);
     // Those that ended before there was a handler.
-    reap();
+    reap(workers);
     let mut last = None;
     loop {
         let stop = tokio::select! {
             Some(stop) = stops.recv() => stop,
             _ = children.recv() => {
-                reap();
+                reap_for(action, workers);
                 continue;
             }
         };
@@ -139,7 +155,7 @@ async fn listen(action: &Mutex<Action>, begun: mpsc::Sender<()>) -> io::Result<(
         }
         let status = 128 + stop.kind().as_raw_value();
         match &*action.lock().unwrap_or_else(PoisonError::into_inner) {
-            Action::Notify(server) => drop(server.send(())),
+            Action::Notify(told) | Action::NotifyParent(told) => drop(told.send(())),
             Action::Exit if stop == StopSignal::Terminate => std::process::exit(0),
             Action::Exit | Action::Default => std::process::exit(status),
         }
@@ -155,10 +171,22 @@ fn is_echo(last: &mut Option<(StopSignal, Instant)>, stop: StopSignal, now: Inst
     false
 }
 
-/// Takes the exit statuses of children that have ended. The server starts none, but process 1 of a container is given
-/// those that others leave behind, and a program that a shell has turned into has the shell's.
-fn reap() {
-    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+/// [`reap`], unless the command has children of its own and takes their statuses itself.
+fn reap_for(action: &Mutex<Action>, workers: &Children) {
+    let action = action.lock().unwrap_or_else(PoisonError::into_inner);
+    if !matches!(&*action, Action::NotifyParent(_)) {
+        reap(workers);
+    }
+}
+
+/// Takes the exit statuses of children that have ended. Process 1 of a container is given those that others leave
+/// behind, and a program that a shell has turned into has the shell's. Those of the server's own workers are kept.
+fn reap(workers: &Children) {
+    workers.reap(|| {
+        let (child, status) = rustix::process::wait(WaitOptions::NOHANG).ok().flatten()?;
+        let child = u32::try_from(child.as_raw_nonzero().get()).ok()?;
+        Some((child, ExitStatus::from_raw(status.as_raw())))
+    });
 }
 
 #[cfg(test)]

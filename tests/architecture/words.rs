@@ -14,11 +14,19 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/frontend/src/grpc",
             "server/frontend/src/exchange",
             "server/hosting/src",
+            "server/recommender/src/control_server.rs",
         ],
     ),
     ("h2::", &["server/frontend/src/grpc"]),
-    ("hyper_util::", &["server/frontend/src/http"]),
-    ("http_body_util::", &["server/frontend/src/http", "server/hosting/src"]),
+    ("hyper_util::", &["server/frontend/src/http", "server/recommender/src/control_server.rs"]),
+    (
+        "http_body_util::",
+        &[
+            "server/frontend/src/http",
+            "server/hosting/src",
+            "server/recommender/src/control_server.rs",
+        ],
+    ),
     ("socket2::", &["server/frontend/src/net"]),
     (
         "prost::",
@@ -27,6 +35,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src",
             "server/frontend/src/grpc",
             "server/protocol/src/recordio",
+            "server/protocol/src/tfs/definitions.rs",
             "server/inference/src/trace",
             "backends/tensorflow/src",
         ],
@@ -40,6 +49,8 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/telemetry/src/capture",
             "server/hosting/src/emf",
             "server/loadgen/src",
+            "server/recommender/src",
+            "server/src/engines.rs",
             "backends/steps/src",
             "backends/trees/src/sklearn",
         ],
@@ -69,13 +80,24 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/protocol/src/npz",
             "backends/trees/src/inflate.rs",
             "backends/trees/src/sklearn/zip.rs",
+            "server/recommender/src/archive.rs",
         ],
     ),
+    ("toml::", &["server/recommender/src/prices.rs"]),
+    ("tar::", &["server/recommender/src/archive.rs"]),
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
     ("regex_lite::", &["server/inference/src/access"]),
     ("blake3::", &["server/models/src"]),
-    ("clap::", &["server/configuration/src", "server/src/main.rs", "server/loadgen/src"]),
+    (
+        "clap::",
+        &[
+            "server/configuration/src",
+            "server/src/main.rs",
+            "server/loadgen/src",
+            "server/recommender/src/cli.rs",
+        ],
+    ),
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),
     ("mio::", &["server/loadgen/src"]),
     ("ort::", &["backends/onnxruntime/src"]),
@@ -87,10 +109,10 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/tensorflow/src/native",
         ],
     ),
-    ("onnxruntime::", &["server/src/main.rs"]),
-    ("pytorch::", &["server/src/main.rs"]),
-    ("libtensorflow::", &["server/src/main.rs"]),
-    ("identity::", &["server/src/main.rs"]),
+    ("onnxruntime::", &["server/src/engines.rs", "server/src/main.rs"]),
+    ("pytorch::", &["server/src/engines.rs"]),
+    ("libtensorflow::", &["server/src/engines.rs", "server/src/main.rs"]),
+    ("identity::", &["server/src/engines.rs"]),
     (
         "tokio::",
         &[
@@ -98,12 +120,15 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/hosting/src",
             "server/schedule/src",
             "server/models/src",
+            "server/recommender/src/control_server.rs",
             "server/src",
         ],
     ),
     (
         "std::env",
         &[
+            // Where temporary files go.
+            "server/recommender/src/api/control.rs",
             "backends/image/src/jpeg/library.rs",
             "server/configuration/src/environment.rs",
             "server/src/main.rs",
@@ -119,7 +144,11 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "SystemTime",
         &[
+            // Drifts on through all of the servers that one search starts.
+            "backends/identity/src/landscape.rs",
             "server/loadgen/src/export.rs",
+            // When a test began and ended; how long it takes is decided by the other clock.
+            "server/recommender/src",
             "server/telemetry/src/logging/format.rs",
             "server/telemetry/src/capture/mod.rs",
             "server/inference/src/trace/spans.rs",
@@ -139,6 +168,8 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src/serving/served.rs",
             "backends/onnxruntime/src/cache",
             "backends/onnxruntime/src/model.rs",
+            // A made-up machine that becomes slower as the day goes on, over several servers.
+            "backends/identity/src/landscape.rs",
         ],
     ),
     ("ClockId::RealtimeCoarse", &["server/telemetry/src/metrics/model.rs"]),
@@ -153,6 +184,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/pytorch/src/native",
             "backends/tensorflow/src/native",
             "backends/environment/src",
+            "backends/isolation/src/mapping.rs",
         ],
     ),
 ];

@@ -175,7 +175,7 @@ def check_filters_versions_and_errors(stubs):
     assert "label 'stable'" in refused("INVALID_ARGUMENT", predict(request))
     request = pair(stubs)
     request.model_spec.signature_name = "other"
-    refused("INVALID_ARGUMENT", predict(request))
+    refused("FAILED_PRECONDITION", predict(request))
     request = pair(stubs)
     request.inputs["a"].dtype = 2
     assert "input 'a'" in refused("INVALID_ARGUMENT", predict(request))
@@ -285,4 +285,5 @@ def main():
     print("TensorFlow Serving's stubs and REST clients find what they expect")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -33,7 +33,7 @@ fn start(fields: &str, flags: &[&str]) -> (Repository, Server) {
 }
 
 /// Why a model is not served; empty where it is.
-fn reason(index: &Value, model: &str) -> String {
+pub(super) fn reason(index: &Value, model: &str) -> String {
     let models = index.as_array().unwrap();
     let entry = models.iter().find(|it| it["name"] == model).unwrap();
     entry["reason"].as_str().unwrap_or_default().to_owned()

@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import building
+import sizes
 import monitoring  # noqa: F401 - its fact is in the table once it is imported
 from engine import Container, Failed, docker
 from facts import FACTS
-from models import Models
+from models import ROOT, Models
 from wire import status
 
 
@@ -54,6 +55,8 @@ class Proof:
 def main():
     """Parses, builds where asked to, proves, prints."""
     options = arguments()
+    if options.sizes:
+        sys.exit(weigh(options.program))
     facts = [it for it in FACTS if not options.only or any(word in it[1].__name__ for word in options.only)]
     failed = 0
     with tempfile.TemporaryDirectory(prefix="muster-proof-") as folder:
@@ -68,6 +71,14 @@ def main():
             failed += not told(text, function, proof)
     print(f"\n{failed} facts FAILED" if failed else "\nall facts hold")
     sys.exit(1 if failed else 0)
+
+
+def weigh(program):
+    """What there is to say of a program without an engine; the exit code."""
+    with tempfile.TemporaryDirectory(prefix="muster-proof-") as folder:
+        models = Models(Path(folder))
+        holds = [told(text, lambda models, it=it: it(program, models), models) for text, it in sizes.FACTS]
+    return 0 if all(holds) else 1
 
 
 def told(text, function, proof):
@@ -87,6 +98,8 @@ def arguments():
     add("--image", help="an image that is there; without it one is built, and built again after a change")
     option = "for docker build, as --build-option=--network=host"
     add("--build-option", action="append", default=[], metavar="OPTION", help=option)
+    add("--sizes", action="store_true", help="what models of texts, images and sounds add to a program; needs no engine")
+    add("--program", type=Path, default=ROOT / "target/release/muster", help="the program for --sizes")
     add("--only", nargs="+", metavar="WORD", help="facts with such a word in the name of their function")
     return parser.parse_args()
 

@@ -34,7 +34,10 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings that change how a request is run and nothing that its client sees: every test must pass with each
 /// of them on and off.
-const SWITCHES: [&str; 2] = ["MUSTER_CALLER_RUNS", "MUSTER_WORKER_SPIN_US"];
+const SWITCHES: [&str; 3] = ["MUSTER_CALLER_RUNS", "MUSTER_ISOLATION", "MUSTER_WORKER_SPIN_US"];
+
+/// For tests of what the server's own process holds.
+pub const IN_PROCESS: &str = "--isolation=off";
 
 /// A variable, and its value: the tests are the same on a machine that has GPUs.
 pub const NO_GPUS: (&str, &str) = ("CUDA_VISIBLE_DEVICES", "-1");

@@ -5,24 +5,19 @@ use std::{
     ffi::OsString,
     net::SocketAddr,
     path::Path,
-    sync::Arc,
     thread::{self, JoinHandle},
 };
 
-use backend::Backend;
 use configuration::{Environment, PathKind, ProcessEnvironment};
-use identity::Identity;
-use libtensorflow::TensorFlow;
+use isolation::Children;
 use machine::Machine;
 use muster::{
     app::{App, AppError},
     config::{self, Command, ServerConfig},
+    engines::EngineSettings,
 };
-use onnxruntime::OnnxRuntime;
-use pytorch::PyTorch;
 use telemetry::logging::LogControl;
 use tokio::sync::oneshot;
-use trees::Trees;
 
 use super::{Client, NO_GPUS, Reply, Repository, switches, wait_for};
 
@@ -142,16 +137,10 @@ impl Start {
     #[track_caller]
     pub fn launch(&self) -> Server {
         let config = self.config().unwrap_or_else(|error| panic!("{error}"));
-        let pytorch = pytorch::Options { plugin: config.engines.pytorch_plugin.clone() };
-        let tensorflow =
-            libtensorflow::Options { library: config.engines.tensorflow_library.clone() };
-        let engines: Vec<Arc<dyn Backend>> = vec![
-            Arc::new(OnnxRuntime::default()),
-            Arc::new(PyTorch::new(pytorch)),
-            Arc::new(TensorFlow::new(tensorflow)),
-            Arc::new(Trees),
-            Arc::new(Identity),
-        ];
+        let settings = EngineSettings { engines: config.engines.clone(), onednn: String::new() };
+        let program = env!("CARGO_BIN_EXE_muster").into();
+        let children = Children::default();
+        let engines = settings.isolated_engines(&config.isolation, program, &children).unwrap();
         let log = LogControl::new(&config.log);
         let app = App::build(config, &self.machine, engines, log)
             .unwrap_or_else(|error| panic!("{error}"));

@@ -2,7 +2,7 @@
 
 use crate::{
     bounds::check, error::SoundError, format::Format, header::Header, limits::Limits,
-    packets::Stream, resample::resample, sniff::format_of, wav::Wav,
+    packets::Stream, resample::resample_while, sniff::format_of, watched::StillWanted, wav::Wav,
 };
 
 /// Samples of one channel.
@@ -23,7 +23,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Header, SoundError> {
     let header = match format_of(bytes)? {
         Format::Wav => Wav::open(bytes)?.header,
         format => {
-            let stream = Stream::open(format, bytes)?;
+            let stream = Stream::open(format, bytes, &|| true)?;
             check(&stream.header, limits)?;
             stream.counted(limits)
         }
@@ -37,6 +37,14 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Header, SoundError> {
 /// # Errors
 /// As [`inspect`], and when the samples are broken, too many or none.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Sound, SoundError> {
+    decode_while(bytes, limits, &|| true)
+}
+
+fn decode_while(
+    bytes: &[u8],
+    limits: &Limits,
+    wanted: StillWanted<'_>,
+) -> Result<Sound, SoundError> {
     let format = format_of(bytes)?;
     let (rate, samples) = match format {
         Format::Wav => {
@@ -45,9 +53,9 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Sound, SoundError> {
             (wav.header.rate, wav.samples()?)
         }
         _ => {
-            let stream = Stream::open(format, bytes)?;
+            let stream = Stream::open(format, bytes, wanted)?;
             check(&stream.header, limits)?;
-            (stream.header.rate, stream.samples(limits)?)
+            (stream.header.rate, stream.samples(limits, wanted)?)
         }
     };
     match samples.is_empty() {
@@ -61,6 +69,21 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Sound, SoundError> {
 /// # Errors
 /// As [`decode`].
 pub fn read(bytes: &[u8], rate: u32, limits: &Limits) -> Result<Vec<f32>, SoundError> {
-    let sound = decode(bytes, limits)?;
-    Ok(resample(sound.samples, sound.rate, rate))
+    read_while(bytes, rate, limits, &|| true)
+}
+
+/// The same as long as it is wanted, which is asked after every packet and some thousand samples.
+///
+/// # Errors
+/// As [`decode`]; [`SoundError::Stopped`] where it is not wanted any more.
+pub fn read_while(
+    bytes: &[u8],
+    rate: u32,
+    limits: &Limits,
+    wanted: StillWanted<'_>,
+) -> Result<Vec<f32>, SoundError> {
+    // What a decoder says that has been stopped is of no use.
+    let sound = decode_while(bytes, limits, wanted)
+        .map_err(|error| if wanted() { error } else { SoundError::Stopped })?;
+    resample_while(sound.samples, sound.rate, rate, wanted)
 }

@@ -72,6 +72,9 @@ pub enum SoundError {
         /// The bound.
         most: usize,
     },
+    /// It was given up, since nobody waits for it any more.
+    #[error("the sound is not wanted any more")]
+    Stopped,
     /// It has no samples.
     #[error("the sound is {0} without any samples")]
     Empty(Format),

@@ -1,13 +1,11 @@
 //! FLAC, MP3 and Ogg Vorbis, packet by packet.
 
-use std::io::Cursor;
-
 use symphonia::{
     core::{
         codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions},
         errors::Error,
         formats::{FormatOptions, FormatReader, TrackType},
-        io::{MediaSourceStream, MediaSourceStreamOptions},
+        io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions},
     },
     default::{
         codecs::{FlacDecoder, MpaDecoder, VorbisDecoder},
@@ -16,9 +14,25 @@ use symphonia::{
 };
 
 use crate::{
-    bounds::too_long, error::SoundError, format::Format, header::Header, limits::Limits,
+    bounds::too_long,
+    error::SoundError,
+    format::Format,
+    header::Header,
+    limits::Limits,
+    mp3,
     sniff::without_tags,
+    watched::{StillWanted, Watched},
 };
+
+impl MediaSource for Watched<'_> {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+
+    fn byte_len(&self) -> Option<u64> {
+        Some(self.length())
+    }
+}
 
 /// A compressed sound whose header has been read.
 pub(crate) struct Stream<'a> {
@@ -34,16 +48,21 @@ pub(crate) struct Stream<'a> {
 const BROKEN_PACKETS: usize = 16;
 
 impl<'a> Stream<'a> {
-    pub(crate) fn open(format: Format, file: &'a [u8]) -> Result<Stream<'a>, SoundError> {
+    /// Reads no further than it is wanted.
+    pub(crate) fn open(
+        format: Format,
+        file: &'a [u8],
+        wanted: StillWanted<'a>,
+    ) -> Result<Stream<'a>, SoundError> {
         let unreadable = |problem: String| SoundError::Broken { format, at: 0, problem };
         let bytes = match format {
-            Format::Mp3 => without_tags(file),
+            Format::Mp3 => frames_of_mp3(file)?,
             Format::Flac | Format::Ogg | Format::Wav => file,
         };
         if format == Format::Flac {
             check_flac(file)?;
         }
-        let source: Box<Cursor<&'a [u8]>> = Box::new(Cursor::new(bytes));
+        let source = Box::new(Watched::new(bytes, wanted));
         let stream = MediaSourceStream::new(source, MediaSourceStreamOptions::default());
         let options = FormatOptions::default();
         let reader: Result<Box<dyn FormatReader + 'a>, Error> = match format {
@@ -88,7 +107,11 @@ impl<'a> Stream<'a> {
     }
 
     /// The samples, channels averaged. Never more than the header says and the limits allow.
-    pub(crate) fn samples(mut self, limits: &Limits) -> Result<Vec<f32>, SoundError> {
+    pub(crate) fn samples(
+        mut self,
+        limits: &Limits,
+        wanted: StillWanted<'_>,
+    ) -> Result<Vec<f32>, SoundError> {
         let Header { format, rate, channels, samples } = self.header;
         let mut decoder = decoder(format, &self.parameters, self.gapless)
             .map_err(|error| broken(format, 0, &error))?;
@@ -96,6 +119,9 @@ impl<'a> Stream<'a> {
         let (mut mono, mut packet_samples) = (Vec::new(), Vec::new());
         let mut failures = 0;
         loop {
+            if !wanted() {
+                return Err(SoundError::Stopped);
+            }
             let done = mono.len() as u64;
             let packet = match self.reader.next_packet() {
                 Ok(Some(packet)) => packet,
@@ -170,6 +196,17 @@ fn said(error: &Error) -> String {
         Error::ResetRequired => "another stream follows the first".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// An MP3 from its first frame on. The decoder would look for one at every byte, each time as far as it may be long.
+fn frames_of_mp3(file: &[u8]) -> Result<&[u8], SoundError> {
+    let bytes = without_tags(file);
+    let first = mp3::first_frame(bytes).ok_or_else(|| SoundError::Broken {
+        format: Format::Mp3,
+        at: file.len() - bytes.len(),
+        problem: format!("no two frames follow one another in the first {} bytes", mp3::SEARCHED),
+    })?;
+    Ok(&bytes[first..])
 }
 
 /// Fails where a block of metadata is longer than the file: its length is allocated before it is read.

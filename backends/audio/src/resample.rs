@@ -2,6 +2,8 @@
 
 use std::f64::consts::PI;
 
+use crate::{error::SoundError, watched::StillWanted};
+
 /// Taps of a filter that lets all through; more where high tones are cut off.
 const TAPS: f64 = 32.0;
 /// How much of what the new rate can hold is kept.
@@ -10,19 +12,39 @@ const CUTOFF: f64 = 0.97;
 const BETA: f64 = 9.0;
 /// Most filters. Between rates that need more, the two nearest ones are mixed.
 const MOST_FILTERS: u64 = 1024;
+/// So many samples are made before it is asked whether they are wanted.
+const PIECE: u64 = 4096;
 
 /// The samples at the rate `to`, as many as the sound lasts. Samples before and behind it count as silence.
 ///
 /// Both rates are at least 1. Equal rates give the samples as they are.
 pub fn resample(samples: Vec<f32>, from: u32, to: u32) -> Vec<f32> {
+    resample_while(samples, from, to, &|| true).unwrap_or_default()
+}
+
+/// The same as long as it is wanted.
+pub(crate) fn resample_while(
+    samples: Vec<f32>,
+    from: u32,
+    to: u32,
+    wanted: StillWanted<'_>,
+) -> Result<Vec<f32>, SoundError> {
     if from == to || from == 0 || to == 0 {
-        return samples;
+        return Ok(samples);
     }
     let divisor = greatest_common_divisor(u64::from(from), u64::from(to));
     let (step, places) = (u64::from(from) / divisor, u64::from(to) / divisor);
     let bank = Bank::new(f64::from(to) / f64::from(from), places);
     let count = (samples.len() as u64 * places).div_ceil(step);
-    (0..count).map(|at| bank.sample(&samples, at * step / places, at * step % places)).collect()
+    let mut made = Vec::with_capacity(count as usize);
+    for start in (0..count).step_by(PIECE as usize) {
+        if !wanted() {
+            return Err(SoundError::Stopped);
+        }
+        let piece = start..count.min(start + PIECE);
+        made.extend(piece.map(|at| bank.sample(&samples, at * step / places, at * step % places)));
+    }
+    Ok(made)
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {

@@ -1,9 +1,14 @@
 //! Arbitrary bytes and sounds beyond the bounds are errors, soon and without much memory.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::{fs, path::Path, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::Instant,
+};
 
-use backend_audio::{Limits, SoundError, decode, inspect};
+use backend_audio::{Limits, SoundError, decode, inspect, read_while};
 
 fn sounds() -> Vec<(String, Vec<u8>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pipelines/sounds");
@@ -146,4 +151,53 @@ fn a_stream_that_goes_on_behind_its_header_is_refused() {
     let error = decode(&flac, &Limits { max_seconds: 0.01, ..limits }).unwrap_err();
     assert_eq!(error.to_string(), "the sound has more than 0.0 s, at most 0.01 s are taken");
     assert!(error.is_too_large());
+}
+
+/// Twenty megabytes of noise behind that beginning.
+fn noise_behind(beginning: &[u8]) -> Vec<u8> {
+    let mut noise = Noise(11);
+    let mut bytes = beginning.to_vec();
+    bytes.extend((0..20 << 20).map(|_| noise.next(256) as u8));
+    bytes
+}
+
+#[test]
+fn megabytes_of_noise_are_no_sound_soon() {
+    let frame = sound("mono.mp3");
+    for (name, bytes) in [
+        ("a head", noise_behind(&[255, 251, 144, 0])),
+        ("a tag", noise_behind(b"ID3\x04\0\0\0\0\0\0")),
+        // Each head promises a frame of a thousand bytes, of which no other one follows.
+        ("heads", [255u8, 251, 0xe2, 0].repeat(5 << 20)),
+        ("heads behind a sound", [&frame[..], &[255u8, 251, 0xe2, 0].repeat(5 << 20)].concat()),
+    ] {
+        let begin = Instant::now();
+        // Once for its length, once for its samples.
+        let inspected = inspect(&bytes, &Limits::default()).is_ok();
+        let decoded = decode(&bytes, &Limits::default());
+        let took = begin.elapsed();
+        assert!(decoded.is_err() && inspected == (name == "heads behind a sound"), "{name}");
+        // A debug build on a busy machine, where reading all of it takes half a second.
+        assert!(took.as_secs_f32() < 4.0, "{name}: {took:?}");
+        eprintln!("{name}: {took:?} {}", decoded.unwrap_err());
+    }
+}
+
+#[test]
+fn a_sound_that_is_not_wanted_any_more_is_given_up_within_a_packet() {
+    for (name, least) in [("mono.mp3", 4), ("s16.flac", 3), ("mono.ogg", 3), ("s16.wav", 1)] {
+        let bytes = sound(name);
+        let asked = AtomicUsize::new(0);
+        let count = |most: usize| {
+            asked.store(0, Relaxed);
+            let wanted = || asked.fetch_add(1, Relaxed) < most;
+            read_while(&bytes, 8_000, &Limits::default(), &wanted)
+        };
+        assert!(count(usize::MAX).is_ok());
+        let all = asked.load(Relaxed);
+        assert!(least <= all, "{name}: asked {all} times");
+        for most in 0..all {
+            assert_eq!(count(most), Err(SoundError::Stopped), "{name}, {most} of {all}");
+        }
+    }
 }

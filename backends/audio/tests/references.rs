@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use backend_audio::{Limits, Wav2Vec2, decode, inspect, read};
+use backend_audio::{Ast, Limits, LogMel, SoundError, Wav2Vec2, Whisper, decode, inspect, read};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -81,6 +81,27 @@ fn features_are_those_of_the_extractor() {
             let found = settings.features(samples).input_values;
             let apart = distance(&found, &floats(&line["rows"][0]["input_values"]), name);
             assert!(apart < 2e-6, "{name}: {apart}");
+        }
+    }
+}
+
+#[test]
+fn log_mel_features_are_those_of_the_extractors() {
+    let whisper = Whisper { feature_size: 20, chunk_length: 1, ..Whisper::default() };
+    let ast = Ast { num_mel_bins: 24, max_length: 20, ..Ast::default() };
+    for (name, key, extractor) in [
+        ("whisper", "input_features", LogMel::whisper(whisper)),
+        ("spectrogram", "input_values", LogMel::ast(ast)),
+    ] {
+        for line in lines(name) {
+            let bytes = fs::read(root().join(name).join(line["sound"].as_str().unwrap())).unwrap();
+            let samples = read(&bytes, 16_000, &Limits::default()).unwrap();
+            let found = extractor.features(&samples, &|| true).unwrap();
+            let [rows, columns] = extractor.shape();
+            assert_eq!(found.len(), rows * columns);
+            let apart = distance(&found, &floats(&line["rows"][0][key]), name);
+            assert!(apart < 1e-4, "{name}: {apart}");
+            assert_eq!(extractor.features(&samples, &|| false), Err(SoundError::Stopped));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The three traits of an engine, the batch they work on, and how they fail.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use crate::{Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Stop};
+use crate::{Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Signatures, Stop};
 
 /// An engine: it turns files into models.
 pub trait Backend: Send + Sync {
@@ -33,15 +33,36 @@ pub trait Model: Send + Sync {
     /// says (the identity engine does).
     fn spec(&self) -> Option<&ModelSpec>;
 
+    /// Its signatures, where its file has names for them. The default is that of [`Model::spec`].
+    fn signatures(&self) -> Option<&Signatures> {
+        None
+    }
+
     /// What its file says of itself that fronts ask for, by the names of a configuration's `parameters`. What a
     /// configuration says goes before it.
-    fn notes(&self) -> &[(&'static str, String)] {
+    fn notes(&self) -> &[(Cow<'static, str>, String)] {
         &[]
     }
 
-    /// Does a run leave something behind that later runs of the same instance see? Then none is made up to
-    /// warm an instance, as clients would see that too.
+    /// Outputs that may take many times the bytes of the inputs, each with the bytes of a row: room is taken for them
+    /// before a run, and a request that does not want them shares a run with none that does.
+    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
+        Vec::new()
+    }
+
+    /// Does a run leave something behind that later runs of the same instance see?
     fn keeps_state(&self) -> bool {
+        false
+    }
+
+    /// May runs be made up, to warm an instance and to find out whether rows depend on each other? Not where clients
+    /// would see what such a run leaves behind, nor where it could end the process.
+    fn allows_trial_runs(&self) -> bool {
+        !self.keeps_state()
+    }
+
+    /// Does it run in a process of its own? No thread that has other work waits for its runs then.
+    fn is_elsewhere(&self) -> bool {
         false
     }
 
@@ -59,6 +80,12 @@ pub trait Instance: Send {
     /// [`BackendError::InvalidInput`] when the batch's data is at fault, else the fitting variant. After
     /// an error the instance must be able to run the next batch.
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError>;
+
+    /// Shall later runs share their process with no other run of the model? One that may end the process takes no
+    /// other along then, and the end of the process says whose fault it was. Nothing where runs are in this process.
+    fn run_alone(&mut self, alone: bool) {
+        let _ = alone;
+    }
 }
 
 /// The work of one execution.
@@ -70,6 +97,9 @@ pub struct Batch<'a> {
     pub outputs: &'a [Arc<str>],
     /// Rows in the batch; 1 for a model without a batch dimension.
     pub rows: usize,
+    /// Which of the model's signatures is run: 0 for the default, else 1 more than its place in
+    /// [`Signatures::others`].
+    pub signature: usize,
     /// Requested when no client waits for the result any more.
     pub stop: &'a Stop,
 }
@@ -93,4 +123,11 @@ pub enum BackendError {
     /// The run failed, or was ended through its [`Stop`].
     #[error("{0}")]
     Execute(String),
+    /// The process that the model runs in has ended: during this run, or before it began. Nothing is known of what the
+    /// run would have given, and the instance can run the next batch.
+    #[error("{0}")]
+    Crashed(String),
+    /// The process that the model runs in has died too often of late: another is started later.
+    #[error("{0}")]
+    Unavailable(String),
 }

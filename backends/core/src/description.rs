@@ -11,6 +11,9 @@ pub struct EngineDescription {
     pub intra_op_threads: Option<&'static str>,
     /// Its setting for the threads among operators.
     pub inter_op_threads: Option<&'static str>,
+    /// Is the number of threads inside an operator that of a pool that instances may share? Then what the operator says
+    /// for all models is the pool's number, however many share it.
+    pub threads_are_of_sessions: bool,
     /// Its setting for the GPU memory that a model may take, in bytes.
     pub gpu_memory_limit: Option<&'static str>,
     /// Does it read `optimization.execution_accelerators` for GPUs?
@@ -41,6 +44,7 @@ impl EngineDescription {
         other_names: &[],
         intra_op_threads: None,
         inter_op_threads: None,
+        threads_are_of_sessions: false,
         gpu_memory_limit: None,
         has_gpu_accelerators: false,
         has_op_libraries: false,
@@ -70,6 +74,9 @@ pub struct Format {
     pub other_extensions: &'static [&'static str],
     /// Other names of the file than `file`, in the order in which they are looked for.
     pub other_files: &'static [&'static str],
+    /// With what the names of files begin that are one model together, where this and a number behind it are their
+    /// names: `xgboost-model-` for `xgboost-model-0`, `xgboost-model-1`. Empty where there are none such.
+    pub folds: &'static str,
     /// Is a file that begins with these bytes, [`CONTENT`] of them or all, of this format? `None` where its name says
     /// so: files of endings that other things have, too, are told by their content.
     pub content: Option<fn(&[u8]) -> bool>,
@@ -83,8 +90,15 @@ impl Format {
     /// Could a file of that name be of this format? Its content may say otherwise.
     pub fn has_name(&self, name: &str) -> bool {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-        let is_other = self.other_files.contains(&name);
+        let is_other = self.other_files.contains(&name) || self.fold(name).is_some();
         !name.starts_with('.') && (is_other || ending.is_some_and(|it| self.has_extension(it)))
+    }
+
+    /// The number of a file of that name among those that are one model together.
+    pub fn fold(&self, name: &str) -> Option<u32> {
+        let number = name.strip_prefix(self.folds).filter(|_| !self.folds.is_empty())?;
+        let is_plain = number.bytes().all(|it| it.is_ascii_digit());
+        number.parse().ok().filter(|_| is_plain)
     }
 
     /// The ending of `file`.

@@ -1,9 +1,10 @@
 //! Element types: their sizes and their names on the wire.
 
 use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
 
 /// The type of a tensor's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum DataType {
     Bool,

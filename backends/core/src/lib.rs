@@ -19,7 +19,9 @@ mod description;
 pub mod distance;
 mod dtype;
 mod padding;
+mod row_cuts;
 mod shape;
+mod signatures;
 mod spec;
 mod staging;
 mod stop;
@@ -30,7 +32,9 @@ pub use contract::{Backend, BackendError, Batch, Instance, Model};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use padding::{Filler, PaddingSide};
+pub use row_cuts::RowCuts;
 pub use shape::{Shape, SizeMismatch};
+pub use signatures::{NamedSpec, Signatures};
 pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,
 };

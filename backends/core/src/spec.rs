@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{DataType, Stop};
 
 /// Where an instance runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Device {
     /// The host's processors.
     Cpu,
@@ -14,7 +16,7 @@ pub enum Device {
 }
 
 /// The instances of a model on one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// Where they run.
     pub device: Device,
@@ -23,7 +25,7 @@ pub struct Placement {
 }
 
 /// One input or output as the engine sees it, batch dimension included.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorSpec {
     /// The name in the graph.
     pub name: Arc<str>,
@@ -38,7 +40,7 @@ pub struct TensorSpec {
 }
 
 /// The inputs and outputs of a model, in the order of its file.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// What it takes.
     pub inputs: Vec<TensorSpec>,
@@ -51,7 +53,7 @@ pub struct ModelSpec {
 }
 
 /// What the configuration says of one input or output: all an engine has where its files do not say it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorHint {
     /// The name that clients use.
     pub name: Arc<str>,
@@ -63,7 +65,7 @@ pub struct TensorHint {
 }
 
 /// The inputs and outputs of the configuration, in its order. Empty where it names none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hints {
     /// What clients send.
     pub inputs: Vec<TensorHint>,
@@ -75,7 +77,7 @@ pub struct Hints {
 
 /// A way to run a model, or parts of it, faster than the engine does by itself: an entry of Triton's
 /// `optimization.execution_accelerators`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accelerator {
     /// For example `tensorrt`.
     pub name: String,
@@ -84,12 +86,14 @@ pub struct Accelerator {
 }
 
 /// Everything that an engine gets to load one model version.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelSource {
     /// The model's name, for error texts and logs.
     pub name: String,
     /// The model file, or the folder that holds it. It may not exist; saying so is the engine's task.
     pub path: PathBuf,
+    /// Other files of the same format that are one model with it, in order: what it answers is what all of them do.
+    pub folds: Vec<PathBuf>,
     /// The model's directory: `path` is in it, is it, or lies beside it.
     pub directory: PathBuf,
     /// The directory of models in which the model's own is one, where it may name files of the others.
@@ -106,7 +110,11 @@ pub struct ModelSource {
     pub hints: Hints,
     /// Shared libraries with operators of the model's own.
     pub op_libraries: Vec<PathBuf>,
+    /// Are models refused that bring code, or reach files of this machine? The server refuses what a configuration
+    /// says; what is in the model's own files only the engine sees.
+    pub refuses_code: bool,
     /// Requested when the load has lasted too long. An engine that cannot end it then loads on, and is not waited for.
+    #[serde(skip)]
     pub stop: Arc<Stop>,
 }
 
@@ -118,6 +126,7 @@ impl ModelSource {
             name: name.into(),
             directory: path.parent().map(Into::into).unwrap_or_default(),
             path,
+            folds: Vec::new(),
             repository: None,
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
@@ -125,6 +134,7 @@ impl ModelSource {
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),
+            refuses_code: false,
             stop: Arc::default(),
         }
     }

@@ -1,8 +1,11 @@
 //! A way to ask a running batch to end.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -13,6 +16,8 @@ pub struct Stop {
     stopped: AtomicBool,
     /// Guards the hook that an engine left for [`Stop::stop`] to call.
     hook: Mutex<Option<Hook>>,
+    /// Guards the moment from which the outcome is of no use.
+    ends_by: Mutex<Option<Instant>>,
 }
 
 impl Stop {
@@ -33,6 +38,22 @@ impl Stop {
     /// Is the stop requested?
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// The outcome of the run that begins is of no use after that moment; `None`: it always is of use. For engines that
+    /// cannot be stopped in between, and can end a run by themselves.
+    pub fn end_by(&self, at: Option<Instant>) {
+        *self.ends_by.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// The moment from which the outcome is of no use.
+    pub fn ends_by(&self) -> Option<Instant> {
+        *self.ends_by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Is the outcome of no use any more, as the stop is requested or that moment has passed?
+    pub fn is_over(&self) -> bool {
+        self.is_stopped() || self.ends_by().is_some_and(|it| it <= Instant::now())
     }
 
     /// Calls `hook` once when somebody asks; at once if that has happened already. A later hook takes
@@ -89,5 +110,15 @@ mod tests {
         stop.on_stop(|| panic!("the run is over"));
         stop.clear_hook();
         stop.stop();
+    }
+
+    #[test]
+    fn a_run_is_over_once_it_is_stopped_or_its_moment_has_passed() {
+        let (stopped, late, early) = (Stop::new(), Stop::new(), Stop::new());
+        stopped.stop();
+        late.end_by(Some(Instant::now()));
+        early.end_by(Instant::now().checked_add(std::time::Duration::from_secs(3600)));
+        let over = [&stopped, &late, &early, &Stop::new()].map(Stop::is_over);
+        assert_eq!(over, [true, true, false, false]);
     }
 }

@@ -22,6 +22,8 @@ pub enum Fault {
     Panic,
     /// `hang`: the execution never ends unless it is stopped.
     Hang,
+    /// `deaf`: the execution never ends, whatever is asked of it.
+    Deaf,
     /// `abort`: the process dies.
     Abort,
     /// `leak`: the execution goes well, and 1 MiB is lost.
@@ -34,12 +36,13 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, Fault); 9] = [
+    pub(crate) const ALL: [(&'static str, Fault); 10] = [
         ("fail", Fault::Fail),
         ("invalid", Fault::Invalid),
         ("out_of_memory", Fault::OutOfMemory),
         ("panic", Fault::Panic),
         ("hang", Fault::Hang),
+        ("deaf", Fault::Deaf),
         ("abort", Fault::Abort),
         ("leak", Fault::Leak),
         ("wrong_rows", Fault::WrongRows),
@@ -65,6 +68,9 @@ impl Fault {
                 wait(batch.stop, None).map_err(stopped)?;
                 Ok(outputs)
             }
+            Fault::Deaf => loop {
+                std::thread::park();
+            },
             Fault::Abort => std::process::abort(),
             Fault::Leak => {
                 // Ones, so that the pages are really taken.
@@ -94,6 +100,8 @@ pub enum LoadFault {
     Fail,
     /// `panic`: loading panics.
     Panic,
+    /// `abort`: the process dies.
+    Abort,
     /// `instance`: the model loads, but no instance can be made.
     Instance,
     /// `out_of_memory`: there is too little memory for the model.
@@ -102,9 +110,10 @@ pub enum LoadFault {
 
 impl LoadFault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, LoadFault); 4] = [
+    pub(crate) const ALL: [(&'static str, LoadFault); 5] = [
         ("fail", LoadFault::Fail),
         ("panic", LoadFault::Panic),
+        ("abort", LoadFault::Abort),
         ("instance", LoadFault::Instance),
         ("out_of_memory", LoadFault::OutOfMemory),
     ];

@@ -49,8 +49,16 @@ pub(crate) struct Latency {
 
 impl Latency {
     /// Blocks for as long as an execution of `rows` rows takes.
-    pub(crate) fn pass(&self, instance: u64, rows: usize, stop: &Stop) -> Result<(), Stopped> {
-        let (sleep, burn) = self.of(instance, rows);
+    ///
+    /// `factor` lengthens the synthetic latency.
+    pub(crate) fn pass(
+        &self,
+        instance: u64,
+        rows: usize,
+        factor: f64,
+        stop: &Stop,
+    ) -> Result<(), Stopped> {
+        let (sleep, burn) = self.of(instance, rows, factor);
         if !sleep.is_zero() {
             wait(stop, Some(sleep))?;
         }
@@ -61,12 +69,14 @@ impl Latency {
     }
 
     /// Time to sleep and time to burn.
-    fn of(&self, instance: u64, rows: usize) -> (Duration, Duration) {
-        let factor = self.instance_multiplier.saturating_mul(instance).max(1);
-        let factor = u32::try_from(factor).unwrap_or(u32::MAX);
-        let delay = self.delay.saturating_mul(factor);
+    fn of(&self, instance: u64, rows: usize, factor: f64) -> (Duration, Duration) {
+        let times = self.instance_multiplier.saturating_mul(instance).max(1);
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        let delay = self.delay.saturating_mul(times);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        let synthetic = self.alpha.saturating_add(self.beta.saturating_mul(rows));
+        let flat = self.alpha.saturating_add(self.beta.saturating_mul(rows));
+        let synthetic =
+            Duration::try_from_secs_f64(flat.as_secs_f64() * factor).unwrap_or(Duration::MAX);
         match self.mode {
             Mode::Sleep => (delay.saturating_add(synthetic), Duration::ZERO),
             Mode::Burn => (delay, synthetic),
@@ -142,7 +152,7 @@ mod tests {
             beta: Duration::ZERO,
             mode: Mode::Burn,
         };
-        assert_eq!(latency.of(instance, 1), (MILLISECOND * expect_delays, Duration::ZERO));
+        assert_eq!(latency.of(instance, 1, 1.0), (MILLISECOND * expect_delays, Duration::ZERO));
     }
 
     #[test]
@@ -167,9 +177,9 @@ mod tests {
             beta: MILLISECOND,
             mode: Mode::Sleep,
         };
-        assert_eq!(latency.of(0, 4), (MILLISECOND * 14, Duration::ZERO));
+        assert_eq!(latency.of(0, 4, 1.0), (MILLISECOND * 14, Duration::ZERO));
         latency.mode = Mode::Burn;
-        assert_eq!(latency.of(0, 4), (Duration::ZERO, MILLISECOND * 14));
+        assert_eq!(latency.of(0, 4, 1.0), (Duration::ZERO, MILLISECOND * 14));
     }
 
     #[test]

@@ -19,12 +19,18 @@
 //! |---|---|
 //! | `latency_alpha_us`, `latency_beta_us` | an execution of r rows takes alpha + beta·r microseconds more |
 //! | `latency_mode` | `sleep`: as on a GPU (default); `burn`: as on a CPU, counted in CPU time of the thread |
+//! | `latency_thread_gain` | g: an instance of t threads takes `t^-g` of that latency |
+//! | `latency_cliff_threads`, `latency_cliff_instances` | with more threads of an instance, or more instances, it takes `latency_cliff_factor` (20) times as long |
+//! | `latency_noise` | n: each execution takes from 1 - n to 1 + n of it, by chance |
+//! | `latency_drift_per_minute`, `latency_drift_since` | each minute since that second of 1970 adds such a share |
+//! | `columns` | the model says of itself that it takes `INPUT0` and gives `OUTPUT0`, rows of so many FP32 |
 //! | `fault` | what goes wrong in an execution, see [`Fault`] |
 //! | `fault_after` | so many executions of the model, over all instances, go well first |
 //! | `fault_times` | the fault strikes so many times, then no more |
 //! | `fault_marker` | only executions with a row that begins with this number (or string) are struck |
 //! | `fault_above_rows` | only executions of more rows than that are struck |
 //! | `fail_marked_rows` | `true`: `fault` is `fail`, and `fault_marker` must be given |
+//! | `creation_gate` | loading the model lasts until a file of this path exists |
 //! | `load_fault` | what goes wrong before the first execution, see [`LoadFault`] |
 //!
 //! A fault strikes after the latency has passed. Whatever waits or burns ends at once when the batch's
@@ -32,22 +38,31 @@
 #![forbid(unsafe_code)]
 
 mod fault;
+mod landscape;
 mod latency;
 mod settings;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use backend::{
-    Backend, BackendError, Batch, Device, Instance, Model, ModelSource, ModelSpec, NamedTensor,
+    Backend, BackendError, Batch, DataType, Device, Instance, Model, ModelSource, ModelSpec,
+    NamedTensor, TensorSpec,
 };
 
 use fault::FaultPlan;
 pub use fault::{Fault, LoadFault};
+use landscape::Place;
 use latency::{Latency, stopped};
 use settings::Settings;
+
+/// Between two looks at the file of `creation_gate`.
+const LOOK_AT_GATE: Duration = Duration::from_millis(2);
 
 /// The engine. It has no state; a model's file is not looked at.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,10 +73,13 @@ impl Backend for Identity {
         "identity"
     }
 
-    /// Blocking, for `creation_delay_sec`.
+    /// Blocking, for `creation_delay_sec` and until the file `creation_gate` exists.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let settings = Settings::read(source)?;
         std::thread::sleep(settings.creation_delay);
+        while settings.creation_gate.as_ref().is_some_and(|gate| !gate.exists()) {
+            std::thread::sleep(LOOK_AT_GATE);
+        }
         match settings.load_fault {
             Some(LoadFault::Fail) => {
                 return Err(BackendError::Load(format!(
@@ -76,11 +94,15 @@ impl Backend for Identity {
                 )));
             }
             Some(LoadFault::Panic) => panic!("told to panic by 'load_fault'"),
+            Some(LoadFault::Abort) => std::process::abort(),
             Some(LoadFault::Instance) | None => {}
         }
+        let instances = source.placements.iter().map(|it| it.instances.get()).sum();
         let shared = Shared {
             name: source.name.clone(),
+            spec: settings.columns.map(rows_of),
             latency: settings.latency,
+            place: settings.landscape.at(instances, source.default_threads.get()),
             faults: FaultPlan::new(settings.faults),
             load_fault: settings.load_fault,
             instances: AtomicU64::new(0),
@@ -92,7 +114,11 @@ impl Backend for Identity {
 /// What a model and its instances share.
 struct Shared {
     name: String,
+    /// What the model says of itself.
+    spec: Option<ModelSpec>,
     latency: Latency,
+    /// Where in its landscape the model is with these settings.
+    place: Place,
     faults: FaultPlan,
     load_fault: Option<LoadFault>,
     /// How many instances have been made; the next one's number.
@@ -103,7 +129,7 @@ struct IdentityModel(Arc<Shared>);
 
 impl Model for IdentityModel {
     fn spec(&self) -> Option<&ModelSpec> {
-        None
+        self.0.spec.as_ref()
     }
 
     /// Any device will do: nothing is computed on it.
@@ -127,12 +153,30 @@ struct IdentityInstance {
 
 impl Instance for IdentityInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        self.shared.latency.pass(self.number, batch.rows, batch.stop).map_err(stopped)?;
+        let factor = self.shared.place.factor();
+        let latency = self.shared.latency;
+        latency.pass(self.number, batch.rows, factor, batch.stop).map_err(stopped)?;
         let outputs = copy(batch)?;
         match self.shared.faults.next(batch) {
             Some(fault) => fault.strike(outputs, batch),
             None => Ok(outputs),
         }
+    }
+}
+
+/// Rows of so many numbers in, and the same out.
+fn rows_of(columns: usize) -> ModelSpec {
+    let rows = |name: &str| TensorSpec {
+        name: name.into(),
+        dtype: DataType::Fp32,
+        dims: vec![None, Some(columns)],
+        any_rank: false,
+        optional: false,
+    };
+    ModelSpec {
+        inputs: vec![rows("INPUT0")],
+        outputs: vec![rows("OUTPUT0")],
+        ..ModelSpec::default()
     }
 }
 

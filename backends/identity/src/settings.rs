@@ -1,11 +1,12 @@
 //! The model's parameters, read and checked once at load.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use backend::{BackendError, ModelSource};
 
 use crate::{
     fault::{Fault, FaultSettings, LoadFault, Marker},
+    landscape::{CLIFF_FACTOR, Landscape},
     latency::{Latency, Mode},
 };
 
@@ -17,8 +18,14 @@ const LONGEST_SECONDS: f64 = 86_400.0;
 pub(crate) struct Settings {
     /// How much longer loading takes.
     pub(crate) creation_delay: Duration,
+    /// The file that ends a load by existing.
+    pub(crate) creation_gate: Option<PathBuf>,
+    /// Numbers of a row, where the model says so itself.
+    pub(crate) columns: Option<usize>,
     /// How long an execution takes.
     pub(crate) latency: Latency,
+    /// How that depends on settings, chance and time.
+    pub(crate) landscape: Landscape,
     /// What goes wrong in executions.
     pub(crate) faults: FaultSettings,
     /// What goes wrong before them.
@@ -37,9 +44,21 @@ impl Settings {
             beta: options.duration("latency_beta_us", 1e-6)?,
             mode: options.choice("latency_mode", &Mode::ALL)?.unwrap_or(Mode::Sleep),
         };
+        let landscape = Landscape {
+            thread_gain: options.number("latency_thread_gain", 0.0, 4.0)?.unwrap_or(0.0),
+            cliff_threads: options.count("latency_cliff_threads")?,
+            cliff_instances: options.count("latency_cliff_instances")?,
+            cliff_factor: options.number("latency_cliff_factor", 0.0, 1e6)?.unwrap_or(CLIFF_FACTOR),
+            noise: options.number("latency_noise", 0.0, 1.0)?.unwrap_or(0.0),
+            drift_per_minute: options.number("latency_drift_per_minute", -1e3, 1e3)?.unwrap_or(0.0),
+            drift_since: Duration::from_secs(options.count("latency_drift_since")?.unwrap_or(0)),
+        };
         Ok(Settings {
             creation_delay: options.duration("creation_delay_sec", 1.0)?,
+            creation_gate: options.text("creation_gate").map(PathBuf::from),
+            columns: options.count("columns")?.and_then(|it| it.try_into().ok()),
             latency,
+            landscape,
             faults: read_faults(&options)?,
             load_fault: options.choice("load_fault", &LoadFault::ALL)?,
         })
@@ -85,6 +104,14 @@ impl Options<'_> {
         match text.parse::<f64>() {
             Ok(value) if (0.0..=most).contains(&value) => Ok(Duration::from_secs_f64(value * unit)),
             _ => Err(self.refuse(key, &format!("a number from 0 to {most:.0}"))),
+        }
+    }
+
+    fn number(&self, key: &str, low: f64, high: f64) -> Result<Option<f64>, BackendError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match text.parse::<f64>() {
+            Ok(value) if (low..=high).contains(&value) => Ok(Some(value)),
+            _ => Err(self.refuse(key, &format!("a number from {low} to {high}"))),
         }
     }
 

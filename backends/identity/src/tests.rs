@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{DataType, Shape, Stop, Tensor};
+use backend::{Shape, Stop, Tensor};
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn run(
 ) -> Result<Vec<NamedTensor>, BackendError> {
     let outputs: Vec<Arc<str>> = outputs.iter().map(|it| Arc::from(*it)).collect();
     let rows = inputs.first().and_then(|it| it.tensor.shape().rows()).unwrap_or(1);
-    instance.execute(&Batch { inputs, outputs: &outputs, rows, stop: &Stop::new() })
+    instance.execute(&Batch { signature: 0, inputs, outputs: &outputs, rows, stop: &Stop::new() })
 }
 
 fn run_rows(instance: &mut dyn Instance, rows: &[i32]) -> Result<Vec<NamedTensor>, BackendError> {
@@ -109,6 +109,25 @@ fn an_execution_takes_at_least_the_configured_time() {
 }
 
 #[test]
+fn instances_and_threads_of_a_model_choose_its_place_in_the_landscape() {
+    let options = [("latency_alpha_us", "20000"), ("latency_cliff_threads", "2")];
+    let mut source = source(&options);
+    source.default_threads = 3.try_into().unwrap();
+    let mut instance = Identity.load(&source).unwrap().instantiate(Device::Cpu).unwrap();
+    let start = Instant::now();
+    run_rows(&mut *instance, &[1]).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(400));
+}
+
+#[test]
+fn a_model_with_columns_says_what_it_takes() {
+    let model = Identity.load(&source(&[("columns", "3")])).unwrap();
+    let spec = model.spec().unwrap();
+    assert_eq!(spec.inputs[0].dims, [None, Some(3)]);
+    assert_eq!((&*spec.inputs[0].name, &*spec.outputs[0].name), ("INPUT0", "OUTPUT0"));
+}
+
+#[test]
 fn the_multiplier_counts_instances_in_order_of_creation() {
     let options = [("execute_delay_ms", "10"), ("instance_wise_delay_multiplier", "3")];
     let model = Identity.load(&source(&options)).unwrap();
@@ -127,6 +146,20 @@ fn the_creation_delay_passes_while_the_model_loads() {
     drop(model);
 }
 
+#[test]
+fn a_load_lasts_until_its_gate_exists() {
+    let gate = std::env::temp_dir().join(format!("muster-identity-gate-{}", std::process::id()));
+    let load = {
+        let gate = gate.to_str().unwrap().to_owned();
+        std::thread::spawn(move || Identity.load(&source(&[("creation_gate", &gate)])).is_ok())
+    };
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!load.is_finished());
+    std::fs::write(&gate, "").unwrap();
+    assert!(load.join().unwrap());
+    std::fs::remove_file(gate).unwrap();
+}
+
 /// Pulls the stop of an execution that would last an hour, and sees it end.
 #[track_caller]
 fn check_stops(options: &[(&str, &str)]) {
@@ -136,7 +169,13 @@ fn check_stops(options: &[(&str, &str)]) {
     let start = Instant::now();
     let result = std::thread::scope(|scope| {
         let execution = scope.spawn(|| {
-            instance.execute(&Batch { inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop })
+            instance.execute(&Batch {
+                signature: 0,
+                inputs: &inputs,
+                outputs: &outputs,
+                rows: 1,
+                stop: &stop,
+            })
         });
         std::thread::sleep(Duration::from_millis(20));
         assert!(!execution.is_finished(), "{options:?}");
@@ -160,7 +199,8 @@ fn an_execution_stopped_before_it_began_ends_at_once() {
     let stop = Stop::new();
     stop.stop();
     let inputs = [input("INPUT0", &[1])];
-    let batch = Batch { inputs: &inputs, outputs: &["OUTPUT0".into()], rows: 1, stop: &stop };
+    let batch =
+        Batch { signature: 0, inputs: &inputs, outputs: &["OUTPUT0".into()], rows: 1, stop: &stop };
     let error = instance(&[("execute_delay_ms", NEVER)]).execute(&batch).unwrap_err();
     assert_eq!(error, BackendError::Execute("stopped".to_owned()));
 }
@@ -286,6 +326,10 @@ fn a_bad_value_is_refused_by_name_with_what_is_allowed() {
         "'latency_alpha_us': expected a number from 0 to 86400000000, given 'NaN'",
     );
     check_refused(
+        &[("latency_noise", "2")],
+        "'latency_noise': expected a number from 0 to 1, given '2'",
+    );
+    check_refused(
         &[("fault_after", "1.5")],
         "'fault_after': expected a whole number from 0, given '1.5'",
     );
@@ -294,8 +338,8 @@ fn a_bad_value_is_refused_by_name_with_what_is_allowed() {
         "'latency_mode': expected one of sleep, burn, given 'nap'",
     );
     check_refused(
-        &[("load_fault", "abort")],
-        "'load_fault': expected one of fail, panic, instance, out_of_memory, given 'abort'",
+        &[("load_fault", "hang")],
+        "'load_fault': expected one of fail, panic, abort, instance, out_of_memory, given 'hang'",
     );
     check_refused(
         &[("fail_marked_rows", "true")],

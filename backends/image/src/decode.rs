@@ -3,7 +3,7 @@
 use crate::{
     bmp,
     error::ImageError,
-    format::Format,
+    format::{Format, unknown},
     gif,
     guard::guarded,
     header::Header,
@@ -12,7 +12,9 @@ use crate::{
     orient::upright,
     png,
     rgb::Rgb,
-    tiff, webp,
+    tiff,
+    watched::StillWanted,
+    webp,
 };
 
 /// Reads the header of an image.
@@ -21,7 +23,7 @@ use crate::{
 ///
 /// The format is unknown, or the header is broken or of a kind that is not decoded.
 pub fn header(bytes: &[u8]) -> Result<Header, ImageError> {
-    match Format::of(bytes).ok_or(ImageError::UnknownFormat)? {
+    match Format::of(bytes).ok_or_else(|| ImageError::UnknownFormat(unknown(bytes)))? {
         Format::Jpeg => jpeg::header(bytes),
         Format::Png => png::header(bytes),
         Format::WebP => webp::header(bytes),
@@ -63,16 +65,35 @@ impl Decoder {
     ///
     /// The bytes are no image, break its format, or exceed the limits, which are asked before anything is allocated.
     pub fn decode(&self, bytes: &[u8], limits: &Limits) -> Result<Rgb, ImageError> {
+        self.decode_while(bytes, limits, &|| true)
+    }
+
+    /// The same as long as it is wanted, which is asked after some kilobytes of the file. A lossy WebP, and a JPEG that
+    /// libjpeg-turbo decodes, are decoded in one piece.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode`]; [`ImageError::Stopped`] where it is not wanted any more.
+    pub fn decode_while(
+        &self,
+        bytes: &[u8],
+        limits: &Limits,
+        wanted: StillWanted<'_>,
+    ) -> Result<Rgb, ImageError> {
         let header = header(bytes)?;
         header.check(limits)?;
         let decoded = guarded(header.format, || match header.format {
-            Format::Jpeg => self.jpeg.decode(bytes, &header),
-            Format::Png => png::decode(bytes, &header),
-            Format::WebP => webp::decode(bytes, &header),
-            Format::Gif => gif::decode(bytes, &header),
+            Format::Jpeg => self.jpeg.decode(bytes, &header, wanted),
+            Format::Png => png::decode(bytes, &header, wanted),
+            Format::WebP => webp::decode(bytes, &header, wanted),
+            Format::Gif => gif::decode(bytes, &header, wanted),
             Format::Bmp => bmp::decode(bytes, &header),
-            Format::Tiff => tiff::decode(bytes, &header),
-        })?;
-        Ok(upright(decoded, header.orientation))
+            Format::Tiff => tiff::decode(bytes, &header, wanted),
+        });
+        // What a decoder says that has been stopped is of no use, and what follows takes its time, too.
+        if !wanted() {
+            return Err(ImageError::Stopped);
+        }
+        Ok(upright(decoded?, header.orientation))
     }
 }

@@ -6,8 +6,8 @@ use crate::format::Format;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The first bytes are those of no format that is read.
-    #[error("the bytes are no image: expected JPEG, PNG, WebP, GIF, BMP or TIFF")]
-    UnknownFormat,
+    #[error("the bytes are no image: {0}, expected JPEG, PNG, WebP, GIF, BMP or TIFF")]
+    UnknownFormat(String),
     /// The format is known, and the bytes break its rules or end too soon.
     #[error("the {format} image is broken: {problem}")]
     Broken {
@@ -50,6 +50,9 @@ pub enum ImageError {
         /// The most that is allowed.
         limit: usize,
     },
+    /// It was given up, since nobody waits for it any more.
+    #[error("the image is not wanted any more")]
+    Stopped,
     /// The image cannot be brought to the size that the model takes.
     #[error("an image of {width} x {height} pixels cannot be resized: {problem}")]
     Shape {

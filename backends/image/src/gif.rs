@@ -3,8 +3,13 @@
 use gif::{ColorOutput, DecodeOptions, MemoryLimit};
 
 use crate::{
-    error::ImageError, exif::Orientation, format::Format, header::Header, palette::Palette,
+    error::ImageError,
+    exif::Orientation,
+    format::Format,
+    header::Header,
+    palette::Palette,
     rgb::Rgb,
+    watched::{StillWanted, Watched},
 };
 
 pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
@@ -15,7 +20,11 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
     Header::new(Format::Gif, size, Orientation::Upright, 1)
 }
 
-pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    wanted: StillWanted<'_>,
+) -> Result<Rgb, ImageError> {
     let broken = |problem: &dyn ToString| ImageError::broken(Format::Gif, problem.to_string());
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
@@ -23,7 +32,7 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
     if let Some(limit) = std::num::NonZeroU64::new(header.decoded_bytes) {
         options.set_memory_limit(MemoryLimit::Bytes(limit));
     }
-    let mut decoder = options.read_info(bytes).map_err(|it| broken(&it))?;
+    let mut decoder = options.read_info(Watched::new(bytes, wanted)).map_err(|it| broken(&it))?;
     let global = decoder.global_palette().map(<[u8]>::to_vec);
     let frame = decoder.read_next_frame().map_err(|it| broken(&it))?;
     let frame = frame.ok_or_else(|| broken(&"it has no frame"))?;

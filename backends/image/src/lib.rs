@@ -39,6 +39,7 @@ mod tiff;
 mod timm;
 mod values;
 mod vp8;
+mod watched;
 mod webp;
 mod weights;
 

@@ -1,7 +1,5 @@
 //! PNG: all depths and colours, interlaced or not, to what Pillow's `convert("RGB")` makes of them.
 
-use std::io::Cursor;
-
 use png::{BitDepth, ColorType, Transformations};
 
 use crate::{
@@ -11,6 +9,7 @@ use crate::{
     header::Header,
     palette::{Palette, samples},
     rgb::Rgb,
+    watched::{StillWanted, Watched},
 };
 
 /// Bytes of a chunk beside its data: length, name, check sum.
@@ -54,10 +53,14 @@ fn orientation(bytes: &[u8]) -> Orientation {
     Orientation::Upright
 }
 
-pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    wanted: StillWanted<'_>,
+) -> Result<Rgb, ImageError> {
     let broken = |error: png::DecodingError| ImageError::broken(Format::Png, error);
     let limits = png::Limits { bytes: usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX) };
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    let mut decoder = png::Decoder::new_with_limits(Watched::new(bytes, wanted), limits);
     decoder.set_transformations(Transformations::IDENTITY);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);

@@ -1,6 +1,6 @@
 //! The first page of a TIFF, of a list of kinds: grey, RGB, palette and CMYK, not compressed or without loss.
 
-use std::io::Cursor;
+use std::io::{Read, Seek, SeekFrom};
 
 use tiff::{
     ColorType,
@@ -15,6 +15,7 @@ use crate::{
     header::Header,
     palette::samples,
     rgb::Rgb,
+    watched::{StillWanted, Watched},
 };
 
 const WIDTH: u16 = 256;
@@ -124,15 +125,46 @@ fn palette(bytes: &[u8]) -> Option<Palette> {
     Some(Palette { kind_at: kind.at, colours: colours.collect::<Option<_>>()? })
 }
 
-pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    wanted: StillWanted<'_>,
+) -> Result<Rgb, ImageError> {
     let Some(palette) = palette(bytes) else {
-        return converted(read(bytes, header)?, header, None);
+        return converted(read(Watched::new(bytes, wanted), header)?, header, None);
     };
     // The decoder knows no palettes. It is given the indices as shades of grey.
-    let mut bytes = bytes.to_vec();
-    let kind = if bytes[0] == b'I' { [1, 0] } else { [0, 1] };
-    bytes[palette.kind_at..][..2].copy_from_slice(&kind);
-    converted(read(&bytes, header)?, header, Some(&palette.colours))
+    let kind = if bytes.first() == Some(&b'I') { [1, 0] } else { [0, 1] };
+    let reader = Replaced { reader: Watched::new(bytes, wanted), at: palette.kind_at as u64, kind };
+    converted(read(reader, header)?, header, Some(&palette.colours))
+}
+
+/// A file with another kind of colours than it says. Not a copy: a file may be large.
+struct Replaced<R> {
+    reader: R,
+    /// Where the kind is written.
+    at: u64,
+    kind: [u8; 2],
+}
+
+impl<R: Read + Seek> Read for Replaced<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let from = self.reader.stream_position()?;
+        let length = self.reader.read(out)?;
+        for (at, byte) in (self.at..).zip(self.kind) {
+            let place = at.checked_sub(from).and_then(|it| usize::try_from(it).ok());
+            if let Some(place) = place.and_then(|it| out[..length].get_mut(it)) {
+                *place = byte;
+            }
+        }
+        Ok(length)
+    }
+}
+
+impl<R: Seek> Seek for Replaced<R> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.reader.seek(to)
+    }
 }
 
 /// Samples as the decoder gives them.
@@ -141,11 +173,11 @@ enum Raw {
     Words(Vec<u16>),
 }
 
-fn read(bytes: &[u8], header: &Header) -> Result<(ColorType, Raw), ImageError> {
+fn read(reader: impl Read + Seek, header: &Header) -> Result<(ColorType, Raw), ImageError> {
     let most = usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX);
     let mut limits = Limits::default();
     (limits.decoding_buffer_size, limits.intermediate_buffer_size) = (most, most);
-    let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(broken)?.with_limits(limits);
+    let mut decoder = Decoder::new(reader).map_err(broken)?.with_limits(limits);
     if decoder.dimensions().map_err(broken)? != (header.width, header.height) {
         return Err(broken("its size is not the one of its header"));
     }
@@ -216,4 +248,27 @@ fn converted(
         _ => return Err(unsupported(format!("{color:?}"))),
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_bytes_are_replaced_wherever_a_read_begins_and_ends() {
+        let bytes: Vec<u8> = (10..20).collect();
+        for at in 0..9 {
+            let mut expect = bytes.clone();
+            expect[at..at + 2].copy_from_slice(&[1, 0]);
+            for (from, length) in (0..10).flat_map(|from| (1..=10 - from).map(move |it| (from, it)))
+            {
+                let reader = Watched::new(&bytes, &|| true);
+                let mut replaced = Replaced { reader, at: at as u64, kind: [1, 0] };
+                replaced.seek(SeekFrom::Start(from as u64)).unwrap();
+                let mut out = vec![0; length];
+                replaced.read_exact(&mut out).unwrap();
+                assert_eq!(out, expect[from..from + length], "{at} {from} {length}");
+            }
+        }
+    }
 }

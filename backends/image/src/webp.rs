@@ -1,7 +1,5 @@
 //! WebP, lossy and lossless; of an animation the first frame.
 
-use std::io::Cursor;
-
 use image_webp::WebPDecoder;
 
 use crate::{
@@ -11,6 +9,7 @@ use crate::{
     header::Header,
     rgb::Rgb,
     vp8::partitions_fit,
+    watched::{StillWanted, Watched},
 };
 
 /// Most chunks that are passed in the search for the orientation.
@@ -87,12 +86,16 @@ fn frames_fit(bytes: &[u8]) -> bool {
     true
 }
 
-pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    wanted: StillWanted<'_>,
+) -> Result<Rgb, ImageError> {
     let broken = |error: image_webp::DecodingError| ImageError::broken(Format::WebP, error);
     if !frames_fit(bytes) {
         return Err(ImageError::broken(Format::WebP, "its parts are longer than the file"));
     }
-    let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(broken)?;
+    let mut decoder = WebPDecoder::new(Watched::new(bytes, wanted)).map_err(broken)?;
     decoder.set_memory_limit(usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX));
     if decoder.dimensions() != (header.width, header.height) {
         return Err(ImageError::broken(Format::WebP, "its size is not the one of its header"));

@@ -1,6 +1,7 @@
 //! Images that lie: bombs are refused before anything is allocated, and broken files are errors.
 
 use std::{
+    cell::Cell,
     fs,
     path::Path,
     time::{Duration, Instant},
@@ -300,4 +301,70 @@ fn a_lossy_webp_whose_parts_would_be_longer_than_the_file_takes_no_memory_for_th
     webp.extend([0, 3, 255, 255, 255, 255, 255, 255]);
     webp.extend([255; 6]);
     check_refused("partitions", &webp, |it| it.to_string().contains("longer than the file"));
+}
+
+#[test]
+fn an_image_that_is_not_wanted_any_more_is_given_up() {
+    for (name, bytes) in files() {
+        for decoder in decoders() {
+            let asked = Cell::new(0);
+            let count = |most: usize| {
+                asked.set(0);
+                let wanted = || {
+                    asked.set(asked.get() + 1);
+                    asked.get() <= most
+                };
+                decoder.decode_while(&bytes, &Limits::default(), &wanted)
+            };
+            let Ok(all) = count(usize::MAX) else { continue };
+            let times = asked.get();
+            assert!(1 <= times, "{name}");
+            for most in [0, times / 2, times - 1] {
+                assert_eq!(count(most), Err(ImageError::Stopped), "{name}, {most} of {times}");
+            }
+            assert_eq!(count(times), Ok(all), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_decoder_of_jpeg_inside_ends_within() {
+    let decoder = Decoder::open(&JpegLibrary::None).expect("the decoder inside");
+    let jpegs = files().into_iter().filter(|(_, bytes)| bytes.starts_with(&[0xFF, 0xD8, 0xFF]));
+    let mut longest = 0;
+    for (name, bytes) in jpegs {
+        let asked = Cell::new(0);
+        let wanted = || {
+            asked.set(asked.get() + 1);
+            true
+        };
+        let decoded = decoder.decode_while(&bytes, &Limits::default(), &wanted);
+        // Of each four bytes; a part of a file is no data.
+        let least = bytes.len() / 2048;
+        assert!(decoded.is_err() || least < asked.get(), "{name}: {} bytes", bytes.len());
+        longest = longest.max(least);
+    }
+    assert!(1 <= longest, "a file is long enough to tell");
+}
+
+#[test]
+fn it_is_asked_for_every_kilobyte_whether_an_image_is_wanted() {
+    // Six million black pixels in some kilobytes.
+    let (width, height) = (3_000u32, 2_000u32);
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().expect("a header");
+    let black = vec![0; (width * height * 3) as usize];
+    writer.write_image_data(&black).expect("an image");
+    writer.finish().expect("an end");
+    let decoder = &decoders()[0];
+    let asked = Cell::new(0);
+    let wanted = || {
+        asked.set(asked.get() + 1);
+        true
+    };
+    decoder.decode_while(&bytes, &Limits::default(), &wanted).expect("an image");
+    // A kilobyte becomes at most a megabyte.
+    assert!(bytes.len() / 1024 < asked.get(), "{} times for {} bytes", asked.get(), bytes.len());
 }

@@ -73,7 +73,13 @@ fn run(
     rows: usize,
 ) -> Result<(), BackendError> {
     let (outputs, stop) = (["y".into()], Stop::new());
-    black_box(instance.execute(&Batch { inputs, outputs: &outputs, rows, stop: &stop })?);
+    black_box(instance.execute(&Batch {
+        signature: 0,
+        inputs,
+        outputs: &outputs,
+        rows,
+        stop: &stop,
+    })?);
     Ok(())
 }
 

@@ -113,6 +113,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         file: "model.onnx",
         other_extensions: &[],
         other_files: &[],
+        folds: "",
         content: None,
         rank: 1,
         is_served: true,

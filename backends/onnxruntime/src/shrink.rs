@@ -37,6 +37,12 @@ pub(crate) fn shrink_common_arena(runtime: &Arc<Runtime>) -> Result<(), BackendE
     let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[1]));
     let tensor = tensor.map_err(|it| BackendError::Execute(it.to_string()))?;
     let inputs = [NamedTensor { name: "x".into(), tensor }];
-    let batch = Batch { inputs: &inputs, outputs: &["y".into()], rows: 1, stop: &Stop::new() };
+    let batch = Batch {
+        signature: 0,
+        inputs: &inputs,
+        outputs: &["y".into()],
+        rows: 1,
+        stop: &Stop::new(),
+    };
     instance.execute(&batch).map(drop)
 }

@@ -39,6 +39,8 @@ pub(crate) enum WorkKind {
     Objects(ObjectWork),
     /// The vectors of an image.
     ImageFeatures,
+    /// The vectors of an image, if there is one, and of so many texts.
+    Towers { has_image: bool, texts: usize },
     /// The spelling of the frames of a sound.
     Frames,
 }
@@ -68,7 +70,10 @@ impl Work {
             // A logarithm for each, and a list as long as the vocabulary.
             WorkKind::Sparse => 16,
             // Each value is compared with another one.
-            WorkKind::Objects(_) | WorkKind::Frames | WorkKind::ImageFeatures => 1,
+            WorkKind::Objects(_)
+            | WorkKind::Frames
+            | WorkKind::ImageFeatures
+            | WorkKind::Towers { .. } => 1,
         };
         values.saturating_mul(of_each)
     }
@@ -108,6 +113,8 @@ pub(crate) enum ContextKind {
     Objects { size: [u32; 2] },
     /// The vectors of an image, or the one of the whole of it.
     ImageFeatures { is_pooled: bool },
+    /// The vectors of an image and of texts.
+    Towers,
     /// What is said in a sound.
     Transcript,
 }

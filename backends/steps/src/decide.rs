@@ -117,11 +117,13 @@ const VECTORS: [Task; 3] =
 /// May a folder for one task be asked for the other?
 fn may_be(own: Task, asked: Task) -> bool {
     let of_sequences = [Task::TextClassification, Task::ZeroShotClassification, Task::Rerank];
+    let of_towers = [Task::ZeroShotImageClassification, Task::ImageTextEmbedding];
     let of_vocabulary = [Task::FillMask, Task::SparseEmbedding];
     let are_among = |tasks: &[Task]| tasks.contains(&own) && tasks.contains(&asked);
     own == asked
         || are_among(&of_sequences)
         || are_among(&of_vocabulary)
+        || are_among(&of_towers)
         // Exporters leave the architecture as it was when they leave its head out: the outputs decide.
         || (own.medium() == Medium::Text && VECTORS.contains(&asked))
         || (own.medium() == Medium::Image && asked == Task::ImageFeatureExtraction)

@@ -134,6 +134,9 @@ pub enum RowError {
     /// The input is not of the form that the task takes.
     #[error("{0}")]
     Input(String),
+    /// It was given up, since nobody waits for its answer any more.
+    #[error("the input is not wanted any more")]
+    Stopped,
     /// The model does not do this task.
     #[error("the model does not do {asked}; it does {known}")]
     Task {
@@ -194,6 +197,7 @@ impl RowError {
             | RowError::UnknownPrompt { .. }
             | RowError::Parameter { .. }
             | RowError::Input(_)
+            | RowError::Stopped
             | RowError::Task { .. } => false,
         }
     }

@@ -1,5 +1,7 @@
 //! The rows of one input to its reply.
 
+use audio::StillWanted;
+
 use crate::{
     context::ContextKind,
     error::RowError,
@@ -22,11 +24,13 @@ use crate::{
 /// The reply to one input.
 ///
 /// # Errors
-/// When the rows are not those that were prepared, or a score is no number.
+/// When the rows are not those that were prepared, or a score is no number. [`RowError::Stopped`] where it is not
+/// `wanted` any more.
 pub(crate) fn finish(
     parts: &Parts,
     context: ContextKind,
     rows: Vec<Reduced>,
+    wanted: StillWanted<'_>,
 ) -> Result<Reply, RowError> {
     let output = parts.outputs.name(0);
     match context {
@@ -86,7 +90,9 @@ pub(crate) fn finish(
             }
         }
         ContextKind::Fills(masked) => match only(rows)? {
-            Reduced::Fills(found) => Ok(Reply::Fills(fills(&parts.tokenizer, &masked, &found)?)),
+            Reduced::Fills(found) => {
+                Ok(Reply::Fills(fills(&parts.tokenizer, &masked, &found, wanted)?))
+            }
             _ => Err(foreign()),
         },
         ContextKind::Candidates(candidates) => {
@@ -103,6 +109,7 @@ pub(crate) fn finish(
         ContextKind::Objects { .. }
         | ContextKind::ImageCandidates(_)
         | ContextKind::ImageFeatures { .. }
+        | ContextKind::Towers
         | ContextKind::Transcript => Err(foreign()),
     }
 }
@@ -134,7 +141,8 @@ fn values(row: Reduced) -> Result<Vec<f32>, RowError> {
         | Reduced::Sparse(_)
         | Reduced::Text(_)
         | Reduced::Objects(_)
-        | Reduced::Features { .. } => Err(foreign()),
+        | Reduced::Features { .. }
+        | Reduced::Towers { .. } => Err(foreign()),
     }
 }
 

@@ -52,7 +52,9 @@ pub use head::{ctc::spell, reduced::Reduced};
 pub use image::JpegLibrary;
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};
-pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Object, Objects, Ranked, Reply};
+pub use reply::{
+    Answer, Entity, Entry, Features, Fill, Label, Object, Objects, Ranked, Reply, Towers,
+};
 pub use request::{
     AnswerParameters, DetectionParameters, Function, Input, Parameters, Similarity, Strategy, TopK,
 };

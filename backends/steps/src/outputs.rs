@@ -1,8 +1,8 @@
 //! Outputs of a run, and the part of them that is of one row.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
-use backend::{DataType, NamedTensor};
+use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 
 use crate::{error::RowError, side::Side};
@@ -14,6 +14,8 @@ pub struct GraphOutput {
     pub name: Arc<str>,
     /// Is its first dimension behind that of the rows the one of tokens, and so padded?
     pub has_tokens: bool,
+    /// Are all of its rows those of one row of a request, as vectors of the texts that stand beside one image?
+    pub is_whole: bool,
 }
 
 /// One output of one row, without padding.
@@ -66,6 +68,12 @@ fn output_of_row<'a>(
     if shape.rows().is_none_or(|rows| place.row >= rows) {
         return Err(error(format!("its shape {shape} has no row {}", place.row)));
     }
+    if output.is_whole {
+        let rows = shape.rows().unwrap_or(0);
+        let dims = std::iter::once(rows).chain(dims).collect();
+        let values = values_of(tensor, 0..rows * per_row).map_err(error)?;
+        return Ok(RowOutput { name: &output.name, dims, values });
+    }
     let (mut skip, mut take) = (0, per_row);
     if output.has_tokens {
         let padded = dims.first().copied().unwrap_or(0);
@@ -81,34 +89,38 @@ fn output_of_row<'a>(
         };
     }
     let from = place.row * per_row + skip;
-    let bytes = tensor.contiguous().ok_or_else(|| error("it is scattered in memory".to_owned()))?;
-    let values = match tensor.dtype() {
-        DataType::Fp32 => match tensor.as_slice_of::<f32>() {
-            Some(values) => Cow::Borrowed(&values[from..from + take]),
-            None => converted(bytes, from, take, f32::from_le_bytes),
-        },
-        DataType::Fp16 => converted(bytes, from, take, |it| f16::from_le_bytes(it).to_f32()),
-        DataType::Bf16 => converted(bytes, from, take, |it| bf16::from_le_bytes(it).to_f32()),
-        DataType::Fp64 => converted(bytes, from, take, |it| f64::from_le_bytes(it) as f32),
-        other => return Err(error(format!("it is {other}, and no floating-point number"))),
-    };
+    let values = values_of(tensor, from..from + take).map_err(error)?;
     Ok(RowOutput { name: &output.name, dims, values })
+}
+
+/// These values of a tensor as FP32; otherwise why there are none.
+fn values_of(tensor: &Tensor, range: Range<usize>) -> Result<Cow<'_, [f32]>, String> {
+    let bytes = tensor.contiguous().ok_or_else(|| "it is scattered in memory".to_owned())?;
+    Ok(match tensor.dtype() {
+        DataType::Fp32 => match tensor.as_slice_of::<f32>() {
+            Some(values) => Cow::Borrowed(&values[range]),
+            None => converted(bytes, range, f32::from_le_bytes),
+        },
+        DataType::Fp16 => converted(bytes, range, |it| f16::from_le_bytes(it).to_f32()),
+        DataType::Bf16 => converted(bytes, range, |it| bf16::from_le_bytes(it).to_f32()),
+        DataType::Fp64 => converted(bytes, range, |it| f64::from_le_bytes(it) as f32),
+        other => return Err(format!("it is {other}, and no floating-point number")),
+    })
 }
 
 fn converted<'a, const N: usize>(
     bytes: &[u8],
-    from: usize,
-    take: usize,
+    range: Range<usize>,
     convert: impl Fn([u8; N]) -> f32,
 ) -> Cow<'a, [f32]> {
     let (values, _) = bytes.as_chunks::<N>();
-    Cow::Owned(values[from..from + take].iter().map(|it| convert(*it)).collect())
+    Cow::Owned(values[range].iter().map(|it| convert(*it)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backend::{Shape, Tensor};
+    use backend::Shape;
 
     fn run(shape: &[usize]) -> Vec<NamedTensor> {
         let count: usize = shape.iter().product();
@@ -123,7 +135,7 @@ mod tests {
 
     #[track_caller]
     fn check(has_tokens: bool, shape: &[usize], place: Place, dims: &[usize], values: &[f32]) {
-        let wanted = [GraphOutput { name: "x".into(), has_tokens }];
+        let wanted = [GraphOutput { name: "x".into(), has_tokens, is_whole: false }];
         let given = run(shape);
         let found = outputs_of_row(&wanted, &given, place).unwrap();
         assert_eq!(found[0].dims, dims);
@@ -143,17 +155,17 @@ mod tests {
         let tensor =
             Tensor::from_vec(Shape::new(&[2, 1]), vec![f16::from_f32(1.5), f16::from_f32(-2.0)]);
         let given = [NamedTensor { name: "x".into(), tensor: tensor.unwrap() }];
-        let wanted = [GraphOutput { name: "x".into(), has_tokens: false }];
+        let wanted = [GraphOutput { name: "x".into(), has_tokens: false, is_whole: false }];
         let found = outputs_of_row(&wanted, &given, place(1, 1, Side::Right)).unwrap();
         assert_eq!(&*found[0].values, [-2.0]);
     }
 
     #[test]
     fn what_is_missing_or_too_small_is_said() {
-        let wanted = [GraphOutput { name: "y".into(), has_tokens: true }];
+        let wanted = [GraphOutput { name: "y".into(), has_tokens: true, is_whole: false }];
         let error = outputs_of_row(&wanted, &run(&[1, 2]), place(0, 1, Side::Right)).unwrap_err();
         assert_eq!(error.to_string(), "the model's output 'y': the run did not give it");
-        let wanted = [GraphOutput { name: "x".into(), has_tokens: true }];
+        let wanted = [GraphOutput { name: "x".into(), has_tokens: true, is_whole: false }];
         let given = run(&[1, 2, 2]);
         let error = outputs_of_row(&wanted, &given, place(0, 3, Side::Right)).unwrap_err();
         let text = "the model's output 'x': its shape [1,2,2] has no 3 tokens";

@@ -58,6 +58,7 @@ fn own_names(task: Task) -> &'static [&'static str] {
         Task::ObjectDetection => &["threshold", "confidence", "iou", "max_detections", "agnostic"],
         Task::ImageFeatureExtraction => &["pool"],
         Task::ZeroShotImageClassification => &["hypothesis_template"],
+        Task::ImageTextEmbedding => &["truncation", "truncate"],
         Task::AutomaticSpeechRecognition => &[],
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use audio::StillWanted;
 use backend::ModelSpec;
 
 use crate::{
@@ -107,7 +108,7 @@ impl Pipeline {
     pub fn tasks(&self) -> Vec<Task> {
         match &self.kind {
             Kind::Text(text) => text.tasks(),
-            Kind::Image(image) => vec![image.task()],
+            Kind::Image(image) => image.tasks(),
             Kind::Sound(sound) => vec![sound.task()],
         }
     }
@@ -140,6 +141,22 @@ impl Pipeline {
             Kind::Text(text) => text.dimensions(),
             Kind::Image(image) => image.dimensions(),
             Kind::Sound(_) => None,
+        }
+    }
+
+    /// Lengths of the vectors of images and of texts of a graph with a tower for each, where it says them.
+    pub fn tower_dimensions(&self) -> [Option<usize>; 2] {
+        match &self.kind {
+            Kind::Image(image) => image.tower_dimensions(),
+            Kind::Text(_) | Kind::Sound(_) => [None; 2],
+        }
+    }
+
+    /// Samples a second that the graph takes; `None` where it takes no sounds.
+    pub fn sampling_rate(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Sound(sound) => Some(sound.sampling_rate()),
+            Kind::Text(_) | Kind::Image(_) => None,
         }
     }
 
@@ -179,7 +196,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.explain(folder),
             Kind::Image(image) => image.explain(folder),
-            Kind::Sound(sound) => Ok(sound.explain(folder)),
+            Kind::Sound(sound) => sound.explain(folder),
         }
     }
 
@@ -230,16 +247,17 @@ impl Step for Pipeline {
         }
     }
 
-    fn prepare(
+    fn prepare_while(
         &self,
         task: Task,
         input: &Input<'_>,
         parameters: &Parameters,
+        wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError> {
         match &self.kind {
-            Kind::Text(text) => text.prepare(task, input, parameters),
-            Kind::Image(image) => image.prepare(task, input, parameters),
-            Kind::Sound(sound) => sound.prepare(task, input, parameters),
+            Kind::Text(text) => text.prepare(task, input, parameters, wanted),
+            Kind::Image(image) => image.prepare(task, input, parameters, wanted),
+            Kind::Sound(sound) => sound.prepare(task, input, parameters, wanted),
         }
     }
 
@@ -259,9 +277,14 @@ impl Step for Pipeline {
         }
     }
 
-    fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError> {
+    fn finish_while(
+        &self,
+        context: Context,
+        rows: Vec<Reduced>,
+        wanted: StillWanted<'_>,
+    ) -> Result<Reply, RowError> {
         match &self.kind {
-            Kind::Text(text) => text.finish(context.0, rows),
+            Kind::Text(text) => text.finish(context.0, rows, wanted),
             Kind::Image(image) => image.finish(context.0, rows),
             Kind::Sound(sound) => sound.finish(context.0, rows),
         }

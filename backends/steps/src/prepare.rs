@@ -1,5 +1,7 @@
 //! One input to rows of the graph: which texts, with which prompt, and what becomes of their rows.
 
+use audio::StillWanted;
+
 use crate::{
     context::{Context, ContextKind, WorkKind},
     error::RowError,
@@ -7,7 +9,7 @@ use crate::{
     head::embed::{PoolWork, check_dimensions},
     parts::{Parts, tokens_of_prompt},
     request::{Function, Input, Parameters},
-    rows::Texts,
+    rows::{Texts, still},
     step::{Prepared, Row},
     task::{Embedder, Head},
     tasks,
@@ -18,12 +20,14 @@ use inference::task::Task;
 /// The rows of one input, and what is to be remembered of it.
 ///
 /// # Errors
-/// When the model has not this task, the task takes no such input, or a text cannot be taken.
+/// When the model has not this task, the task takes no such input, or a text cannot be taken. [`RowError::Stopped`]
+/// where it is not `wanted` any more, which is asked between the texts of a list.
 pub(crate) fn prepare(
     parts: &Parts,
     task: Task,
     input: &Input<'_>,
     parameters: &Parameters,
+    wanted: StillWanted<'_>,
 ) -> Result<Prepared, RowError> {
     let texts = |truncates| Texts::new(parts, parameters, truncates);
     match (task, &parts.task.head) {
@@ -39,18 +43,20 @@ pub(crate) fn prepare(
             let context = ContextKind::Labels { function, top_k: parameters.top_k };
             one_row(&texts(false), input, WorkKind::Logits, context)
         }
-        (Task::Rerank, Head::Ranker(_, activation)) => ranking(&texts(true), input, *activation),
+        (Task::Rerank, Head::Ranker(_, activation)) => {
+            ranking(&texts(true), input, *activation, wanted)
+        }
         (Task::Rerank, Head::Embedder(embedder)) => {
             let Input::Ranking(query, others) = input else { return Err(wrong(task)) };
             let similarity = parameters.similarity.unwrap_or(embedder.similarity);
             let context = ContextKind::RankingByVectors { similarity };
-            compared(&texts(true), embedder, (query, others), context)
+            compared(&texts(true), embedder, (query, others), context, wanted)
         }
         (Task::SentenceSimilarity, Head::Embedder(embedder)) => {
             let Input::Sentences(source, others) = input else { return Err(wrong(task)) };
             let similarity = parameters.similarity.unwrap_or(embedder.similarity);
             let context = ContextKind::Similarities { similarity };
-            compared(&texts(true), embedder, (source, others), context)
+            compared(&texts(true), embedder, (source, others), context, wanted)
         }
         (Task::SentenceEmbedding, Head::Embedder(embedder)) => {
             let normalize = Some(parameters.normalize.unwrap_or(true));
@@ -78,7 +84,7 @@ pub(crate) fn prepare(
         },
         (Task::ZeroShotClassification, Head::Entailment(classes)) => match *input {
             Input::Candidates(text, labels) => {
-                tasks::candidates(parts, parameters, classes, (text, labels))
+                tasks::candidates(parts, parameters, classes, (text, labels), wanted)
             }
             _ => Err(wrong(task)),
         },
@@ -114,6 +120,7 @@ fn wrong(task: Task) -> RowError {
             "the file of an image"
         }
         Task::ZeroShotImageClassification => "the file of an image and candidate labels",
+        Task::ImageTextEmbedding => "the file of an image, a text, or both",
         Task::AudioClassification | Task::AutomaticSpeechRecognition => "the file of a sound",
     };
     RowError::Input(format!("{task} takes {form}"))
@@ -138,7 +145,8 @@ fn one_row(
         | Input::Sentences(..)
         | Input::Ranking(..)
         | Input::File(_)
-        | Input::FileCandidates(..) => {
+        | Input::FileCandidates(..)
+        | Input::FileTexts(..) => {
             return Err(RowError::Input("one text, or a pair of texts, is taken".to_owned()));
         }
     };
@@ -151,6 +159,7 @@ fn ranking<'a>(
     texts: &Texts<'_>,
     input: &Input<'a>,
     activation: Activation,
+    wanted: StillWanted<'_>,
 ) -> Result<Prepared, RowError> {
     let function = texts.parameters.function;
     let activation = match (texts.parameters.raw_scores, function) {
@@ -164,11 +173,13 @@ fn ranking<'a>(
         _ => return Err(wrong(Task::Rerank)),
     };
     let beginning = |(at, other): (usize, &&'a str)| {
+        still(wanted)?;
         texts.beginning(other).map_err(|it| it.in_list("text", at, others.len()))
     };
     let beginnings = others.iter().enumerate().map(beginning);
     let beginnings = beginnings.collect::<Result<Vec<&str>, _>>()?;
-    let encodings = texts.encode_pairs(query, &beginnings, Strategy::LongestFirst, "text")?;
+    let encodings =
+        texts.encode_pairs(query, &beginnings, Strategy::LongestFirst, "text", wanted)?;
     let row = |it| texts.only_row(it, WorkKind::Logits);
     let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     Ok(Prepared { rows, context: Context(ContextKind::Ranking { activation }) })
@@ -180,10 +191,12 @@ fn compared(
     embedder: &Embedder,
     (source, others): (&str, &[&str]),
     context: ContextKind,
+    wanted: StillWanted<'_>,
 ) -> Result<Prepared, RowError> {
     let all = std::iter::once(source).chain(others.iter().copied());
     // The folder's own similarity compares the folder's own vectors.
     let row = |(at, text): (usize, &str)| {
+        still(wanted)?;
         let row = vector_row(texts, embedder, &Input::Text(text), None);
         row.map_err(|it| match at {
             0 => it,

@@ -68,7 +68,10 @@ pub(crate) fn reduce(
             let Head::Sparse(splade) = head else { return Err(foreign()) };
             Ok(Reduced::Sparse(weights(output(plan.tokens)?, *splade)?))
         }
-        WorkKind::Objects(_) | WorkKind::ImageFeatures | WorkKind::Frames => Err(foreign()),
+        WorkKind::Objects(_)
+        | WorkKind::ImageFeatures
+        | WorkKind::Towers { .. }
+        | WorkKind::Frames => Err(foreign()),
     }
 }
 

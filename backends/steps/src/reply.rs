@@ -29,6 +29,8 @@ pub enum Reply {
     Sparse(Vec<Entry>),
     /// The vector of a whole image.
     Pooled(Vec<f32>),
+    /// The vectors of an image and of a text, or of one of them; one of them for each of several texts.
+    Towers(Vec<Towers>),
     /// The objects in an image.
     Objects(Objects),
     /// What is said in a sound.
@@ -103,6 +105,7 @@ impl Reply {
             | Reply::Answers(_)
             | Reply::Fills(_)
             | Reply::Sparse(_)
+            | Reply::Towers(_)
             | Reply::Transcript(_) => Vec::new(),
         }
     }
@@ -113,6 +116,22 @@ impl Reply {
             Reply::Embedding(values) | Reply::Pooled(values) => values.clone(),
             Reply::Features(features) => features.pooled.clone(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The vectors of the images and of the texts; empty of other replies, and of what was not given.
+    pub fn towers(&self) -> Towers {
+        match self {
+            Reply::Towers(rows) => rows.first().cloned().unwrap_or_default(),
+            _ => Towers::default(),
+        }
+    }
+
+    /// The replies that it is: one for each of several texts, else itself.
+    pub fn apart(self) -> Vec<Reply> {
+        match self {
+            Reply::Towers(rows) => rows.into_iter().map(|it| Reply::Towers(vec![it])).collect(),
+            other => vec![other],
         }
     }
 
@@ -137,6 +156,15 @@ pub struct Label {
     pub class: usize,
     /// Its score.
     pub score: f32,
+}
+
+/// What the towers of a model for images and texts give; empty where there was no image, or no text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Towers {
+    /// The vector of the image.
+    pub image: Vec<f32>,
+    /// The vector of the text.
+    pub text: Vec<f32>,
 }
 
 /// The objects in an image.

@@ -21,6 +21,9 @@ pub enum Input<'a> {
     File(&'a [u8]),
     /// An image, and the labels that it may have.
     FileCandidates(&'a [u8], &'a [&'a str]),
+    /// An image and a text whose vectors are wanted, or an image without a text, or any number of texts without an
+    /// image.
+    FileTexts(Option<&'a [u8]>, &'a [&'a str]),
 }
 
 /// How many classes a reply has.

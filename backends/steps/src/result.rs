@@ -1,8 +1,10 @@
 //! The output `result`: what the pipeline says of one input, as JSON with the keys and the numbers of the reference.
 
+use inference::task::{IMAGE_EMBEDS, TEXT_EMBEDS};
+
 use crate::{
     python_float,
-    reply::{Answer, Entity, Fill, Label, Object, Reply},
+    reply::{Answer, Entity, Fill, Label, Object, Reply, Towers},
 };
 
 /// A reply as JSON.
@@ -55,6 +57,7 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
                 number(out, &it.value);
             });
         }),
+        Reply::Towers(rows) => rows.iter().for_each(|it| towers(&mut out, it)),
         Reply::Objects(objects) => list(&mut out, &objects.found, object_in_image),
         Reply::Transcript(said) => object(&mut out, |out| text(out, "text", said)),
     }
@@ -66,6 +69,9 @@ fn room(reply: &Reply) -> usize {
     const NUMBER: usize = 23;
     match reply {
         Reply::Embedding(values) | Reply::Similarities(values) => 2 + NUMBER * values.len(),
+        Reply::Towers(rows) => {
+            rows.iter().map(|it| 64 + NUMBER * (it.image.len() + it.text.len())).sum()
+        }
         Reply::Features(features) => 6 + 2 * features.tokens + NUMBER * features.values.len(),
         _ => 64,
     }
@@ -140,6 +146,18 @@ fn object_in_image(out: &mut String, it: &Object) {
                 out.push_str(&(corner as i64).to_string());
             }
         });
+    });
+}
+
+/// As the outputs of the reference's model are called, in its order.
+fn towers(out: &mut String, it: &Towers) {
+    object(out, |out| {
+        for (name, values) in [(TEXT_EMBEDS, &it.text), (IMAGE_EMBEDS, &it.image)] {
+            if !values.is_empty() {
+                key(out, name);
+                list(out, values, number);
+            }
+        }
     });
 }
 

@@ -1,5 +1,7 @@
 //! Texts to rows of the graph, as the parameters of a request want them.
 
+use audio::StillWanted;
+
 use crate::{
     context::{Work, WorkKind},
     error::RowError,
@@ -19,6 +21,14 @@ pub(crate) struct Texts<'a> {
     truncation: Option<Truncation>,
     /// Bounds of one text.
     limits: TextLimits,
+}
+
+/// Fails where an input is not wanted any more.
+///
+/// # Errors
+/// [`RowError::Stopped`].
+pub(crate) fn still(wanted: StillWanted<'_>) -> Result<(), RowError> {
+    if wanted() { Ok(()) } else { Err(RowError::Stopped) }
 }
 
 impl<'a> Texts<'a> {
@@ -59,19 +69,22 @@ impl<'a> Texts<'a> {
     /// errors.
     ///
     /// # Errors
-    /// Those of [`Texts::encode`], with the place of the other text.
+    /// Those of [`Texts::encode`], with the place of the other text. [`RowError::Stopped`] where they are not `wanted`
+    /// any more, which is asked for each of the others.
     pub(crate) fn encode_pairs(
         &self,
         text: &str,
         others: &[impl AsRef<str>],
         strategy: Strategy,
         what: &'static str,
+        wanted: StillWanted<'_>,
     ) -> Result<Vec<Encoding>, RowError> {
         let side = self.truncation.map(|it| it.side);
         let how = self.how(strategy, Detail::Ids);
         let text = self.limits.apply(text, side)?;
-        let first = self.parts.tokenizer.first_of_pairs(text, how.detail)?;
+        let first = self.parts.tokenizer.first_of_pairs(text, &how)?;
         let pair = |(at, other): (usize, &_)| {
+            still(wanted)?;
             let encode = || {
                 let other = self.limits.apply(AsRef::<str>::as_ref(other), side)?;
                 self.checked(self.parts.tokenizer.encode_pair(&first, other, &how)?)

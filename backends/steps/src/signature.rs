@@ -265,7 +265,7 @@ impl Outputs {
         if !found.is_named {
             self.note = Some(format!("output '{name}' is taken for its shape"));
         }
-        self.outputs.push(GraphOutput { name, has_tokens });
+        self.outputs.push(GraphOutput { name, has_tokens, is_whole: false });
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use audio::StillWanted;
 use backend::{DataType, NamedTensor};
 
 use crate::{
@@ -26,7 +27,7 @@ pub trait Step: Send + Sync {
     /// The outputs of the graph that `reduce` reads, in the order in which it gets them.
     fn outputs(&self) -> &[GraphOutput];
 
-    /// One input as rows of the graph: one, or several for windows, candidate labels and lists of sentences.
+    /// [`Step::prepare_while`] of what is wanted in any case.
     ///
     /// # Errors
     /// When the input cannot be answered. Nothing of it has been queued then.
@@ -35,6 +36,21 @@ pub trait Step: Send + Sync {
         task: Task,
         input: &Input<'_>,
         parameters: &Parameters,
+    ) -> Result<Prepared, RowError> {
+        self.prepare_while(task, input, parameters, &|| true)
+    }
+
+    /// One input as rows of the graph: one, or several for windows, candidate labels and lists of sentences.
+    ///
+    /// # Errors
+    /// When the input cannot be answered. Nothing of it has been queued then. [`RowError::Stopped`] where it is not
+    /// `wanted` any more, which is asked while an image or a sound is decoded, and between the texts of a list.
+    fn prepare_while(
+        &self,
+        task: Task,
+        input: &Input<'_>,
+        parameters: &Parameters,
+        wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError>;
 
     /// Most bytes that [`Step::prepare`] holds for this input at one time, beside the input: what is decoded, and the
@@ -50,11 +66,25 @@ pub trait Step: Send + Sync {
     /// When the graph has given something that cannot be read, such as NaN.
     fn reduce(&self, work: &Work, outputs: &[RowOutput<'_>]) -> Result<Reduced, RowError>;
 
-    /// The reply to one input, from all of its rows in the order in which `prepare` gave them.
+    /// [`Step::finish_while`] of what is wanted in any case.
     ///
     /// # Errors
     /// When the rows do not give one.
-    fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError>;
+    fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError> {
+        self.finish_while(context, rows, &|| true)
+    }
+
+    /// The reply to one input, from all of its rows in the order in which `prepare` gave them.
+    ///
+    /// # Errors
+    /// When the rows do not give one. [`RowError::Stopped`] where it is not `wanted` any more, which is asked while
+    /// masks are filled.
+    fn finish_while(
+        &self,
+        context: Context,
+        rows: Vec<Reduced>,
+        wanted: StillWanted<'_>,
+    ) -> Result<Reply, RowError>;
 }
 
 /// An input of the graph that every row brings.

@@ -145,6 +145,7 @@ fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => {
             let problem = format!("{task} takes {}, and no text", task.medium().one());

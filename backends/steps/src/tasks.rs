@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use audio::StillWanted;
+
 use crate::{
     context::{Context, ContextKind, WorkKind},
     error::RowError,
@@ -9,7 +11,7 @@ use crate::{
         answer::{MOST_ANSWERS, Question},
         entail::{Candidates, entailment},
         entities::Scored,
-        mask::{MOST_FILLS, MaskWork, Masked},
+        mask::{MaskWork, Masked, check_fills},
     },
     parts::Parts,
     request::{Parameters, Strategy, TopK},
@@ -167,10 +169,8 @@ pub(crate) fn fills(
         .map(|it| target_ids(&parts.tokenizer, parts.limits, it))
         .transpose()?;
     let top_k = count(parameters.top_k, 5);
-    if top_k.saturating_mul(positions.len()) > MOST_FILLS {
-        let problem = format!("{} masks have at most {MOST_FILLS} fills", positions.len());
-        return Err(wrong("top_k", problem));
-    }
+    let choice = targets.as_ref().map_or(parts.tokenizer.vocabulary(), |it| it.len());
+    check_fills((ids.len(), positions.len()), top_k, choice).map_err(|it| wrong("top_k", it))?;
     let work = WorkKind::Fills(MaskWork { positions: positions.clone(), top_k, targets });
     let rows = vec![texts.only_row(&encoding, work)?];
     let masked = Masked { ids, positions, pad: parts.special.pad };
@@ -183,6 +183,7 @@ pub(crate) fn candidates(
     parameters: &Parameters,
     classes: &Classes,
     (text, labels): (&str, &[&str]),
+    wanted: StillWanted<'_>,
 ) -> Result<Prepared, RowError> {
     if labels.is_empty() {
         return Err(wrong("candidate_labels", "at least one label is needed".to_owned()));
@@ -199,7 +200,7 @@ pub(crate) fn candidates(
     let sentences: Vec<String> =
         labels.iter().map(|label| format!("{before}{label}{behind}")).collect();
     let only_first = text::Strategy::OnlyFirst;
-    let encodings = texts.encode_pairs(text, &sentences, only_first, "label")?;
+    let encodings = texts.encode_pairs(text, &sentences, only_first, "label", wanted)?;
     let row = |it| texts.only_row(it, WorkKind::Logits);
     let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     let candidates = Candidates {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use audio::StillWanted;
 use backend::{ModelSpec, NamedTensor};
 
 use crate::{
@@ -243,8 +244,9 @@ impl TextPipeline {
         task: Task,
         input: &Input<'_>,
         parameters: &Parameters,
+        wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError> {
-        prepare::prepare(&self.parts, task, input, parameters)
+        prepare::prepare(&self.parts, task, input, parameters, wanted)
     }
 
     pub(crate) fn reduce(
@@ -259,7 +261,8 @@ impl TextPipeline {
         &self,
         context: ContextKind,
         rows: Vec<Reduced>,
+        wanted: StillWanted<'_>,
     ) -> Result<Reply, RowError> {
-        finish::finish(&self.parts, context, rows)
+        finish::finish(&self.parts, context, rows, wanted)
     }
 }

@@ -10,7 +10,8 @@ use std::{
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
     Dir, ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
-    Pipeline, RowError, Step, constants, is_pipeline, named_graph, unchosen_graphs,
+    Pipeline, RowError, RowOutput, Step, TopK, constants, is_pipeline, named_graph,
+    unchosen_graphs,
 };
 use inference::task::Task;
 
@@ -498,4 +499,102 @@ fn a_graph_that_is_taken_only_by_name_makes_a_pipeline_once_it_is_named() {
     assert!(unchosen_graphs(&named.0).is_empty());
     // Without a task nothing would be gained by a name.
     assert!(unchosen_graphs(&folder(&files[1..]).0).is_empty());
+}
+
+#[test]
+fn a_sound_that_is_not_wanted_any_more_is_no_row() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/pipelines/audio-classification/folder");
+    let spec = ModelSpec {
+        inputs: vec![tensor("input_values", DataType::Fp32, &[None, None])],
+        outputs: vec![tensor("logits", DataType::Fp32, &[None, None])],
+        ..ModelSpec::default()
+    };
+    let Ok(Opened::Pipeline(pipeline)) = open_with(&folder, &Overrides::default(), &spec, &[])
+    else {
+        panic!("no pipeline");
+    };
+    let sound = fs::read(folder.join("../../sounds/mono.ogg")).unwrap();
+    let (task, parameters) = (Task::AudioClassification, Parameters::default());
+    let prepare = |wanted| {
+        let input = Input::File(&sound);
+        pipeline.prepare_while(task, &input, &parameters, wanted).map(|it| it.rows.len())
+    };
+    assert_eq!(prepare(&|| true), Ok(1));
+    assert_eq!(prepare(&|| false), Err(RowError::Stopped));
+}
+
+/// Counts how often it is asked, and is wanted until the given time.
+fn wanted_until(most: u32) -> impl Fn() -> bool + Sync {
+    let asked = AtomicU32::new(0);
+    move || asked.fetch_add(1, Ordering::Relaxed) < most
+}
+
+#[test]
+fn texts_of_a_list_that_are_not_wanted_any_more_are_no_rows() {
+    let ranker = r#"{"architectures": ["BertForSequenceClassification"], "id2label": {"0": "x"},
+        "max_position_embeddings": 8}"#;
+    let entailment = ranker.replace(r#"{"0": "x"}"#, r#"{"0": "entailment", "1": "x"}"#);
+    let embedder = r#"{"architectures": ["BertModel"], "max_position_embeddings": 8}"#;
+    let others = ["a", "b", "a", "b"];
+    let check = |config: &str, task, input: &Input<'_>| {
+        let dir = folder(&[("config.json", config)]);
+        let mut spec = spec();
+        if config.contains("BertModel") {
+            let hidden = tensor("last_hidden_state", DataType::Fp32, &[None, None, None]);
+            spec.outputs = vec![hidden];
+        }
+        let pipeline = pipeline(&dir, &spec);
+        let prepare = |wanted| {
+            let prepared = pipeline.prepare_while(task, input, &Parameters::default(), wanted);
+            prepared.map(|it| it.rows.len())
+        };
+        assert!(prepare(&|| true).unwrap() >= 4, "{task}");
+        assert_eq!(prepare(&wanted_until(3)), Err(RowError::Stopped), "{task}");
+    };
+    check(ranker, Task::Rerank, &Input::Ranking("a", &others));
+    check(embedder, Task::Rerank, &Input::Ranking("a", &others));
+    check(embedder, Task::SentenceSimilarity, &Input::Sentences("a", &others));
+    check(&entailment, Task::ZeroShotClassification, &Input::Candidates("a", &others));
+}
+
+#[test]
+fn fills_that_are_too_many_or_not_wanted_any_more_are_not_made() {
+    let tokenizer = TOKENIZER.replace(r#""b": 3"#, r#""b": 3, "[MASK]": 4"#).replace(
+        r#""added_tokens": ["#,
+        r#""added_tokens": [{"id": 4, "content": "[MASK]", "single_word": false, "lstrip": false,
+           "rstrip": false, "normalized": false, "special": true},"#,
+    );
+    let config = r#"{"architectures": ["BertForMaskedLM"], "max_position_embeddings": 3000}"#;
+    let special = r#"{"mask_token": "[MASK]"}"#;
+    let files = [
+        ("tokenizer.json", &*tokenizer),
+        ("config.json", config),
+        ("tokenizer_config.json", special),
+    ];
+    let spec = ModelSpec {
+        outputs: vec![tensor("logits", DataType::Fp32, &[None, None, None])],
+        ..spec()
+    };
+    let pipeline = pipeline(&folder(&files), &spec);
+    let task = Task::FillMask;
+    let parameters = |top_k| Parameters { top_k: TopK::Best(top_k), ..Parameters::default() };
+    let prepare = |text: &str, top_k| {
+        pipeline.prepare(task, &Input::Text(text), &parameters(top_k)).map(|it| it.rows.len())
+    };
+    let long = "a ".repeat(1998);
+    assert_eq!(prepare(&format!("{long}[MASK] [MASK]"), 1000), Ok(1), "there are five tokens only");
+    let error = prepare(&"[MASK] ".repeat(2050), 1).unwrap_err().to_string();
+    assert!(error.contains("2050 tokens has at most 2046 fills"), "{error}");
+
+    let prepared = pipeline.prepare(task, &Input::Text("a [MASK] b"), &parameters(4)).unwrap();
+    let values = vec![0.0; 3 * 5].into();
+    let output = RowOutput { name: "logits", dims: vec![3, 5], values };
+    let reduced = pipeline.reduce(&prepared.rows[0].work, &[output]).unwrap();
+    let finish = |wanted| {
+        let prepared = pipeline.prepare(task, &Input::Text("a [MASK] b"), &parameters(4)).unwrap();
+        pipeline.finish_while(prepared.context, vec![reduced.clone()], wanted)
+    };
+    assert!(finish(&|| true).is_ok());
+    assert_eq!(finish(&wanted_until(3)), Err(RowError::Stopped));
 }

@@ -1,9 +1,11 @@
 //! What a configuration says of threads, as the bytes of a `ConfigProto`. Pure.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use backend::ModelSource;
 use prost::Message;
+
+use crate::saved_model::Overrides;
 
 /// Threads inside an operator.
 pub(crate) const INTRA: &str = "TF_NUM_INTRA_THREADS";
@@ -17,6 +19,18 @@ pub(crate) const TAG: &str = "TF_GRAPH_TAG";
 /// Which signature.
 pub(crate) const SIGNATURE: &str = "TF_SIGNATURE_DEF";
 
+/// Instances that share a session, at most.
+pub(crate) const SHARE: &str = "MAX_SESSION_SHARE_COUNT";
+
+/// What holds for all models.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defaults {
+    /// Sessions of a model that does not say how many instances share one; `None` for one.
+    pub(crate) sessions: Option<NonZeroUsize>,
+    /// How often each request of a warm-up file is run.
+    pub(crate) warm_up_iterations: usize,
+}
+
 /// What a model is loaded with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -25,6 +39,10 @@ pub(crate) struct Settings {
     /// 0: as many as TensorFlow finds processors.
     pub(crate) intra_op_threads: u32,
     pub(crate) inter_op_threads: u32,
+    /// Instances that share a session, at most.
+    pub(crate) share: NonZeroUsize,
+    /// Sessions of the instances that are planned.
+    pub(crate) sessions: usize,
 }
 
 /// The fields of `config.proto` that are set.
@@ -36,30 +54,63 @@ struct ConfigProto {
     inter_op_parallelism_threads: i32,
     #[prost(bool, tag = "9")]
     use_per_session_threads: bool,
+    #[prost(message, optional, tag = "10")]
+    graph_options: Option<GraphOptions>,
+}
+
+/// `GraphOptions`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct GraphOptions {
+    #[prost(message, optional, tag = "10")]
+    rewrite_options: Option<RewriterConfig>,
+}
+
+/// `RewriterConfig`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RewriterConfig {
+    #[prost(bool, tag = "19")]
+    disable_meta_optimizer: bool,
 }
 
 impl Settings {
-    /// What the configuration says, else this instance's share of the processors inside an operator, and one thread
+    /// What the configuration says, else what holds for all models: `sessions` of them, or one that all instances share
+    /// where that is `None`; the processors of the instances that share a session inside an operator, and one thread
     /// among operators.
-    pub(crate) fn of(source: &ModelSource) -> Result<Settings, String> {
+    pub(crate) fn of(
+        source: &ModelSource,
+        sessions: Option<NonZeroUsize>,
+    ) -> Result<Settings, String> {
         let text = |key: &str| source.options.get(key).filter(|it| !it.is_empty()).cloned();
-        let share = u32::try_from(source.default_threads.get()).unwrap_or(u32::MAX);
+        let instances: usize = source.placements.iter().map(|it| it.instances.get()).sum();
+        let share = match (share(&source.options)?, sessions) {
+            (Some(share), _) => share,
+            (None, Some(sessions)) => one_or(instances.div_ceil(sessions.get())),
+            (None, None) => NonZeroUsize::MAX,
+        };
+        let together = one_or(instances).min(share);
+        let own = source.default_threads.saturating_mul(together);
+        let own = u32::try_from(own.get()).unwrap_or(u32::MAX).min(MOST_THREADS);
         Ok(Settings {
             tag: text(TAG),
             signature: text(SIGNATURE),
-            intra_op_threads: threads(&source.options, INTRA)?.unwrap_or(share),
+            intra_op_threads: threads(&source.options, INTRA)?.unwrap_or(own),
             inter_op_threads: threads(&source.options, INTER)?.unwrap_or(1),
+            share,
+            sessions: instances.div_ceil(share.get()),
         })
     }
 
     /// A serialized `ConfigProto`. Each session has threads of its own: otherwise the first one of the process would
-    /// decide for all.
-    pub(crate) fn config(&self) -> Vec<u8> {
+    /// decide for all. `overrides`: what the SavedModel says of its own session.
+    pub(crate) fn config(&self, overrides: &Overrides) -> Vec<u8> {
         let number = |it: u32| i32::try_from(it).unwrap_or(i32::MAX);
         let config = ConfigProto {
             intra_op_parallelism_threads: number(self.intra_op_threads),
             inter_op_parallelism_threads: number(self.inter_op_threads),
             use_per_session_threads: true,
+            graph_options: overrides.disables_meta_optimizer.then_some(GraphOptions {
+                rewrite_options: Some(RewriterConfig { disable_meta_optimizer: true }),
+            }),
         };
         config.encode_to_vec()
     }
@@ -79,10 +130,24 @@ fn threads(options: &BTreeMap<String, String>, key: &str) -> Result<Option<u32>,
     number.map(Some).ok_or_else(refused)
 }
 
+fn share(options: &BTreeMap<String, String>) -> Result<Option<NonZeroUsize>, String> {
+    let Some(text) = options.get(SHARE) else { return Ok(None) };
+    let count = text.trim().parse().map_err(|_| {
+        format!(
+            "parameter '{SHARE}' is '{text}'; expected how many instances share a session, from 1"
+        )
+    });
+    count.map(Some)
+}
+
+fn one_or(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::num::NonZeroUsize;
+    use backend::{Device, Placement};
 
     fn source(options: &[(&str, &str)]) -> ModelSource {
         let options = options.iter().map(|(key, it)| ((*key).to_owned(), (*it).to_owned()));
@@ -92,18 +157,45 @@ mod tests {
 
     #[test]
     fn threads_are_the_share_of_the_processors_unless_the_configuration_says_so() {
-        let settings = Settings::of(&source(&[])).unwrap();
+        let settings = Settings::of(&source(&[]), None).unwrap();
         assert_eq!((settings.intra_op_threads, settings.inter_op_threads), (3, 1));
         // Field 2 is 3, field 5 is 1, field 9 is true.
-        assert_eq!(settings.config(), [0x10, 3, 0x28, 1, 0x48, 1]);
-        let settings = Settings::of(&source(&[(INTRA, "0"), (INTER, "4")])).unwrap();
+        let plain = settings.config(&Overrides::default());
+        assert_eq!(plain, [0x10, 3, 0x28, 1, 0x48, 1]);
+        let disabled = Overrides { disables_meta_optimizer: true, ignored: Vec::new() };
+        // Field 10 of field 10 has true in its field 19.
+        let more = [0x52, 5, 0x52, 3, 0x98, 0x01, 1];
+        assert_eq!(settings.config(&disabled), [&plain[..], &more].concat());
+        let settings = Settings::of(&source(&[(INTRA, "0"), (INTER, "4")]), None).unwrap();
         assert_eq!((settings.intra_op_threads, settings.inter_op_threads), (0, 4));
     }
 
     #[test]
     fn what_is_no_number_of_threads_is_named() {
-        let problem = Settings::of(&source(&[(INTER, "many")])).unwrap_err();
+        let problem = Settings::of(&source(&[(INTER, "many")]), None).unwrap_err();
         assert!(problem.contains(INTER) && problem.contains("'many'"), "{problem}");
-        assert!(Settings::of(&source(&[(INTRA, "1025")])).is_err());
+        assert!(Settings::of(&source(&[(INTRA, "1025")]), None).is_err());
+    }
+
+    #[test]
+    fn instances_share_a_session_and_its_processors_unless_there_are_to_be_several() {
+        let check = |options: &[(&str, &str)], sessions, expected: (usize, usize, u32)| {
+            let mut source = source(options);
+            let instances = NonZeroUsize::new(5).unwrap();
+            source.placements = vec![Placement { device: Device::Cpu, instances }];
+            let it = Settings::of(&source, NonZeroUsize::new(sessions)).unwrap();
+            let found = (it.share.get(), it.sessions, it.intra_op_threads);
+            assert_eq!(found, expected, "{options:?} {sessions}");
+        };
+        check(&[], 0, (usize::MAX, 1, 15));
+        check(&[(SHARE, "2")], 0, (2, 3, 6));
+        check(&[(SHARE, "9")], 3, (9, 1, 15));
+        check(&[], 2, (3, 2, 9));
+        check(&[], 20, (1, 5, 3));
+        check(&[(SHARE, "1"), (INTRA, "1")], 0, (1, 5, 1));
+        for wrong in ["0", "-1", "all"] {
+            let problem = Settings::of(&source(&[(SHARE, wrong)]), None).unwrap_err();
+            assert!(problem.contains(SHARE) && problem.contains(wrong), "{problem}");
+        }
     }
 }

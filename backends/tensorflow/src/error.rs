@@ -14,9 +14,10 @@ pub(crate) fn of_run(failure: &Failure) -> BackendError {
             BackendError::InvalidInput(text)
         }
         Code::ResourceExhausted => BackendError::OutOfMemory(text),
-        Code::Cancelled | Code::DeadlineExceeded | Code::NotFound | Code::Other(_) => {
-            BackendError::Execute(text)
+        Code::DeadlineExceeded => {
+            BackendError::Execute("the run was ended, as its time was over".to_owned())
         }
+        Code::Cancelled | Code::NotFound | Code::Other(_) => BackendError::Execute(text),
     }
 }
 
@@ -24,14 +25,29 @@ pub(crate) fn of_run(failure: &Failure) -> BackendError {
 pub(crate) fn of_load(folder: &Path, failure: &Failure) -> BackendError {
     let text = first_line(&failure.text);
     let folder = folder.display();
-    let remedy = match text.contains("Op type not registered") {
-        true => "; TensorFlow alone does not have this operator",
-        false => "",
-    };
+    let remedy = remedy(&text);
     match failure.code {
         Code::ResourceExhausted => BackendError::OutOfMemory(format!("{folder}: {text}")),
         _ => BackendError::Load(format!("{folder}: {text}{remedy}")),
     }
+}
+
+/// What to do where an operator is missing.
+fn remedy(text: &str) -> String {
+    let Some((_, behind)) = text.split_once("Op type not registered '") else {
+        return String::new();
+    };
+    let operator = behind.split('\'').next().unwrap_or_default();
+    let library = match operator.starts_with("TFText>") {
+        true => {
+            "_whitespace_tokenizer.so or its like of the Python package tensorflow-text, of TensorFlow's version"
+        }
+        false => "its library",
+    };
+    format!(
+        "; TensorFlow alone does not have this operator: name {library} in config.pbtxt, model_operations {{ \
+         op_library_filename: \"…\" }}"
+    )
 }
 
 /// The first line, without the places in the graph that TensorFlow puts behind its sentence.
@@ -59,6 +75,20 @@ mod tests {
         assert_eq!(first_line(text), "Incompatible shapes: [3] vs. [2]");
         assert_eq!(first_line("bad [[{{node StatefulPartitionedCall/add}}]]"), "bad");
         assert_eq!(first_line("\n\n"), "TensorFlow gives no reason");
+    }
+
+    #[test]
+    fn a_missing_operator_has_the_line_that_brings_it() {
+        let of = |operator: &str| {
+            let text =
+                format!("Op type not registered '{operator}' in binary running on h. Make sure");
+            let failure = Failure { code: Code::NotFound, text };
+            of_load(Path::new("m"), &failure).to_string()
+        };
+        assert!(of("TFText>WhitespaceTokenize").contains("tensorflow-text"));
+        assert!(
+            of("Own").contains("op_library_filename") && !of("Own").contains("tensorflow-text")
+        );
     }
 
     #[test]

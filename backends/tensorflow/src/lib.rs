@@ -4,21 +4,28 @@
 //! SavedModel is loaded: that takes about a second and 280 MB. Python is not needed to run it, and without it
 //! everything else is served as ever.
 //!
-//! `saved_model.pb` is read here first: its graphs, signatures, types and shapes. The signature `serving_default` is
-//! what is served, unless the configuration's parameter `TF_SIGNATURE_DEF` names another one.
+//! `saved_model.pb` is read here first: its graphs, signatures, types and shapes. All signatures are served, by their
+//! names; `serving_default` is meant where none is named, unless the configuration's parameter `TF_SIGNATURE_DEF` says
+//! so of another one.
 //!
-//! The instances of a model run one session. Each model has threads of its own, as many as its parameters
-//! `TF_NUM_INTRA_THREADS` and `TF_NUM_INTER_THREADS` say.
+//! The instances of a model run one session, or several where its parameter `MAX_SESSION_SHARE_COUNT` says how many
+//! instances share one. Each session has threads of its own, as many as the parameters `TF_NUM_INTRA_THREADS` and
+//! `TF_NUM_INTER_THREADS` say.
 
 mod config;
 mod error;
 mod library;
 mod model;
 mod native;
+mod patience;
 mod saved_model;
+mod sessions;
 mod state;
+mod warm_up;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+use config::Defaults;
 
 use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
 
@@ -33,6 +40,13 @@ pub struct TensorFlow {
 pub struct Options {
     /// The file of `libtensorflow_cc.so.2`. `None`: `tensorflow/lib/` in the program's folder, else beside that folder.
     pub library: Option<PathBuf>,
+    /// Whether it uses oneDNN and why, for the log: [`set_environment`] has decided it.
+    pub onednn: String,
+    /// Sessions of a model that does not say how many instances share one; never more than it has instances. `None`:
+    /// one.
+    pub sessions: Option<NonZeroUsize>,
+    /// How often each request of a model's warm-up file is run on each session before it serves. `None`: once.
+    pub warm_up_iterations: Option<usize>,
 }
 
 impl TensorFlow {
@@ -42,11 +56,13 @@ impl TensorFlow {
     }
 }
 
-/// Has TensorFlow give each session threads of its own, and write nothing but errors on standard error. To be called
-/// first thing in `main`: TensorFlow reads these variables when it is opened. Values that the user has set stay.
-pub fn set_environment() {
+/// Has TensorFlow give each session threads of its own, write nothing but errors on standard error, and use oneDNN or
+/// not: with it the memory of models does not come back. To be called first thing in `main`: TensorFlow reads these
+/// variables when it is opened. Values that the user has set stay.
+pub fn set_environment(onednn: bool) {
     environment::set_default("TF_OVERRIDE_GLOBAL_THREADPOOL", "1");
     environment::set_default("TF_CPP_MIN_LOG_LEVEL", "2");
+    environment::set_default("TF_ENABLE_ONEDNN_OPTS", if onednn { "1" } else { "0" });
 }
 
 const PLATFORM: &str = "tensorflow_savedmodel";
@@ -57,6 +73,7 @@ const FOLDER: Format = Format {
     file: "model.savedmodel",
     other_extensions: &[],
     other_files: &[],
+    folds: "",
     content: None,
     rank: 2,
     is_served: true,
@@ -68,8 +85,11 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     formats: &[FOLDER, Format { file: "saved_model.pb", ..FOLDER }],
     intra_op_threads: Some(config::INTRA),
     inter_op_threads: Some(config::INTER),
-    parameters: &[config::INTRA, config::INTER, config::TAG, config::SIGNATURE],
+    parameters: &[config::INTRA, config::INTER, config::TAG, config::SIGNATURE, config::SHARE],
+    threads_are_of_sessions: true,
+    has_op_libraries: true,
     graph_checks_shapes: true,
+    shows_optional_inputs: true,
     ..EngineDescription::PLAIN
 };
 
@@ -84,8 +104,13 @@ impl Backend for TensorFlow {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let folder = saved_model::folder_of(&source.path)?;
-        let open = || library::open(self.options.library.as_deref(), &folder);
-        Ok(Arc::new(model::TensorFlowModel::load(source, &folder, open)?))
+        let Options { library, onednn, .. } = &self.options;
+        let defaults = Defaults {
+            sessions: self.options.sessions,
+            warm_up_iterations: self.options.warm_up_iterations.unwrap_or(1),
+        };
+        let open = || library::open(library.as_deref(), onednn, &folder);
+        Ok(Arc::new(model::TensorFlowModel::load(source, &folder, defaults, open)?))
     }
 
     fn version(&self) -> Option<String> {

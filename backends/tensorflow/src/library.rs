@@ -8,15 +8,45 @@ use std::{
 
 use backend::BackendError;
 
-use crate::{native::Table, state::writers};
+use crate::{
+    native::{Table, load_operators},
+    state::writers,
+};
 
 /// The library that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) table: Arc<Table>,
-    /// Operations that leave something behind for later runs.
-    pub(crate) writers: BTreeSet<String>,
+    /// Operations that leave something behind for later runs. Guards those that libraries of operators have added.
+    writers: Mutex<BTreeSet<String>>,
+}
+
+impl Opened {
+    /// Makes the operators of those libraries known. Blocking.
+    ///
+    /// # Errors
+    /// The first one that cannot be loaded, with TensorFlow's words.
+    pub(crate) fn add_operators(&self, libraries: &[PathBuf]) -> Result<(), BackendError> {
+        for library in libraries {
+            load_operators(&self.table, library).map_err(|it| {
+                let text = it.text.lines().next().unwrap_or_default();
+                BackendError::Load(format!(
+                    "model_operations: op_library_filename {}: {text}",
+                    library.display()
+                ))
+            })?;
+        }
+        if !libraries.is_empty() {
+            *self.writers.lock().unwrap_or_else(PoisonError::into_inner) = writers(&self.table)?;
+        }
+        Ok(())
+    }
+
+    /// Does one of those operations leave something behind for later runs?
+    pub(crate) fn writes(&self, operations: &BTreeSet<String>) -> bool {
+        !self.writers.lock().unwrap_or_else(PoisonError::into_inner).is_disjoint(operations)
+    }
 }
 
 /// A process can hold one TensorFlow, whose operators register themselves. Guards the opening too: nobody opens a
@@ -26,10 +56,15 @@ static OPEN: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
 /// The library's place, in the program's folder or beside it. What it needs lies in the same folder.
 const PLACE: &str = "tensorflow/lib/libtensorflow_cc.so.2";
 
-/// The open library; opens `wanted`, or where that is `None` the one that is found, if none is.
+/// The open library; if none is, opens `wanted`, or where that is `None` the one that is found. `onednn`
+/// is for the log.
 ///
 /// A failure is not remembered: the next model tries again. `model`: the folder that asks for it, for the error.
-pub(crate) fn open(wanted: Option<&Path>, model: &Path) -> Result<Arc<Opened>, BackendError> {
+pub(crate) fn open(
+    wanted: Option<&Path>,
+    onednn: &str,
+    model: &Path,
+) -> Result<Arc<Opened>, BackendError> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(opened) = &*open {
         return match wanted {
@@ -53,8 +88,9 @@ pub(crate) fn open(wanted: Option<&Path>, model: &Path) -> Result<Arc<Opened>, B
             path.display()
         ))
     })?;
-    tracing::debug!(library = %path.display(), version = table.version(), "TensorFlow is open");
-    let writers = writers(&table)?;
+    let version = table.version();
+    tracing::info!(library = %path.display(), version, onednn, "TensorFlow is open");
+    let writers = Mutex::new(writers(&table)?);
     let opened = Arc::new(Opened { path, table: Arc::new(table), writers });
     *open = Some(opened.clone());
     Ok(opened)

@@ -1,32 +1,79 @@
 //! A loaded SavedModel, and what runs it.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use backend::{
-    BackendError, Batch, Device, Instance, Model, ModelSource, ModelSpec, NamedTensor, Tensor,
+    BackendError, Batch, Device, Instance, Model, ModelSource, ModelSpec, NamedSpec, NamedTensor,
+    Signatures, Tensor, TensorSpec,
 };
 
 use crate::{
-    config::Settings,
+    config::{Defaults, Settings},
     error,
     library::Opened,
     native::{Endpoint, Session},
-    saved_model::{Signature, graph_of, read, signature_of},
+    patience::Patience,
+    saved_model::{
+        Danger, MetaGraph, Overrides, Signature, check_files, danger_of, graph_of, overrides_of,
+        read, signatures_of,
+    },
+    sessions::Sessions,
+    warm_up::WarmUp,
 };
 
-/// One version of a model: a session that all of its instances run.
-#[derive(Clone)]
+/// One version of a model.
 pub(crate) struct TensorFlowModel {
     shared: Arc<Shared>,
+    signatures: Signatures,
+    sessions: Sessions<Loaded, BackendError>,
 }
 
+/// What all of its instances have.
 struct Shared {
-    signature: Signature,
+    default: Signature,
+    others: Vec<Signature>,
+    /// How long runs may take, of the default signature and of the others in their order.
+    patience: Vec<Patience>,
+    /// Does a run of the default signature change what later runs see?
+    changes_state: bool,
+    /// May runs of it be made up?
+    allows_trial_runs: bool,
+}
+
+impl Shared {
+    fn signatures(&self) -> impl Iterator<Item = &Signature> {
+        std::iter::once(&self.default).chain(&self.others)
+    }
+}
+
+/// A session, and for each signature where tensors enter and leave its graph, or why it cannot be run.
+struct Loaded {
+    session: Session,
+    ends: Vec<Result<Ends, String>>,
+}
+
+struct Ends {
     feeds: Vec<Endpoint>,
     fetches: Vec<Endpoint>,
-    session: Session,
-    /// Does a run change what later runs see?
-    changes_state: bool,
+}
+
+impl Loaded {
+    fn new(session: Session, shared: &Shared) -> Result<Loaded, String> {
+        let endpoint = |name: &String| {
+            let found = session.endpoint(name);
+            found.ok_or_else(|| format!("the graph has no tensor '{name}'"))
+        };
+        let ends = |signature: &Signature| -> Result<Ends, String> {
+            let feeds = signature.feeds.iter().map(endpoint).collect::<Result<_, _>>()?;
+            let fetches = signature.fetches.iter().map(endpoint).collect::<Result<_, _>>()?;
+            Ok(Ends { feeds, fetches })
+        };
+        let ends: Vec<Result<Ends, String>> = shared.signatures().map(ends).collect();
+        match ends.first() {
+            Some(Err(problem)) => Err(problem.clone()),
+            _ => Ok(Loaded { session, ends }),
+        }
+    }
 }
 
 impl TensorFlowModel {
@@ -34,6 +81,7 @@ impl TensorFlowModel {
     pub(crate) fn load(
         source: &ModelSource,
         folder: &Path,
+        defaults: Defaults,
         open: impl FnOnce() -> Result<Arc<Opened>, BackendError>,
     ) -> Result<TensorFlowModel, BackendError> {
         let refused =
@@ -43,53 +91,159 @@ impl TensorFlowModel {
                 "SavedModels run on the processors here; write KIND_CPU or KIND_AUTO".to_owned(),
             ));
         }
-        let settings = Settings::of(source).map_err(refused)?;
+        let settings = Settings::of(source, defaults.sessions).map_err(refused)?;
         let file = read(folder)?;
         let (graph, tags) = graph_of(&file, settings.tag.as_deref()).map_err(refused)?;
-        let signature = signature_of(graph, settings.signature.as_deref()).map_err(refused)?;
+        let found = signatures_of(graph, settings.signature.as_deref()).map_err(refused)?;
+        let all = || std::iter::once(&found.default).chain(&found.others);
+        let operations = all().flat_map(|it| it.operations.iter().cloned()).collect();
+        check_files(folder, &source.directory, graph, &operations).map_err(refused)?;
+        check_reach(source, graph).map_err(refused)?;
+        let overrides = overrides_of(folder).map_err(refused)?;
+        let signatures: Vec<&Signature> = all().collect();
+        let warm_up = WarmUp::of(folder, &signatures, defaults.warm_up_iterations);
+        let warm_up = warm_up.map_err(refused)?;
+        let patience = all().map(|it| Patience::of(&it.operations)).collect();
         drop(file);
         let library = open()?;
-        let changes_state = !library.writers.is_disjoint(&signature.operations);
-        let session = Session::load(&library.table, folder, &tags, &settings.config());
-        let session = session.map_err(|it| error::of_load(folder, &it))?;
-        let endpoint = |name: &String| {
-            let found = session.endpoint(name);
-            found.ok_or_else(|| refused(format!("the graph has no tensor '{name}'")))
+        library.add_operators(&source.op_libraries)?;
+        let writes = |it: &Signature| library.writes(&it.operations);
+        // Operators of other libraries may end the process at values that no client sends.
+        let is_all_known = source.op_libraries.is_empty();
+        let others = found.others.iter().map(|it| NamedSpec {
+            name: it.name.as_str().into(),
+            spec: it.spec.clone(),
+            allows_trial_runs: is_all_known && !writes(it),
+        });
+        let mut signatures = Signatures {
+            default: found.default.name.as_str().into(),
+            others: others.collect(),
+            unusable: found.unusable.into_iter().map(|(name, it)| (name.into(), it)).collect(),
+            definitions: found.definitions.into(),
         };
-        let feeds = signature.feeds.iter().map(endpoint).collect::<Result<_, _>>()?;
-        let fetches = signature.fetches.iter().map(endpoint).collect::<Result<_, _>>()?;
-        let shared = Shared { signature, feeds, fetches, session, changes_state };
-        Ok(TensorFlowModel { shared: Arc::new(shared) })
+        let changes_state = writes(&found.default);
+        let allows_trial_runs = is_all_known && !changes_state;
+        let several = settings.sessions;
+        if 1 < several {
+            let model = &source.name;
+            tracing::warn!(
+                model,
+                "it has {several} sessions, and its variables are in memory {several} times"
+            );
+        }
+        let (default, others) = (found.default, found.others);
+        let shared =
+            Arc::new(Shared { default, others, patience, changes_state, allows_trial_runs });
+        let (config, share) =
+            (settings.config(&overridden(&source.name, overrides)), settings.share);
+        let (own, folder, stop) = (shared.clone(), folder.to_owned(), source.stop.clone());
+        if 0 < warm_up.len() {
+            let (model, requests) = (&source.name, warm_up.len());
+            tracing::info!(
+                model,
+                requests,
+                "each session runs the requests of its warm-up file first"
+            );
+        }
+        let make = move || {
+            let session = Session::load(&library.table, &folder, &tags, &config);
+            let session = session.map_err(|it| error::of_load(&folder, &it))?;
+            let refused = |it| BackendError::Load(format!("{}: {it}", folder.display()));
+            let loaded = Loaded::new(session, &own).map_err(refused)?;
+            warm_up.run(&loaded.session, &stop).map_err(refused)?;
+            Ok(loaded)
+        };
+        let first = make()?;
+        for (signature, ends) in shared.signatures().zip(&first.ends) {
+            if let Err(problem) = ends {
+                signatures.unusable.push((signature.name.as_str().into(), problem.clone()));
+            }
+        }
+        let sessions = Sessions::new(first, share, make);
+        Ok(TensorFlowModel { shared, signatures, sessions })
     }
+}
+
+/// What the SavedModel says of its own session, which the log says.
+fn overridden(model: &str, overrides: Option<Overrides>) -> Overrides {
+    let Some(overrides) = overrides else { return Overrides::default() };
+    let off = if overrides.disables_meta_optimizer { "the meta optimizer is off" } else { "" };
+    let ignored = match overrides.ignored.is_empty() {
+        true => String::new(),
+        false => format!("without effect here: {}", overrides.ignored.join(", ")),
+    };
+    let said: Vec<&str> = [off, &ignored].into_iter().filter(|it| !it.is_empty()).collect();
+    if !said.is_empty() {
+        tracing::info!(model, "its saved_model_config.pb: {}", said.join("; "));
+    }
+    overrides
+}
+
+/// Whether the graph may read and write files of this machine, or run code.
+fn check_reach(source: &ModelSource, graph: &MetaGraph) -> Result<(), String> {
+    let Some(Danger { node, operation }) = danger_of(graph) else { return Ok(()) };
+    if source.refuses_code {
+        return Err(format!(
+            "its node '{node}' runs {operation}, which reaches files of the server or other programs, and --secure-mode \
+             (SAGEMAKER_SECURE_MODE) refuses that"
+        ));
+    }
+    let model = &source.name;
+    tracing::warn!(
+        model,
+        "its node '{node}' runs {operation}, which reaches files of the server or other programs; --secure-mode \
+         refuses such models"
+    );
+    Ok(())
 }
 
 impl Model for TensorFlowModel {
     fn spec(&self) -> Option<&ModelSpec> {
-        Some(&self.shared.signature.spec)
+        Some(&self.shared.default.spec)
+    }
+
+    fn signatures(&self) -> Option<&Signatures> {
+        Some(&self.signatures)
     }
 
     fn keeps_state(&self) -> bool {
         self.shared.changes_state
     }
 
+    fn allows_trial_runs(&self) -> bool {
+        self.shared.allows_trial_runs
+    }
+
     fn instantiate(&self, _: Device) -> Result<Box<dyn Instance>, BackendError> {
-        Ok(Box::new(self.clone()))
+        let (shared, loaded) = (self.shared.clone(), self.sessions.place()?);
+        Ok(Box::new(TensorFlowInstance { shared, loaded }))
     }
 }
 
-impl Instance for TensorFlowModel {
+/// Runs a session, maybe beside others that run it.
+struct TensorFlowInstance {
+    shared: Arc<Shared>,
+    loaded: Arc<Loaded>,
+}
+
+impl Instance for TensorFlowInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        let Shared { signature, feeds, fetches, session, .. } = &*self.shared;
+        let Loaded { session, ends } = &*self.loaded;
+        let signature = self.shared.signatures().nth(batch.signature);
+        let ends = ends.get(batch.signature).and_then(|it| it.as_ref().ok());
+        let (signature, Ends { feeds, fetches }) = signature.zip(ends).ok_or_else(|| {
+            BackendError::InvalidInput(format!("signature {} cannot be run", batch.signature))
+        })?;
+        let patience = self.shared.patience.get(batch.signature);
         if batch.stop.is_stopped() {
             return Err(BackendError::Execute("the run was stopped".to_owned()));
         }
-        let input = |(it, &endpoint): (&backend::TensorSpec, &Endpoint)| {
+        let input = |((it, default), &endpoint): ((&TensorSpec, _), &Endpoint)| {
             let given = batch.inputs.iter().find(|given| given.name == it.name);
-            let tensor: &Tensor = &given
-                .ok_or_else(|| {
-                    BackendError::InvalidInput(format!("input '{}' is missing", it.name))
-                })?
-                .tensor;
+            let given = given.map(|it| &it.tensor).or(Option::as_ref(default));
+            let tensor: &Tensor = given.ok_or_else(|| {
+                BackendError::InvalidInput(format!("input '{}' is missing", it.name))
+            })?;
             match tensor.dtype() == it.dtype {
                 true => Ok((endpoint, tensor)),
                 false => Err(BackendError::InvalidInput(format!(
@@ -100,7 +254,7 @@ impl Instance for TensorFlowModel {
                 ))),
             }
         };
-        let inputs = signature.spec.inputs.iter().zip(feeds).map(input);
+        let inputs = signature.spec.inputs.iter().zip(&signature.defaults).zip(feeds).map(input);
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let output = |name: &Arc<str>| {
             let index = signature.spec.outputs.iter().position(|it| it.name == *name);
@@ -109,8 +263,13 @@ impl Instance for TensorFlowModel {
             })
         };
         let outputs = batch.outputs.iter().map(output).collect::<Result<Vec<_>, _>>()?;
-        let tensors = session.run(&inputs, &outputs);
-        let tensors = tensors.map_err(|it| error::of_run(&it))?;
+        let bytes = inputs.iter().map(|(_, it)| it.byte_len()).sum();
+        let began = Instant::now();
+        let limit = patience.and_then(|it| it.limit(bytes, batch.stop.ends_by(), began));
+        let tensors = session.run(&inputs, &outputs, limit).map_err(|it| error::of_run(&it))?;
+        if let Some(patience) = patience {
+            patience.learn(bytes, began.elapsed());
+        }
         let named =
             |(name, tensor): (&Arc<str>, Tensor)| NamedTensor { name: name.clone(), tensor };
         Ok(batch.outputs.iter().zip(tensors).map(named).collect())

@@ -4,7 +4,9 @@
 
 Writes `small.ubj`, `large.ubj` (XGBoost), `small.txt`, `large.txt` (LightGBM) and `rows.bin` (float32) into the folder,
 prints a line, and then answers each line `<library> <model> <rows>` with microseconds of processor time for a call.
-Calls go by ctypes straight to the libraries, on one thread, a different block of rows each.
+Calls go by ctypes straight to the libraries, on one thread, a different block of rows each. ONNX Runtime (`onnx`, the
+same XGBoost models by onnxmltools) and treelite's GTIL (`gtil`) are called from Python; a library that is not installed
+answers `none`. `load` in the place of a library is XGBoost reading `<model>.ubj`; its rows are not looked at.
 """
 
 import ctypes
@@ -87,14 +89,74 @@ def of_lightgbm(booster, rows):
     return call
 
 
+def of_onnx(booster, rows):
+    import onnxmltools
+    import onnxruntime
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    graph = onnxmltools.convert_xgboost(booster, initial_types=[("x", FloatTensorType([None, FEATURES]))])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), options)
+    probabilities = [session.get_outputs()[-1].name]
+
+    def call(at, count):
+        part = {"x": rows[at:at + count]}
+        begin = time.thread_time_ns()
+        session.run(probabilities, part)
+        return time.thread_time_ns() - begin
+
+    return call
+
+
+def of_gtil(booster, rows):
+    import treelite
+
+    model = treelite.frontend.from_xgboost(booster)
+
+    def call(at, count):
+        part = rows[at:at + count]
+        begin = time.thread_time_ns()
+        treelite.gtil.predict(model, part, nthread=1)
+        return time.thread_time_ns() - begin
+
+    return call
+
+
+def of_loading(model):
+    def call(_at, _count):
+        begin = time.thread_time_ns()
+        booster = xgboost.Booster({"nthread": 1})
+        booster.load_model(FOLDER / f"{model}.ubj")
+        return time.thread_time_ns() - begin
+
+    return call
+
+
+def others(boosters, rows):
+    """Calls of the libraries that convert models of XGBoost, as far as they are installed."""
+    for name, make in (("onnx", of_onnx), ("gtil", of_gtil)):
+        for model in SIZES:
+            try:
+                yield (name, model), make(boosters["xgboost", model], rows)
+            except ImportError:
+                pass
+
+
 def main():
     rows, boosters = make()
     calls = {key: (of_xgboost if key[0] == "xgboost" else of_lightgbm)(it, rows) for key, it in boosters.items()}
+    calls.update(others(boosters, rows))
+    calls.update({("load", model): of_loading(model) for model in SIZES})
     print(f"XGBoost {xgboost.__version__}, LightGBM {lightgbm.__version__}", flush=True)
     for line in sys.stdin:
         library, model, count = line.split()
+        if (library, model) not in calls:
+            print("none", flush=True)
+            continue
         call, count = calls[library, model], int(count)
-        times = [call((at * count) % (ROWS - count), count) for at in range(200 if count == 1 else 20)]
+        turns = 5 if library == "load" else 200 if count == 1 else 20
+        times = [call((at * count) % (ROWS - count), count) for at in range(turns)]
         # The tenth part of the fastest: what others do on the processor does not count.
         print(sorted(times)[len(times) // 10] / 1e3, flush=True)
 

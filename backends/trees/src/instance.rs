@@ -5,33 +5,35 @@ use std::sync::Arc;
 use backend::{BackendError, Batch, DataType, Element, Instance, NamedTensor, Tensor};
 
 use crate::{
-    forest::{document::Rounding, packed::Forest, sum::Rows},
-    output::{Form, Predicted, is_double, outputs},
+    explain::{contributions, leaves},
+    forest::{document::Rounding, packed::Forest, shap::Scratch, sum::Rows},
+    output::{self, Form, Output, is_double},
+    predicted::Predicted,
+    rows::{Converted, ROWS_PER_LOOK},
     shared::Shared,
 };
 
 /// Elements that a buffer may keep between runs.
 const KEPT: usize = 1 << 18;
 
-/// Rows between two looks at whether anybody still waits for the batch.
-const ROWS_PER_LOOK: usize = 1024;
-
 /// What runs batches: buffers for rows that cannot be read in place.
 pub(crate) struct TreeInstance {
     shared: Arc<Shared>,
     single: Vec<f32>,
     double: Vec<f64>,
+    scratch: Scratch,
 }
 
 impl TreeInstance {
     pub(crate) fn new(shared: Arc<Shared>) -> TreeInstance {
-        TreeInstance { shared, single: Vec::new(), double: Vec::new() }
+        TreeInstance { shared, single: Vec::new(), double: Vec::new(), scratch: Scratch::default() }
     }
 }
 
 impl Instance for TreeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        let Shared { forest, missing, outputs: all } = &*self.shared;
+        let Shared { forests, missing, outputs: all } = &*self.shared;
+        let forest = &forests[0];
         let refuse = |problem: String| Err(BackendError::InvalidInput(problem));
         let [NamedTensor { name, tensor }] = batch.inputs else {
             return refuse(format!("the model takes one input, given {}", batch.inputs.len()));
@@ -42,38 +44,43 @@ impl Instance for TreeInstance {
                 "input '{name}' is {dims:?}, the model takes {features} features"
             ));
         }
-        let form = |wanted: &Arc<str>| all.iter().find(|(name, _)| name == wanted).cloned();
-        let Some(wanted) = batch.outputs.iter().map(form).collect::<Option<Vec<_>>>() else {
+        let output = |wanted: &Arc<str>| all.iter().find(|it| it.name == *wanted);
+        let Some(wanted) = batch.outputs.iter().map(output).collect::<Option<Vec<_>>>() else {
             return refuse("an output that the model does not have".to_owned());
         };
-        let rows = match (tensor.dtype(), forest.takes_single()) {
-            (DataType::Fp32, true) => match tensor.as_slice_of::<f32>() {
-                Some(rows) if missing.is_none() => Rows::Single(rows),
-                _ => Rows::Single(fill(&mut self.single, tensor, |it: f32| marked(it, *missing))),
-            },
-            (DataType::Fp64, true) => {
-                let round = |it: f64| marked(it as f32, *missing);
-                Rows::Single(fill(&mut self.single, tensor, round))
-            }
-            (DataType::Fp32, false) => {
-                let widen = |it: f32| f64::from(marked(it, *missing));
-                Rows::Double(fill(&mut self.double, tensor, widen))
-            }
-            (DataType::Fp64, false) => {
-                let round = |it: f64| match (*missing, forest.rounding) {
+        let (dtype, missing) = (tensor.dtype(), *missing);
+        if !matches!(dtype, DataType::Fp32 | DataType::Fp64) {
+            return refuse(format!("input '{name}' is {dtype}, expected FP32 or FP64"));
+        }
+        let rows = Converted {
+            single: forests.iter().any(Forest::takes_single).then(|| {
+                let buffer = &mut self.single;
+                match (dtype, tensor.as_slice_of::<f32>()) {
+                    (DataType::Fp32, Some(rows)) if missing.is_none() => rows,
+                    (DataType::Fp32, _) => fill(buffer, tensor, |it: f32| marked(it, missing)),
+                    _ => fill(buffer, tensor, |it: f64| marked(it as f32, missing)),
+                }
+            }),
+            double: (!forests.iter().all(Forest::takes_single)).then(|| {
+                let buffer = &mut self.double;
+                let round = |it: f64| match (missing, forest.rounding) {
                     (Some(missing), _) if it == missing => f64::NAN,
                     (_, Rounding::Single) => f64::from(it as f32),
                     (_, Rounding::Double) => it,
                 };
-                Rows::Double(fill(&mut self.double, tensor, round))
-            }
-            (dtype, _) => {
-                return refuse(format!("input '{name}' is {dtype}, expected FP32 or FP64"));
-            }
+                match dtype {
+                    DataType::Fp32 => {
+                        fill(buffer, tensor, |it: f32| f64::from(marked(it, missing)))
+                    }
+                    _ => fill(buffer, tensor, round),
+                }
+            }),
         };
+        let scratch = &mut self.scratch;
+        let run = Run { shared: &self.shared, rows, batch, scratch };
         let made = match is_double(forest.transform) {
-            true => run::<f64>(forest, rows, batch, &wanted),
-            false => run::<f32>(forest, rows, batch, &wanted),
+            true => run.outputs::<f64>(&wanted),
+            false => run.outputs::<f32>(&wanted),
         };
         self.single.clear();
         self.single.shrink_to(KEPT);
@@ -107,20 +114,58 @@ fn fill<'a, E: Element, F: Copy>(
     buffer
 }
 
-fn run<T: Predicted>(
+/// What a run needs.
+struct Run<'a> {
+    shared: &'a Shared,
+    rows: Converted<'a>,
+    batch: &'a Batch<'a>,
+    scratch: &'a mut Scratch,
+}
+
+impl Run<'_> {
+    /// The outputs that are asked for. Nothing is computed that none of them needs.
+    fn outputs<T: Predicted>(self, wanted: &[&Output]) -> Result<Vec<NamedTensor>, BackendError> {
+        let Run { shared, rows, batch, scratch } = self;
+        let forests = &shared.forests[..];
+        let mut of_sums = wanted.iter().filter(|it| it.form.is_of_sums()).count();
+        let mut sums: Vec<Vec<T>> = Vec::new();
+        if of_sums != 0 {
+            let sums_of = |forest| sums_of(forest, rows.of(forest), batch);
+            sums = forests.iter().map(sums_of).collect::<Result<_, _>>()?;
+        }
+        let mut made = Vec::with_capacity(wanted.len());
+        for output in wanted {
+            let tensor = match output.form {
+                Form::Leaves => leaves(output, forests, rows, batch)?,
+                Form::Contributions { .. } => contributions(output, forests, rows, batch, scratch)?,
+                _ => {
+                    of_sums -= 1;
+                    // The last output takes the sums, so that the usual one is no copy.
+                    let own = if of_sums == 0 { std::mem::take(&mut sums) } else { sums.clone() };
+                    output::of_sums(output, forests, own)?
+                }
+            };
+            made.push(NamedTensor { name: output.name.clone(), tensor });
+        }
+        Ok(made)
+    }
+}
+
+fn sums_of<T: Predicted>(
     forest: &Forest,
     rows: Rows<'_>,
     batch: &Batch<'_>,
-    wanted: &[(Arc<str>, Form)],
-) -> Result<Vec<NamedTensor>, BackendError> {
+) -> Result<Vec<T>, BackendError> {
     let mut sums = vec![T::default(); batch.rows * forest.sums()];
     let of_look = forest.features * ROWS_PER_LOOK;
     for (i, sums) in sums.chunks_mut(forest.sums() * ROWS_PER_LOOK).enumerate() {
         if batch.stop.is_stopped() {
             return Err(BackendError::Execute("stopped".to_owned()));
         }
-        let start = i * of_look;
-        forest.sums_of(rows.slice(start, of_look), sums);
+        forest.sums_of(rows.slice(i * of_look, of_look), sums);
     }
-    outputs(forest, sums, wanted)
+    Ok(sums)
 }
+
+#[cfg(test)]
+mod tests;

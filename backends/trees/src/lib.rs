@@ -1,5 +1,5 @@
-//! The engine `fil`: tree models as XGBoost, LightGBM and scikit-learn save them, with the answers of the library that
-//! wrote the file, bit for bit.
+//! The engine `fil`: tree models as XGBoost, LightGBM, scikit-learn and treelite save them, with the answers of the
+//! library that wrote the file, bit for bit.
 //!
 //! Each format has a reader, a pure function from bytes to a [`forest::document::Document`]. All else is common: the
 //! checks, the packed nodes, the walks from rows to sums, and the transforms from sums to predictions. Files are data
@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+mod explain;
+mod folds;
 pub mod forest;
 mod inflate;
 mod instance;
@@ -17,11 +19,15 @@ pub mod ndarray;
 pub mod options;
 pub mod output;
 pub mod pickle;
+mod ports;
+mod predicted;
 pub mod read;
+mod rows;
 mod select;
 mod shared;
 pub mod sklearn;
 pub mod sniff;
+pub mod treelite;
 pub mod xgboost;
 
 use std::sync::Arc;
@@ -40,12 +46,15 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         platform: "",
         aliases: &[],
         file: "model.ubj",
-        other_extensions: &["json", "model", "bst", "xgb", "lgb", "txt", "skops", "joblib", "pkl"],
+        other_extensions: &[
+            "json", "model", "bst", "xgb", "lgb", "txt", "tl", "skops", "joblib", "pkl",
+        ],
         // Those of Triton's FIL, and that of SageMaker's XGBoost.
         other_files: &[
             "xgboost.ubj",
             "xgboost.json",
             "xgboost.model",
+            "checkpoint.tl",
             "xgboost-model",
             "model.json",
             "model.txt",
@@ -53,6 +62,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
             "model.joblib",
             "model.pkl",
         ],
+        folds: "xgboost-model-",
         content: Some(|begin| sniff::sniff(begin).is_some()),
         rank: 4,
         is_served: true,

@@ -15,8 +15,23 @@ pub const NODES: usize = 1 << 28;
 /// Splits on the way from a root to a leaf.
 pub const DEPTH: usize = 4096;
 
+/// Splits on the way from a root to a leaf of a model whose answers are explained.
+pub const EXPLAINED_DEPTH: usize = 64;
+
+/// Contributions of a row.
+pub const EXPLAINED_COLUMNS: usize = 1 << 22;
+
+/// Contributions of all rows of a run, or leaves: of no more than 512 MiB.
+pub const EXPLAINED_NUMBERS: usize = 1 << 26;
+
 /// Columns of a row.
 pub const FEATURES: usize = 1 << 20;
+
+/// Names of columns. Models with more of them are served without names.
+pub const NAMES: usize = 1 << 16;
+
+/// Attributes of a model of XGBoost.
+pub const ATTRIBUTES: usize = 10_000;
 
 /// Sums of a row.
 pub const OUTPUTS: usize = 1 << 16;

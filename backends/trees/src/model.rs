@@ -1,81 +1,77 @@
 //! A model: a forest, what clients send and get, and the instances that share it.
 
-use std::{fs::File, io::Read, path::Path, sync::Arc};
+use std::{borrow::Cow, fs::File, io::Read, path::Path, sync::Arc};
 
-use backend::{
-    BackendError, DataType, Device, Instance, Model, ModelSource, ModelSpec, TensorHint, TensorSpec,
-};
+use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec};
 
 use crate::{
     error::FormatError,
+    folds::{self, Face},
     forest::{
-        document::{Document, Library, Rounding},
-        layout::lay_out,
+        document::{Document, Library},
+        layout::lay_out_with,
         packed::Forest,
     },
     instance::TreeInstance,
     limits,
     options::Options,
-    output::{Form, is_double, probabilities},
+    output::probabilities,
+    ports::{extras, outputs, spec, usual_threshold},
     read::read,
     select::select_trees,
     shared::Shared,
 };
 
-/// The input of a model whose configuration does not name it.
-const INPUT: &str = "input__0";
-/// Its output.
-const OUTPUT: &str = "output__0";
-/// The output with sums before the transform.
-const MARGIN: &str = "margin";
-/// The output with classes by their numbers.
-const LABEL: &str = "label";
-
 /// A loaded model version.
 pub(crate) struct TreeModel {
     shared: Arc<Shared>,
     spec: ModelSpec,
-    /// The objective of a file of XGBoost, which says what a reply in its container's dialect means.
-    notes: Vec<(&'static str, String)>,
+    /// Objective and classes of a file of XGBoost, which say what a reply in its container's dialect means.
+    notes: Vec<(Cow<'static, str>, String)>,
 }
 
 impl TreeModel {
     pub(crate) fn load(source: &ModelSource) -> Result<TreeModel, BackendError> {
         let options = Options::read(source)?;
-        let path = &source.path;
-        let bytes = read_file(path)?;
-        let in_file = |it: FormatError| it.in_file(path);
-        let mut document = read(&bytes, options.objective.as_deref()).map_err(in_file)?;
-        let length = bytes.len();
-        drop(bytes);
-        options.check_type(&document).map_err(BackendError::Load)?;
-        select_trees(&mut document, &options).map_err(in_file)?;
-        if options.fil.is_some() {
-            document.transform = probabilities(document.transform);
+        let paths: Vec<&Path> =
+            std::iter::once(&source.path).chain(&source.folds).map(|it| &**it).collect();
+        if folds::MOST < paths.len() {
+            let (folds, most) = (paths.len(), folds::MOST);
+            return Err(BackendError::Load(format!(
+                "{} and its folds are {folds} files; at most {most} are one model",
+                source.path.display()
+            )));
         }
-        let notes = match (document.origin.library, &options.fil) {
-            (Library::Xgboost, None) => vec![("xgboost_objective", document.objective.clone())],
+        let first = read_document(&source.path, &options)?;
+        let notes = match (first.origin.library, &options.fil) {
+            (Library::Xgboost, None) => {
+                let classes = first.classes.map(|it| ("num_class".into(), it.to_string()));
+                let objective = ("xgboost_objective".into(), first.objective.clone());
+                [objective].into_iter().chain(classes).collect()
+            }
             _ => Vec::new(),
         };
-        let about = About::of(&document);
-        let missing = options.missing.or(document.missing);
-        let remarks = std::mem::take(&mut document.remarks);
-        let laid = lay_out(document).map_err(in_file)?;
-        about.log(&source.name, &laid.forest, laid.dropped, length);
-        for remark in remarks {
-            tracing::info!("{}: {remark}", source.name);
+        let missing = options.missing.or(first.missing);
+        let face = Face::of(&first);
+        let threshold = usual_threshold(&first);
+        let mut forests = vec![lay(first, &source.path, source)?];
+        for path in &paths[1..] {
+            let document = read_document(path, &options)?;
+            if let Some((what, one, other)) = face.difference(&Face::of(&document)) {
+                let (first, path) = (source.path.display(), path.display());
+                return Err(BackendError::Load(format!(
+                    "{first} and {path} are not one model: {what} {one} and {other}"
+                )));
+            }
+            forests.push(lay(document, path, source)?);
         }
         if !options.ignored.is_empty() {
             let keys = options.ignored.join(", ");
             tracing::info!("{}: no effect here: {keys}", source.name);
         }
-        let outputs = outputs(&laid.forest, source, &options);
-        let spec = spec(&laid.forest, source, &outputs);
-        Ok(TreeModel {
-            shared: Arc::new(Shared { forest: laid.forest, missing, outputs }),
-            spec,
-            notes,
-        })
+        let outputs = outputs(&forests, source, &options, threshold)?;
+        let spec = spec(&forests, source, &outputs);
+        Ok(TreeModel { shared: Arc::new(Shared { forests, missing, outputs }), spec, notes })
     }
 }
 
@@ -84,8 +80,14 @@ impl Model for TreeModel {
         Some(&self.spec)
     }
 
-    fn notes(&self) -> &[(&'static str, String)] {
+    fn notes(&self) -> &[(Cow<'static, str>, String)] {
         &self.notes
+    }
+
+    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
+        let Shared { forests, outputs, .. } = &*self.shared;
+        let large = outputs.iter().filter(|it| !it.form.is_of_sums());
+        large.map(|it| (it.name.clone(), it.bytes_of_row(forests))).collect()
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -97,6 +99,34 @@ impl Model for TreeModel {
             )),
         }
     }
+}
+
+/// What a file says, with the trees that count.
+fn read_document(path: &Path, options: &Options) -> Result<Document, BackendError> {
+    let bytes = read_file(path)?;
+    let in_file = |it: FormatError| it.in_file(path);
+    let mut document = read(&bytes, options.objective.as_deref()).map_err(in_file)?;
+    drop(bytes);
+    options.check_type(&document).map_err(BackendError::Load)?;
+    select_trees(&mut document, options).map_err(in_file)?;
+    if options.fil.is_some() {
+        document.transform = probabilities(document.transform);
+    }
+    Ok(document)
+}
+
+/// The forest of a document, which is checked; the log says what it is.
+fn lay(mut document: Document, path: &Path, source: &ModelSource) -> Result<Forest, BackendError> {
+    let about = About::of(&document);
+    let remarks = std::mem::take(&mut document.remarks);
+    let laid =
+        lay_out_with(document, extras(source)).map_err(|it: FormatError| it.in_file(path))?;
+    let file_bytes = path.metadata().map_or(0, |it| it.len());
+    about.log(&source.name, &laid.forest, laid.dropped, file_bytes);
+    for remark in remarks {
+        tracing::info!("{}: {remark}", source.name);
+    }
+    Ok(laid.forest)
 }
 
 /// The whole file, unless it is too large.
@@ -116,72 +146,6 @@ fn read_file(path: &Path) -> Result<Vec<u8>, BackendError> {
     Ok(bytes)
 }
 
-/// The outputs: the first that is configured, or the usual one, and those that are asked for by name.
-fn outputs(forest: &Forest, source: &ModelSource, options: &Options) -> Vec<(Arc<str>, Form)> {
-    let main = |hint: Option<&TensorHint>| {
-        let Some(fil) = options.fil.filter(|it| it.is_classifier) else { return Form::Predictions };
-        let columns = hint.and_then(|it| it.dims.as_ref()?.last().copied().flatten());
-        match (fil.predict_proba, forest.width(), columns) {
-            (false, _, _) => Form::Class { threshold: fil.threshold },
-            (true, 1, Some(2)) => Form::BothClasses,
-            (true, _, _) => Form::Predictions,
-        }
-    };
-    let hints = &source.hints.outputs;
-    if hints.is_empty() {
-        return vec![(OUTPUT.into(), main(None))];
-    }
-    let threshold = options.fil.map_or(0.5, |it| it.threshold);
-    let mut outputs: Vec<(Arc<str>, Form)> = Vec::new();
-    let mut has_main = false;
-    for hint in hints {
-        let form = match &*hint.name {
-            MARGIN => Form::Margins,
-            LABEL => Form::Class { threshold },
-            _ if !has_main => {
-                has_main = true;
-                main(Some(hint))
-            }
-            // One that the model does not have, which the configuration is then refused for.
-            _ => continue,
-        };
-        outputs.push((hint.name.clone(), form));
-    }
-    if !has_main {
-        outputs.push((OUTPUT.into(), main(None)));
-    }
-    outputs
-}
-
-fn spec(forest: &Forest, source: &ModelSource, outputs: &[(Arc<str>, Form)]) -> ModelSpec {
-    let input = source.hints.inputs.first();
-    let usual = match forest.rounding {
-        Rounding::Single => DataType::Fp32,
-        Rounding::Double => DataType::Fp64,
-    };
-    let is_float = |it: &DataType| matches!(it, DataType::Fp32 | DataType::Fp64);
-    let tensor = |name: Arc<str>, dtype: DataType, columns: usize| TensorSpec {
-        name,
-        dtype,
-        dims: vec![None, Some(columns)],
-        any_rank: false,
-        optional: false,
-    };
-    let name = input.map_or_else(|| INPUT.into(), |it| it.name.clone());
-    let dtype = input.and_then(|it| it.dtype).filter(is_float).unwrap_or(usual);
-    let of_outputs = match is_double(forest.transform) {
-        true => DataType::Fp64,
-        false => DataType::Fp32,
-    };
-    let output =
-        |(name, form): &(Arc<str>, Form)| tensor(name.clone(), of_outputs, form.width(forest));
-    ModelSpec {
-        inputs: vec![tensor(name, dtype, forest.features)],
-        outputs: outputs.iter().map(output).collect(),
-        ..ModelSpec::default()
-    }
-}
-
 /// What the log says of a file.
 struct About {
     origin: String,
@@ -196,7 +160,7 @@ impl About {
         About { origin: parts.join(" "), objective: document.objective.clone() }
     }
 
-    fn log(&self, model: &str, forest: &Forest, dropped: usize, file_bytes: usize) {
+    fn log(&self, model: &str, forest: &Forest, dropped: usize, file_bytes: u64) {
         let About { origin, objective } = self;
         let objective = if objective.is_empty() { "no objective" } else { objective };
         let nodes = forest.nodes.len();

@@ -80,6 +80,8 @@ pub enum ModelType {
     XgboostUbj,
     /// LightGBM's text.
     Lightgbm,
+    /// A checkpoint of treelite.
+    TreeliteCheckpoint,
 }
 
 /// `iteration_range`: which rounds of training count.
@@ -94,11 +96,12 @@ pub enum Rounds {
 }
 
 impl ModelType {
-    const ALL: [(&'static str, ModelType); 4] = [
+    const ALL: [(&'static str, ModelType); 5] = [
         ("xgboost", ModelType::Xgboost),
         ("xgboost_json", ModelType::XgboostJson),
         ("xgboost_ubj", ModelType::XgboostUbj),
         ("lightgbm", ModelType::Lightgbm),
+        ("treelite_checkpoint", ModelType::TreeliteCheckpoint),
     ];
 
     /// Is that what the document was read from?
@@ -109,6 +112,7 @@ impl ModelType {
             ModelType::XgboostJson => library == Library::Xgboost && format == "JSON",
             ModelType::XgboostUbj => library == Library::Xgboost && format == "UBJ",
             ModelType::Lightgbm => library == Library::Lightgbm,
+            ModelType::TreeliteCheckpoint => library == Library::Treelite,
         }
     }
 
@@ -133,14 +137,13 @@ impl Options {
         let reader = Reader(source);
         let model_type = reader.read(
             "model_type",
-            "one of xgboost, xgboost_json, xgboost_ubj, lightgbm",
+            "one of xgboost, xgboost_json, xgboost_ubj, lightgbm, treelite_checkpoint",
             |it| ModelType::ALL.iter().find(|(name, _)| *name == it).map(|(_, found)| *found),
         )?;
         let flag = |key| reader.read(key, "true or false", |it| bool::from_str(it).ok());
-        let is_classifier = match flag("is_classifier")? {
-            Some(it) => Some(it),
-            None => flag("output_class")?,
-        };
+        // As in Triton, the older name wins.
+        let (older, newer) = (flag("output_class")?, flag("is_classifier")?);
+        let is_classifier = older.or(newer);
         let predict_proba = flag("predict_proba")?.unwrap_or(false);
         flag("xgboost_allow_unknown_field")?;
         let number = |key| {
@@ -235,6 +238,8 @@ mod tests {
         };
         assert_eq!(read(&[("is_classifier", "true")]).fil, fil(true, false, 0.5));
         assert_eq!(read(&[("output_class", "false")]).fil, fil(false, false, 0.5));
+        let both = [("output_class", "true"), ("is_classifier", "false")];
+        assert_eq!(read(&both).fil, fil(true, false, 0.5));
         let all = [("output_class", "true"), ("predict_proba", "true"), ("threshold", "0.3")];
         assert_eq!(read(&all).fil, fil(true, true, 0.3));
     }

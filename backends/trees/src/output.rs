@@ -3,9 +3,13 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, NamedTensor, Shape, Tensor};
+use backend::{BackendError, DataType, Element, Shape, Tensor};
 
-use crate::forest::{document::Transform, packed::Forest, single, sum::Sum};
+use crate::{
+    folds::{combine, mean, names_a_class},
+    forest::{document::Transform, packed::Forest, single},
+    predicted::Predicted,
+};
 
 /// What an output is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,110 +18,109 @@ pub enum Form {
     Predictions,
     /// The sums before the transform.
     Margins,
-    /// A class by its number: of two classes 1 if its probability is above the threshold, of more the first of the
-    /// largest probability.
+    /// A class by its number: the prediction where that is one; else of two classes 1 if the prediction is above the
+    /// threshold, of more the first of the largest probability.
     Class {
         /// Of two classes.
         threshold: f32,
     },
     /// The probabilities of both classes, where the model has that of one.
     BothClasses,
+    /// The leaf of each tree, by its number in the file.
+    Leaves,
+    /// What each feature contributes to each sum, and behind them what the sum is without any.
+    Contributions {
+        /// Is there one dimension for all sums, also where there are several?
+        is_flat: bool,
+    },
 }
 
-/// A row of sums in one precision, and the transform of that precision.
-pub(crate) trait Predicted: Sum + Default + backend::Element + PartialOrd + Send {
-    /// Predictions of the sums, in place. The first [`Forest::width`] are those.
-    fn transform(transform: Transform, row: &mut [Self]);
-
-    /// 1 - it.
-    fn complement(self) -> Self;
-
-    /// A class.
-    fn number(class: usize) -> Self;
-
-    /// Is it above the threshold?
-    fn is_above(self, threshold: f32) -> bool;
+/// One output.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Output {
+    /// Its name.
+    pub(crate) name: Arc<str>,
+    /// What it is.
+    pub(crate) form: Form,
+    /// Its type: of numbers with a fraction FP32 or FP64, whatever the forest computes in.
+    pub(crate) dtype: DataType,
 }
 
-impl Predicted for f32 {
-    fn transform(transform: Transform, row: &mut [f32]) {
-        match transform {
-            Transform::Single(transform) => transform.apply(row),
-            Transform::Double(_) => unreachable!("its sums have 64 bits"),
-        }
-    }
-
-    fn complement(self) -> f32 {
-        1.0 - self
-    }
-
-    fn number(class: usize) -> f32 {
-        class as f32
-    }
-
-    fn is_above(self, threshold: f32) -> bool {
-        threshold < self
-    }
-}
-
-impl Predicted for f64 {
-    fn transform(transform: Transform, row: &mut [f64]) {
-        match transform {
-            Transform::Double(transform) => transform.apply(row),
-            Transform::Single(_) => unreachable!("its sums have 32 bits"),
-        }
-    }
-
-    fn complement(self) -> f64 {
-        1.0 - self
-    }
-
-    fn number(class: usize) -> f64 {
-        class as f64
-    }
-
-    fn is_above(self, threshold: f32) -> bool {
-        f64::from(threshold) < self
+impl Output {
+    /// Bytes of a row.
+    pub(crate) fn bytes_of_row(&self, forests: &[Forest]) -> usize {
+        let size = self.dtype.size().unwrap_or(0);
+        self.form.dims(forests).into_iter().fold(size, usize::saturating_mul)
     }
 }
 
 impl Form {
-    /// Columns of such an output.
-    pub fn width(self, forest: &Forest) -> usize {
+    /// Dimensions of such an output of a row.
+    pub fn dims(self, forests: &[Forest]) -> Vec<usize> {
+        let first = &forests[0];
         match self {
-            Form::Predictions => forest.width(),
-            Form::Margins => forest.sums(),
-            Form::Class { .. } => 1,
-            Form::BothClasses => 2,
+            Form::Predictions => vec![first.width()],
+            Form::Margins => vec![first.sums()],
+            Form::Class { .. } => vec![1],
+            Form::BothClasses => vec![2],
+            Form::Leaves => vec![forests.iter().map(|it| it.trees.len()).sum()],
+            Form::Contributions { is_flat: false } if 1 < first.sums() => {
+                vec![first.sums(), first.features + 1]
+            }
+            Form::Contributions { .. } => vec![first.sums() * (first.features + 1)],
         }
     }
 
-    /// The output of rows whose sums of 32 bits these are.
-    pub fn single(self, forest: &Forest, sums: Vec<f32>) -> Vec<f32> {
-        self.of(forest, sums)
+    /// Is it made of the sums of rows?
+    pub fn is_of_sums(self) -> bool {
+        !matches!(self, Form::Leaves | Form::Contributions { .. })
     }
 
-    /// The output of rows whose sums of 64 bits these are.
-    pub fn double(self, forest: &Forest, sums: Vec<f64>) -> Vec<f64> {
-        self.of(forest, sums)
-    }
-
-    fn of<T: Predicted>(self, forest: &Forest, mut sums: Vec<T>) -> Vec<T> {
-        let (of_row, width) = (forest.sums(), forest.width());
-        if self == Form::Margins {
-            return sums;
-        }
-        sums.chunks_mut(of_row).for_each(|row| T::transform(forest.transform, row));
-        let rows = sums.chunks(of_row).map(|row| &row[..width]);
+    fn of<T: Predicted>(self, forest: &Forest, sums: Vec<T>) -> Vec<T> {
         match self {
             Form::Margins => sums,
-            Form::Predictions if width == of_row => sums,
-            Form::Predictions => rows.flatten().copied().collect(),
-            Form::Class { threshold } => {
-                rows.map(|row| T::number(class_of(row, threshold))).collect()
-            }
-            Form::BothClasses => rows.flat_map(|row| [row[0].complement(), row[0]]).collect(),
+            _ => self.of_predictions(predictions(forest, sums), forest),
         }
+    }
+
+    /// The output of rows whose predictions these are.
+    fn of_predictions<T: Predicted>(self, predictions: Vec<T>, forest: &Forest) -> Vec<T> {
+        let width = forest.width();
+        let rows = || predictions.chunks(width);
+        match self {
+            Form::Class { .. } if width == 1 && names_a_class(forest.transform) => predictions,
+            Form::Class { threshold } => {
+                rows().map(|row| T::number(class_of(row, threshold))).collect()
+            }
+            Form::BothClasses => rows().flat_map(|row| [row[0].complement(), row[0]]).collect(),
+            // The last two are not made of these.
+            Form::Margins | Form::Predictions | Form::Leaves | Form::Contributions { .. } => {
+                predictions
+            }
+        }
+    }
+
+    /// The output of rows whose sums these are, those of each of a model's forests.
+    fn of_all<T: Predicted>(self, forests: &[Forest], mut sums: Vec<Vec<T>>) -> Vec<T> {
+        let first = &forests[0];
+        match self {
+            _ if sums.len() < 2 => self.of(first, sums.pop().unwrap_or_default()),
+            Form::Margins => mean(sums),
+            _ => {
+                let all = forests.iter().zip(sums).map(|(forest, sums)| predictions(forest, sums));
+                self.of_predictions(combine(first.transform, all.collect()), first)
+            }
+        }
+    }
+}
+
+/// What the library's `predict` gives for rows whose sums these are.
+fn predictions<T: Predicted>(forest: &Forest, mut sums: Vec<T>) -> Vec<T> {
+    let (of_row, width) = (forest.sums(), forest.width());
+    sums.chunks_mut(of_row).for_each(|row| T::transform(forest.transform, row));
+    match width == of_row {
+        true => sums,
+        false => sums.chunks(of_row).flat_map(|row| &row[..width]).copied().collect(),
     }
 }
 
@@ -128,24 +131,32 @@ fn class_of<T: Predicted>(row: &[T], threshold: f32) -> usize {
     }
 }
 
-/// The outputs of rows whose sums these are, in the forms that are asked for.
-pub(crate) fn outputs<T: Predicted>(
-    forest: &Forest,
-    sums: Vec<T>,
-    wanted: &[(Arc<str>, Form)],
-) -> Result<Vec<NamedTensor>, BackendError> {
-    let rows = sums.len() / forest.sums();
-    let mut sums = Some(sums);
-    let last = wanted.len().saturating_sub(1);
-    let make = |(i, (name, form)): (usize, &(Arc<str>, Form))| {
-        // The last output takes the sums, so that the usual one is no copy.
-        let own = if i == last { sums.take() } else { sums.clone() };
-        let values = form.of(forest, own.unwrap_or_default());
-        let tensor = Tensor::from_vec(Shape::new(&[rows, form.width(forest)]), values);
-        let tensor = tensor.map_err(|it| BackendError::Execute(it.to_string()))?;
-        Ok(NamedTensor { name: name.clone(), tensor })
-    };
-    wanted.iter().enumerate().map(make).collect()
+/// An output of rows whose sums these are, those of each of a model's forests.
+pub(crate) fn of_sums<T: Predicted>(
+    output: &Output,
+    forests: &[Forest],
+    sums: Vec<Vec<T>>,
+) -> Result<Tensor, BackendError> {
+    let rows = sums[0].len() / forests[0].sums();
+    let values = output.form.of_all(forests, sums);
+    let dims = output.form.dims(forests);
+    match output.dtype {
+        _ if output.dtype == T::DTYPE => tensor(rows, &dims, values),
+        DataType::Fp32 => {
+            tensor(rows, &dims, values.into_iter().map(Predicted::to_single).collect())
+        }
+        _ => tensor::<f64>(rows, &dims, values.into_iter().map(Into::into).collect()),
+    }
+}
+
+/// Values of so many rows, each with these dimensions.
+pub(crate) fn tensor<E: Element + Send>(
+    rows: usize,
+    dims: &[usize],
+    values: Vec<E>,
+) -> Result<Tensor, BackendError> {
+    let dims: Vec<usize> = std::iter::once(rows).chain(dims.iter().copied()).collect();
+    Tensor::from_vec(Shape::new(&dims), values).map_err(|it| BackendError::Execute(it.to_string()))
 }
 
 /// The transform under which a model tells Triton's FIL the probabilities of classes: a model that answers with the

@@ -8,6 +8,7 @@ use crate::{
     pickle::{self, value::Pickle},
     sklearn,
     sniff::{BEGIN, FileFormat, packed_otherwise, sniff},
+    treelite,
     xgboost::{self, learner::Learner, legacy, pickled},
 };
 
@@ -18,6 +19,7 @@ use crate::{
 pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatError> {
     match format_of(bytes) {
         Some(FileFormat::Lightgbm) => lightgbm::read(bytes),
+        Some(FileFormat::Treelite) => treelite::read(bytes),
         Some(FileFormat::Skops) => sklearn::from_skops(bytes),
         Some(FileFormat::Pickle) => from_pickle(&pickle::read(bytes)?, objective),
         Some(packed @ (FileFormat::Zlib | FileFormat::Gzip)) => {
@@ -35,7 +37,8 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
                 "it is packed by {method}, of which zlib and gzip are read: joblib.dump(model, path, compress=0)"
             ),
             None => "this is no tree model by its first bytes: expected a file that XGBoost's or LightGBM's save_model \
-                     wrote, a pickle of a model of XGBoost or scikit-learn, or a file of skops"
+                     wrote, a pickle of a model of XGBoost or scikit-learn, a file of skops, or a checkpoint of \
+                     treelite"
                 .to_owned(),
         })),
     }

@@ -1,14 +1,13 @@
 //! What all instances of a model have.
 
-use std::sync::Arc;
-
-use crate::{forest::packed::Forest, output::Form};
+use crate::{forest::packed::Forest, output::Output};
 
 /// Immutable, and made when the model is loaded.
 pub(crate) struct Shared {
-    pub(crate) forest: Forest,
+    /// At least one. Several are one model: they agree in what a row is and in what is answered.
+    pub(crate) forests: Vec<Forest>,
     /// A number that means missing.
     pub(crate) missing: Option<f64>,
-    /// Outputs by name.
-    pub(crate) outputs: Vec<(Arc<str>, Form)>,
+    /// The outputs.
+    pub(crate) outputs: Vec<Output>,
 }

@@ -1,6 +1,6 @@
 //! What a file is by its first bytes. Pure.
 
-use crate::xgboost::legacy::is_legacy;
+use crate::{treelite::is_checkpoint, xgboost::legacy::is_legacy};
 
 /// A format that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum FileFormat {
     XgboostLegacy,
     /// Text of LightGBM.
     Lightgbm,
+    /// A checkpoint of treelite.
+    Treelite,
     /// A pickle of any object, which joblib may have written.
     Pickle,
     /// An archive of skops.
@@ -38,6 +40,7 @@ pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
             return Some(FileFormat::Lightgbm);
         }
         _ if is_skops(begin) => return Some(FileFormat::Skops),
+        _ if is_checkpoint(begin) => return Some(FileFormat::Treelite),
         _ if is_legacy(begin) => return Some(FileFormat::XgboostLegacy),
         _ => {}
     }
@@ -106,6 +109,9 @@ mod tests {
             (b"tree", None),
             (b"\x78\x5e\0", Some(FileFormat::Zlib)),
             (b"\x1f\x8b\x08\0", Some(FileFormat::Gzip)),
+            (b"\x04\0\0\0\x08\0\0\0\x01\0\0\0\x02\x02", Some(FileFormat::Treelite)),
+            (b"\x02\0\0\0\x04\0\0\0\0\0\0\0\x03\x03", Some(FileFormat::Treelite)),
+            (b"\x04\0\0\0\x08\0\0\0\x01\0\0\0\x00\x02", None),
             (b"CONFIG-offset:\0", Some(FileFormat::XgboostLegacy)),
             (b"{\"version\": 1}", None),
             (b"{\"name\":\"tree\"", None),

@@ -69,11 +69,13 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         name: "x".into(),
         dtype: DataType::Fp32,
         dims: vec![Some(NUMBERS)],
+        any_rank: false,
         scalar: false,
         optional: false,
         labels: Vec::new().into(),
     };
     let signature = Signature {
+        named: None,
         graph_checks_shapes: false,
         model: "model".into(),
         version: 1,

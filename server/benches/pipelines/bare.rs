@@ -121,7 +121,8 @@ impl BareLoop {
             start.wait();
             while !ended.load(Ordering::Relaxed) {
                 let Run { inputs, rows } = &runs[next.fetch_add(1, Ordering::Relaxed) % runs.len()];
-                let batch = Batch { inputs, outputs: &outputs, rows: *rows, stop: &stop };
+                let batch =
+                    Batch { signature: 0, inputs, outputs: &outputs, rows: *rows, stop: &stop };
                 black_box(instance.execute(&batch)?);
                 texts += rows;
             }

@@ -101,7 +101,8 @@ pub fn cost_of_run(file: &Path, pixels: Vec<f32>) -> Outcome<Duration> {
     let inputs = [NamedTensor { name: "images".into(), tensor }];
     let (outputs, stop) = (["output0".into()], Stop::new());
     median_of(|| {
-        let batch = Batch { inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop };
+        let batch =
+            Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop };
         black_box(instance.execute(&batch)?);
         Ok(())
     })

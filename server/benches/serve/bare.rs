@@ -52,7 +52,7 @@ impl<'w> BareLoop<'w> {
         let inputs = [NamedTensor { name: input.name.clone(), tensor }];
         let outputs = [expected.output.clone()];
         let (rows, stop) = (rows.get(), Stop::new());
-        let batch = Batch { inputs: &inputs, outputs: &outputs, rows, stop: &stop };
+        let batch = Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows, stop: &stop };
         for instance in self.instances.iter_mut().take(loops) {
             if !expected.are_outputs(&instance.execute(&batch)?, rows) {
                 return Err(

@@ -29,6 +29,8 @@ pub enum Parsed {
     Serve(Serve),
     /// `muster bench`, with everything that follows the word.
     Bench(Vec<OsString>),
+    /// `muster recommend`, likewise.
+    Recommend(Vec<OsString>),
     /// `muster health`.
     Health(Health),
     /// `muster env`: the options that it was given.
@@ -81,7 +83,7 @@ pub struct Explain {
 }
 
 /// The commands that exist.
-const COMMANDS: [&str; 5] = ["serve", "bench", "health", "env", "explain"];
+const COMMANDS: [&str; 6] = ["serve", "bench", "recommend", "health", "env", "explain"];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
@@ -206,10 +208,8 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
             serve.path = matches.get_one::<OsString>("path").map(PathBuf::from);
             serve.settings.extend(typed(matches, flags));
         }
-        Some(("bench", matches)) => {
-            let args = matches.get_many::<OsString>("args").unwrap_or_default();
-            return Parsed::Bench(args.cloned().collect());
-        }
+        Some(("bench", matches)) => return Parsed::Bench(rest(matches)),
+        Some(("recommend", matches)) => return Parsed::Recommend(rest(matches)),
         Some(("health", matches)) => {
             serve.settings.extend(typed(matches, flags));
             let url =
@@ -242,6 +242,11 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
     Parsed::Serve(serve)
 }
 
+/// All that follows a command that reads its arguments by itself.
+fn rest(matches: &ArgMatches) -> Vec<OsString> {
+    matches.get_many::<OsString>("args").unwrap_or_default().cloned().collect()
+}
+
 /// The options given at one level, each with its values in order.
 fn typed(matches: &ArgMatches, flags: &FlagTable) -> Vec<Typed> {
     let mut typed = Vec::new();
@@ -267,6 +272,7 @@ pub(crate) fn parse_words(
     match parse(args.collect(), flags, problems) {
         Parsed::Serve(serve) => serve.settings,
         Parsed::Bench(_)
+        | Parsed::Recommend(_)
         | Parsed::Health(_)
         | Parsed::Env(_)
         | Parsed::Explain(_)
@@ -286,7 +292,7 @@ fn command(flags: &FlagTable) -> Command {
         .value_name("MODEL")
         .value_parser(OsStringValueParser::new())
         .help("A model file (model.onnx), a model's directory, or a model repository");
-    let bench_args = Arg::new("args")
+    let rest = Arg::new("args")
         .action(ArgAction::Append)
         .value_parser(OsStringValueParser::new())
         .num_args(0..)
@@ -314,7 +320,13 @@ fn command(flags: &FlagTable) -> Command {
             Command::new("bench")
                 .about("Send requests to a server and measure")
                 .disable_help_flag(true)
-                .arg(bench_args),
+                .arg(rest.clone()),
+        )
+        .subcommand(
+            Command::new("recommend")
+                .about("Find out which settings and which machine suit a model")
+                .disable_help_flag(true)
+                .arg(rest),
         )
         .subcommand(
             Command::new("health")

@@ -29,6 +29,7 @@ pub(crate) fn signature(number: u8) -> Signature {
     let (max_batch_size, lines) = MODELS[usize::from(number) % MODELS.len()];
     let inputs: Vec<Port> = lines.iter().map(|line| port(line)).collect();
     Signature {
+named: None,
         graph_checks_shapes: false,
         model: "m".into(),
         version: 3,
@@ -55,6 +56,7 @@ fn port(line: &str) -> Port {
         name: name.trim_end_matches(['?', '!']).into(),
         dtype: DataType::from_name(dtype).expect("a type"),
         dims: sizes.map(|it| it.parse().ok()).collect(),
+        any_rank: false,
         scalar: name.ends_with('!'),
         optional: name.ends_with('?'),
         labels: [String::from("cat"), String::from("dog")].into(),

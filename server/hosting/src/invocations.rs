@@ -67,7 +67,8 @@ pub async fn infer(
         (false, None) => Work::Body,
     };
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
-    let invocation = Arc::new(Invocation { objective, ..invocation });
+    let classes = model.config.parameters.get(xgboost::CLASSES).and_then(|it| it.parse().ok());
+    let invocation = Arc::new(Invocation { objective, classes, ..invocation });
     let options = hosting.http.settings.sagemaker.clone();
     let is_xgboost = sagemaker::speaks_xgboost(&options, &invocation);
     if is_xgboost && body.length().is_none() {

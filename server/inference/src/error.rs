@@ -50,6 +50,9 @@ pub enum Error {
     /// The model is there, and does something else.
     #[error("{0}")]
     NoSuchTask(String),
+    /// The model is there, and has no signature of that name.
+    #[error("{0}")]
+    NoSuchSignature(String),
     /// There is no such model, version or address.
     #[error("{0}")]
     NotFound(String),
@@ -223,6 +226,7 @@ pub enum Kind {
     TooManyInputs,
     Tokenizer,
     NoSuchTask,
+    NoSuchSignature,
     NotFound,
     AlreadyExists,
     Conflict,
@@ -252,6 +256,7 @@ impl Error {
             Error::Empty(_) => Kind::Empty,
             Error::TooManyInputs { .. } => Kind::TooManyInputs,
             Error::Tokenizer(_) => Kind::Tokenizer,
+            Error::NoSuchSignature(_) => Kind::NoSuchSignature,
             Error::NoSuchTask(_) => Kind::NoSuchTask,
             Error::NotFound(_) => Kind::NotFound,
             Error::AlreadyExists(_) => Kind::AlreadyExists,
@@ -277,8 +282,12 @@ impl Error {
             Error::Step { error, .. } => error.kind(),
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
             Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,
+            Error::Backend(BackendError::Unavailable(_)) => Kind::Unavailable,
             Error::Backend(
-                BackendError::Load(_) | BackendError::Device(_) | BackendError::Execute(_),
+                BackendError::Load(_)
+                | BackendError::Device(_)
+                | BackendError::Execute(_)
+                | BackendError::Crashed(_),
             )
             | Error::Repository(_)
             | Error::Internal(_) => Kind::Internal,
@@ -301,6 +310,7 @@ impl Error {
             | Error::QueueTimeout { .. }
             | Error::SequenceTimeout { .. }
             | Error::ModelNotReady { .. }
+            | Error::Backend(BackendError::Unavailable(_))
             | Error::ShuttingDown => Some(Duration::from_secs(1)),
             Error::Step { error, .. } => error.retry_after(),
             _ => None,

@@ -14,6 +14,8 @@ use crate::{task::Task, timings::Timings, trace::Trace};
 pub struct InferenceRequest {
     /// The client's name for this request, echoed in the reply and in errors.
     pub id: Option<Arc<str>>,
+    /// Which of the model's signatures it is for: 0 is the default.
+    pub signature: usize,
     /// Given inputs, in any order.
     pub inputs: Vec<NamedTensor>,
     /// Wanted outputs, in the order of the reply; empty for all of them.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backend::{DataType, NamedTensor};
+use bytes::Bytes;
 
 use crate::task::{AUDIO, IMAGE, Medium, Task};
 
@@ -29,6 +30,26 @@ pub struct Signature {
     pub on_request: Vec<Port>,
     /// What stands behind inputs that are texts; `None` where the inputs are those of the engine.
     pub pipeline: Option<Arc<Pipeline>>,
+    /// What it is called among the signatures of its model; `None` where the model's file has no names for them.
+    pub named: Option<Named>,
+}
+
+/// The name of the only signature of a model whose file has no names for them.
+pub const ONLY_SIGNATURE: &str = "serving_default";
+
+/// A signature that has a name in the model's file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Named {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its place among those of the model: 0 is the default, then come `others` in their order.
+    pub index: usize,
+    /// The signatures of the model beside the default one, which is the only one that has some.
+    pub others: Arc<[Signature]>,
+    /// Those that cannot be run, each with the reason.
+    pub unusable: Arc<[(Arc<str>, String)]>,
+    /// All of them as the file has them: the message `SignatureDefMap` of TensorFlow Serving.
+    pub definitions: Bytes,
 }
 
 /// A model that takes texts where its graph takes tensors.
@@ -40,6 +61,8 @@ pub struct Pipeline {
     pub forms: Vec<Form>,
     /// Is a text answered the same whatever else is in its run?
     pub row_independent: bool,
+    /// Samples a second that it takes, where it takes sounds.
+    pub sampling_rate: Option<u32>,
 }
 
 /// Inputs that belong together, and the outputs that they lead to.
@@ -69,6 +92,8 @@ pub struct Port {
     pub dtype: DataType,
     /// Dimensions without the batch dimension; `None` takes any size. `[]` for a scalar.
     pub dims: Vec<Option<usize>>,
+    /// How many dimensions it has is not known: any shape will do, and `dims` are one of any size.
+    pub any_rank: bool,
     /// The model itself has no dimension where KServe v2 shows `dims` of `[1]`: its rows are numbers, not lists.
     pub scalar: bool,
     /// An input that may be left out.
@@ -78,6 +103,12 @@ pub struct Port {
 }
 
 impl Port {
+    /// May a row have these dimensions?
+    pub fn takes(&self, dims: &[usize]) -> bool {
+        let fits = |(given, dim): (&usize, &Option<usize>)| dim.is_none_or(|it| it == *given);
+        self.any_rank || (dims.len() == self.dims.len() && dims.iter().zip(&self.dims).all(fits))
+    }
+
     /// The dimensions of a row as the model itself has them, and TensorFlow Serving shows them.
     pub fn own_dims(&self) -> &[Option<usize>] {
         if self.scalar { &[] } else { &self.dims }
@@ -85,6 +116,59 @@ impl Port {
 }
 
 impl Signature {
+    /// What requests call it.
+    pub fn name(&self) -> &str {
+        self.named.as_ref().map_or(ONLY_SIGNATURE, |it| &it.name)
+    }
+
+    /// Its place among those of the model; 0 for the default.
+    pub fn index(&self) -> usize {
+        self.named.as_ref().map_or(0, |it| it.index)
+    }
+
+    /// The signatures of the model beside this one, which is the default.
+    pub fn others(&self) -> &[Signature] {
+        self.named.as_ref().map_or(&[], |it| &it.others)
+    }
+
+    /// The signatures of the model that can be run, this one, which is the default, first.
+    pub fn usable(&self) -> impl Iterator<Item = &Signature> {
+        let unusable = self.named.as_ref().map_or(&[][..], |it| &it.unusable);
+        let is_usable = |it: &&Signature| !unusable.iter().any(|(name, _)| **name == *it.name());
+        std::iter::once(self).chain(self.others().iter().filter(is_usable))
+    }
+
+    /// The signature at that place of the model, of which this one is the default.
+    pub fn at(&self, index: usize) -> &Signature {
+        let other = index.checked_sub(1).and_then(|it| self.others().get(it));
+        other.unwrap_or(self)
+    }
+
+    /// The signature of that name of the model, of which this one is the default; the default for an empty name.
+    ///
+    /// # Errors
+    /// That there is none, and which there are; or why it cannot be run. A sentence.
+    pub fn of_name(&self, name: &str) -> Result<&Signature, String> {
+        let (model, given) = (&self.model, name.chars().take(128).collect::<String>());
+        let mut unusable = self.named.iter().flat_map(|it| &*it.unusable);
+        if let Some((_, reason)) = unusable.find(|it| &*it.0 == name) {
+            return Err(format!("signature '{given}' of model '{model}' cannot be run: {reason}"));
+        }
+        if let Some(found) = self.usable().find(|it| name.is_empty() || it.name() == name) {
+            return Ok(found);
+        }
+        let names: Vec<String> = self.usable().map(|it| format!("'{}'", it.name())).collect();
+        Err(match names.as_slice() {
+            [only] => {
+                format!("expected {only}, the only signature of model '{model}', given '{given}'")
+            }
+            names => {
+                let names = names.join(", ");
+                format!("model '{model}' has no signature '{given}'; its signatures are {names}")
+            }
+        })
+    }
+
     /// Does every shape begin with a batch dimension?
     pub fn batches(&self) -> bool {
         self.max_batch_size > 0
@@ -123,6 +207,28 @@ impl Signature {
             Some(form) if !inputs.iter().all(|it| is_own(&it.name)) => (form.task, &form.signature),
             _ => (Some(pipeline.task), self),
         }
+    }
+
+    /// The same for a request that names these outputs: where a face does not have all of them, the first form that has
+    /// them and the inputs.
+    pub fn of_request(
+        &self,
+        inputs: &[NamedTensor],
+        outputs: &[Arc<str>],
+    ) -> (Option<Task>, &Signature) {
+        let (task, face) = self.of_inputs(inputs);
+        let gives = |it: &Signature| {
+            let mut ports = outputs
+                .iter()
+                .map(|name| it.outputs.iter().chain(&it.on_request).any(|port| port.name == *name));
+            ports.all(|it| it)
+        };
+        if gives(face) {
+            return (task, face);
+        }
+        let takes = |it: &Signature| inputs.iter().all(|input| it.input(&input.name).is_some());
+        let other = self.forms().find(|it| takes(&it.signature) && gives(&it.signature));
+        other.map_or((task, face), |it| (it.task, &it.signature))
     }
 
     /// The face of a request for that task: of the forms of it the one that has these inputs, else the first. `None`
@@ -193,6 +299,43 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn signature(named: Option<Named>) -> Signature {
+        Signature {
+            model: "m".into(),
+            version: 1,
+            max_batch_size: 0,
+            graph_checks_shapes: false,
+            most_rows: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            on_request: Vec::new(),
+            pipeline: None,
+            named,
+        }
+    }
+
+    #[test]
+    fn a_signature_is_found_by_its_name_and_what_there_is_is_named_where_it_is_not() {
+        let named = |name: &str, index, others: Vec<Signature>| Named {
+            name: name.into(),
+            index,
+            others: others.into(),
+            unusable: Arc::new([("c".into(), "input 'x' is sparse".to_owned())]),
+            definitions: Bytes::new(),
+        };
+        let others = ["b", "c"].iter().zip(1..);
+        let others = others.map(|(name, at)| signature(Some(named(name, at, Vec::new()))));
+        let model = signature(Some(named("a", 0, others.collect())));
+        let index = |name| model.of_name(name).map(Signature::index);
+        assert_eq!((index(""), index("a"), index("b")), (Ok(0), Ok(0), Ok(1)));
+        assert!(index("c").unwrap_err().contains("input 'x' is sparse"));
+        assert!(index("d").unwrap_err().ends_with("its signatures are 'a', 'b'"));
+        assert_eq!((model.at(1).name(), model.at(9).name()), ("b", "a"));
+        let only = signature(None);
+        assert_eq!(only.of_name("serving_default").map(Signature::index), Ok(0));
+        assert!(only.of_name("a").unwrap_err().contains("the only signature"));
+    }
 
     #[test]
     fn the_nearest_name_is_found_and_a_far_one_is_not() {

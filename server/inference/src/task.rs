@@ -34,6 +34,10 @@ pub const TRUNCATED: &str = "truncated";
 pub const IMAGE: &str = "image";
 /// The input that is the bytes of a sound file for each row.
 pub const AUDIO: &str = "audio";
+/// The output that is the vector of an image, of a model with a tower for images and one for texts.
+pub const IMAGE_EMBEDS: &str = "image_embeds";
+/// The output that is the vector of a text, of such a model.
+pub const TEXT_EMBEDS: &str = "text_embeds";
 /// The output that is the corners of each box: left, top, right, bottom, in pixels of the image as sent.
 pub const BOX: &str = "box";
 /// The output that is the number of the class of each box, and where it is named of each label.
@@ -67,6 +71,7 @@ pub enum Task {
     ObjectDetection,
     ImageFeatureExtraction,
     ZeroShotImageClassification,
+    ImageTextEmbedding,
     AudioClassification,
     AutomaticSpeechRecognition,
 }
@@ -104,7 +109,7 @@ impl Medium {
 
 impl Task {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Task; 16] = [
+    pub const ALL: [Task; 17] = [
         Task::TextClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
@@ -119,6 +124,7 @@ impl Task {
         Task::ObjectDetection,
         Task::ImageFeatureExtraction,
         Task::ZeroShotImageClassification,
+        Task::ImageTextEmbedding,
         Task::AudioClassification,
         Task::AutomaticSpeechRecognition,
     ];
@@ -140,6 +146,7 @@ impl Task {
             Task::ObjectDetection => "object-detection",
             Task::ImageFeatureExtraction => "image-feature-extraction",
             Task::ZeroShotImageClassification => "zero-shot-image-classification",
+            Task::ImageTextEmbedding => "image-text-embedding",
             Task::AudioClassification => "audio-classification",
             Task::AutomaticSpeechRecognition => "automatic-speech-recognition",
         }
@@ -161,7 +168,8 @@ impl Task {
             Task::ImageClassification
             | Task::ObjectDetection
             | Task::ImageFeatureExtraction
-            | Task::ZeroShotImageClassification => Medium::Image,
+            | Task::ZeroShotImageClassification
+            | Task::ImageTextEmbedding => Medium::Image,
             Task::AudioClassification | Task::AutomaticSpeechRecognition => Medium::Audio,
         }
     }

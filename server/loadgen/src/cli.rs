@@ -1,6 +1,7 @@
 //! The command line: `bench URL …`. A program embeds [`Args`] as a sub-command and calls [`run`].
 
 use std::{
+    cell::Cell,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -8,15 +9,20 @@ use std::{
     time::Duration,
 };
 
-use clap::ValueEnum;
-
 use crate::{
-    Arrivals, Blocks, Error, Load, Plan, Report, Target, compare,
+    Blocks, Error, Interval, Plan, Report, Target, compare,
     content::Content,
+    export::StepLine,
+    find_limit,
+    load_args::LoadArgs,
     option_values::{duration, milliseconds, percent},
+    page::Page,
     progress::{Bar, Expected, Progress},
-    write_histograms, write_json,
+    write_csv, write_histograms, write_json,
 };
+
+/// Length of a step of --find-limit unless the arguments say another.
+const STEP: Duration = Duration::from_secs(3);
 
 /// Measures an inference server.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,17 +44,9 @@ pub struct Args {
     /// blocks
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1", requires = "vs")]
     most_steal: f64,
-    /// Connections, each with at most one request on its way
-    #[arg(long, short, default_value_t = 1)]
-    connections: usize,
-    /// Requests per second, sent whether or not earlier ones are answered; without it each connection
-    /// sends when it has its answer
-    #[arg(long)]
-    rate: Option<f64>,
-    /// How requests are spread in time with --rate
-    #[arg(long, value_enum, default_value_t = ArrivalsArg::Poisson, requires = "rate")]
-    arrivals: ArrivalsArg,
-    /// Seconds of measurement; 10 unless --requests is given
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Seconds of measurement; 10 unless --requests is given, and 3 for each step of --find-limit
     #[arg(long, short, value_parser = duration, value_name = "SECONDS")]
     duration: Option<Duration>,
     /// Requests to measure
@@ -71,21 +69,24 @@ pub struct Args {
     /// A process of the server: reports its processor time, descendants included
     #[arg(long)]
     pid: Option<u32>,
+    /// The server's page of metrics, such as http://localhost:8002/metrics: reports what its GPUs are used for
+    #[arg(long, value_name = "URL", conflicts_with = "vs")]
+    metrics: Option<Target>,
     /// The same of the server of --vs
     #[arg(long, requires = "vs", value_name = "PID")]
     vs_pid: Option<u32>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write the course of the run to this file, as CSV: a line for each second
+    #[arg(long, value_name = "FILE", conflicts_with = "vs")]
+    csv: Option<PathBuf>,
+    /// Write a page with charts to this file, which needs no network to be looked at
+    #[arg(long, value_name = "FILE", conflicts_with = "vs")]
+    html: Option<PathBuf>,
     /// Write the latencies to this file, as a log of HDR histograms
     #[arg(long, value_name = "FILE")]
     histogram: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ArrivalsArg {
-    Poisson,
-    Constant,
 }
 
 /// Measures as the arguments say and prints to standard output. Blocks until it is done.
@@ -106,11 +107,15 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     plan.progress = Some(progress.clone());
     let printed = |source| Error::System { what: "output", source };
     let healthy = |report: &Report| report.ok > 0 && report.wrong == 0;
+    if args.load.find_limit {
+        return limit(args, plan, out);
+    }
     let Some(other) = &args.vs else {
-        let bar = Bar::on_terminal(progress, expected(&plan, 1));
+        let bar = Bar::begin(progress, expected(&plan, 1));
         let report = plan.run()?;
         drop(bar);
         args.write_histograms(&[&report])?;
+        args.write_course(&report.samples, || report.page())?;
         match args.json {
             true => write_json(&report, out),
             false => write!(out, "{report}"),
@@ -121,7 +126,7 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     let blocks = Blocks { pairs: args.pairs, seed: args.seed, most_steal: args.most_steal };
     let mut other = args.plan(other, args.vs_pid)?;
     other.progress = plan.progress.clone();
-    let bar = Bar::on_terminal(progress, expected(&plan, 2 * args.pairs));
+    let bar = Bar::begin(progress, expected(&plan, 2 * args.pairs));
     let comparison = compare(&plan, &other, &blocks)?;
     drop(bar);
     let reports: Vec<&Report> = comparison.blocks_a.iter().chain(&comparison.blocks_b).collect();
@@ -134,11 +139,39 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     Ok(exit_code(reports.into_iter().all(healthy)))
 }
 
+/// Looks for the limit of the server of `plan` and prints it.
+fn limit(args: &Args, mut plan: Plan, out: &mut impl Write) -> Result<ExitCode, Error> {
+    plan.duration = Some(args.duration.unwrap_or(STEP));
+    let printed = |source| Error::System { what: "output", source };
+    let wrong = Cell::new(0);
+    let limit = find_limit(args.load.threshold(), args.load.most_users.max(1), |users| {
+        let mut step = plan.clone();
+        step.connections = users;
+        let bar = plan.progress.clone().map(|it| Bar::begin(it, expected(&plan, 1)));
+        let report = step.run()?;
+        drop(bar);
+        wrong.set(wrong.get() + report.wrong);
+        let whole = report.whole();
+        // A line for each step, as they take seconds.
+        if !args.json {
+            writeln!(out, "{}", StepLine(&whole)).map_err(printed)?;
+        }
+        Ok(whole)
+    })?;
+    args.write_course(&limit.steps, || limit.page(&plan.target))?;
+    match args.json {
+        true => write_json(&limit, out),
+        false => write!(out, "{limit}"),
+    }
+    .map_err(printed)?;
+    Ok(exit_code(limit.best.is_some() && wrong.get() == 0))
+}
+
 /// What `blocks` runs of a plan will take.
 fn expected(plan: &Plan, blocks: usize) -> Expected {
     let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
     Expected {
-        time: plan.duration.map(|it| (plan.warm_up + it).saturating_mul(blocks)),
+        time: plan.time().map(|it| (plan.warm_up + it).saturating_mul(blocks)),
         requests: plan.count.map(|it| it.saturating_mul(blocks.into())),
     }
 }
@@ -151,24 +184,23 @@ impl Args {
     fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
         let mut plan = Plan::new(target.clone(), self.content.requests(target, self.seed)?);
         plan.check = self.content.check();
-        plan.connections = self.connections;
-        if let Some(rate) = self.rate {
-            let arrivals = match self.arrivals {
-                ArrivalsArg::Poisson => Arrivals::Poisson,
-                ArrivalsArg::Constant => Arrivals::Constant,
-            };
-            plan.load = Load::Open { rate, arrivals };
-        }
         plan.warm_up = self.warm_up;
         plan.count = self.requests;
         if self.requests.is_some() || self.duration.is_some() {
             plan.duration = self.duration;
         }
+        self.load.apply(self.duration, &mut plan)?;
         plan.timeout = self.timeout;
         plan.deadline = self.deadline_ms;
-        plan.pid = pid;
+        (plan.pid, plan.metrics) = (pid, self.metrics.clone());
         plan.seed = self.seed;
         Ok(plan)
+    }
+
+    /// Writes the files of `--csv` and `--html`.
+    fn write_course(&self, course: &[Interval], page: impl Fn() -> Page) -> Result<(), Error> {
+        self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, course))?;
+        self.html.as_ref().map_or(Ok(()), |path| page().write(path))
     }
 
     fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {
@@ -179,7 +211,7 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Check, Request};
+    use crate::{Arrivals, Check, Load, Phase, Request, Stairs, Traffic};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -205,6 +237,29 @@ mod tests {
         assert_eq!(plan.deadline, Some(Duration::from_millis(20)));
         assert_eq!(plan.requests[0].path(), "/v2/models/m/infer");
         assert!(matches!(plan.check, Check::FirstReply(_)));
+    }
+
+    #[test]
+    fn users_come_as_the_arguments_say() {
+        let load = |line: &str| {
+            let args = parse(&format!("http://h/x {line}")).unwrap();
+            args.plan(&args.url, None).map(|it| it.load).map_err(|it| it.to_string())
+        };
+        let seconds = Duration::from_secs;
+        let phase = |initial_users, spawn_rate, length| Phase {
+            initial_users,
+            spawn_rate,
+            duration: seconds(length),
+        };
+        let phases = Traffic::Phases(vec![phase(2, 8.0, 30), phase(6, 24.0, 30)]);
+        assert_eq!(load("--phases 2:2:120,6:6:120 --time-scale 4"), Ok(Load::Users(phases)));
+        let stairs = Stairs { users_per_step: 2, steps: 5, duration: seconds(60) };
+        assert_eq!(load("--stairs 2:5:60"), Ok(Load::Users(Traffic::Stairs(stairs))));
+        let ramp = Traffic::Phases(vec![phase(1, 60.0, 4), phase(5, 0.0, 20)]);
+        assert_eq!(load("--users 5 --ramp 4 -d 20"), Ok(Load::Users(ramp)));
+        let flat = Traffic::Phases(vec![phase(5, 0.0, 10)]);
+        assert_eq!(load("--users 5"), Ok(Load::Users(flat)));
+        assert!(load("--time-scale 2").unwrap_err().contains("--phases"));
     }
 
     #[test]
@@ -250,6 +305,13 @@ mod tests {
             ("http://h --vs http://i --most-steal 101", "0 to 100"),
             ("http://h --body f --input x:FP32:1", "--body"),
             ("http://h --body f --texts g", "--texts"),
+            ("http://h --bodies f --body g", "--body"),
+            ("http://h --content-type text/csv", "--body"),
+            ("http://h --phases 2:2", "USERS:RATE:SECONDS"),
+            ("http://h --stairs 1:2:3:4", "USERS:STEPS:SECONDS"),
+            ("http://h --users 5 --rate 2", "--rate"),
+            ("http://h --p99 50ms", "--find-limit"),
+            ("http://h --find-limit --p99 fast", "50ms"),
             ("http://h --value x", "NAME=VALUE"),
             ("http://h --value x=5..1", "no range"),
         ] {
@@ -281,6 +343,40 @@ mod tests {
             assert!(matches!(plan.check, Check::FirstReply(_)));
         }
         std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn each_line_of_a_file_and_each_file_of_a_directory_is_a_body() {
+        let folder = std::env::temp_dir().join(format!("muster-bodies-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("each")).unwrap();
+        let lines = folder.join("bodies.csv");
+        std::fs::write(&lines, "1,2\r\n\n3,4").unwrap();
+        std::fs::write(folder.join("each/b"), "5,6\n").unwrap();
+        std::fs::write(folder.join("each/a"), "7,8\n").unwrap();
+        let sent = |bodies: &std::path::Path, more: &str| {
+            let line = format!("http://h --bodies {} {more}", bodies.display());
+            let args = parse(&line).unwrap();
+            let plan = args.plan(&args.url, None).unwrap();
+            let requests = plan.requests.iter();
+            let text = |it: &Request| String::from_utf8(it.encode("h")).unwrap();
+            requests.map(text).collect::<Vec<String>>()
+        };
+        let csv = sent(&lines, "--content-type text/csv");
+        assert!(csv[0].starts_with("POST /invocations ") && csv[0].contains(": text/csv\r\n"));
+        let ends = |of: &[String]| {
+            of.iter().map(|it| it.split("\r\n\r\n").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&csv), ["1,2", "3,4"]);
+        let each = sent(&folder.join("each"), "-m m");
+        assert!(each[0].starts_with("POST /v2/models/m/infer "), "{}", each[0]);
+        assert_eq!(ends(&each), ["7,8\n", "5,6\n"]);
+        std::fs::write(&lines, "\n").unwrap();
+        let args = parse(&format!("http://h --bodies {}", lines.display())).unwrap();
+        let error = args.plan(&args.url, None).unwrap_err().to_string();
+        assert!(error.contains("expected a body"), "{error}");
+        let args = parse(&format!("http://h --format image --bodies {}", lines.display())).unwrap();
+        assert!(args.plan(&args.url, None).unwrap_err().to_string().contains("--files"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// The median of ratios with its interval; `None` without any.
-    fn of(mut ratios: Vec<f64>, seed: u64) -> Option<Ratio> {
+    pub fn of(mut ratios: Vec<f64>, seed: u64) -> Option<Ratio> {
         ratios.retain(|it| it.is_finite());
         let median = median(&mut ratios)?;
         let mut random = Random::new(seed);

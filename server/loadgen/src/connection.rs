@@ -134,29 +134,33 @@ enum Socket {
 }
 
 impl Connection {
-    /// A connection over a socket that is open already.
-    pub(crate) fn open(
-        stream: std::net::TcpStream,
-        address: SocketAddr,
-        token: Token,
-        registry: &Registry,
-        is_grpc: bool,
-    ) -> io::Result<Connection> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(stream);
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Connection {
+    /// A connection that its first request opens.
+    pub(crate) fn closed(address: SocketAddr, token: Token, is_grpc: bool) -> Connection {
+        Connection {
             address,
             token,
-            socket: Socket::Open(stream),
+            socket: Socket::Closed,
             speech: Speech::new(is_grpc),
             read: 0,
             busy: false,
             peer_closed: false,
             beginning: Vec::with_capacity(BEGINNING),
             capture: Capture::Nothing,
-        })
+        }
+    }
+
+    /// Takes a socket that is open already.
+    pub(crate) fn open(
+        mut self,
+        stream: std::net::TcpStream,
+        registry: &Registry,
+    ) -> io::Result<Connection> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        registry.register(&mut stream, self.token, Interest::READABLE | Interest::WRITABLE)?;
+        self.socket = Socket::Open(stream);
+        Ok(self)
     }
 
     /// Would a request have to open a socket first?

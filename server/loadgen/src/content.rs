@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use crate::{
     Check, Error, Fill, Input, Method, Request, Target, fetch,
-    files::{file_request, is_answer, list_files},
+    files::{file_request, is_answer, list_files, read_bodies},
     grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
     kserve_grpc, kserve_json,
     option_values::{InputArg, ValueArg, input, named_value, shape},
@@ -19,6 +19,7 @@ use crate::{
 
 /// The arguments that say what is sent.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group = clap::ArgGroup::new("body or bodies").args(["body", "bodies"]))]
 pub(crate) struct Content {
     /// The model, for the KServe formats; for openai-embeddings the `model` of the body
     #[arg(long, short)]
@@ -45,8 +46,17 @@ pub(crate) struct Content {
     /// A file that is sent as it is, instead of a made-up request
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// Content type of --body
-    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
+    /// A file with one body a line, or a directory with one body a file; they are sent in turn, in the order of the
+    /// lines or of the names
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["body", "input", "shape", "value", "texts", "files"])]
+    bodies: Option<PathBuf>,
+    /// Content type of --body and --bodies
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "application/json",
+        requires = "body or bodies"
+    )]
     content_type: String,
     /// A file with one text a line, for the formats of texts: each line is a request, and they are sent in random
     /// order
@@ -140,12 +150,20 @@ impl Content {
                 let request = |file: &PathBuf| at(path, file_request(file)?);
                 list_files(&self.files, seed)?.iter().map(request).collect()
             }
+            (Payload::Tensors(_) | Payload::File, None, None) if self.bodies.is_some() => {
+                let path_of_bodies = self.bodies.as_deref().unwrap_or(Path::new(""));
+                let bodies = read_bodies(path_of_bodies)?.into_iter();
+                bodies.map(|it| self.body_request(it, path)).collect()
+            }
             _ if !self.files.is_empty() => Err(Error::plan("--files", "expected --format image")),
             (_, Some(_), _) => Err(Error::plan(
                 "--texts",
                 "expected --format openai-embeddings, tei-embed or hf-invocations",
             )),
-            (_, None, Some(file)) => self.body_request(file, path).map(one),
+            (_, None, Some(file)) => {
+                let failed = |source| Error::File { path: file.clone(), source };
+                self.body_request(fs::read(file).map_err(failed)?, path).map(one)
+            }
             (Payload::File, None, None) => match (path, &self.model) {
                 (Some(path), None) => Request::new(Method::Get, path).map(one),
                 _ => {
@@ -161,7 +179,7 @@ impl Content {
     /// What makes a reply a right one.
     pub(crate) fn check(&self) -> Check {
         match (self.format.payload(), &self.model) {
-            _ if self.body.is_some() => Check::Nothing,
+            _ if self.body.is_some() || self.bodies.is_some() => Check::Nothing,
             (Payload::Texts(route), _) => {
                 Check::FirstReply(Arc::new(move |it| route.is_answer(it.body)))
             }
@@ -186,10 +204,8 @@ impl Content {
         read_texts(file, seed)?.iter().map(request).collect()
     }
 
-    /// A file as it is.
-    fn body_request(&self, file: &Path, path: Option<&str>) -> Result<Request, Error> {
-        let failed = |source| Error::File { path: file.to_owned(), source };
-        let body = fs::read(file).map_err(failed)?;
+    /// A body as it is.
+    fn body_request(&self, body: Vec<u8>, path: Option<&str>) -> Result<Request, Error> {
         match (path, &self.model) {
             (None, None) => invocations(&self.content_type, body),
             (Some(path), _) => self.post(path.to_owned(), body),

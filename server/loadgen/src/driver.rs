@@ -2,26 +2,25 @@
 
 use std::{
     collections::VecDeque,
-    net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
 use mio::{Events, Poll, Token};
 
 use crate::{
-    Check, CheckedReply, Error, Load, Plan, Report,
+    Check, Error, Load, Plan, Report,
     arrivals::Schedule,
     check::BodyHash,
-    connection::{Capture, Connection, Outcome, Wire},
-    report::Window,
+    connection::{Capture, Outcome, Wire},
+    report::Course,
+    series::Series,
+    slot::{Job, Slot, check, open},
     tally::{Failure, Tally},
     timer::Timer,
-    usage::{PendingReading, own_cpu},
+    usage::{Readings, own_cpu},
 };
 
 const TIMER: Token = Token(usize::MAX);
-/// Longest wait for each of the connections that are opened before the run.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often timeouts are looked for.
 const SCAN: Duration = Duration::from_millis(20);
 /// How long a connection that could not be opened is left alone.
@@ -39,31 +38,9 @@ impl Plan {
     /// what the generator needs. What happens to requests later is part of the report.
     pub fn run(&self) -> Result<Report, Error> {
         self.validate()?;
-        let mut driver = Driver::new(self)?;
-        let window = driver.run()?;
-        Ok(Report::new(self, window, driver.tally))
+        let (course, tally) = Driver::new(self)?.run()?;
+        Ok(Report::new(self, course, tally))
     }
-}
-
-/// A request on its way.
-#[derive(Debug, Clone, Copy)]
-struct Job {
-    request: usize,
-    /// When it was to be sent: latency counts from here.
-    due: Instant,
-    expires: Instant,
-    /// Was it due within the measurement?
-    counted: bool,
-}
-
-#[derive(Debug)]
-struct Slot {
-    connection: Connection,
-    job: Option<Job>,
-    /// Not used before this.
-    rests_until: Option<Instant>,
-    /// The next 2xx reply is the first of this connection.
-    unchecked: bool,
 }
 
 struct Driver<'p> {
@@ -76,17 +53,19 @@ struct Driver<'p> {
     /// Slots without a request, the one that has waited longest first, and since when. At most one entry
     /// per slot.
     free: VecDeque<(usize, Instant)>,
+    /// Slots without a request whose users are not there.
+    parked: Vec<usize>,
     /// `None` in a closed loop.
     schedule: Option<Schedule>,
-    tally: Tally,
+    series: Series,
     buffer: Vec<u8>,
     next_request: usize,
     in_flight: usize,
     /// Counted requests that were sent.
     sent: u64,
     next_scan: Instant,
-    /// Counted requests that have ended and are in the plan's progress, and those among them that failed.
-    told: (u64, u64),
+    /// Counted requests that have ended and are not in the plan's progress, and those among them that failed.
+    untold: (u64, u64),
     /// When counting begins.
     opens: Instant,
     /// When sending ends.
@@ -100,62 +79,111 @@ impl<'p> Driver<'p> {
         let address = plan.target.resolve()?;
         let poll = Poll::new().map_err(Error::system("event queue"))?;
         let timer = Timer::new(poll.registry(), TIMER)?;
-        let slots: Result<Vec<Slot>, Error> =
-            (0..plan.connections).map(|index| open(address, index, plan, &poll)).collect();
+        let changes = match &plan.load {
+            Load::Users(traffic) => traffic.changes(),
+            Load::Closed | Load::Open { .. } => Vec::new(),
+        };
+        let most = plan.most_connections();
+        let first = changes.first().map_or(most, |it| it.users);
+        let slots: Result<Vec<Slot>, Error> = (0..most)
+            .map(|index| match index < first {
+                true => open(address, index, first, plan, &poll),
+                false => Ok(Slot::closed(address, index, plan)),
+            })
+            .collect();
         let authority = plan.target.authority();
         let start = Instant::now();
         let opens = start + plan.warm_up;
+        let closes = plan.time().map(|it| opens + it);
         Ok(Driver {
             plan,
             wires: plan.requests.iter().map(|it| Wire::new(it, &authority)).collect(),
             poll,
             timer,
             slots: slots?,
-            free: (0..plan.connections).map(|index| (index, start)).collect(),
+            free: (0..first).map(|index| (index, start)).collect(),
+            parked: (first..most).collect(),
             schedule: match plan.load {
-                Load::Closed => None,
+                Load::Closed | Load::Users(_) => None,
                 Load::Open { rate, arrivals } => {
                     let gap = Duration::from_secs_f64(1.0 / rate);
                     Some(Schedule::new(arrivals, gap, start, plan.seed))
                 }
             },
-            tally: Tally::new(plan.deadline),
+            series: Series::new(opens, closes, most, changes, plan.deadline),
             buffer: vec![0; BUFFER],
             next_request: 0,
             in_flight: 0,
             sent: 0,
             next_scan: start + SCAN,
-            told: (0, 0),
+            untold: (0, 0),
             opens,
-            closes: plan.duration.map(|it| opens + it),
+            closes,
             ended: false,
         })
     }
 
-    fn run(&mut self) -> Result<Window, Error> {
+    fn run(mut self) -> Result<(Course, Tally), Error> {
         let mut events = Events::with_capacity(EVENTS);
         while Instant::now() < self.opens {
             self.turn(&mut events, Some(self.opens))?;
         }
         let own_before = own_cpu();
-        let before = PendingReading::begin(self.plan.pid)?;
-        while !self.is_over(Instant::now()) {
-            self.turn(&mut events, self.closes)?;
+        let readings =
+            Readings::begin(self.plan.pid, self.plan.metrics.clone(), self.plan.progress.clone())?;
+        readings.take();
+        let mut enough = false;
+        while !enough && !self.is_over(Instant::now()) {
+            enough = self.advance_series(&readings);
+            let boundary = self.closes.map_or(self.series.next(), |it| it.min(self.series.next()));
+            self.turn(&mut events, Some(boundary))?;
         }
         let now = Instant::now();
         // What was due just before the end is sent if it can be: the loop may have woken late.
-        self.dispatch(now);
-        self.count_unsent();
+        if !enough {
+            self.dispatch(now);
+            self.count_unsent();
+        }
         self.ended = true;
         let closed = self.closes.map_or(now, |closes| closes.min(now));
+        let samples = self.series.close(closed);
         let own_cpu = own_cpu().saturating_sub(own_before);
-        let after = PendingReading::begin(self.plan.pid)?;
+        (0..samples.max(1)).for_each(|_| readings.take());
         while self.in_flight > 0 {
             self.turn(&mut events, None)?;
         }
         self.tell();
+        let mut readings = readings.finish()?;
         let elapsed = closed.saturating_duration_since(self.opens);
-        Ok(Window { elapsed, own_cpu, before: before.finish()?, after: after.finish()? })
+        let (tally, samples, windows) = self.series.finish(&readings);
+        // A server that is gone at the end has been there at the beginning.
+        let after = readings.pop().and_then(Result::ok).unwrap_or_default();
+        let before = readings.into_iter().next().transpose()?.unwrap_or_default();
+        Ok((Course { elapsed, own_cpu, before, after, samples, windows }, tally))
+    }
+
+    /// Ends the samples and windows that are over. Tells whether the plan has seen enough.
+    fn advance_series(&mut self, readings: &Readings) -> bool {
+        let now = Instant::now();
+        let (samples, windows) = self.series.advance(now);
+        (0..samples).for_each(|_| readings.take());
+        if let Some(progress) = self.plan.progress.as_ref().filter(|_| samples > 0) {
+            progress.see(|it| it.sample = self.series.samples().last().copied());
+        }
+        if windows > 0 {
+            self.admit_users(now);
+        }
+        let enough = self.plan.enough.as_ref().filter(|_| samples > 0);
+        enough.is_some_and(|it| it(self.series.windows()))
+    }
+
+    /// Gives the users that have come a place.
+    fn admit_users(&mut self, now: Instant) {
+        let users = self.series.users();
+        let comes = |index: &usize| *index < users;
+        let coming: Vec<usize> = self.parked.iter().copied().filter(comes).collect();
+        self.parked.retain(|it| !comes(it));
+        self.free.extend(coming.into_iter().map(|index| (index, now)));
     }
 
     /// Sends what is due, waits until something happens, at the latest until `boundary`, and handles it.
@@ -195,12 +223,23 @@ impl<'p> Driver<'p> {
     /// Sends while there is something due and a connection free.
     fn dispatch(&mut self, now: Instant) {
         while let Some(due) = self.next_due(now).filter(|&due| due <= now) {
-            let Some((index, since)) = self.free.pop_front() else { break };
+            let Some((index, since)) = self.next_free() else { break };
             if let Some(schedule) = &mut self.schedule {
                 schedule.advance();
             }
             self.launch(index, since, due, now);
         }
+    }
+
+    /// The slot that has waited longest. Those whose users have left are put away.
+    fn next_free(&mut self) -> Option<(usize, Instant)> {
+        while let Some(slot) = self.free.pop_front() {
+            if slot.0 < self.series.users() {
+                return Some(slot);
+            }
+            self.parked.push(slot.0);
+        }
+        None
     }
 
     /// The moment of the next request, come or not; `None` when there will be none.
@@ -224,11 +263,11 @@ impl<'p> Driver<'p> {
             self.sent += 1;
             let ready = due.max(since);
             let own_lag = now.saturating_duration_since(ready);
-            self.tally.sent(wire.len(), now.saturating_duration_since(due), own_lag);
+            self.series.open().sent(wire.len(), now.saturating_duration_since(due), own_lag);
         }
         if slot.connection.is_closed() {
-            self.tally.reconnects += 1;
-            slot.unchecked = true;
+            self.series.open().reconnects += u64::from(slot.was_open);
+            (slot.unchecked, slot.was_open) = (true, true);
         }
         slot.connection.capture = match &self.plan.check {
             Check::FirstReply(_) if slot.unchecked => Capture::Body(Vec::new()),
@@ -256,17 +295,23 @@ impl<'p> Driver<'p> {
         match outcome {
             Outcome::Pending => {}
             Outcome::Replied { status, bytes } => {
-                check(self.plan, slot, job.request, status, &mut self.tally);
+                let tally = self.series.open();
+                check(self.plan, slot, job.request, status, tally);
                 if job.counted {
                     let latency = now.saturating_duration_since(job.due);
-                    self.tally.reply(status, latency, bytes);
+                    tally.reply(status, latency, bytes);
                     if !(200..300).contains(&status) {
-                        self.tally.refusal(status, &slot.connection.beginning);
+                        tally.refusal(status, &slot.connection.beginning);
                     }
                 }
             }
-            Outcome::Failed(failure) if job.counted => self.tally.failure(failure),
+            Outcome::Failed(failure) if job.counted => self.series.open().failure(failure),
             Outcome::Failed(_) => {}
+        }
+        if job.counted {
+            let good = matches!(outcome, Outcome::Replied { status: 200..300, .. });
+            self.untold.0 += 1;
+            self.untold.1 += u64::from(!good);
         }
     }
 
@@ -289,11 +334,10 @@ impl<'p> Driver<'p> {
 
     /// Tells the plan's progress, if it has one, what has come since the last time.
     fn tell(&mut self) {
-        let Some(progress) = &self.plan.progress else { return };
-        let ended = self.tally.replies() + self.tally.failures.total();
-        let bad = ended - self.tally.latency.len();
-        progress.add(ended - self.told.0, bad - self.told.1);
-        self.told = (ended, bad);
+        let (ended, bad) = std::mem::take(&mut self.untold);
+        if let Some(progress) = &self.plan.progress {
+            progress.add(ended, bad);
+        }
     }
 
     /// Is it time to end the measurement?
@@ -306,8 +350,9 @@ impl<'p> Driver<'p> {
     fn count_unsent(&mut self) {
         let (Some(schedule), Some(closes)) = (&mut self.schedule, self.closes) else { return };
         let left = self.plan.count.map_or(u64::MAX, |count| count.saturating_sub(self.sent));
-        while schedule.next() < closes && self.tally.unsent < left {
-            self.tally.unsent += u64::from(schedule.next() >= self.opens);
+        let unsent = &mut self.series.open().unsent;
+        while schedule.next() < closes && *unsent < left {
+            *unsent += u64::from(schedule.next() >= self.opens);
             schedule.advance();
         }
     }
@@ -317,38 +362,4 @@ impl<'p> Driver<'p> {
         let due = self.next_due(now).filter(|_| !self.free.is_empty());
         [boundary, due].into_iter().flatten().fold(self.next_scan, Instant::min)
     }
-}
-
-/// Opens a connection before the run: blocking, so that a server that is not there is an error and not
-/// ten seconds of failures.
-fn open(address: SocketAddr, index: usize, plan: &Plan, poll: &Poll) -> Result<Slot, Error> {
-    let connection = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-        .and_then(|it| Connection::open(it, address, Token(index), poll.registry(), plan.is_grpc()))
-        .map_err(|source| Error::Connect {
-            address: address.to_string(),
-            number: index + 1,
-            of: plan.connections,
-            source,
-        })?;
-    Ok(Slot { connection, job: None, rests_until: None, unchecked: true })
-}
-
-/// Judges a 2xx reply, where the plan wants that.
-fn check(plan: &Plan, slot: &mut Slot, request: usize, status: u16, tally: &mut Tally) {
-    let capture = std::mem::replace(&mut slot.connection.capture, Capture::Nothing);
-    if !(200..300).contains(&status) {
-        return;
-    }
-    let right = match (&plan.check, capture) {
-        (Check::FirstReply(judge), Capture::Body(body)) => {
-            slot.unchecked = false;
-            judge(&CheckedReply { request, status, body: &body })
-        }
-        (Check::EveryBody(hashes), Capture::Hash(hash)) => {
-            hashes.get(request) == Some(&hash.value())
-        }
-        _ => return,
-    };
-    tally.checked += 1;
-    tally.wrong += u64::from(!right);
 }

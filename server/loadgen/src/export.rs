@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write},
     path::Path,
     time::{Duration, SystemTime},
@@ -14,7 +14,9 @@ use hdrhistogram::serialization::{
 };
 use serde::Serialize;
 
-use crate::{Comparison, Error, Latency, Ratio, Report, Typical};
+use crate::{
+    Bend, Comparison, Error, GpuUsage, Interval, Latency, Limit, Ratio, Report, Typical, Usage,
+};
 
 impl fmt::Display for Report {
     /// A table of about fifteen lines; lines that would say nothing are left out.
@@ -35,6 +37,12 @@ impl fmt::Display for Report {
             None => writeln!(f)?,
         }
         row(f, "latency   ", &self.latency)?;
+        if self.windows.len() > 1 {
+            for window in &self.windows {
+                let start = window.start.as_secs_f64();
+                writeln!(f, "  from {start:>6.1} s {}", StepLine(window))?;
+            }
+        }
         if let Some(latency) = &self.refusal_latency {
             row(f, "not 2xx   ", latency)?;
         }
@@ -116,6 +124,51 @@ impl fmt::Display for Comparison {
     }
 }
 
+impl fmt::Display for Limit {
+    /// One sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.bend {
+            Bend::Latency => "more of them wait too long",
+            Bend::Flat => "more of them bring no more throughput",
+            Bend::Errors => "with more of them requests fail",
+            Bend::MostUsers => "the server has not bent; --most-users tries more of them",
+        };
+        match &self.best {
+            Some(best) => {
+                let Interval { users, throughput, latency, .. } = best;
+                let p99 = time(latency.p99);
+                let plural = if *users == 1 { "" } else { "s" };
+                writeln!(
+                    f,
+                    "limit: {throughput:.1} replies/s with {users} user{plural}, p99 {p99}; {why}"
+                )
+            }
+            None => writeln!(f, "limit: none; one user alone waits too long, or its requests fail"),
+        }
+    }
+}
+
+/// One step on one line.
+pub(crate) struct StepLine<'a>(pub(crate) &'a Interval);
+
+impl fmt::Display for StepLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interval { users, throughput, errors, latency, server, .. } = self.0;
+        let [p50, p95, p99] = [latency.p50, latency.p95, latency.p99].map(time);
+        write!(
+            f,
+            "{users:>5} users  {throughput:>9.1}/s  p50 {p50:>8}  p95 {p95:>8}  p99 {p99:>8}"
+        )?;
+        if let Some(server) = server {
+            write!(f, "  {:.2} cores, {:.0} MB", server.cores, server.resident as f64 / 1e6)?;
+        }
+        match errors {
+            0 => Ok(()),
+            _ => write!(f, "  {errors} errors"),
+        }
+    }
+}
+
 fn row(f: &mut fmt::Formatter<'_>, name: &str, latency: &Latency) -> fmt::Result {
     let Latency { mean, p50, p90, p95, p99, p99_9, max } = *latency;
     writeln!(
@@ -153,6 +206,35 @@ fn micros(micros: f64) -> String {
 pub fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     writeln!(out)
+}
+
+/// Writes intervals as CSV, with a line of names.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_csv(path: &Path, intervals: &[Interval]) -> Result<(), Error> {
+    let mut text = String::from(
+        "start_s,end_s,users,requests,errors,replies_per_s,mean_us,p50_us,p90_us,p95_us,p99_us,p99_9_us,max_us,\
+         server_cores,server_resident_bytes,gpu_utilization,gpu_memory_bytes\n",
+    );
+    for it in intervals {
+        let Latency { mean, p50, p90, p95, p99, p99_9, max } = it.latency;
+        let [start, end] = [it.start, it.end].map(|it| it.as_secs_f64());
+        let Interval { users, requests, errors, throughput, .. } = it;
+        text += &format!("{start},{end},{users},{requests},{errors},{throughput}");
+        for latency in [mean, p50, p90, p95, p99, p99_9, max] {
+            text += &format!(",{}", latency.as_nanos() as f64 / 1e3);
+        }
+        text += &match it.server {
+            Some(Usage { cores, resident }) => format!(",{cores},{resident}"),
+            None => ",,".to_owned(),
+        };
+        text += &match it.gpu {
+            Some(GpuUsage { utilization, memory }) => format!(",{utilization},{memory}\n"),
+            None => ",,\n".to_owned(),
+        };
+    }
+    fs::write(path, text).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
 /// Writes the latencies of `reports` as an HDR histogram log (version 1.3, V2 compressed, base64): one

@@ -17,6 +17,14 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// Counts those of `other`, too.
+    pub(crate) fn add(&mut self, other: Failures) {
+        self.connect += other.connect;
+        self.reset += other.reset;
+        self.timeout += other.timeout;
+        self.malformed += other.malformed;
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.connect + self.reset + self.timeout + self.malformed

@@ -1,4 +1,4 @@
-//! Requests of one file each: images or sounds, as clients of models of files send them.
+//! Requests from files: images or sounds, as clients of models of files send them, and bodies as they are.
 
 use std::{
     fs,
@@ -44,6 +44,34 @@ pub(crate) fn list_files(given: &[PathBuf], seed: u64) -> Result<Vec<PathBuf>, E
         files.swap(last, other);
     }
     Ok(files)
+}
+
+/// The lines of a file that are not empty, or the files of a directory by their names.
+///
+/// # Errors
+/// When something cannot be read, or there is no body.
+pub(crate) fn read_bodies(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let read = |it: &Path| fs::read(it).map_err(|source| failed(it, source));
+    let bodies: Vec<Vec<u8>> = match path.is_dir() {
+        true => {
+            let mut files = Vec::new();
+            for entry in fs::read_dir(path).map_err(|source| failed(path, source))? {
+                let entry = entry.map_err(|source| failed(path, source))?.path();
+                files.extend(entry.is_file().then_some(entry));
+            }
+            files.sort();
+            files.iter().map(|it| read(it)).collect::<Result<_, Error>>()?
+        }
+        false => {
+            let all = read(path)?;
+            let lines = all.split(|it| *it == b'\n').map(|it| it.trim_ascii_end());
+            lines.filter(|it| !it.is_empty()).map(<[u8]>::to_vec).collect()
+        }
+    };
+    match bodies.is_empty() {
+        true => Err(Error::plan("--bodies", format!("{}: expected a body", path.display()))),
+        false => Ok(bodies),
+    }
 }
 
 /// Does a body look like the answer to a file?

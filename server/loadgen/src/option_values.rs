@@ -34,6 +34,17 @@ pub(crate) fn milliseconds(given: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected milliseconds, such as 20".to_owned())
 }
 
+/// A latency: `50ms`, `0.05s`, or a number of milliseconds.
+pub(crate) fn latency(given: &str) -> Result<Duration, String> {
+    let value = match given.strip_suffix("ms") {
+        Some(given) => milliseconds(given),
+        None if given.ends_with('s') => duration(given),
+        None => milliseconds(given),
+    };
+    let value = value.ok().filter(|it| !it.is_zero());
+    value.ok_or_else(|| "expected a latency above 0, such as 50ms".to_owned())
+}
+
 /// The share that a percentage is.
 pub(crate) fn percent(given: &str) -> Result<f64, String> {
     let given = given.parse().ok().filter(|it: &f64| (0.0..=100.0).contains(it));

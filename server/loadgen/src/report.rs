@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
-    Arrivals, Failures, Load, Plan,
+    Arrivals, Failures, GpuUsage, Interval, Latency, Load, Plan, Traffic, Usage, numbers,
     tally::{LATE, Tally},
     usage::Reading,
 };
@@ -16,14 +16,16 @@ const SATURATED: f64 = 0.9;
 /// Above this share of late requests, or of stolen time, a run should be thrown away.
 const DOUBTFUL: f64 = 0.01;
 
-/// The time over which a run was measured, and the readings at its ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Window {
+/// The time over which a run was measured, what it was made of, and the readings at its ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
     pub(crate) elapsed: Duration,
     /// Of the generator's thread.
     pub(crate) own_cpu: Duration,
     pub(crate) before: Reading,
     pub(crate) after: Reading,
+    pub(crate) samples: Vec<Interval>,
+    pub(crate) windows: Vec<Interval>,
 }
 
 /// The findings of one run. In JSON, times are numbers whose names carry the unit.
@@ -37,12 +39,14 @@ pub struct Report {
     pub rate: Option<f64>,
     /// How they were spread; `None` in a closed loop.
     pub arrivals: Option<Arrivals>,
+    /// Users over time, where their number is not `connections` throughout.
+    pub traffic: Option<Traffic>,
     /// Load before the measurement.
-    #[serde(rename = "warm_up_s", serialize_with = "seconds")]
+    #[serde(rename = "warm_up_s", serialize_with = "numbers::seconds")]
     pub warm_up: Duration,
     /// Length of the measurement: the plan's duration, or until the last reply where the plan counts
     /// requests.
-    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "numbers::seconds")]
     pub elapsed: Duration,
     /// Counted requests that were sent: replies of any status plus failures.
     pub requests: u64,
@@ -55,7 +59,7 @@ pub struct Report {
     /// 2xx replies within the deadline.
     pub good: u64,
     /// What a reply had to meet to be good.
-    #[serde(rename = "deadline_us", serialize_with = "optional_micros")]
+    #[serde(rename = "deadline_us", serialize_with = "numbers::optional_micros")]
     pub deadline: Option<Duration>,
     /// Of 2xx replies: in an open loop from the moment a request was due, in a closed one from when it was
     /// sent.
@@ -92,41 +96,26 @@ pub struct Report {
     pub steal: f64,
     /// Reasons to doubt the numbers, as sentences.
     pub warnings: Vec<String>,
+    /// The course of the measurement, about a second each.
+    pub samples: Vec<Interval>,
+    /// The same for each number of users, without the beginning in which a window settles; ten seconds each where the
+    /// number stays.
+    pub windows: Vec<Interval>,
     /// All latencies of 2xx replies, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
-}
-
-/// Percentiles of a set of latencies, each right within 0.1 %. Zeros for an empty set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)]
-pub struct Latency {
-    #[serde(rename = "mean_us", serialize_with = "micros")]
-    pub mean: Duration,
-    #[serde(rename = "p50_us", serialize_with = "micros")]
-    pub p50: Duration,
-    #[serde(rename = "p90_us", serialize_with = "micros")]
-    pub p90: Duration,
-    #[serde(rename = "p95_us", serialize_with = "micros")]
-    pub p95: Duration,
-    #[serde(rename = "p99_us", serialize_with = "micros")]
-    pub p99: Duration,
-    #[serde(rename = "p99_9_us", serialize_with = "micros")]
-    pub p99_9: Duration,
-    #[serde(rename = "max_us", serialize_with = "micros")]
-    pub max: Duration,
 }
 
 /// Processor time of a run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cpu {
     /// User and system time within the measurement.
-    #[serde(rename = "cpu_s", serialize_with = "seconds")]
+    #[serde(rename = "cpu_s", serialize_with = "numbers::seconds")]
     pub cpu: Duration,
     /// Cores used: processor time over elapsed time.
     pub cores: f64,
     /// Processor time over replies; zero without any.
-    #[serde(rename = "cpu_per_request_us", serialize_with = "micros")]
+    #[serde(rename = "cpu_per_request_us", serialize_with = "numbers::micros")]
     pub per_request: Duration,
 }
 
@@ -137,7 +126,7 @@ pub struct ServerUsage {
     #[serde(flatten)]
     pub cpu: Cpu,
     /// The kernel's part of it, over replies.
-    #[serde(rename = "system_cpu_per_request_us", serialize_with = "micros")]
+    #[serde(rename = "system_cpu_per_request_us", serialize_with = "numbers::micros")]
     pub system_per_request: Duration,
     /// Context switches per request because a thread waited.
     pub voluntary_switches_per_request: f64,
@@ -146,15 +135,15 @@ pub struct ServerUsage {
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, window: Window, tally: Tally) -> Report {
+    pub(crate) fn new(plan: &Plan, course: Course, tally: Tally) -> Report {
         let replies = tally.replies();
-        let seconds = window.elapsed.as_secs_f64().max(f64::EPSILON);
-        let server = window.after.server.zip(window.before.server).map(|(after, before)| {
+        let seconds = course.elapsed.as_secs_f64().max(f64::EPSILON);
+        let server = course.after.server.zip(course.before.server).map(|(after, before)| {
             let per_request = |after: u64, before: u64| {
                 after.saturating_sub(before) as f64 / replies.max(1) as f64
             };
             let cpu = |after: Duration, before| {
-                Cpu::new(after.saturating_sub(before), window.elapsed, replies)
+                Cpu::new(after.saturating_sub(before), course.elapsed, replies)
             };
             ServerUsage {
                 cpu: cpu(after.cpu, before.cpu),
@@ -169,18 +158,20 @@ impl Report {
                 ),
             }
         });
-        let (rate, arrivals) = match plan.load {
-            Load::Closed => (None, None),
-            Load::Open { rate, arrivals } => (Some(rate), Some(arrivals)),
+        let (rate, arrivals, traffic) = match &plan.load {
+            Load::Closed => (None, None, None),
+            Load::Users(traffic) => (None, None, Some(traffic.clone())),
+            Load::Open { rate, arrivals } => (Some(*rate), Some(*arrivals), None),
         };
         let refused = !tally.refusal_latency.is_empty();
         let mut report = Report {
             target: plan.target.to_string(),
-            connections: plan.connections,
+            connections: plan.most_connections(),
             rate,
             arrivals,
+            traffic,
             warm_up: plan.warm_up,
-            elapsed: window.elapsed,
+            elapsed: course.elapsed,
             requests: replies + tally.failures.total(),
             ok: tally.latency.len(),
             throughput: replies as f64 / seconds,
@@ -200,14 +191,35 @@ impl Report {
             reconnects: tally.reconnects,
             bytes_sent: tally.bytes_sent,
             bytes_received: tally.bytes_received,
-            generator: Cpu::new(window.own_cpu, window.elapsed, replies),
+            generator: Cpu::new(course.own_cpu, course.elapsed, replies),
             server,
-            steal: window.after.machine.steal_since(&window.before.machine),
+            steal: course.after.machine.steal_since(&course.before.machine),
             warnings: Vec::new(),
+            samples: course.samples,
+            windows: course.windows,
             histogram: tally.latency,
         };
         report.warnings = report.doubts();
         report
+    }
+
+    /// The whole measurement as one interval.
+    pub fn whole(&self) -> Interval {
+        let resident = self.samples.iter().rev().find_map(|it| it.server).map(|it| it.resident);
+        Interval {
+            start: Duration::ZERO,
+            end: self.elapsed,
+            users: self.connections,
+            requests: self.requests,
+            errors: self.requests - self.ok,
+            throughput: self.ok as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON),
+            latency: self.latency,
+            server: self
+                .server
+                .zip(resident)
+                .map(|(server, resident)| Usage { cores: server.cpu.cores, resident }),
+            gpu: GpuUsage::over(self.samples.iter()),
+        }
     }
 
     fn doubts(&self) -> Vec<String> {
@@ -248,45 +260,12 @@ impl Report {
     }
 }
 
-impl Latency {
-    pub(crate) fn new(histogram: &Histogram<u64>) -> Latency {
-        let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
-        Latency {
-            mean: Duration::from_secs_f64(histogram.mean() / 1e9),
-            p50: at(0.5),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: Duration::from_nanos(histogram.max()),
-        }
-    }
-}
-
 impl Cpu {
     fn new(cpu: Duration, elapsed: Duration, replies: u64) -> Cpu {
         let cores = cpu.as_secs_f64() / elapsed.as_secs_f64().max(f64::EPSILON);
         let per_request = cpu.as_secs_f64() / replies.max(1) as f64;
         let per_request = if replies == 0 { 0.0 } else { per_request };
         Cpu { cpu, cores, per_request: Duration::from_secs_f64(per_request) }
-    }
-}
-
-fn seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(value.as_secs_f64())
-}
-
-fn micros<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(value.as_nanos() as f64 / 1e3)
-}
-
-fn optional_micros<S: Serializer>(
-    value: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => micros(value, serializer),
-        None => serializer.serialize_none(),
     }
 }
 
@@ -300,13 +279,15 @@ mod tests {
         let plan = Plan::new(target, vec![Request::new(Method::Get, "/").unwrap()]);
         let mut tally = Tally::new(Some(Duration::from_millis(4)));
         fill(&mut tally);
-        let window = Window {
+        let course = Course {
             elapsed: Duration::from_secs(2),
             own_cpu: Duration::from_millis(own_cpu),
             before: Reading::default(),
             after: Reading::default(),
+            samples: Vec::new(),
+            windows: Vec::new(),
         };
-        Report::new(&plan, window, tally)
+        Report::new(&plan, course, tally)
     }
 
     fn replies(tally: &mut Tally) {

@@ -80,6 +80,29 @@ impl Tally {
         }
     }
 
+    /// Counts what the other has counted, too.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        let same = "all histograms have the same bounds";
+        self.latency.add(&other.latency).expect(same);
+        self.refusal_latency.add(&other.refusal_latency).expect(same);
+        self.good += other.good;
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        for (status, body) in &other.refusals {
+            self.refusals.entry(*status).or_insert_with(|| body.clone());
+        }
+        self.failures.add(other.failures);
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.waited += other.waited;
+        self.late += other.late;
+        self.unsent += other.unsent;
+        self.wrong += other.wrong;
+        self.checked += other.checked;
+        self.reconnects += other.reconnects;
+    }
+
     /// The body of a reply that is not 2xx, of which the first of each status is kept.
     pub(crate) fn refusal(&mut self, status: u16, body: &[u8]) {
         self.refusals.entry(status).or_insert_with(|| {

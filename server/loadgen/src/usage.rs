@@ -1,11 +1,17 @@
 //! Processor time: of this thread, of a server's process tree, and time that the hypervisor took away.
 //! Read from `/proc`.
 
-use std::{collections::BTreeMap, fs, io, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Error;
+use crate::{Error, GpuUsage, Progress, Target, Usage, gpu};
 
 /// Processor time that the calling thread has used so far.
 pub(crate) fn own_cpu() -> Duration {
@@ -23,6 +29,17 @@ pub(crate) struct Tree {
     pub(crate) voluntary_switches: u64,
     /// Times that one was taken off it.
     pub(crate) involuntary_switches: u64,
+    /// Bytes of resident memory, of processes that live. What several share is counted for each.
+    pub(crate) resident: u64,
+}
+
+impl Tree {
+    /// What was used since `earlier`, `time` ago.
+    pub(crate) fn usage_since(&self, earlier: &Tree, time: Duration) -> Usage {
+        let cpu = self.cpu.saturating_sub(earlier.cpu).as_secs_f64();
+        let cores = cpu / time.as_secs_f64().max(f64::EPSILON);
+        Usage { cores, resident: self.resident }
+    }
 }
 
 /// Time of all processors together, in clock ticks since boot.
@@ -45,25 +62,59 @@ impl Machine {
 pub(crate) struct Reading {
     pub(crate) machine: Machine,
     pub(crate) server: Option<Tree>,
+    pub(crate) gpu: Option<GpuUsage>,
 }
 
-/// A reading that is being taken on a thread of its own: looking through `/proc` takes milliseconds, in
-/// which the event loop would read replies late.
-pub(crate) struct PendingReading(thread::JoinHandle<Result<Reading, Error>>);
+/// Takes readings on a thread of its own: looking through `/proc` takes milliseconds, in which the event loop would
+/// read replies late.
+#[derive(Debug)]
+pub(crate) struct Readings {
+    asked: mpsc::Sender<()>,
+    thread: thread::JoinHandle<Vec<Result<Reading, Error>>>,
+}
 
-impl PendingReading {
-    pub(crate) fn begin(pid: Option<u32>) -> Result<PendingReading, Error> {
+impl Readings {
+    /// Of the machine, of a process of the server with its descendants, and of the GPUs that a page of metrics tells
+    /// of. What the processes used between two readings is told to `progress`.
+    pub(crate) fn begin(
+        pid: Option<u32>,
+        metrics: Option<Target>,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Readings, Error> {
+        let (asked, requests) = mpsc::channel();
         let take = move || {
-            let server = pid.map(tree).transpose()?;
-            Ok(Reading { machine: machine(), server })
+            let mut last: Option<(Instant, Tree)> = None;
+            let reading = |()| {
+                let server = pid.map(tree).transpose()?;
+                let now = server.map(|it| (Instant::now(), it));
+                if let (Some(progress), Some(last), Some(now)) = (&progress, last, now) {
+                    let usage = now.1.usage_since(&last.1, now.0 - last.0);
+                    progress.see(|it| it.usage = Some(usage));
+                }
+                last = now;
+                Ok(Reading {
+                    machine: machine(),
+                    server,
+                    gpu: metrics.as_ref().and_then(gpu::read),
+                })
+            };
+            requests.into_iter().map(reading).collect()
         };
         let thread = thread::Builder::new().name("usage".to_owned()).spawn(take);
-        thread.map(PendingReading).map_err(Error::system("thread"))
+        Ok(Readings { asked, thread: thread.map_err(Error::system("thread"))? })
     }
 
-    pub(crate) fn finish(self) -> Result<Reading, Error> {
+    /// Asks for one of this moment.
+    pub(crate) fn take(&self) {
+        // The thread ends only after this value.
+        let _ = self.asked.send(());
+    }
+
+    /// All that were asked for, in their order.
+    pub(crate) fn finish(self) -> Result<Vec<Result<Reading, Error>>, Error> {
+        drop(self.asked);
         let panicked = |_| Error::System { what: "usage", source: io::Error::other("panicked") };
-        self.0.join().map_err(panicked)?
+        self.thread.join().map_err(panicked)
     }
 }
 
@@ -101,6 +152,7 @@ fn tree(pid: u32) -> Result<Tree, Error> {
         let Some(stat) = processes.remove(&pid) else { continue };
         ticks += stat.ticks;
         system_ticks += stat.system_ticks;
+        tree.resident += stat.resident_pages * rustix::param::page_size() as u64;
         add_switches(pid, &mut tree);
         left.extend(processes.iter().filter(|(_, it)| it.parent == pid).map(|(&pid, _)| pid));
     }
@@ -117,6 +169,8 @@ struct Stat {
     ticks: u64,
     /// The system time among it.
     system_ticks: u64,
+    /// Pages of memory.
+    resident_pages: u64,
 }
 
 /// The line of `/proc/<pid>/stat`. The name in it may hold spaces and parentheses, so that fields are
@@ -127,7 +181,13 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let parent = fields.get(1)?.parse().ok()?;
     let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let system_ticks = ticks(12)? + ticks(14)?;
-    Some(Stat { parent, ticks: ticks(11)? + ticks(13)? + system_ticks, system_ticks })
+    let resident_pages = ticks(21)?;
+    Some(Stat {
+        parent,
+        ticks: ticks(11)? + ticks(13)? + system_ticks,
+        system_ticks,
+        resident_pages,
+    })
 }
 
 /// Adds the context switches of each thread of a process.
@@ -150,13 +210,15 @@ mod tests {
     use std::{
         io::Read,
         process::{Command, Stdio},
-        time::Instant,
     };
 
     #[test]
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
-        let line = "7 (a) b) R 3 7 7 0 -1 4194304 9 9 9 9 100 20 3 4 20 0 1 0 5 6 7";
-        assert_eq!(parse_stat(line), Some(Stat { parent: 3, ticks: 127, system_ticks: 24 }));
+        let line = "7 (a) b) R 3 7 7 0 -1 4194304 9 9 9 9 100 20 3 4 20 0 1 0 5 6 7 8";
+        assert_eq!(
+            parse_stat(line),
+            Some(Stat { parent: 3, ticks: 127, system_ticks: 24, resident_pages: 7 })
+        );
         assert_eq!(parse_stat("7 (a) R 3"), None);
     }
 

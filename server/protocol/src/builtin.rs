@@ -98,9 +98,10 @@ pub(super) enum Rows {
 
 /// Bytes that [`read_list`] and [`read_lines`] take at most beside the body.
 pub(super) fn expanded(signature: &Signature, rows: Rows, body: &[u8], loose: usize) -> usize {
-    /// Bytes that a number of a row takes until it is in the tensor: in a list of values or positions that grows by
-    /// doubling, and in the list of entries, which is sorted.
-    const NUMBER: usize = (DOUBLING + 2) * size_of::<f64>() + size_of::<(usize, f64)>();
+    /// Bytes that a number of a row takes until it is in the tensor: its text in a list that grows by doubling. A value
+    /// with a position takes less than two of these: a place in such a list of positions, which are half as large, and
+    /// one in the list of entries, which is sorted.
+    const NUMBER: usize = DOUBLING * size_of::<&str>() + size_of::<u64>();
     let elements = Elements::of(signature);
     let given = Text::bound(Separators::Documents, body, loose, |text| {
         let numbers = text.values.saturating_mul(NUMBER).saturating_add(text.grown(elements));
@@ -220,23 +221,25 @@ fn read_once(
 fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Error> {
     if reader.peek()? == Token::Array {
         reader.array(|reader, _| {
-            let value = reader.number::<f64>()?;
-            matrix.number(value).map_err(|it| reader.error(it))
+            let text = reader.number_text()?;
+            matrix.json_number(text).map_err(|it| reader.error(it))
         })?;
         return matrix.end_row().map_err(|it| reader.error(format_args!("the row {it}")));
     }
-    let (mut values, mut keys, mut shape) = (None::<Vec<f64>>, Vec::new(), Vec::new());
+    let (mut values, mut keys, mut shape) = (None::<Vec<&str>>, Vec::new(), Vec::new());
     reader.object(|reader, key| match &*key {
         "values" => {
             let list = values.insert(Vec::new());
-            reader.array(|reader, _| reader.number().map(|it| list.push(it)))
+            reader.array(|reader, _| reader.number_text().map(|it| list.push(it)))
         }
         "keys" => reader.array(|reader, _| reader.number().map(|it| keys.push(it))),
         "shape" => reader.array(|reader, _| reader.number().map(|it| shape.push(it))),
         _ => reader.skip_value(),
     })?;
     let values = values.ok_or_else(|| reader.error("expected the key 'values'"))?;
-    let added = recordio::tensor(matrix, MissingValue::Zero, values.into_iter(), &keys, &shape);
+    let values = values.into_iter();
+    let add = |matrix: &mut Matrix<'_>, text: &&str| matrix.json_number(text);
+    let added = recordio::tensor(matrix, MissingValue::Zero, values, &keys, &shape, add);
     added.map_err(|it| reader.error(format_args!("the row {it}")))
 }
 
@@ -284,6 +287,37 @@ mod tests {
             {"features": {"values": [4, 5, 6]}}]"#;
         let expected = "x FP32 [3,3] [1.0,2.5,3.0,0.0,9.0,0.0,4.0,5.0,6.0]\n";
         assert_eq!(list(rows), Ok(expected.to_owned()));
+    }
+
+    #[test]
+    fn integers_are_exact_and_floats_are_rounded_once() {
+        let rows = |model: &Signature, values: &str, keys: &str| {
+            let sparse = format!(r#"{{"values": [{values}], "keys": [{keys}], "shape": [3]}}"#);
+            let text = format!(r#"[{{"features": [{values}]}}, {{"features": {sparse}}}]"#);
+            let inputs = Reader::document(text.as_bytes(), |it| read_list(model, it));
+            inputs.map(|it| show_inputs(&it)).map_err(|it| it.to_string())
+        };
+        let large = "9007199254740993,-9223372036854775807,1e3";
+        let expected = "x INT64 [2,3] [9007199254740993,-9223372036854775807,1000,\
+                        9007199254740993,-9223372036854775807,1000]\n";
+        assert_eq!(rows(&model(8, &["x INT64 [3]"], &[]), large, "0,1,2"), Ok(expected.to_owned()));
+        let unsigned = rows(&model(8, &["x UINT64 [1]"], &[]), "18446744073709551615", "0");
+        assert!(unsigned.unwrap_err().contains("3 values, expected 1"));
+        let single = format!("[{{\"features\": [{}]}}]", "18446744073709551615");
+        let unsigned = model(8, &["x UINT64 [1]"], &[]);
+        let inputs = Reader::document(single.as_bytes(), |it| read_list(&unsigned, it)).unwrap();
+        assert_eq!(show_inputs(&inputs), "x UINT64 [1,1] [18446744073709551615]\n");
+        // A little above the middle of 1 and the next number of 32 bits; rounded to 64 bits first, it is the middle.
+        let above = "1.00000005960464477540";
+        let (floats, expected) = (model(8, &["x FP32 [1]"], &[]), above.parse::<f32>().unwrap());
+        assert_ne!(expected, above.parse::<f64>().unwrap() as f32);
+        let single = format!("[{{\"features\": [{above}]}}]");
+        let inputs = Reader::document(single.as_bytes(), |it| read_list(&floats, it)).unwrap();
+        assert_eq!(inputs[0].tensor.as_slice_of::<f32>(), Some([expected].as_slice()));
+        let beyond = rows(&model(8, &["x INT64 [3]"], &[]), "1,-9223372036854775809,1", "0,1,2");
+        assert!(beyond.unwrap_err().contains("-9223372036854775809 does not fit INT64"));
+        let fraction = rows(&model(8, &["x INT64 [3]"], &[]), "1,0.5,1", "0,1,2").unwrap_err();
+        assert!(fraction.contains("expected an integer for INT64, found 0.5"), "{fraction}");
     }
 
     #[test]

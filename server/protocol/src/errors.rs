@@ -73,6 +73,7 @@ fn name(kind: Kind) -> &'static str {
         | Kind::Empty
         | Kind::TooManyInputs
         | Kind::Tokenizer
+        | Kind::NoSuchSignature
         | Kind::AlreadyExists
         | Kind::Conflict => "InvalidInput",
         Kind::Unauthenticated | Kind::Forbidden => "AccessDenied",

@@ -170,6 +170,7 @@ pub fn decode(
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => !is_list,
     };
@@ -295,7 +296,7 @@ mod tests {
             signature: samples::model(8, inputs, &["result BYTES [1]"]),
         };
         let forms = other.into_iter().map(form).collect();
-        let pipeline = Pipeline { task, forms, row_independent: true };
+        let pipeline = Pipeline { task, forms, row_independent: true, sampling_rate: None };
         let own = samples::model(8, inputs, &["result BYTES [1]"]);
         Signature { pipeline: Some(Arc::new(pipeline)), ..own }
     }

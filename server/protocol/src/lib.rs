@@ -42,6 +42,7 @@ pub mod sagemaker;
 #[cfg(test)]
 mod samples;
 mod shapes;
+pub mod signature_name;
 mod table;
 pub mod tei;
 pub mod terms;

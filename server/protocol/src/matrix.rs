@@ -7,6 +7,7 @@ use crate::{
     csv,
     elements::TensorBuilder,
     expansion::{DOUBLING, Elements, Limit, MOST_ELEMENTS, OMITTED, OPEN},
+    number::Number as _,
     rows, shapes,
 };
 use inference::{
@@ -76,6 +77,19 @@ impl<'s> Matrix<'s> {
     /// What was expected and what was found.
     pub(super) fn text(&mut self, text: &str) -> Result<(), String> {
         csv::push_number(&mut self.builder, text)
+    }
+
+    /// Adds a number to the row that is being read, from text as JSON has it. It is rounded once, and integers are read
+    /// as they are.
+    ///
+    /// # Errors
+    /// When it is none, or the input's type cannot hold it.
+    pub(super) fn json_number(&mut self, text: &str) -> Result<(), String> {
+        self.text(text).or_else(|problem| match f64::read(text.as_bytes()) {
+            // A whole number may be spelled with a point or an exponent.
+            Ok((value, _)) if text.contains(['.', 'e', 'E']) => self.number(value),
+            Ok(_) | Err(_) => Err(problem),
+        })
     }
 
     /// Adds a number to the row that is being read.

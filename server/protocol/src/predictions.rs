@@ -68,6 +68,12 @@ impl<'a> Predictions<'a> {
         Predictions::new(rows.unwrap_or(1), fields)
     }
 
+    /// Bytes of the fields.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.fields.iter().map(|(_, tensor)| tensor.byte_len()).sum()
+    }
+
     /// `{"predictions": [{..}, ..]}`.
     pub(super) fn json(&self) -> Result<EncodedReply, Error> {
         let mut out = b"{\"predictions\":[".to_vec();

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use backend::{DataType, NamedTensor, Shape, Strings, Tensor};
+use backend::{DataType, NamedTensor, RowCuts, Shape, Tensor};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
@@ -246,39 +246,24 @@ fn split_outputs(
 /// them would take a hundred bytes for each. O(rows) and, for strings, O(bytes) in total.
 pub(super) struct Rows<'a> {
     tensor: &'a Tensor,
-    /// `None` where the whole is the only row.
-    inner: Option<Shape>,
-    rows: usize,
-    next: usize,
-    strings: Option<StringRows<'a>>,
-}
-
-/// Where the next row of strings begins: `slice_rows` would walk them from the first one for each row.
-struct StringRows<'a> {
-    data: Bytes,
-    rest: Strings<'a>,
-    per_row: usize,
-    start: usize,
+    /// Rows that are left.
+    left: usize,
+    /// The dimensions of a row, and what cuts them; `None` where the whole is the only row.
+    cut: Option<(Shape, RowCuts<'a>)>,
 }
 
 impl<'a> Rows<'a> {
     /// As many rows as that; with `None`, the whole of it. `None` where it does not have so many.
     pub(super) fn of(tensor: &'a Tensor, rows: Option<usize>) -> Option<Rows<'a>> {
         let Some(rows) = rows else {
-            return Some(Rows { tensor, inner: None, rows: 1, next: 0, strings: None });
+            return Some(Rows { tensor, left: 1, cut: None });
         };
         let inner = Shape::new(tensor.shape().inner());
-        let per_row = inner.elements()?;
+        inner.elements()?;
         if tensor.shape().rows() != Some(rows) {
             return None;
         }
-        let strings = (tensor.dtype() == DataType::Bytes).then(|| StringRows {
-            data: tensor.to_bytes(),
-            rest: tensor.strings(),
-            per_row,
-            start: 0,
-        });
-        Some(Rows { tensor, inner: Some(inner), rows, next: 0, strings })
+        Some(Rows { tensor, left: rows, cut: Some((inner, RowCuts::of(tensor)?)) })
     }
 }
 
@@ -286,19 +271,11 @@ impl Iterator for Rows<'_> {
     type Item = Tensor;
 
     fn next(&mut self) -> Option<Tensor> {
-        let at = self.next;
-        if self.rows <= at {
-            return None;
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.cut {
+            None => Some(self.tensor.clone()),
+            Some((inner, cuts)) => cuts.next(1)?.reshape(inner.clone()),
         }
-        self.next += 1;
-        let Some(inner) = self.inner.clone() else { return Some(self.tensor.clone()) };
-        let Some(StringRows { data, rest, per_row, start }) = &mut self.strings else {
-            return self.tensor.slice_rows(at, 1)?.reshape(inner);
-        };
-        let length: usize = rest.by_ref().take(*per_row).map(|it| it.len() + 4).sum();
-        let bytes = data.slice(*start..*start + length);
-        *start += length;
-        Tensor::new(DataType::Bytes, inner, bytes).ok()
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
             name: name.trim_end_matches(['?', '!']).into(),
             dtype: DataType::from_name(dtype).unwrap(),
             dims: sizes.map(|it| it.parse().ok()).collect(),
+            any_rank: false,
             scalar: name.ends_with('!'),
             optional: name.ends_with('?'),
             labels: Default::default(),
@@ -44,6 +45,7 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
     let (inputs, outputs) = (ports(inputs), ports(outputs));
     let most_rows = Some(max_batch_size);
     Signature {
+        named: None,
         graph_checks_shapes: false,
         model: "m".into(),
         version: 3,
@@ -58,7 +60,8 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
 
 /// The same as a pipeline of that task.
 pub(super) fn pipeline(task: Task, inputs: &[&str], outputs: &[&str]) -> Signature {
-    let pipeline = Pipeline { task, forms: Vec::new(), row_independent: true };
+    let pipeline =
+        Pipeline { task, forms: Vec::new(), row_independent: true, sampling_rate: Some(16_000) };
     Signature { pipeline: Some(Arc::new(pipeline)), ..model(8, inputs, outputs) }
 }
 

@@ -9,12 +9,6 @@ use inference::{
     signature::{Port, Signature},
 };
 
-/// Does `given` have exactly these dimensions, `None` standing for any size?
-pub(super) fn fits(dims: &[Option<usize>], given: &[usize]) -> bool {
-    dims.len() == given.len()
-        && dims.iter().zip(given).all(|(dim, given)| dim.is_none_or(|it| it == *given))
-}
-
 /// The tensor, whose first dimension counts rows, in the shape that the input has.
 ///
 /// A list of scalars is taken for an input of `[1]` (or of any number of ones or open dimensions), a list of lists of
@@ -25,12 +19,12 @@ pub(super) fn as_rows(signature: &Signature, port: &Port, tensor: Tensor) -> Ten
     let given = tensor.shape().dims();
     let meant: Option<Shape> = match (signature.batches(), given) {
         _ if signature.graph_checks_shapes => None,
-        (true, [_, inner @ ..]) if fits(&port.dims, inner) => None,
+        (true, [_, inner @ ..]) if port.takes(inner) => None,
         (true, [rows]) if scalar(port) => Some(one_in_front(*rows, port)),
         (true, [rows, 1]) if port.dims.is_empty() => Some(Shape::new(&[*rows])),
         (true, _) => None,
-        (false, given) if fits(&port.dims, given) => None,
-        (false, [1, inner @ ..]) if fits(&port.dims, inner) => Some(Shape::new(inner)),
+        (false, given) if port.takes(given) => None,
+        (false, [1, inner @ ..]) if port.takes(inner) => Some(Shape::new(inner)),
         (false, _) => None,
     };
     meant.and_then(|it| tensor.reshape(it)).unwrap_or(tensor)
@@ -42,7 +36,7 @@ pub(super) fn as_one_row(signature: &Signature, port: &Port, tensor: &Tensor) ->
     if !signature.batches() {
         return None;
     }
-    if fits(&port.dims, given) {
+    if port.takes(given) {
         let dims = std::iter::once(1).chain(given.iter().copied());
         return tensor.reshape(dims.collect());
     }
@@ -114,6 +108,7 @@ pub(super) fn of_rows(
     columns: usize,
 ) -> Option<Shape> {
     match (signature.batches(), flat(&port.dims, columns)) {
+        (false, _) if port.any_rank => Some(Shape::new(&[rows, columns])),
         (true, Some(row)) => Some(std::iter::once(rows).chain(row).collect()),
         (false, Some(row)) if rows == 1 => Some(Shape::new(&row)),
         (false, _) if signature.inputs.len() == 1 => {
@@ -121,7 +116,7 @@ pub(super) fn of_rows(
             // A single column may as well be a list.
             let list = matrix.get(..1).filter(|_| columns == 1);
             let whole = Some(matrix.as_slice()).into_iter().chain(list);
-            whole.into_iter().find(|it| fits(&port.dims, it)).map(Shape::new)
+            whole.into_iter().find(|it| port.takes(it)).map(Shape::new)
         }
         _ => None,
     }
@@ -137,11 +132,13 @@ mod tests {
             name: "x".into(),
             dtype: DataType::Uint8,
             dims: dims.to_vec(),
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: Default::default(),
         };
         Signature {
+            named: None,
             graph_checks_shapes: false,
             model: "m".into(),
             version: 1,

@@ -252,9 +252,10 @@ fn together(
     let row = shapes::flat(&port.dims, width);
     let shape: Option<Shape> = match (signature.batches(), row) {
         (true, Some(row)) => Some(std::iter::once(rows).chain(row).collect()),
+        (false, _) if port.any_rank => Some(Shape::new(&[rows, width])),
         (false, Some(row)) if rows == 1 => Some(Shape::new(&row)),
-        (false, _) if shapes::fits(&port.dims, &[rows, width]) => Some(Shape::new(&[rows, width])),
-        (false, _) if width == 1 && shapes::fits(&port.dims, &[rows]) => Some(Shape::new(&[rows])),
+        (false, _) if port.takes(&[rows, width]) => Some(Shape::new(&[rows, width])),
+        (false, _) if width == 1 && port.takes(&[rows]) => Some(Shape::new(&[rows])),
         _ => None,
     };
     let Some(shape) = shape else {

@@ -108,8 +108,14 @@ mod tests {
 
     fn job(rows: usize) -> Job {
         Job {
-            pending: Pending { rows, enqueued_at: Instant::now(), shape_key: 0, length: 0 },
-            work: Work { inputs: Vec::new(), outputs: Vec::new(), rows },
+            pending: Pending {
+                rows,
+                enqueued_at: Instant::now(),
+                shape_key: 0,
+                length: 0,
+                is_alone: false,
+            },
+            work: Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows },
             expiry: None,
             deadline: None,
             passed_over: None,

@@ -48,6 +48,7 @@ impl Shared {
         &self,
         state: &mut State,
         pending: Pending,
+        deadline: Option<Instant>,
         now: Instant,
     ) -> Option<InlineRun> {
         let threshold = self.settings.caller_runs_below;
@@ -64,7 +65,7 @@ impl Shared {
             return None;
         }
         let alone = |state: &mut State, slot: Slot| {
-            state.runs.begin_in_place(slot.stop(), now);
+            state.runs.begin_in_place(slot.stop(), deadline, now);
             InlineRun::Alone(slot)
         };
         let most_rows = state.queue.batching().max_rows;
@@ -105,30 +106,31 @@ impl Shared {
                 (other, _) => observed.take(&other),
             });
         let ran_out = observed.has_halved(&answers);
-        let size = (work.rows, length);
+        let (size, failed) = ((work.rows, length), answers.iter().any(Result::is_err));
         let was_stopped = match observed.times.is_empty() {
-            true => self.give_back(slot, size, time.as_slice(), ran_out),
+            true => self.give_back(slot, size, time.as_slice(), ran_out, failed),
             false => {
                 observed.times.extend(time);
-                self.give_back(slot, size, &observed.times, ran_out)
+                self.give_back(slot, size, &observed.times, ran_out, failed)
             }
         };
         let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place, of so many rows of that length. The times are those of one execution each. Were they
-    /// stopped?
+    /// Ends runs in place, of so many rows of that length. The times are those of one execution each; `failed`: one has
+    /// failed. Were they stopped, or have they ended themselves as late?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,
         (rows, length): (usize, usize),
         times: &[Timings],
         ran_out: Option<usize>,
+        failed: bool,
     ) -> bool {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
-        let stopped_after = state.runs.end_in_place(slot.stop(), Instant::now());
+        let stopped_after = state.runs.end_in_place(slot.stop(), failed, Instant::now());
         if let Some(took) = stopped_after {
             slot.renew_stop();
             // The next ones are for the workers, until the model has shown that it is fast again.
@@ -243,7 +245,7 @@ impl<'a> Leading<'a> {
         let mut state = self.shared.lock();
         let joined = state.coalescer.close(self.group);
         let bounded = state.memory_rows().map(|_| state.queue.batching().clone());
-        state.runs.begin_in_place(&stop, Instant::now());
+        state.runs.begin_in_place(&stop, None, Instant::now());
         drop(state);
         let own = own.map(|work| Member { joined: None, pending: self.pending, work });
         let joined = joined.into_iter().map(|(ticket, it)| {
@@ -254,7 +256,7 @@ impl<'a> Leading<'a> {
         let mut observed = Observed { times: Vec::with_capacity(1), ran_out: None };
         let mut answers = Vec::with_capacity(jobs.len());
         let mut rest = jobs.as_slice();
-        while !rest.is_empty() && !stop.is_stopped() {
+        while !rest.is_empty() && !stop.is_over() {
             let pending = rest.iter().map(|it| it.pending);
             let alone = BatchPolicy::one_by_one();
             let batching = match self.shared.has_stopped_merging() {
@@ -278,8 +280,9 @@ impl<'a> Leading<'a> {
             let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
-        let was_stopped =
-            self.shared.give_back(slot, (self.pending.rows, 0), &observed.times, ran_out);
+        let size = (self.pending.rows, 0);
+        let failed = !rest.is_empty() || answers.iter().any(Result::is_err);
+        let was_stopped = self.shared.give_back(slot, size, &observed.times, ran_out, failed);
         self.answer_all(jobs, answers, was_stopped)
     }
 

@@ -30,7 +30,7 @@ pub(super) fn gather(
 /// The outputs that at least one job wants, in the model's order.
 pub(super) fn wanted(context: &RunContext, jobs: &[&Work]) -> Vec<Arc<str>> {
     let is_wanted = |name: &&Arc<str>| jobs.iter().any(|it| it.outputs.contains(name));
-    context.outputs.iter().filter(is_wanted).cloned().collect()
+    context.outputs(jobs).iter().filter(is_wanted).cloned().collect()
 }
 
 /// Each job's rows of the outputs that it wants.
@@ -53,12 +53,14 @@ pub(super) fn scatter(
             let whole = results.iter().find(|it| it.name == *name).ok_or_else(|| {
                 BackendError::Execute(format!("the engine did not return output '{name}'"))
             })?;
-            if !context.batches {
+            if !context.batches(jobs) {
                 return Ok(whole.clone());
             }
             let given = whole.tensor.shape().rows();
-            let part =
-                if given == Some(rows) { whole.tensor.slice_rows(start, job.rows) } else { None };
+            let part = match given == Some(rows) {
+                true => whole.tensor.slice_rows(start, job.rows),
+                false => holds_all(jobs).then(|| whole.tensor.clone()),
+            };
             let tensor = part.ok_or_else(|| {
                 BackendError::Execute(format!(
                     "the engine returned output '{name}' of shape {} for a batch of {rows} rows",
@@ -71,6 +73,13 @@ pub(super) fn scatter(
         start += job.rows;
     }
     Ok(shares)
+}
+
+/// Does one job hold all that is in the run, as an image and any number of texts that are compared with it? Its inputs
+/// differ in their rows, and so do the outputs.
+fn holds_all(jobs: &[&Work]) -> bool {
+    let [only] = jobs else { return false };
+    only.inputs.iter().any(|it| it.tensor.shape().rows() != Some(only.rows))
 }
 
 /// An output that is cut up by the shapes of an input: its name, and one part for each job.

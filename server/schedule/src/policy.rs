@@ -55,6 +55,8 @@ pub struct Pending {
     pub shape_key: u64,
     /// Its length in tokens, where rows of unequal length may run together; else 0.
     pub length: usize,
+    /// Does it share a batch with no other job?
+    pub is_alone: bool,
 }
 
 /// What a free instance should do.
@@ -84,7 +86,7 @@ pub fn decide(
 ) -> Decision {
     let mut queue = queue.into_iter();
     let Some(first) = queue.next() else { return Decision::WaitForJob };
-    if policy.max_rows == 0 {
+    if policy.max_rows == 0 || first.is_alone {
         return Decision::Run { jobs: 1, reason: BatchReason::Alone };
     }
     let is_preferred = |rows| policy.preferred_rows.contains(&rows);
@@ -98,7 +100,7 @@ pub fn decide(
         if best.is_none() && largest < rows + next.rows {
             best = Some(jobs);
         }
-        if next.shape_key != first.shape_key {
+        if next.shape_key != first.shape_key || next.is_alone {
             blocked = Some(BatchReason::Shapes);
             break;
         }
@@ -149,8 +151,13 @@ mod tests {
     #[track_caller]
     fn check(rows: &[usize], age: Duration, policy: &BatchPolicy, expect: Expect) {
         let start = Instant::now();
-        let queue =
-            rows.iter().map(|&rows| Pending { rows, enqueued_at: start, shape_key: 0, length: 0 });
+        let queue = rows.iter().map(|&rows| Pending {
+            rows,
+            enqueued_at: start,
+            shape_key: 0,
+            length: 0,
+            is_alone: false,
+        });
         let expected = match expect {
             Expect::Run(jobs, reason) => Decision::Run { jobs, reason },
             Expect::WaitUntilDue => Decision::WaitUntil(start + policy.max_delay),
@@ -164,6 +171,25 @@ mod tests {
     }
     use BatchReason::{Alone, Closing, Delay, Full, Idle, Preferred, Shapes};
     use Expect::{Run, WaitUntilDue};
+
+    #[test]
+    fn a_job_that_shares_no_batch_runs_alone_before_and_behind_others() {
+        let now = Instant::now();
+        let job = |shape_key, is_alone| Pending {
+            rows: 1,
+            enqueued_at: now,
+            shape_key,
+            length: 0,
+            is_alone,
+        };
+        let jobs_of = |queue: [Pending; 3]| match decide(queue, &BatchPolicy::eager(8), now, false)
+        {
+            Decision::Run { jobs, .. } => jobs,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(jobs_of([job(1, true), job(1, true), job(1, true)]), 1);
+        assert_eq!(jobs_of([job(1, false), job(1, false), job(1, true)]), 2);
+    }
 
     #[test]
     fn an_empty_queue_waits_for_a_job() {
@@ -229,7 +255,13 @@ mod tests {
     #[test]
     fn other_shapes_end_the_batch_at_once() {
         let now = Instant::now();
-        let job = |shape_key| Pending { rows: 1, enqueued_at: now, shape_key, length: 0 };
+        let job = |shape_key| Pending {
+            rows: 1,
+            enqueued_at: now,
+            shape_key,
+            length: 0,
+            is_alone: false,
+        };
         let queue = [job(1), job(1), job(2), job(1)];
         let expected = Decision::Run { jobs: 2, reason: Shapes };
         assert_eq!(decide(queue, &policy(&[8], DELAY), now, false), expected);
@@ -238,7 +270,8 @@ mod tests {
     #[test]
     fn nothing_waits_when_the_queue_is_closing() {
         let now = Instant::now();
-        let queue = [Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0 }];
+        let queue =
+            [Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0, is_alone: false }];
         let expected = Decision::Run { jobs: 1, reason: Closing };
         assert_eq!(decide(queue, &policy(&[8], DELAY), now, true), expected);
     }
@@ -256,7 +289,7 @@ mod tests {
             let queue: Vec<Pending> = jobs
                 .iter()
                 .map(|&(rows, shape_key, at)| Pending {
-                    rows, shape_key, enqueued_at: start + Duration::from_millis(at), length: 0,
+                    rows, shape_key, enqueued_at: start + Duration::from_millis(at), length: 0, is_alone: false,
                 })
                 .collect();
             match decide(queue.iter().copied(), &policy, now, false) {

@@ -69,7 +69,7 @@ impl Sample {
         let rows = works.iter().map(|it| it.rows).sum();
         let offset = works.iter().take(place).map(|it| it.rows).sum();
         let inputs = copied(&work.inputs)?;
-        let work = Work { inputs, outputs: work.outputs.clone(), rows: work.rows };
+        let work = Work { inputs, outputs: work.outputs.clone(), ..**work };
         Some(Sample { work, answer: copied(answer)?, rows, offset })
     }
 
@@ -85,7 +85,7 @@ impl Sample {
         stop: &Stop,
     ) -> Result<Option<Mismatch>, BackendError> {
         let own = self.work.rows;
-        let alone = execute(instance, &self.work.inputs, &self.work.outputs, own, stop)?;
+        let alone = execute(instance, &self.work, &self.work.inputs, own, stop)?;
         let Some(found) = self.apart(&alone, 0) else { return Ok(None) };
         let tiled = self.work.inputs.iter().map(|it| {
             // So that its own rows lie where they were.
@@ -96,7 +96,7 @@ impl Sample {
             Some(NamedTensor { name: it.name.clone(), tensor })
         });
         let Some(tiled) = tiled.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let beside = execute(instance, &tiled, &self.work.outputs, self.rows, stop)?;
+        let beside = execute(instance, &self.work, &tiled, self.rows, stop)?;
         Ok(self.apart(&beside, self.offset).or(Some(found).filter(|it| ROUNDED < it.distance)))
     }
 
@@ -128,12 +128,13 @@ fn copied(tensors: &[NamedTensor]) -> Option<Vec<NamedTensor>> {
 
 fn execute(
     instance: &mut dyn Instance,
+    of: &Work,
     inputs: &[NamedTensor],
-    outputs: &[Arc<str>],
     rows: usize,
     stop: &Stop,
 ) -> Result<Vec<NamedTensor>, BackendError> {
-    instance.execute(&Batch { inputs, outputs, rows, stop })
+    let Work { outputs, signature, .. } = of;
+    instance.execute(&Batch { inputs, outputs, rows, signature: *signature, stop })
 }
 
 #[cfg(test)]
@@ -158,7 +159,7 @@ mod tests {
     fn work(values: &[f32]) -> Work {
         let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
         let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-        Work { inputs, outputs: vec!["y".into()], rows: values.len() }
+        Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
     }
 
     /// What is found of the second of three requests.

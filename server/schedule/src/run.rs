@@ -77,14 +77,14 @@ pub fn run(
     stop: &Stop,
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
-    let attempt = |group: &[&Work]| {
-        let done = slot.call(|instance| execute(instance, context, group, stop, observe));
+    let attempt = |group: &[&Work], alone: bool| {
+        let done = slot.call(alone, |instance| execute(instance, context, group, stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(group.iter().map(|it| it.rows).sum()));
         }
         done
     };
-    let mut answers = in_halves(jobs, || !stop.is_stopped(), attempt);
+    let mut answers = in_halves(jobs, || !stop.is_over(), attempt);
     for (job, answer) in jobs.iter().zip(&mut answers) {
         if lacks_memory(answer) && 1 < job.rows && context.splits.load(Relaxed) {
             *answer = run_rows(slot, context, job, stop, observe);
@@ -115,10 +115,10 @@ fn run_rows(
     let mut answers = Vec::new();
     while let Some((from, rows)) = parts.pop() {
         let part = job.cut(from, rows).ok_or_else(uneven)?;
-        let done = slot.call(|instance| execute(instance, context, &[&part], stop, observe));
+        let done = slot.call(false, |instance| execute(instance, context, &[&part], stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(rows));
-            if 1 < rows && !stop.is_stopped() {
+            if 1 < rows && !stop.is_over() {
                 let half = rows / 2;
                 parts.extend([(from + half, rows - half), (from, half)]);
                 continue;
@@ -151,21 +151,28 @@ fn joined(parts: &[Done]) -> Option<Done> {
 }
 
 /// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
-/// fault get the error. The answers are in the order of the items.
+/// fault get the error. Where the process of the model has died, each item is attempted once more by itself, with no
+/// other run beside it: one that kills it costs two processes, and nobody else an answer. `attempt` is told whether the
+/// process is to be the group's alone. The answers are in the order of the items.
 pub(super) fn in_halves<T, D>(
     items: &[T],
     repeats: impl Fn() -> bool,
-    mut attempt: impl FnMut(&[T]) -> Result<Vec<D>, RunFailure>,
+    mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Vec<Result<D, Error>> {
     let mut answers = Vec::with_capacity(items.len());
-    // Halves still to run, the leftmost on top, so that answers come in order.
-    let mut groups = vec![items];
-    while let Some(group) = groups.pop() {
-        match attempt(group) {
+    // Groups still to run, the leftmost on top, so that answers come in order; and whether a process has died in one.
+    let mut groups = vec![(items, false)];
+    while let Some((group, has_crashed)) = groups.pop() {
+        match attempt(group, has_crashed) {
             Ok(done) => answers.extend(done.into_iter().map(Ok)),
-            Err(RunFailure::Batch(_)) if 1 < group.len() && repeats() => {
+            Err(failure) if failure.is_crash() && !has_crashed && repeats() => {
+                groups.extend(group.chunks(1).rev().map(|it| (it, true)));
+            }
+            Err(RunFailure::Batch(error))
+                if 1 < group.len() && !is_of_process(&error) && repeats() =>
+            {
                 let (left, right) = group.split_at(group.len() / 2);
-                groups.extend([right, left]);
+                groups.extend([(right, has_crashed), (left, has_crashed)]);
             }
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
@@ -173,6 +180,11 @@ pub(super) fn in_halves<T, D>(
         }
     }
     answers
+}
+
+/// Is it the end of the model's process, and says nothing of what was run?
+fn is_of_process(error: &BackendError) -> bool {
+    matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_))
 }
 
 fn execute(
@@ -192,7 +204,8 @@ fn execute(
             (&gathered, &union, jobs.iter().map(|it| it.rows).sum(), Instant::now())
         }
     };
-    let results = instance.execute(&Batch { inputs, outputs, rows, stop })?;
+    let signature = jobs.first().map_or(0, |it| it.signature);
+    let results = instance.execute(&Batch { inputs, outputs, rows, signature, stop })?;
     let ran = Instant::now();
     let mut shares = scatter(context, jobs, &results, rows)?;
     let timings = Timings {
@@ -218,7 +231,8 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
     };
 
-    /// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666.
+    /// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666; its process dies at 911, and at
+    /// the first run that holds 112.
     struct Doubler {
         runs: Arc<AtomicUsize>,
     }
@@ -232,6 +246,10 @@ mod tests {
                 .map(|it| i32::from_le_bytes(it.try_into().unwrap()))
                 .collect();
             assert!(!values.contains(&666), "the number of the beast");
+            let is_first = self.runs.load(Ordering::Relaxed) == 1;
+            if values.contains(&911) || is_first && values.contains(&112) {
+                return Err(BackendError::Crashed("the process ended".into()));
+            }
             if values.contains(&13) {
                 return Err(BackendError::Execute("unlucky".into()));
             }
@@ -244,7 +262,7 @@ mod tests {
     fn work(values: &[i32]) -> Work {
         let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
         let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-        Work { inputs, outputs: vec!["y".into()], rows: values.len() }
+        Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
     }
 
     fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
@@ -257,6 +275,7 @@ mod tests {
         let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
         let works: Vec<&Work> = works.iter().collect();
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),
@@ -292,31 +311,52 @@ mod tests {
     }
 
     #[test]
+    fn what_was_in_a_process_that_died_is_run_once_more_each_by_itself() {
+        let (answers, runs) = run_all(&[&[1], &[112], &[2]]);
+        assert_eq!(answers, [Some(vec![2]), Some(vec![224]), Some(vec![4])]);
+        assert_eq!(runs, 1 + 3);
+        let (answers, runs) = run_all(&[&[1], &[911], &[2], &[13]]);
+        assert_eq!(answers, [Some(vec![2]), None, Some(vec![4]), None]);
+        assert_eq!(runs, 1 + 4);
+        assert_eq!(run_all(&[&[112]]), (vec![Some(vec![224])], 2));
+        assert_eq!(run_all(&[&[911]]), (vec![None], 2));
+    }
+
+    #[test]
     fn a_panic_fails_only_the_request_at_fault() {
         let (answers, _) = run_all(&[&[1], &[666], &[2]]);
         assert_eq!(answers, [Some(vec![2]), None, Some(vec![4])]);
     }
 
     #[test]
-    fn a_stopped_batch_is_not_tried_again() {
+    fn a_batch_that_was_stopped_or_whose_deadline_has_passed_is_not_tried_again() {
+        let (stopped, late) = (Stop::new(), Stop::new());
+        stopped.stop();
+        late.end_by(Some(Instant::now()));
+        assert_eq!([&stopped, &late].map(runs_of_failing_batch), [1, 1]);
+    }
+
+    /// The runs that a batch of two takes of which one fails.
+    fn runs_of_failing_batch(stop: &Stop) -> usize {
         let (one, two) = (work(&[13]), work(&[1]));
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
             padding: None,
         };
-        let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Stop::new());
-        stop.stop();
-        run(&mut slot_of(&runs), &context, &[&one, &two], &stop, &mut |_| ());
-        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        let runs = Arc::new(AtomicUsize::new(0));
+        run(&mut slot_of(&runs), &context, &[&one, &two], stop, &mut |_| ());
+        runs.load(Ordering::Relaxed)
     }
 
     #[test]
     fn without_an_instance_everybody_hears_why() {
         let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),
@@ -347,6 +387,7 @@ mod tests {
     #[test]
     fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),

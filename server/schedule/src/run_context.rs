@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::{padding::Padding, ragged::Ragged};
+use super::{padding::Padding, ragged::Ragged, work::Work};
 
 /// What every execution of one model needs to know.
 #[derive(Debug, Clone)]
@@ -17,4 +17,31 @@ pub struct RunContext {
     pub ragged: Option<Arc<Ragged>>,
     /// How rows of unequal length are filled up; `None` where they do not run together.
     pub padding: Option<Arc<Padding>>,
+    /// The model's signatures beside the default one.
+    pub others: Vec<OtherSignature>,
+}
+
+/// What an execution of a signature needs to know that is not the default one.
+#[derive(Debug, Clone)]
+pub struct OtherSignature {
+    /// Is the first dimension of every tensor the batch?
+    pub batches: bool,
+    /// Names of all its outputs.
+    pub outputs: Vec<Arc<str>>,
+}
+
+impl RunContext {
+    /// Is the first dimension of every tensor of these jobs, which are for one signature, the batch?
+    pub(super) fn batches(&self, jobs: &[&Work]) -> bool {
+        self.other(jobs).map_or(self.batches, |it| it.batches)
+    }
+
+    /// Names of all outputs of the signature that these jobs are for.
+    pub(super) fn outputs(&self, jobs: &[&Work]) -> &[Arc<str>] {
+        self.other(jobs).map_or(&self.outputs, |it| &it.outputs)
+    }
+
+    fn other(&self, jobs: &[&Work]) -> Option<&OtherSignature> {
+        self.others.get(jobs.first()?.signature.checked_sub(1)?)
+    }
 }

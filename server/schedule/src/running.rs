@@ -7,7 +7,7 @@ use std::{
 
 use backend::{Device, Stop};
 
-use super::reply::Reply;
+use super::{reply::Reply, watchdog::SEEN_AFTER};
 
 /// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
 const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
@@ -30,6 +30,8 @@ pub struct Running {
     pub stop: Arc<Stop>,
     /// When it began.
     pub started: Instant,
+    /// The time that it has.
+    pub limit: Option<Duration>,
     /// Where its instance is.
     pub device: Device,
 }
@@ -38,7 +40,7 @@ pub struct Running {
 pub struct Ended {
     /// Where the answers go.
     pub replies: Vec<Reply>,
-    /// The limit, where it has lasted longer and was asked to end.
+    /// The limit, where it has lasted longer and was asked to end, or has ended itself.
     pub overdue: Option<Duration>,
 }
 
@@ -90,23 +92,36 @@ impl Runs {
         self.batches.push(Batch { run, left: 0, asked: None });
     }
 
-    /// A worker has finished the batch of that stop. `None` where it was abandoned before.
-    pub fn end(&mut self, stop: &Arc<Stop>) -> Option<Ended> {
+    /// A worker has finished the batch of that stop. `None` where it was abandoned before. One that `failed` after its
+    /// limit has ended itself, though it may not have been asked yet.
+    pub fn end(&mut self, stop: &Arc<Stop>, failed: bool, now: Instant) -> Option<Ended> {
         let at = self.batches.iter().position(|it| Arc::ptr_eq(&it.run.stop, stop))?;
         let Batch { run, asked, .. } = self.batches.swap_remove(at);
-        Some(Ended { replies: run.replies, overdue: asked.map(|(_, limit)| limit) })
+        let took = now.saturating_duration_since(run.started);
+        let outlasted = || run.limit.filter(|limit| failed && *limit <= took);
+        let overdue = asked.map(|(_, limit)| limit).or_else(outlasted);
+        Some(Ended { replies: run.replies, overdue })
     }
 
-    /// A run starts on the thread of the one that asked.
-    pub fn begin_in_place(&mut self, stop: &Arc<Stop>, now: Instant) {
+    /// A run starts on the thread of the one that asked, and is of no use after that deadline.
+    pub fn begin_in_place(&mut self, stop: &Arc<Stop>, deadline: Option<Instant>, now: Instant) {
+        let limit = now.checked_add(LONGEST_IN_PLACE + SEEN_AFTER);
+        stop.end_by(deadline.into_iter().chain(limit).min());
         self.in_place.push(InPlace { stop: stop.clone(), started: now, is_stopped: false });
     }
 
-    /// It has ended. How long it took where it was stopped.
-    pub fn end_in_place(&mut self, stop: &Arc<Stop>, now: Instant) -> Option<Duration> {
+    /// It has ended. How long it took where it was stopped. One that `failed` after the same time has ended itself,
+    /// though it may not have been stopped yet.
+    pub fn end_in_place(
+        &mut self,
+        stop: &Arc<Stop>,
+        failed: bool,
+        now: Instant,
+    ) -> Option<Duration> {
         let at = self.in_place.iter().position(|it| Arc::ptr_eq(&it.stop, stop))?;
         let run = self.in_place.swap_remove(at);
-        run.is_stopped.then(|| now.saturating_duration_since(run.started))
+        let took = now.saturating_duration_since(run.started);
+        (run.is_stopped || (failed && LONGEST_IN_PLACE <= took)).then_some(took)
     }
 
     /// Does a batch run on a worker thread?
@@ -195,6 +210,7 @@ mod tests {
             rows: 1,
             stop: stop.clone(),
             started: now,
+            limit: Some(LIMIT),
             device: Device::Cpu,
         });
         stop
@@ -211,7 +227,7 @@ mod tests {
         assert!(runs.abandon(now + LIMIT).is_empty());
         let abandoned = runs.abandon(now + LIMIT + GRACE);
         assert!(matches!(abandoned[..], [Abandoned { limit: LIMIT, is_replaced: true, .. }]));
-        assert!(runs.end(&stop).is_none() && runs.is_back(&stop));
+        assert!(runs.end(&stop, true, now).is_none() && runs.is_back(&stop));
     }
 
     #[test]
@@ -219,9 +235,30 @@ mod tests {
         let (mut runs, now) = (Runs::default(), Instant::now());
         let (slow, quick) = (begin(&mut runs, now), begin(&mut runs, now + LIMIT));
         runs.overdue(now + LIMIT, |_| Some(LIMIT));
-        assert_eq!(runs.end(&slow).unwrap().overdue, Some(LIMIT));
-        assert_eq!(runs.end(&quick).unwrap().overdue, None);
+        let mut overdue = |stop: &_| runs.end(stop, true, now + LIMIT).unwrap().overdue;
+        assert_eq!([overdue(&slow), overdue(&quick)], [Some(LIMIT), None]);
         assert!(runs.abandon(now + LIMIT * 9).is_empty());
+    }
+
+    #[test]
+    fn a_run_that_has_ended_itself_before_it_was_asked_is_overdue_all_the_same() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let mut ended = |failed, took| {
+            let stop = begin(&mut runs, now);
+            runs.end(&stop, failed, now + took).unwrap().overdue
+        };
+        assert_eq!(ended(true, LIMIT), Some(LIMIT));
+        assert_eq!([ended(true, LIMIT / 2), ended(false, LIMIT)], [None, None]);
+        let mut ended = |failed, took| {
+            let stop = Arc::new(Stop::new());
+            runs.begin_in_place(&stop, None, now);
+            runs.end_in_place(&stop, failed, now + took)
+        };
+        assert_eq!(ended(true, LONGEST_IN_PLACE), Some(LONGEST_IN_PLACE));
+        assert_eq!(
+            [ended(true, LONGEST_IN_PLACE / 2), ended(false, LONGEST_IN_PLACE)],
+            [None, None]
+        );
     }
 
     #[test]
@@ -247,11 +284,23 @@ mod tests {
     fn a_run_in_place_is_stopped_long_before_others() {
         let (mut runs, now) = (Runs::default(), Instant::now());
         let (slow, quick) = (Arc::new(Stop::new()), Arc::new(Stop::new()));
-        runs.begin_in_place(&slow, now);
-        runs.begin_in_place(&quick, now + LONGEST_IN_PLACE);
+        runs.begin_in_place(&slow, None, now);
+        runs.begin_in_place(&quick, None, now + LONGEST_IN_PLACE);
         let later = now + LONGEST_IN_PLACE;
         assert_eq!(runs.overdue(later, |_| None).len(), 1);
-        assert_eq!(runs.end_in_place(&slow, later), Some(LONGEST_IN_PLACE));
-        assert_eq!(runs.end_in_place(&quick, later), None);
+        assert_eq!(runs.end_in_place(&slow, false, later), Some(LONGEST_IN_PLACE));
+        assert_eq!(runs.end_in_place(&quick, true, later), None);
+    }
+
+    #[test]
+    fn a_run_in_place_ends_itself_at_its_deadline_or_once_it_was_stopped() {
+        let (mut runs, stop, now) = (Runs::default(), Arc::new(Stop::new()), Instant::now());
+        let soon = now + Duration::from_millis(20);
+        runs.begin_in_place(&stop, Some(soon), now);
+        assert_eq!(stop.ends_by(), Some(soon));
+        for deadline in [None, Some(now + LIMIT)] {
+            runs.begin_in_place(&stop, deadline, now);
+            assert_eq!(stop.ends_by(), Some(now + LONGEST_IN_PLACE + SEEN_AFTER));
+        }
     }
 }

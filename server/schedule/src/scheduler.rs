@@ -38,6 +38,8 @@ pub struct Submission {
     pub shape_key: u64,
     /// Its length in tokens, where it may run with rows of another length; else 0.
     pub length: usize,
+    /// Does it share a batch with no other request, whatever the model does?
+    pub is_alone: bool,
     /// 1 is the highest; 0 for the default.
     pub priority: u64,
     /// The request's own limit to its time in the queue.
@@ -278,10 +280,13 @@ impl Shared {
             return Err(self.stuck());
         }
         if deadline.is_some_and(|it| it <= now) {
-            let model = self.settings.model.to_string();
-            return Err(Error::DeadlineExceeded { model });
+            return Err(self.late());
         }
         Ok(())
+    }
+
+    fn late(&self) -> Error {
+        Error::DeadlineExceeded { model: self.settings.model.to_string() }
     }
 
     /// Runs the request in place or puts it into the queue.
@@ -291,20 +296,30 @@ impl Shared {
         slot: Option<ReplySlot>,
     ) -> Result<Entered<'_>, Error> {
         let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
-        let Submission { queue_timeout, deadline, extent, .. } = submission;
+        let Submission { queue_timeout, deadline, extent, is_alone, .. } = submission;
         // A request without rows still takes a place in its batch.
-        let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key, length };
+        let rows = work.rows.max(1);
+        let pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };
         let mut state = self.lock();
         self.check_open(&state, deadline, now)?;
         let inline = match extent {
-            Extent::Whole | Extent::Made => self.inline_place(&mut state, pending, now),
-            Extent::FirstPart | Extent::LaterPart => None,
+            // How long runs of other signatures than the default one take is not known.
+            Extent::Whole | Extent::Made if work.signature == 0 => {
+                self.inline_place(&mut state, pending, deadline, now)
+            }
+            Extent::Whole | Extent::Made | Extent::FirstPart | Extent::LaterPart => None,
         };
         let joining = match inline {
             Some(InlineRun::Alone(slot)) => {
                 drop(state);
                 if let Some(answer) = self.run_inline(slot, &work, length) {
-                    return answer.map(Entered::Ran);
+                    // A run may have ended itself at the deadline.
+                    let is_late =
+                        answer.is_err() && deadline.is_some_and(|it| it <= Instant::now());
+                    return match is_late {
+                        true => Err(self.late()),
+                        false => answer.map(Entered::Ran),
+                    };
                 }
                 // It is made again by a worker.
                 state = self.lock();

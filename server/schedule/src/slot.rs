@@ -1,4 +1,5 @@
-//! The place of one instance: it makes the instance when it is needed, and again after a panic.
+//! The place of one instance: it makes the instance when it is needed, and again after a panic, or when the process
+//! that it runs in has died.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,7 +14,8 @@ use crate::ratelimit::Limited;
 /// Makes one more instance of a model, warmed up. Blocking.
 pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
 
-/// The place of one instance. It is empty before its instance is needed, and after a panic.
+/// The place of one instance. It is empty before its instance is needed, after a panic, and when the instance's process
+/// has died.
 pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
@@ -86,19 +88,22 @@ impl Slot {
 }
 
 impl Slot {
-    /// Calls the instance, made where there is none; one that panics is lost. Blocking.
+    /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. `alone`: no other
+    /// run of the model shares its process meanwhile. Blocking.
     pub(super) fn call<T>(
         &mut self,
+        alone: bool,
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
         let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
+            instance.run_alone(alone);
             let outcome = call(instance);
             panicked = false;
             outcome
         });
-        if panicked {
+        if panicked || matches!(outcome, Err(BackendError::Crashed(_))) {
             self.instance = None;
         }
         outcome.map_err(RunFailure::Batch)
@@ -111,6 +116,14 @@ pub(super) enum RunFailure {
     Batch(BackendError),
     /// There is no instance to run on.
     NoInstance(BackendError),
+}
+
+impl RunFailure {
+    /// Has the process of the model died, in the run or while an instance was made?
+    pub(super) fn is_crash(&self) -> bool {
+        let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
+        matches!(error, BackendError::Crashed(_))
+    }
 }
 
 /// Calls the engine; its panic becomes an error.

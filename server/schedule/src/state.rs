@@ -338,8 +338,14 @@ mod tests {
         let mut state = State::new(queue, vec![slot], RunTimes::default());
         for _ in 0..jobs {
             let job = Job {
-                pending: Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0 },
-                work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
+                pending: Pending {
+                    rows: 1,
+                    enqueued_at: now,
+                    shape_key: 0,
+                    length: 0,
+                    is_alone: false,
+                },
+                work: Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
                 expiry: None,
                 deadline: None,
                 passed_over: None,

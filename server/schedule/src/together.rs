@@ -40,9 +40,9 @@ impl Scheduler {
         let mut state = shared.lock();
         for submission in rows {
             let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
-            let Submission { queue_timeout, deadline, extent, .. } = submission;
+            let Submission { queue_timeout, deadline, extent, is_alone, .. } = submission;
             let rows = work.rows.max(1);
-            let pending = Pending { rows, enqueued_at: now, shape_key, length };
+            let pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };
             let is_later = extent == Extent::LaterPart;
             shared.check_open(&state, deadline, now)?;
             if !is_later {

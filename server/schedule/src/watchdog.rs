@@ -9,6 +9,9 @@ use std::{
 /// How often it looks.
 const TICK: Duration = Duration::from_millis(500);
 
+/// A run that ends itself does so when the watchdog has seen that it is overdue: by then so much time has passed.
+pub(crate) const SEEN_AFTER: Duration = Duration::from_millis(600);
+
 /// A run may take so long where no flag says: also a language model that answers in one run, on a slow processor.
 const LEAST_LIMIT: Duration = Duration::from_secs(600);
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::NamedTensor;
+use backend::{NamedTensor, RowCuts};
 
 use inference::timings::Timings;
 
@@ -16,6 +16,8 @@ pub struct Work {
     pub outputs: Vec<Arc<str>>,
     /// Rows in the first dimension of every input; 1 without a batch dimension.
     pub rows: usize,
+    /// Which of the model's signatures is run: 0 is the default. Jobs of one batch have the same.
+    pub signature: usize,
 }
 
 impl Work {
@@ -27,7 +29,33 @@ impl Work {
             Some(NamedTensor { name: it.name.clone(), tensor })
         };
         let inputs = self.inputs.iter().map(input).collect::<Option<_>>()?;
-        Some(Work { inputs, outputs: self.outputs.clone(), rows })
+        Some(Work { inputs, outputs: self.outputs.clone(), rows, signature: self.signature })
+    }
+}
+
+/// The rows of a request cut off from their front, part by part. All parts together take O(bytes).
+#[derive(Debug)]
+pub struct Parts<'a> {
+    work: &'a Work,
+    inputs: Vec<RowCuts<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Of that request; `None` where it has no rows.
+    pub fn of(work: &'a Work) -> Option<Parts<'a>> {
+        let inputs = work.inputs.iter().map(|it| RowCuts::of(&it.tensor)).collect::<Option<_>>()?;
+        Some(Parts { work, inputs })
+    }
+
+    /// The same request with the next so many of its rows. `None` where fewer are left.
+    pub fn next(&mut self, rows: usize) -> Option<Work> {
+        let named = self.work.inputs.iter().zip(&mut self.inputs);
+        let input = |(it, cuts): (&NamedTensor, &mut RowCuts<'_>)| {
+            Some(NamedTensor { name: it.name.clone(), tensor: cuts.next(rows)? })
+        };
+        let inputs = named.map(input).collect::<Option<_>>()?;
+        let Work { outputs, signature, .. } = self.work;
+        Some(Work { inputs, outputs: outputs.clone(), rows, signature: *signature })
     }
 }
 

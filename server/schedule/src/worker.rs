@@ -19,6 +19,7 @@ use super::{
     slot::Slot,
     spin::Spin,
     state::{State, Wake},
+    watchdog::SEEN_AFTER,
     work::Work,
 };
 use inference::error::Error;
@@ -211,6 +212,12 @@ fn run_batch<'a>(
     let lengths = || taken.iter().map(|(_, it)| it.pending.length);
     let length = lengths().max().unwrap_or(0);
     let is_padded = lengths().any(|it| it != length);
+    // As long as one of them may wait.
+    let deadline =
+        taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
+    let limit = shared.settings.run_limit.of(state.times.p95(rows));
+    let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
+    stop.end_by(deadline.into_iter().chain(ends).min());
     let mut tickets = Vec::with_capacity(taken.len());
     let mut replies = Vec::with_capacity(taken.len());
     let mut works: Vec<Work> = Vec::with_capacity(taken.len());
@@ -222,7 +229,7 @@ fn run_batch<'a>(
         works.push(work);
     }
     let device = slot.device();
-    let run = Running { tickets, replies, rows, stop: stop.clone(), started: now, device };
+    let run = Running { tickets, replies, rows, stop: stop.clone(), started: now, limit, device };
     state.runs.begin(run);
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
@@ -240,14 +247,17 @@ fn run_batch<'a>(
     // The instance goes back before the answers leave: a client that sends its next request at once must
     // find it idle.
     let mut state = shared.lock();
-    let Some(EndedRun { replies, overdue }) = state.runs.end(&stop) else {
+    let failed = answers.iter().any(Result::is_err);
+    let Some(EndedRun { replies, overdue }) = state.runs.end(&stop, failed, Instant::now()) else {
         return come_back(shared, state, slot, &stop);
     };
     // The shapes of a padded run are not those that each of its requests has alone.
     if times.len() == 1 && !is_padded {
         shared.sample(&mut state, &works, &answers);
     }
-    state.learn(&times);
+    if works.first().is_none_or(|it| it.signature == 0) {
+        state.learn(&times);
+    }
     let now = Instant::now();
     if !times.is_empty() {
         shared.learn_memory(&mut state, ran_out, now);
@@ -307,11 +317,13 @@ fn check_rows<'a>(
         let (stop, device) = (Arc::new(Stop::new()), slot.device());
         let (tickets, replies, started) = (Vec::new(), Vec::new(), Instant::now());
         let rows = sample.rows();
-        state.runs.begin(Running { tickets, replies, rows, stop: stop.clone(), started, device });
+        let (run_stop, limit) = (stop.clone(), None);
+        let run = Running { tickets, replies, rows, stop: run_stop, started, limit, device };
+        state.runs.begin(run);
         drop(state);
         shared.check_rows(&mut slot, sample, &stop);
         state = shared.lock();
-        if state.runs.end(&stop).is_none() {
+        if state.runs.end(&stop, false, Instant::now()).is_none() {
             return come_back(shared, state, slot, &stop);
         }
     }

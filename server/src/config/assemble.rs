@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{
-    engines, lifecycle,
+    engines, isolation, lifecycle,
     models_from::{has_remote, models_from},
     server_config::ServerConfig,
     startup,
@@ -132,6 +132,7 @@ pub(super) fn resolve(
         log: log_settings::resolve(&sources, problems),
         trace: trace_settings::resolve(&mut sources, environment, problems),
         engines: engines::resolve(&sources, problems),
+        isolation: isolation::resolve(&sources, machine, problems),
         notices: sources.notices,
     }
 }

@@ -26,6 +26,8 @@ pub enum Command {
     Serve(Box<ServerConfig>),
     /// `muster bench`, with all arguments after the word.
     Bench(Vec<OsString>),
+    /// `muster recommend`, likewise.
+    Recommend(Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
     /// Say what a folder is: `muster explain`.
@@ -47,6 +49,7 @@ pub fn read(
     let serve = match command_line::parse(args.into_iter().collect(), &flags, &mut problems) {
         Parsed::Print(text) => return Ok(Command::Print(text)),
         Parsed::Bench(args) => return Ok(Command::Bench(args)),
+        Parsed::Recommend(args) => return Ok(Command::Recommend(args)),
         Parsed::Health(asked) => {
             return match health::resolve(asked, &flags, environment, &mut problems) {
                 Some(check) if problems.is_empty() => Ok(Command::Health(check)),

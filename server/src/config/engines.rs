@@ -1,20 +1,49 @@
 //! Where the engines find their libraries, and where they keep optimised models.
 
-use std::path::PathBuf;
+use std::{num::NonZeroUsize, path::PathBuf};
 
-use configuration::{Flag, Sources, value};
+use configuration::{
+    Flag, Sources,
+    value::{self, Parse},
+};
+use serde::{Deserialize, Serialize};
 
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up"),
     Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up"),
+    Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this"),
+    Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances"),
+    Flag::value("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),
+    Flag::value("tensorflow-warmup-iterations", "1", "How often each of those requests is run"),
     Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
     Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 ];
 
+/// The flag whose value is a [`OneDnnWord`]: it is decided before the rest is read.
+pub(super) const ONEDNN: &str = "tensorflow-onednn";
+
+/// Does TensorFlow use oneDNN, by the flag?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum OneDnnWord {
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
+pub(super) fn onednn_word(text: &str) -> Parse<OneDnnWord> {
+    match &*text.to_ascii_lowercase() {
+        "auto" => Ok(OneDnnWord::Auto),
+        "on" => Ok(OneDnnWord::On),
+        "off" => Ok(OneDnnWord::Off),
+        _ => Err("auto, on or off".to_owned()),
+    }
+}
+
 /// Where the engines find their libraries, and where they keep optimised models.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Engines {
     /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one in the package.
     pub onnxruntime_library: Option<PathBuf>,
@@ -22,15 +51,27 @@ pub struct Engines {
     pub pytorch_plugin: Option<PathBuf>,
     /// `--tensorflow-library`: TensorFlow's shared library; `None` for the one that was made ready.
     pub tensorflow_library: Option<PathBuf>,
+    /// `--tensorflow-session-count`: sessions of a SavedModel that does not say; `None` for one.
+    pub tensorflow_sessions: Option<NonZeroUsize>,
+    /// `--tensorflow-warmup`, `--tensorflow-warmup-iterations`: how often each request of a SavedModel's warm-up file
+    /// is run before it serves.
+    pub tensorflow_warmup_iterations: usize,
     /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
     pub model_cache_dir: Option<PathBuf>,
 }
 
 /// Reads the settings.
 pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines {
+    sources.read(ONEDNN, onednn_word, problems);
+    let warms_up = sources.read("tensorflow-warmup", value::boolean, problems).unwrap_or(true);
+    let iterations = sources.read("tensorflow-warmup-iterations", value::number, problems);
     Engines {
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
         tensorflow_library: sources.read("tensorflow-library", value::path, problems),
+        tensorflow_sessions: sources
+            .read("tensorflow-session-count", value::count_or_auto, problems)
+            .flatten(),
+        tensorflow_warmup_iterations: if warms_up { iterations.unwrap_or(1) } else { 0 },
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
     }

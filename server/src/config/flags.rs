@@ -1,6 +1,6 @@
 //! All flags: the parts that declare them, and the order in which `--help-all` shows them.
 
-use super::{assemble, batching_file, engines, lifecycle, monitoring_file, startup};
+use super::{assemble, batching_file, engines, isolation, lifecycle, monitoring_file, startup};
 use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
@@ -35,6 +35,7 @@ const PARTS: &[&[Flag]] = &[
     gpu_limit::FLAGS,
     grpc::FLAGS,
     hosted_start::FLAGS,
+    isolation::FLAGS,
     answers::FLAGS,
     lifecycle::FLAGS,
     limits::FLAGS,
@@ -105,8 +106,14 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "model-config-name",
         "model-load-thread-count",
         "backend-config",
+        "isolation",
+        "worker-arena-bytes",
         "pytorch-plugin",
         "tensorflow-library",
+        "tensorflow-onednn",
+        "tensorflow-session-count",
+        "tensorflow-warmup",
+        "tensorflow-warmup-iterations",
         "onnxruntime-library",
         "model-cache-dir",
     ]),
@@ -219,6 +226,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "eager-instances",
         "secure-mode",
         "trust-load-requests",
+        "average-folds",
         "load-limit-secs",
         "load-run-limit-secs",
         "gpu-memory-margin",

@@ -1,6 +1,6 @@
 //! `muster env`: the effect of the environment, as a text for a human reader.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, num::NonZeroUsize};
 
 use super::{assemble, server_config::ServerConfig};
 use configuration::{
@@ -109,9 +109,34 @@ fn write_outcome(text: &mut String, config: &ServerConfig) {
     write_list(text, "`muster serve` listens on", &open.collect::<Vec<_>>());
     let vendor = config.sagemaker.vendor.as_ref().map(Vendor::notice);
     write_list(text, "Dialect", vendor.as_slice());
+    write_list(text, "SavedModels run with", &tuple(config));
     let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
     let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();
     write_list(text, "Warnings", &warnings);
+}
+
+/// Sessions and threads of SavedModels, where something is said about them.
+fn tuple(config: &ServerConfig) -> Vec<String> {
+    let defaults = &config.model_defaults;
+    let sessions = config.engines.tensorflow_sessions;
+    let mut names = defaults.variables.values();
+    let is_meant = names.any(|it| it.starts_with(variables::TENSORFLOW)) || sessions.is_some();
+    if !is_meant {
+        return Vec::new();
+    }
+    let sessions = sessions.map_or(1, NonZeroUsize::get);
+    let instances = defaults.instance_count.map_or("auto".to_owned(), |it| it.to_string());
+    let number = |it: Option<NonZeroUsize>, default: &str| {
+        it.map_or(default.to_owned(), |it| it.to_string())
+    };
+    let inter = number(defaults.inter_op_threads, "1");
+    let intra = number(defaults.intra_op_threads, "a share of the processors");
+    vec![
+        format!("instances (runs at a time): {instances}"),
+        format!("sessions that they run, each with its own variables and threads: {sessions}"),
+        format!("threads among operators (inter), in each session: {inter}"),
+        format!("threads inside an operator (intra), in each session: {intra}"),
+    ]
 }
 
 fn write_list(text: &mut String, heading: &str, lines: &[String]) {

@@ -1,6 +1,6 @@
 //! The whole configuration of a server, which it is made from. Units are in the types; no text is left to parse.
 
-use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
+use super::{engines::Engines, isolation::Isolation, lifecycle::Lifecycle, startup::Startup};
 use configuration::Notice;
 use frontend::settings::{
     AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners, TextSettings,
@@ -82,6 +82,8 @@ pub struct ServerConfig {
     pub trace: TraceConfig,
     /// Where the engines find their libraries.
     pub engines: Engines,
+    /// Which models run in processes of their own.
+    pub isolation: Isolation,
     /// Lines for the log: variables of other servers that were applied, and options without effect.
     pub notices: Vec<Notice>,
 }

@@ -5,6 +5,7 @@ mod explain;
 mod grpc;
 mod health;
 mod multi_model;
+mod onednn;
 mod sagemaker;
 mod tensorflow;
 mod text_embeddings;
@@ -381,10 +382,13 @@ fn help_and_version_are_texts_to_print() {
 }
 
 #[test]
-fn what_follows_bench_is_left_alone() {
-    let expect = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
-    let parsed = read_text(&format!("bench {}", expect.join(" ")), &["MUSTER_HTTP_PORT=x"]);
-    assert_eq!(parsed, Ok(Command::Bench(expect.map(OsString::from).to_vec())));
+fn what_follows_bench_or_recommend_is_left_alone() {
+    let given = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
+    let expect = given.map(OsString::from).to_vec();
+    let parsed =
+        |word: &str| read_text(&format!("{word} {}", given.join(" ")), &["MUSTER_HTTP_PORT=x"]);
+    assert_eq!(parsed("bench"), Ok(Command::Bench(expect.clone())));
+    assert_eq!(parsed("recommend"), Ok(Command::Recommend(expect)));
 }
 
 #[test]

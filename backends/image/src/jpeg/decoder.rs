@@ -6,7 +6,7 @@ use super::{
     turbo::Turbo,
     zune,
 };
-use crate::{cmyk, error::ImageError, header::Header, rgb::Rgb};
+use crate::{cmyk, error::ImageError, header::Header, rgb::Rgb, watched::StillWanted};
 
 /// Decodes JPEG. Shared by all threads.
 #[derive(Debug)]
@@ -35,11 +35,18 @@ impl JpegDecoder {
         self.library.is_some()
     }
 
-    pub(crate) fn decode(&self, bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+    /// Of the two decoders the one inside ends where the image is not wanted any more; the library takes it in one
+    /// piece, of which [`check_scans`] bounds the time.
+    pub(crate) fn decode(
+        &self,
+        bytes: &[u8],
+        header: &Header,
+        wanted: StillWanted<'_>,
+    ) -> Result<Rgb, ImageError> {
         let frame = frame(bytes)?;
         check_scans(bytes, &frame)?;
         let (width, height) = (header.width, header.height);
-        let Some(library) = &self.library else { return zune::decode(bytes, header) };
+        let Some(library) = &self.library else { return zune::decode(bytes, header, wanted) };
         if frame.components < 4 {
             let mut out = Rgb::new(width, height);
             library.decode_rgb(bytes, (width, height), &mut out.pixels)?;

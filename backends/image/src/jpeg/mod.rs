@@ -7,6 +7,7 @@ mod decoder;
 mod library;
 mod markers;
 mod turbo;
+mod watched_reader;
 mod zune;
 
 pub(crate) use decoder::JpegDecoder;

@@ -1,17 +1,23 @@
 //! JPEG by zune-jpeg, which is part of the program. Its pixels differ a little from libjpeg-turbo's.
 
-use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
+use zune_core::{colorspace::ColorSpace, options::DecoderOptions};
 use zune_jpeg::JpegDecoder;
 
-use crate::{error::ImageError, format::Format, header::Header, rgb::Rgb};
+use super::watched_reader::WatchedReader;
+use crate::{error::ImageError, format::Format, header::Header, rgb::Rgb, watched::StillWanted};
 
-pub(super) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+/// Fails where the image is not wanted any more.
+pub(super) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    wanted: StillWanted<'_>,
+) -> Result<Rgb, ImageError> {
     let broken = |problem: &dyn ToString| ImageError::broken(Format::Jpeg, problem.to_string());
     let options = DecoderOptions::default()
         .jpeg_set_out_colorspace(ColorSpace::RGB)
         .set_max_width(header.width as usize)
         .set_max_height(header.height as usize);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    let mut decoder = JpegDecoder::new_with_options(WatchedReader::new(bytes, wanted), options);
     decoder.decode_headers().map_err(|it| broken(&it))?;
     let mut out = Rgb::new(header.width, header.height);
     if decoder.output_buffer_size() != Some(out.pixels.len()) {

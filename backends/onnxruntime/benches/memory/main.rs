@@ -195,7 +195,7 @@ fn side_by_side(model: &mut Loaded, at_least: Duration) -> Outcome<u64> {
             let (began, mut runs) = (Instant::now(), 0);
             while runs < 2 || began.elapsed() < at_least {
                 let (outputs, stop) = ([output.clone()], Stop::new());
-                let batch = Batch { inputs, outputs: &outputs, rows: 1, stop: &stop };
+                let batch = Batch { signature: 0, inputs, outputs: &outputs, rows: 1, stop: &stop };
                 instance.execute(&batch).map_err(|it| it.to_string())?;
                 runs += 1;
             }

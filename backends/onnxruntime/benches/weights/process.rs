@@ -235,7 +235,13 @@ fn input(dims: &[usize]) -> Outcome<[NamedTensor; 1]> {
 
 fn execute(instance: &mut dyn Instance, input: &[NamedTensor]) -> Outcome<Vec<NamedTensor>> {
     let (outputs, stop) = (["y".into()], Stop::new());
-    Ok(instance.execute(&Batch { inputs: input, outputs: &outputs, rows: 1, stop: &stop })?)
+    Ok(instance.execute(&Batch {
+        signature: 0,
+        inputs: input,
+        outputs: &outputs,
+        rows: 1,
+        stop: &stop,
+    })?)
 }
 
 fn answer(instance: &mut dyn Instance, input: &[NamedTensor]) -> Outcome<u64> {

@@ -117,7 +117,8 @@ pub(crate) fn run_until(
         .collect();
     let names: Vec<Arc<str>> = outputs.iter().map(|&it| it.into()).collect();
     let rows = inputs.first().and_then(|it| it.tensor.shape().rows()).unwrap_or(1);
-    let mut given = instance.execute(&Batch { inputs: &inputs, outputs: &names, rows, stop })?;
+    let mut given =
+        instance.execute(&Batch { signature: 0, inputs: &inputs, outputs: &names, rows, stop })?;
     assert_eq!(given.len(), outputs.len());
     let mut take = |name: &Arc<str>| {
         let index = given.iter().position(|it| it.name == *name).expect("the wanted output");

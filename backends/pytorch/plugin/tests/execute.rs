@@ -427,7 +427,7 @@ fn a_stopped_batch_is_not_begun() {
     stop.stop();
     let inputs = [NamedTensor { name: "x".into(), tensor: floats(&[1, 5], &[1.0; 5]) }];
     let outputs: [Arc<str>; 1] = ["OUTPUT__0".into()];
-    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop };
+    let batch = Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop };
     assert!(matches!(instance.execute(&batch), Err(BackendError::Execute(_))));
 }
 

@@ -1,11 +1,11 @@
 //! The step `audio`: files of sounds to the samples that a graph takes, padded to the longest of a request.
 
-use ::audio::{Limits, SoundError, Wav2Vec2, inspect, read};
+use ::audio::{Limits, SoundError, Wav2Vec2, inspect, read_while};
 use backend::{BackendError, DataType, NamedTensor};
 
 use super::{
     bounds::FileBounds,
-    call::{Call, invalid},
+    call::{Call, invalid, stopped},
     kept::MASK,
     kind::{Opened, Run},
     ports::{FLOAT, INTEGERS, TEXT, port, spec},
@@ -91,8 +91,12 @@ impl Run for Sounds {
         for (row, (file, header)) in files.into_iter().zip(headers).enumerate() {
             call.check()?;
             taken.take(header.most_bytes(self.extractor.sampling_rate, &self.limits))?;
-            let samples = read(file, self.extractor.sampling_rate, &self.limits)
-                .map_err(|error| of_row(row, &error))?;
+            let is_wanted = || !call.batch.stop.is_over();
+            let samples = read_while(file, self.extractor.sampling_rate, &self.limits, &is_wanted)
+                .map_err(|error| match error {
+                    SoundError::Stopped => stopped(),
+                    error => of_row(row, &error),
+                })?;
             let first = rows.first().map_or(samples.len(), Vec::len);
             if !self.pads && samples.len() != first {
                 let problem = format!(

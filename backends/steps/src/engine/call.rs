@@ -36,8 +36,8 @@ impl<T: Clone> Numbers<'_, T> {
 impl<'a> Call<'a> {
     /// Fails where nobody waits for the batch any more.
     pub(super) fn check(&self) -> Result<(), BackendError> {
-        match self.batch.stop.is_stopped() {
-            true => Err(BackendError::Execute("stopped".to_owned())),
+        match self.batch.stop.is_over() {
+            true => Err(stopped()),
             false => Ok(()),
         }
     }
@@ -130,6 +130,11 @@ impl<'a> Call<'a> {
             _ => named(name, Tensor::from_vec(shape, values)),
         }
     }
+}
+
+/// The error where nobody waits for the batch any more.
+pub(super) fn stopped() -> BackendError {
+    BackendError::Execute("stopped".to_owned())
 }
 
 /// The error for an input that the step cannot take.

@@ -4,11 +4,12 @@
 //! an image that becomes another size than the first is refused by its row.
 
 use ::image::{Header, ImageError, OutputShape, Pixels, header};
+use audio::StillWanted;
 use backend::{BackendError, DataType, NamedTensor};
 
 pub(super) use super::image_settings::PARAMETERS;
 use super::{
-    call::{Call, invalid, named},
+    call::{Call, invalid, named, stopped},
     image_settings::ImageSettings,
     kind::{Opened, Run},
     ports::{FLOAT, INTEGERS, TEXT, port, spec},
@@ -62,7 +63,11 @@ impl Run for ImageSettings {
             let bytes = self.preparation.bytes_to_apply(height, width);
             let bytes = bytes.map_err(|error| of_row(row, &error))?;
             taken.take(header.decoded_bytes.saturating_add(bytes))?;
-            let prepared = self.prepare(file).map_err(|error| of_row(row, &error))?;
+            let is_wanted = || !call.batch.stop.is_over();
+            let prepared = self.prepare(file, &is_wanted).map_err(|error| match error {
+                ImageError::Stopped => stopped(),
+                error => of_row(row, &error),
+            })?;
             taken.keep(size_of_val(&*prepared.pixels.values));
             if let Some(first) = rows.first()
                 && first.pixels.shape != prepared.pixels.shape
@@ -138,8 +143,12 @@ impl ImageSettings {
         Ok(headers)
     }
 
-    fn prepare(&self, file: &[u8]) -> Result<PreparedImage, ImageError> {
-        self.preparation.apply(&self.decoder.decode(file, &self.limits)?)
+    fn prepare(
+        &self,
+        file: &[u8],
+        is_wanted: StillWanted<'_>,
+    ) -> Result<PreparedImage, ImageError> {
+        self.preparation.apply(&self.decoder.decode_while(file, &self.limits, is_wanted)?)
     }
 
     /// The values of all rows, of `height` x `width` each: those of smaller images in the upper left of zeros.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::RowError,
-    head::mask::{MOST_FILLS, MaskWork, Masked, best, fills},
+    head::mask::{MaskWork, Masked, best, check_fills, fills},
     outputs::RowOutput,
     reply::Reply,
     result::{ResultForm, result_json},
@@ -81,16 +81,18 @@ impl Run for Masks {
                 let problem = format!("row {row} has no mask, which is written {written}");
                 return Err(RowError::Input(problem).into());
             }
-            if self.top_k.saturating_mul(positions.len()) > MOST_FILLS {
-                let problem = format!("{} masks have at most {MOST_FILLS} fills", positions.len());
-                return Err(RowError::Input(problem).into());
-            }
             let (top_k, targets) = (self.top_k, self.targets.clone());
+            let choice = targets.as_ref().map_or(width, |it| it.len());
+            check_fills((ids.len(), positions.len()), top_k, choice).map_err(RowError::Input)?;
             let values = kept.select(row, logits.row(row), width);
             let output = RowOutput { name: LOGITS, dims: vec![kept.count(row), width], values };
             let found = best(&output, &MaskWork { positions: positions.clone(), top_k, targets })?;
             let masked = Masked { ids, positions, pad: self.vocabulary.special.pad };
-            let reply = Reply::Fills(fills(&self.vocabulary.tokenizer, &masked, &found)?);
+            let wanted = || !call.batch.stop.is_stopped();
+            let found = fills(&self.vocabulary.tokenizer, &masked, &found, &wanted);
+            // A batch that is stopped says so as between two rows.
+            let reply =
+                found.or_else(|error| call.check().and(Err(error.into()))).map(Reply::Fills)?;
             Ok(result_json(&reply, &ResultForm { text: "", is_best_only: false }))
         };
         let results = (0..rows).map(result).collect::<Result<Vec<String>, BackendError>>()?;

@@ -2,11 +2,38 @@
 
 use std::sync::Arc;
 
+use audio::StillWanted;
+
 use super::{classify::check_numbers, function::softmax};
 use crate::{error::RowError, outputs::RowOutput, reply::Fill, text::Tokenizer};
 
-/// Fills of one text, each of which is decoded as a whole.
-pub(crate) const MOST_FILLS: usize = 10_000;
+/// Most fills of one text.
+const MOST_FILLS: usize = 10_000;
+
+/// Most tokens of all fills of one text together: each fill has the whole text, as a text and in the JSON.
+const MOST_DECODED: usize = 1 << 22;
+
+/// Fails where a text of so many tokens and masks would have too many fills: for each mask `top_k`, or one for each of
+/// `choice` tokens where these are fewer.
+///
+/// # Errors
+/// What is wrong with `top_k`.
+pub(crate) fn check_fills(
+    (tokens, masks): (usize, usize),
+    top_k: usize,
+    choice: usize,
+) -> Result<(), String> {
+    if top_k.saturating_mul(masks) > MOST_FILLS {
+        return Err(format!("{masks} masks have at most {MOST_FILLS} fills"));
+    }
+    let (fills, most) = (top_k.min(choice).saturating_mul(masks), MOST_DECODED / tokens.max(1));
+    if fills > most {
+        return Err(format!(
+            "a text of {tokens} tokens has at most {most} fills, and with {masks} masks it would have {fills}"
+        ));
+    }
+    Ok(())
+}
 
 /// Which tokens are looked for, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,15 +95,19 @@ pub(crate) fn best(
 /// The replies at each mask.
 ///
 /// # Errors
-/// When the tokenizer fails.
+/// When the tokenizer fails. [`RowError::Stopped`] where they are not `wanted` any more, which is asked for each.
 pub(crate) fn fills(
     tokenizer: &Tokenizer,
     masked: &Masked,
     found: &[Vec<(u32, f32)>],
+    wanted: StillWanted<'_>,
 ) -> Result<Vec<Vec<Fill>>, RowError> {
     // With several masks the others stay in the text, and so do all special tokens.
     let skips_special = masked.positions.len() == 1;
     let fill = |position: usize, &(token, score): &(u32, f32)| {
+        if !wanted() {
+            return Err(RowError::Stopped);
+        }
         let mut ids = masked.ids.clone();
         ids[position] = token;
         ids.retain(|it| *it != masked.pad);
@@ -110,5 +141,19 @@ mod tests {
         assert_eq!(run(5, None), [1, 2, 0]);
         assert_eq!(run(5, Some(&[0, 2])), [2, 0]);
         assert_eq!(run(5, Some(&[7])), [0; 0]);
+    }
+
+    #[test]
+    fn the_fills_of_a_text_are_fewer_the_longer_it_is() {
+        assert_eq!(check_fills((8192, 1), 512, 30_000), Ok(()));
+        let error = check_fills((8192, 1), 10_000, 30_000).unwrap_err();
+        let text =
+            "a text of 8192 tokens has at most 512 fills, and with 1 masks it would have 10000";
+        assert_eq!(error, text);
+        assert!(check_fills((8192, 200), 3, 30_000).is_err());
+        assert_eq!(check_fills((8192, 1), 10_000, 7), Ok(()), "there are only seven tokens");
+        assert_eq!(check_fills((16, 1), 10_000, 30_000), Ok(()));
+        let error = check_fills((16, 2), 5001, 30_000).unwrap_err();
+        assert_eq!(error, "2 masks have at most 10000 fills");
     }
 }

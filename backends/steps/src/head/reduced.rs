@@ -38,4 +38,11 @@ pub enum Reduced {
         /// The vector of the whole image; empty where the graph gives none.
         pooled: Vec<f32>,
     },
+    /// What the towers of a graph give.
+    Towers {
+        /// The vector of the image, where there was one.
+        image: Option<Vec<f32>>,
+        /// That of each text.
+        texts: Vec<Vec<f32>>,
+    },
 }

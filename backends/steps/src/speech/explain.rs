@@ -1,10 +1,9 @@
 //! A sound model as the ensemble of steps that does the same by hand.
 
-use audio::Wav2Vec2;
 use backend::DataType;
 use inference::task::{AUDIO, TEXT};
 
-use super::{graph::MASK, head::SoundHead};
+use super::{extractor::Extractor, graph::MASK, head::SoundHead};
 use crate::{
     explain::{AroundGraph, ExplainedEnsemble, ExplainedPort, classes, file, labels_of, text},
     folder::Folder,
@@ -13,13 +12,19 @@ use crate::{
 };
 
 /// The ensemble.
+///
+/// # Errors
+/// Why there is none: a sentence.
 pub(super) fn explain(
     folder: &Folder,
-    extractor: &Wav2Vec2,
+    extractor: &Extractor,
     head: &SoundHead,
     inputs: &[GraphInput],
     outputs: &[GraphOutput],
-) -> ExplainedEnsemble {
+) -> Result<ExplainedEnsemble, String> {
+    let Extractor::Samples(extractor) = extractor else {
+        return Err(format!("no step makes what {} makes of a sound", extractor.name()));
+    };
     let parameters = vec![
         ("sampling_rate", text(extractor.sampling_rate.to_string())),
         ("do_normalize", text(extractor.do_normalize.to_string())),
@@ -68,5 +73,5 @@ pub(super) fn explain(
         files: files.into_iter().map(str::to_owned).collect(),
         lacks,
     };
-    around.ensemble(folder)
+    Ok(around.ensemble(folder))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 
+use super::extractor::Extractor;
 use crate::{
     error::{FolderError, RowError},
     outputs::GraphOutput,
@@ -13,19 +14,26 @@ use crate::{
 /// The mask of the samples that are no padding.
 pub(super) const MASK: &str = "attention_mask";
 
-/// The samples, and their mask where the graph takes one.
+/// What the extractor gives, and the mask of samples where the graph takes one.
 ///
 /// # Errors
 /// When an input is required that no sound fills, or takes samples of one length only.
-pub(super) fn inputs(spec: &ModelSpec, file: &str) -> Result<Vec<GraphInput>, FolderError> {
+pub(super) fn inputs(
+    spec: &ModelSpec,
+    extractor: &Extractor,
+    file: &str,
+) -> Result<Vec<GraphInput>, FolderError> {
+    let name = extractor.input();
     let error = |name: &str, problem: String| FolderError::key(file, name, problem);
-    let samples = spec.inputs.iter().find(|it| &*it.name == "input_values").ok_or_else(|| {
-        error("input_values", "the graph has no such input, so it takes no sound".to_owned())
+    let samples = spec.inputs.iter().find(|it| &*it.name == name).ok_or_else(|| {
+        error(name, "the graph has no such input, so it takes no sound".to_owned())
     })?;
     if samples.dtype != DataType::Fp32 {
         return Err(error(&samples.name, format!("it is {}, samples are FP32", samples.dtype)));
     }
-    if let [_, Some(length)] = *samples.dims {
+    if let Some(shape) = extractor.shape() {
+        check_shape(samples, shape, extractor.name()).map_err(|it| error(name, it))?;
+    } else if let [_, Some(length)] = *samples.dims {
         return Err(error(&samples.name, format!("it takes {length} samples and no other number")));
     }
     let port = |it: &TensorSpec| GraphInput {
@@ -33,9 +41,13 @@ pub(super) fn inputs(spec: &ModelSpec, file: &str) -> Result<Vec<GraphInput>, Fo
         dtype: it.dtype,
         shape: RowShape::Varying,
     };
-    let mut inputs = vec![port(samples)];
+    let values = match extractor.shape() {
+        Some(shape) => GraphInput { shape: RowShape::Fixed(shape.to_vec()), ..port(samples) },
+        None => port(samples),
+    };
+    let mut inputs = vec![values];
     for other in spec.inputs.iter().filter(|it| it.name != samples.name) {
-        let is_mask = &*other.name == MASK;
+        let is_mask = &*other.name == MASK && extractor.shape().is_none();
         if is_mask && [DataType::Int64, DataType::Int32].contains(&other.dtype) {
             inputs.push(port(other));
         } else if !other.optional {
@@ -46,13 +58,27 @@ pub(super) fn inputs(spec: &ModelSpec, file: &str) -> Result<Vec<GraphInput>, Fo
     Ok(inputs)
 }
 
-/// The row of these samples.
+/// Fails where the graph does not take values of that shape.
+fn check_shape(input: &TensorSpec, [rows, columns]: [usize; 2], name: &str) -> Result<(), String> {
+    let fits = |dim: Option<usize>, size: usize| dim.is_none_or(|it| it == size);
+    match *input.dims {
+        [_, first, second] if fits(first, rows) && fits(second, columns) => Ok(()),
+        _ if input.any_rank => Ok(()),
+        _ => Err(format!("it is not [rows, {rows}, {columns}], which is what {name} gives")),
+    }
+}
+
+/// The row of these values, which are samples unless they have a shape.
 ///
 /// # Errors
 /// Only when sizes overflow.
-pub(super) fn row(inputs: &[GraphInput], samples: Vec<f32>) -> Result<Vec<NamedTensor>, RowError> {
+pub(super) fn row(
+    inputs: &[GraphInput],
+    samples: Vec<f32>,
+    shape: Option<[usize; 2]>,
+) -> Result<Vec<NamedTensor>, RowError> {
     let length = samples.len();
-    let shape = || Shape::new(&[length]);
+    let shape = || shape.map_or_else(|| Shape::new(&[length]), |it| Shape::new(&it));
     let mut samples = Some(samples);
     let fill = |input: &GraphInput| {
         let tensor = match (input.dtype, samples.take_if(|_| &*input.name != MASK)) {
@@ -82,5 +108,8 @@ pub(super) fn logits(
         FolderError::key(file, "logits", problem)
     })?;
     let name: Arc<str> = found.name.clone();
-    Ok((GraphOutput { name, has_tokens: false }, found.dims.last().copied().flatten()))
+    Ok((
+        GraphOutput { name, has_tokens: false, is_whole: false },
+        found.dims.last().copied().flatten(),
+    ))
 }

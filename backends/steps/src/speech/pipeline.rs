@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use audio::{Limits, SoundError, Wav2Vec2, inspect, read};
+use audio::{Limits, SoundError, StillWanted, inspect, read_while};
 use backend::ModelSpec;
 
 use super::{
     explain::explain,
-    extractor::extractor,
+    extractor::{Extractor, extractor},
     frames::Frames,
     graph::{inputs, logits, row},
     head::{MANY_CLASSES, SoundHead},
@@ -37,7 +37,7 @@ const LONGEST_SOUND: u32 = 300;
 #[derive(Debug)]
 pub(crate) struct SoundPipeline {
     task: Task,
-    extractor: Wav2Vec2,
+    extractor: Extractor,
     limits: Limits,
     head: SoundHead,
     frames: Frames,
@@ -73,19 +73,27 @@ impl SoundPipeline {
         }
         let seconds = folder.overrides.max_audio_seconds.unwrap_or(LONGEST_SOUND);
         let limits = Limits { max_seconds: f64::from(seconds), ..Limits::default() };
-        let inputs = inputs(spec, &folder.graph)?;
+        let inputs = inputs(spec, &extractor, &folder.graph)?;
         let (frames, outputs) = (Frames::of(&folder.config), vec![output]);
         Ok(SoundPipeline { task, extractor, limits, head, frames, inputs, outputs })
     }
 
     /// See [`crate::Pipeline::explain`].
-    pub(crate) fn explain(&self, folder: &Folder) -> ExplainedEnsemble {
+    ///
+    /// # Errors
+    /// Why there is none: a sentence.
+    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
         explain(folder, &self.extractor, &self.head, &self.inputs, &self.outputs)
     }
 
     /// The task that the folder is for.
     pub(crate) fn task(&self) -> Task {
         self.task
+    }
+
+    /// Samples a second that the graph takes.
+    pub(crate) fn sampling_rate(&self) -> u32 {
+        self.extractor.sampling_rate()
     }
 
     /// Names of its classes; none where it spells.
@@ -105,15 +113,15 @@ impl SoundPipeline {
             SoundHead::Spelling(vocabulary) => format!("{} tokens", vocabulary.tokens.len()),
         };
         let inputs: Vec<&str> = self.inputs.iter().map(|it| &*it.name).collect();
-        let (rate, inputs) = (self.extractor.sampling_rate, inputs.join(", "));
-        let task = self.task;
-        format!("{task}, {head}; Wav2Vec2FeatureExtractor {rate} Hz; graph takes {inputs}")
+        let (rate, inputs) = (self.sampling_rate(), inputs.join(", "));
+        let (task, extractor) = (self.task, self.extractor.name());
+        format!("{task}, {head}; {extractor} {rate} Hz; graph takes {inputs}")
     }
 
     /// Takes no longer sounds than those whose frames can be compared with each other in so many bytes; the seconds of
     /// the longest, where that is less than before.
     pub(crate) fn fit(&mut self, bytes: u64) -> Option<f64> {
-        let seconds = self.frames.longest_samples(bytes)? / f64::from(self.extractor.sampling_rate);
+        let seconds = self.frames.longest_samples(bytes)? / f64::from(self.sampling_rate());
         let seconds = seconds.max(1.0).floor();
         let is_less = seconds < self.limits.max_seconds;
         is_less.then(|| self.limits.max_seconds = seconds).map(|()| seconds)
@@ -125,10 +133,13 @@ impl SoundPipeline {
     /// When it is no sound, or too long.
     pub(crate) fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
         let header = inspect(self.file(input)?, &self.limits).map_err(refused)?;
-        let bytes = header.most_bytes(self.extractor.sampling_rate, &self.limits);
+        let bytes = header.most_bytes(self.sampling_rate(), &self.limits);
         // A mask is eight bytes where a sample is four.
         let masks = if self.inputs.len() > 1 { bytes.saturating_mul(2) } else { 0 };
-        Ok(usize::try_from(bytes.saturating_add(masks)).unwrap_or(usize::MAX))
+        let values: usize = self.extractor.shape().into_iter().flatten().product();
+        let values = if self.extractor.shape().is_some() { values * size_of::<f32>() } else { 0 };
+        let all = usize::try_from(bytes.saturating_add(masks)).unwrap_or(usize::MAX);
+        Ok(all.saturating_add(values))
     }
 
     fn file<'a>(&self, input: &Input<'a>) -> Result<&'a [u8], RowError> {
@@ -143,6 +154,7 @@ impl SoundPipeline {
         task: Task,
         input: &Input<'_>,
         parameters: &Parameters,
+        wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError> {
         if task != self.task {
             let (asked, known) = (task.name(), self.task.name().to_owned());
@@ -160,17 +172,17 @@ impl SoundPipeline {
             }
             SoundHead::Spelling(_) => (ContextKind::Transcript, WorkKind::Frames),
         };
-        let rate = self.extractor.sampling_rate;
-        let samples = read(file, rate, &self.limits).map_err(refused)?;
-        let least = self.frames.least_samples;
+        let rate = self.sampling_rate();
+        let samples = read_while(file, rate, &self.limits, wanted).map_err(refused)?;
+        let least = self.frames.least_samples.max(self.extractor.least_samples());
         if samples.len() < least {
             let given = samples.len();
             return Err(RowError::Input(format!(
                 "the sound has {given} samples at {rate} Hz, the model needs at least {least}"
             )));
         }
-        let features = self.extractor.features(samples);
-        let inputs = row(&self.inputs, features.input_values)?;
+        let values = self.extractor.values(samples, wanted).map_err(refused)?;
+        let inputs = row(&self.inputs, values, self.extractor.shape())?;
         let row = Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
         Ok(Prepared { rows: vec![row], context: Context(context) })
     }
@@ -219,7 +231,10 @@ impl SoundPipeline {
 
 /// A sound that cannot be taken, in the words of the decoder.
 fn refused(error: SoundError) -> RowError {
-    RowError::Input(error.to_string())
+    match error {
+        SoundError::Stopped => RowError::Stopped,
+        error => RowError::Input(error.to_string()),
+    }
 }
 
 /// A row that is not of this pipeline.

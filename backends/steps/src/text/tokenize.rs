@@ -41,7 +41,14 @@ const TOKENS_OF_A_CUT: usize = 8;
 
 /// The first text of several pairs, split.
 #[derive(Debug, Clone)]
-pub struct FirstOfPairs(Tokens);
+pub struct FirstOfPairs(Beginning);
+
+/// The tokens of a text that may stay, and how many more it has.
+#[derive(Debug, Clone)]
+struct Beginning {
+    tokens: Tokens,
+    lost: usize,
+}
 
 /// A text as the crate splits it, for what is wanted of it.
 fn encode(
@@ -99,21 +106,28 @@ impl Tokenizer {
         for text in std::iter::once(text).chain(pair) {
             self.check_windows(text, how)?;
         }
-        let first = encode(&self.bare, text, how.detail).map_err(failed)?;
+        let tokens = encode(&self.bare, text, how.detail).map_err(failed)?;
         let second = pair.map(|it| encode(&self.bare, it, how.detail)).transpose();
-        self.finish(first, second.map_err(failed)?, how)
+        self.finish(Beginning { tokens, lost: 0 }, second.map_err(failed)?, how)
     }
 
-    /// A text that is encoded with several others in turn, and is split only once.
+    /// A text that is encoded with several others in turn, and is split only once. Tokens that no pair keeps are
+    /// dropped at once, so that no pair copies them.
     ///
     /// # Errors
     /// When the crate fails.
-    pub fn first_of_pairs(&self, text: &str, detail: Detail) -> Result<FirstOfPairs, RowError> {
-        let tokens = encode(&self.bare, text, detail);
-        tokens.map(FirstOfPairs).map_err(|error| RowError::Tokenizer(error.to_string()))
+    pub fn first_of_pairs(&self, text: &str, how: &Encode) -> Result<FirstOfPairs, RowError> {
+        let tokens = encode(&self.bare, text, how.detail);
+        let mut tokens = tokens.map_err(|error| RowError::Tokenizer(error.to_string()))?;
+        let given = tokens.len();
+        if let Some(truncation) = how.truncation.filter(|it| it.stride.is_none()) {
+            cut(&mut tokens, truncation.max_length.min(given), &truncation);
+        }
+        let lost = given - tokens.len();
+        Ok(FirstOfPairs(Beginning { tokens, lost }))
     }
 
-    /// The tokens of such a text with another one. `how` wants the same details.
+    /// The tokens of such a text with another one. `how` is the same.
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].
@@ -158,20 +172,20 @@ impl Tokenizer {
         let add_special_tokens = how.add_special_tokens && !has_special;
         // A token takes many times the memory of its id: of those that are cut off none is made.
         let most = how.truncation.map_or(ids.len(), |it| it.max_length.min(ids.len()));
+        let lost = ids.len() - most;
         let kept = match how.truncation.map(|it| it.side) {
-            Some(Side::Left) => &ids[ids.len() - most..],
+            Some(Side::Left) => &ids[lost..],
             Some(Side::Right) | None => &ids[..most],
         };
         let tokens: Vec<Token> =
             kept.iter().map(|&id| Token::new(id, String::new(), (0, 0))).collect();
         let how = Encode { add_special_tokens, ..*how };
-        let encoding = self.finish(Tokens::from_tokens(tokens, 0), None, &how)?;
-        Ok(Encoding { given: encoding.given + ids.len() - most, ..encoding })
+        self.finish(Beginning { tokens: Tokens::from_tokens(tokens, 0), lost }, None, &how)
     }
 
     fn finish(
         &self,
-        mut first: Tokens,
+        Beginning { tokens: mut first, lost }: Beginning,
         mut second: Option<Tokens>,
         how: &Encode,
     ) -> Result<Encoding, RowError> {
@@ -181,7 +195,7 @@ impl Tokenizer {
             // Before it is cut, so that further windows have it, too.
             second.set_type_ids(vec![1; second.len()]);
         }
-        let lengths = (first.len(), second.as_ref().map(Tokens::len));
+        let lengths = (first.len() + lost, second.as_ref().map(Tokens::len));
         let given = lengths.0 + lengths.1.unwrap_or(0) + special;
         let mut wants_windows = false;
         if let Some(truncation) = &how.truncation {
@@ -333,3 +347,6 @@ fn encoded(tokens: &Tokens, detail: Detail) -> Encoded {
         sequences: if has_details { tokens.get_sequence_ids() } else { Vec::new() },
     }
 }
+
+#[cfg(test)]
+mod tests;

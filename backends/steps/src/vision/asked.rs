@@ -20,6 +20,8 @@ pub(super) enum Asked {
     Features { is_pooled: bool },
     /// Scores of the labels that it names.
     Candidates,
+    /// The vectors of images and of texts.
+    Towers,
 }
 
 /// What the parameters of a request ask of the head.
@@ -35,6 +37,7 @@ pub(super) fn asked(
         |name: &str, problem: String| Err(RowError::Parameter { name: name.to_owned(), problem });
     match head {
         ImageHead::Candidates => Ok(Asked::Candidates),
+        ImageHead::Towers => Ok(Asked::Towers),
         ImageHead::Classifier(classes) => {
             let function = parameters.function.unwrap_or(classes.function);
             let top_k = match parameters.top_k {

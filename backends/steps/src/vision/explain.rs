@@ -54,7 +54,7 @@ pub(super) fn explain(
             (("detect", vec![labels, confidence]), names, vec![SIZE], boxes())
         }
         ImageHead::Detector(_) => return Err("its graph has no folder".to_owned()),
-        ImageHead::Features => {
+        ImageHead::Features | ImageHead::Towers => {
             return Err("its answers are the vectors of its graph, which needs no step behind it"
                 .to_owned());
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 use image::{OutputShape, Pixels};
+use inference::task::{IMAGE_EMBEDS, TEXT_EMBEDS};
 
 use super::{
     layout::PixelLayout,
@@ -169,6 +170,15 @@ fn of_mask(
     }
 }
 
+/// Where the vectors stand among the outputs that are read, and how long they are, where the graph says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TowerOutputs {
+    pub(super) image: usize,
+    pub(super) texts: usize,
+    pub(super) image_width: Option<usize>,
+    pub(super) text_width: Option<usize>,
+}
+
 /// The outputs that a head reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageOutputs {
@@ -178,6 +188,8 @@ pub(crate) struct ImageOutputs {
     pub(crate) patches: Option<usize>,
     /// The place of the vector of the whole image.
     pub(crate) vector: Option<usize>,
+    /// The places of the vectors of an image and of texts, where the graph gives both.
+    pub(crate) towers: Option<TowerOutputs>,
     /// Length of the last dimension of the output that is read first, where the graph says it.
     pub(crate) width: Option<usize>,
     /// The same of the vector of the whole image.
@@ -200,6 +212,7 @@ impl ImageOutputs {
             outputs: Vec::new(),
             patches: None,
             vector: None,
+            towers: None,
             width: None,
             vector_width: None,
             patch_numbers: None,
@@ -215,7 +228,17 @@ impl ImageOutputs {
                 }
                 Boxes::Yolo(_) => plan.add(find(spec, &["output0"], &[3], file)?),
             },
-            ImageHead::Candidates => plan.add(named(spec, &["logits_per_image"], file)?),
+            ImageHead::Candidates => {
+                plan.add(named(spec, &["logits_per_image"], file)?);
+                let vectors = [IMAGE_EMBEDS, TEXT_EMBEDS].map(|it| named(spec, &[it], file));
+                if let [Ok(image), Ok(texts)] = vectors {
+                    plan.add_towers(image, texts);
+                }
+            }
+            ImageHead::Towers => {
+                let vector = |name: &str| named(spec, &[name], file);
+                plan.add_towers(vector(IMAGE_EMBEDS)?, vector(TEXT_EMBEDS)?);
+            }
             ImageHead::Features => {
                 let patches = named(spec, &["last_hidden_state"], file);
                 let vector = named(spec, &["pooler_output", "image_embeds"], file);
@@ -248,12 +271,25 @@ impl ImageOutputs {
         self.outputs.get(at).map_or("", |it| &it.name)
     }
 
+    fn add_towers(&mut self, image: &TensorSpec, texts: &TensorSpec) {
+        let width = |it: &TensorSpec| it.dims.last().copied().flatten();
+        self.towers = Some(TowerOutputs {
+            image: self.outputs.len(),
+            texts: self.outputs.len() + 1,
+            image_width: width(image),
+            text_width: width(texts),
+        });
+        self.add(image);
+        let name = texts.name.clone();
+        self.outputs.push(GraphOutput { name, has_tokens: false, is_whole: true });
+    }
+
     fn add(&mut self, found: &TensorSpec) {
         if self.outputs.is_empty() {
             self.width = found.dims.last().copied().flatten();
         }
         let name: Arc<str> = found.name.clone();
-        self.outputs.push(GraphOutput { name, has_tokens: false });
+        self.outputs.push(GraphOutput { name, has_tokens: false, is_whole: false });
     }
 }
 
@@ -311,7 +347,8 @@ pub(super) fn check_labels(
         // The layout of an output was found by its labels.
         ImageHead::Detector(Detector { boxes: Boxes::Yolo(_), .. })
         | ImageHead::Features
-        | ImageHead::Candidates => return Ok(()),
+        | ImageHead::Candidates
+        | ImageHead::Towers => return Ok(()),
     };
     if labels == width {
         return Ok(());

@@ -131,7 +131,7 @@ impl LabelTexts {
             return Err(wrong("hypothesis_template", "it has no {} where the label would stand"));
         };
         let encode = |(at, label): (usize, &&str)| {
-            let row = self.row(&format!("{before}{label}{behind}"));
+            let row = self.row(&format!("{before}{label}{behind}"), self.cuts);
             row.map_err(|error| match error {
                 RowError::TooManyTokens { given, allowed } => {
                     let number = at + 1;
@@ -142,6 +142,34 @@ impl LabelTexts {
             })
         };
         let rows = labels.iter().enumerate().map(encode).collect::<Result<Vec<_>, _>>()?;
+        self.runs_of(&rows)
+    }
+
+    /// Texts as they are: the inputs of each run, and how many texts it has.
+    ///
+    /// # Errors
+    /// When one is too long, unless `cuts`.
+    pub(crate) fn runs_of_texts(
+        &self,
+        texts: &[&str],
+        cuts: bool,
+    ) -> Result<Vec<(Vec<NamedTensor>, usize)>, RowError> {
+        let encode = |(at, text): (usize, &&str)| {
+            self.row(text, cuts || self.cuts).map_err(|error| match texts.len() {
+                1 => error,
+                all => error.in_list("text", at, all),
+            })
+        };
+        let rows = texts.iter().enumerate().map(encode).collect::<Result<Vec<_>, _>>()?;
+        let lengths = texts.chunks(self.at_once).map(<[&str]>::len);
+        Ok(self.runs_of(&rows)?.into_iter().zip(lengths).collect())
+    }
+
+    /// Sentences and their lengths as the inputs of each run.
+    fn runs_of(
+        &self,
+        rows: &[(Vec<NamedTensor>, usize)],
+    ) -> Result<Vec<Vec<NamedTensor>>, RowError> {
         let longest = rows.iter().map(|it| it.1).max().unwrap_or(0);
         let length = match self.length {
             Length::Longest => longest,
@@ -150,9 +178,9 @@ impl LabelTexts {
         rows.chunks(self.at_once).map(|it| self.together(it, length)).collect()
     }
 
-    /// One sentence as the inputs of the graph, and its length.
-    fn row(&self, text: &str) -> Result<(Vec<NamedTensor>, usize), RowError> {
-        let truncation = self.cuts.then(|| Truncation::right(self.limits.tokens));
+    /// One sentence as the inputs of the graph, and its length. A long one is cut if `cuts`.
+    fn row(&self, text: &str, cuts: bool) -> Result<(Vec<NamedTensor>, usize), RowError> {
+        let truncation = cuts.then(|| Truncation::right(self.limits.tokens));
         let text = self.limits.apply(text, truncation.map(|it| it.side))?;
         let how = Encode { add_special_tokens: true, detail: Detail::Ids, truncation };
         let encoding = self.tokenizer.encode(text, None, &how)?;

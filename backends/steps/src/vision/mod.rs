@@ -8,6 +8,7 @@ mod layout;
 mod pipeline;
 mod plan;
 mod preparation;
+mod towers;
 mod ultralytics;
 
 pub(crate) use layout::PixelLayout;

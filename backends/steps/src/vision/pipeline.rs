@@ -1,5 +1,6 @@
 //! A folder of an image model and the signature of its graph as one thing that answers images.
 
+use audio::StillWanted;
 use backend::{DataType, ModelSpec, TensorSpec};
 use image::{Decoder, ImageError, Limits, OutputShape, header};
 
@@ -10,6 +11,7 @@ use super::{
     labels::LabelTexts,
     plan::{Boxes, Detector, ImageHead, ImagePlan, head, processor},
     preparation::Preparation,
+    towers::{self, Placeholders},
     ultralytics,
 };
 use crate::{
@@ -45,6 +47,8 @@ pub(crate) struct ImagePipeline {
     head: ImageHead,
     /// What makes texts of the labels that a request names.
     labels: Option<Box<LabelTexts>>,
+    /// What stands in the place of what a request for vectors does not give; `None` where the graph gives none.
+    placeholders: Option<Box<Placeholders>>,
     pixels: ImageInputs,
     /// What rows bring: the pixels, and the labels behind them.
     pub(crate) inputs: Vec<GraphInput>,
@@ -68,14 +72,23 @@ impl ImagePipeline {
         let plan = ImagePlan { task, preparation, head };
         let (file, overrides) = (&folder.graph, &folder.overrides);
         match task {
-            Task::ZeroShotImageClassification => {
+            Task::ZeroShotImageClassification | Task::ImageTextEmbedding => {
                 let is_of_image = |it: &TensorSpec| it.name.starts_with("pixel_");
                 let (image, texts) = spec.inputs.iter().cloned().partition(is_of_image);
                 let of = |inputs| ModelSpec { inputs, ..spec.clone() };
                 let labels = LabelTexts::open(folder, &of(texts))?;
                 let pipeline = ImagePipeline::around(plan, file, overrides, &of(image))?;
                 let inputs = pipeline.inputs.iter().cloned().chain(labels.graph_inputs()).collect();
-                Ok(ImagePipeline { inputs, labels: Some(Box::new(labels)), ..pipeline })
+                let placeholders = match pipeline.outputs.towers {
+                    Some(_) => {
+                        let (preparation, pixels) = (&pipeline.preparation, &pipeline.pixels);
+                        let made = Placeholders::make(preparation, pixels, &labels, file)?;
+                        Some(Box::new(made))
+                    }
+                    None => None,
+                };
+                let labels = Some(Box::new(labels));
+                Ok(ImagePipeline { inputs, labels, placeholders, ..pipeline })
             }
             _ => ImagePipeline::around(plan, file, overrides, spec),
         }
@@ -120,6 +133,7 @@ impl ImagePipeline {
             preparation,
             head,
             labels,
+            placeholders: None,
             pixels,
             inputs,
             outputs,
@@ -139,12 +153,25 @@ impl ImagePipeline {
         self.task
     }
 
+    /// The tasks that it answers, that of the folder first.
+    pub(crate) fn tasks(&self) -> Vec<Task> {
+        let vectors = self.outputs.towers.map(|_| Task::ImageTextEmbedding);
+        let others = vectors.into_iter().filter(|it| *it != self.task);
+        std::iter::once(self.task).chain(others).collect()
+    }
+
+    /// Lengths of the vectors of images and of texts, where the graph says them.
+    pub(crate) fn tower_dimensions(&self) -> [Option<usize>; 2] {
+        let towers = self.outputs.towers;
+        [towers.and_then(|it| it.image_width), towers.and_then(|it| it.text_width)]
+    }
+
     /// Names of its classes.
     pub(crate) fn labels(&self) -> &[std::sync::Arc<str>] {
         match &self.head {
             ImageHead::Classifier(classes) => &classes.labels,
             ImageHead::Detector(detector) => &detector.labels,
-            ImageHead::Features | ImageHead::Candidates => &[],
+            ImageHead::Features | ImageHead::Candidates | ImageHead::Towers => &[],
         }
     }
 
@@ -172,6 +199,10 @@ impl ImagePipeline {
                 format!("{} labels, head {boxes}", detector.labels.len())
             }
             ImageHead::Features => "vectors of the graph".to_owned(),
+            ImageHead::Towers => {
+                let texts = self.labels.as_ref().map_or_else(String::new, |it| it.describe());
+                format!("vectors of images and texts, {texts}")
+            }
             ImageHead::Candidates => {
                 let labels = "labels of the request".to_owned();
                 self.labels.as_ref().map_or(labels.clone(), |it| {
@@ -194,6 +225,10 @@ impl ImagePipeline {
     /// # Errors
     /// When it is no image, has too many pixels, or would have on the way to the graph.
     pub(crate) fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
+        if let (Input::FileTexts(None, given), Some(texts)) = (input, &self.labels) {
+            let pixels = self.bytes_of_row().saturating_mul(texts.runs(given.len()));
+            return Ok(pixels.saturating_add(texts.bytes(given.len())));
+        }
         let header = header(self.file(input)?).map_err(refused)?;
         header.check(&self.limits).map_err(refused)?;
         let (height, width) = header.upright();
@@ -206,13 +241,19 @@ impl ImagePipeline {
                 let again = self.bytes_of_row().saturating_mul(texts.runs(labels.len()));
                 all.saturating_add(texts.bytes(labels.len())).saturating_add(again)
             }
+            (Some(texts), Input::FileTexts(_, given)) => {
+                all.saturating_add(texts.bytes(given.len()))
+            }
             _ => all,
         })
     }
 
     fn file<'a>(&self, input: &Input<'a>) -> Result<&'a [u8], RowError> {
         match (input, &self.labels) {
-            (Input::File(bytes), None) | (Input::FileCandidates(bytes, _), Some(_)) => Ok(bytes),
+            (Input::File(bytes), None)
+            | (Input::FileCandidates(bytes, _) | Input::FileTexts(Some(bytes), _), Some(_)) => {
+                Ok(bytes)
+            }
             (_, None) => Err(RowError::Input(format!("{} takes the file of an image", self.task))),
             (_, Some(_)) => {
                 let takes = "takes the file of an image and candidate labels";
@@ -234,10 +275,14 @@ impl ImagePipeline {
         task: Task,
         input: &Input<'_>,
         parameters: &Parameters,
+        wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError> {
-        if task != self.task {
-            let (asked, known) = (task.name(), self.task.name().to_owned());
-            return Err(RowError::Task { asked, known });
+        if !self.tasks().contains(&task) {
+            let names: Vec<&str> = self.tasks().into_iter().map(Task::name).collect();
+            return Err(RowError::Task { asked: task.name(), known: names.join(", ") });
+        }
+        if task == Task::ImageTextEmbedding {
+            return self.prepare_towers(input, parameters, wanted);
         }
         let file = self.file(input)?;
         let asked = asked(&self.head, &self.outputs, parameters)?;
@@ -246,7 +291,7 @@ impl ImagePipeline {
             (Some(texts), Input::FileCandidates(_, labels)) => texts.rows(labels, parameters)?,
             _ => Vec::new(),
         };
-        let image = self.decoder.decode(file, &self.limits).map_err(refused)?;
+        let image = self.decoder.decode_while(file, &self.limits, wanted).map_err(refused)?;
         let pixels = self.preparation.apply(&image).map_err(refused)?.pixels;
         let side = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let [height, width] = pixels.size.map(side);
@@ -263,6 +308,7 @@ impl ImagePipeline {
             Asked::Features { is_pooled } => {
                 (WorkKind::ImageFeatures, ContextKind::ImageFeatures { is_pooled })
             }
+            Asked::Towers => return Err(foreign()),
             Asked::Candidates => {
                 let labels = match input {
                     Input::FileCandidates(_, labels) => labels.iter().map(|it| (*it).into()),
@@ -286,6 +332,31 @@ impl ImagePipeline {
         Ok(Prepared { rows, context: Context(context) })
     }
 
+    /// The rows of an image and a text, or of one of them, whose vectors are wanted.
+    fn prepare_towers(
+        &self,
+        input: &Input<'_>,
+        parameters: &Parameters,
+        wanted: StillWanted<'_>,
+    ) -> Result<Prepared, RowError> {
+        let (Some(placeholders), Some(texts)) = (&self.placeholders, &self.labels) else {
+            return Err(foreign());
+        };
+        let Input::FileTexts(file, given) = *input else { return Err(foreign()) };
+        let image = match file {
+            Some(file) => {
+                let image = self.decoder.decode_while(file, &self.limits, wanted);
+                let pixels = self.preparation.apply(&image.map_err(refused)?).map_err(refused)?;
+                Some(self.pixels.row(pixels.pixels)?)
+            }
+            None => None,
+        };
+        let row = |(inputs, work)| Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
+        let runs = placeholders.runs(image, given, texts, parameters.truncate == Some(true))?;
+        let rows = runs.into_iter().map(row).collect();
+        Ok(Prepared { rows, context: Context(ContextKind::Towers) })
+    }
+
     pub(crate) fn reduce(
         &self,
         work: &WorkKind,
@@ -298,6 +369,10 @@ impl ImagePipeline {
             outputs.get(at).ok_or_else(missing)
         };
         match (work, &self.head) {
+            (&WorkKind::Towers { has_image, texts }, _) => {
+                let at = self.outputs.towers.ok_or_else(foreign)?;
+                towers::reduce(at, has_image, texts, output)
+            }
             (WorkKind::Logits, _) => Ok(Reduced::Values(whole_logits(output(0)?)?)),
             (WorkKind::Objects(work), ImageHead::Detector(Detector { boxes, .. })) => {
                 let found = match *boxes {
@@ -336,6 +411,9 @@ impl ImagePipeline {
         rows: Vec<Reduced>,
     ) -> Result<Reply, RowError> {
         let output = self.outputs.name(0);
+        if context == ContextKind::Towers {
+            return towers::finish(rows).ok_or_else(foreign);
+        }
         if let (ContextKind::ImageCandidates(labels), Some(texts)) = (&context, &self.labels) {
             let values = |it| match it {
                 Reduced::Values(values) => Ok(values),
@@ -392,7 +470,10 @@ impl ImagePipeline {
 
 /// An image that cannot be taken, in the words of the decoder.
 fn refused(error: ImageError) -> RowError {
-    RowError::Input(error.to_string())
+    match error {
+        ImageError::Stopped => RowError::Stopped,
+        error => RowError::Input(error.to_string()),
+    }
 }
 
 /// A row that is not of this pipeline.

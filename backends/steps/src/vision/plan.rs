@@ -36,6 +36,8 @@ pub(crate) enum ImageHead {
     Features,
     /// How like the image each label of a request is.
     Candidates,
+    /// The vectors of images and of texts.
+    Towers,
 }
 
 /// What finds the objects in an image.
@@ -91,6 +93,7 @@ pub(crate) fn head(folder: &Folder, task: Task) -> Result<ImageHead, FolderError
         Task::ImageClassification => Ok(ImageHead::Classifier(classes(folder))),
         Task::ImageFeatureExtraction => Ok(ImageHead::Features),
         Task::ZeroShotImageClassification => Ok(ImageHead::Candidates),
+        Task::ImageTextEmbedding => Ok(ImageHead::Towers),
         Task::ObjectDetection => {
             let model_type = &folder.config.model_type;
             let queries = Queries::of_model_type(model_type).ok_or_else(|| {

@@ -66,7 +66,9 @@ pub(crate) fn plan(
                 function: Function::None,
             }),
         }),
-        other => Err(format!("'{other}' of Ultralytics has no pipeline")),
+        other => Err(format!(
+            "'{other}' of Ultralytics has no pipeline; those of 'detect' and 'classify' have one"
+        )),
     })
 }
 

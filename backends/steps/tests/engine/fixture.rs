@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use backend::{
@@ -75,11 +76,24 @@ pub fn run_with(
     inputs: &[NamedTensor],
     outputs: &[&str],
 ) -> Result<Vec<Tensor>, String> {
+    run_until(engine, source, inputs, outputs, None)
+}
+
+/// The same, of which nothing is of use after so long.
+pub fn run_until(
+    engine: &Steps,
+    source: &ModelSource,
+    inputs: &[NamedTensor],
+    outputs: &[&str],
+    limit: Option<Duration>,
+) -> Result<Vec<Tensor>, String> {
     let model = engine.load(source).map_err(|it| it.to_string())?;
     let outputs: Vec<Arc<str>> = outputs.iter().map(|it| Arc::from(*it)).collect();
     let rows = inputs[0].tensor.shape().rows().unwrap();
-    let batch = Batch { inputs, outputs: &outputs, rows, stop: &Stop::new() };
+    let stop = Stop::new();
+    let batch = Batch { signature: 0, inputs, outputs: &outputs, rows, stop: &stop };
     let mut instance = model.instantiate(Device::Cpu).unwrap();
+    stop.end_by(limit.map(|it| Instant::now() + it));
     let made = instance.execute(&batch).map_err(|it| it.to_string())?;
     let find = |name: &Arc<str>| made.iter().find(|it| it.name == *name).unwrap().tensor.clone();
     Ok(outputs.iter().map(find).collect())

@@ -1,13 +1,14 @@
 //! The steps `image` and `detect`.
 
-use std::fs;
+use std::{fs, io::Write, time::Duration};
 
 use backend::{Backend, DataType, NamedTensor, Shape, Tensor};
 use backend_steps::{FileBounds, Steps};
 use inference::limits::Budget;
 
 use crate::fixture::{
-    Repository, fixture, floats, integers, numbers, refused, run, run_with, spec, strings,
+    Repository, fixture, floats, integers, numbers, refused, run, run_until, run_with, spec,
+    strings,
 };
 
 fn picture(name: &str) -> Vec<u8> {
@@ -309,4 +310,35 @@ fn an_image_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     let small = FileBounds { max_image_pixels: 6000, ..bounds };
     let error = run(small, &[("max_pixels", "50000000")]).unwrap_err();
     assert!(error.contains("at most 6000"), "{error}");
+}
+
+/// A black PNG of some megapixels, in some kilobytes.
+fn black(width: u32, height: u32) -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut chunk = |name: &[u8; 4], data: &[u8]| {
+        let mut sum = flate2::Crc::new();
+        sum.update(name);
+        sum.update(data);
+        png.extend((data.len() as u32).to_be_bytes());
+        png.extend(name);
+        png.extend(data);
+        png.extend(sum.sum().to_be_bytes());
+    };
+    let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    chunk(b"IHDR", &[&size[..], &[8, 2, 0, 0, 0]].concat());
+    let rows = vec![0u8; (1 + 3 * width as usize) * height as usize];
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&rows).unwrap();
+    chunk(b"IDAT", &packed.finish().unwrap());
+    chunk(b"IEND", &[]);
+    png
+}
+
+#[test]
+fn an_image_is_given_up_within_when_nobody_waits_for_it_any_more() {
+    let repository = Repository::new(&[]);
+    let (source, given) = (repository.source(&VIT), [images(&[black(6_000, 4_000)])]);
+    let (engine, limit) = (Steps::default(), Some(Duration::from_millis(5)));
+    let error = run_until(&engine, &source, &given, &["pixel_values"], limit).unwrap_err();
+    assert!(error.contains("stopped"), "{error}");
 }

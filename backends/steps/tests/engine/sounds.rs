@@ -1,13 +1,14 @@
 //! The steps `audio` and `ctc`.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use backend::{NamedTensor, Shape, Tensor};
 use backend_steps::{FileBounds, Steps};
 use inference::limits::Budget;
 
 use crate::fixture::{
-    Repository, fixture, floats, integers, numbers, refused, run, run_with, spec, strings,
+    Repository, fixture, floats, integers, numbers, refused, run, run_until, run_with, spec,
+    strings,
 };
 
 /// A sound of 16 bits and one channel, of these samples.
@@ -135,4 +136,14 @@ fn a_sound_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     assert_eq!(budget.used(), 0);
     let error = run(FileBounds { max_audio_seconds: 0, ..bounds }).unwrap_err();
     assert!(error.contains("at most 0 s"), "{error}");
+}
+
+#[test]
+fn a_sound_is_given_up_within_when_nobody_waits_for_it_any_more() {
+    let repository = Repository::new(&[]);
+    let source = repository.source(&[("step", "audio"), ("sampling_rate", "16000")]);
+    let given = sounds(&[wav(44_100, &vec![0; 44_100 * 60])]);
+    let (engine, limit) = (Steps::default(), Some(Duration::from_millis(5)));
+    let error = run_until(&engine, &source, &given, &WANTED, limit).unwrap_err();
+    assert!(error.contains("stopped"), "{error}");
 }

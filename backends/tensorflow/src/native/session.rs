@@ -6,9 +6,11 @@ use std::{
     path::Path,
     ptr::{self, NonNull},
     sync::Arc,
+    time::Duration,
 };
 
 use backend::Tensor;
+use prost::Message;
 use smallvec::SmallVec;
 
 use super::{
@@ -40,6 +42,18 @@ pub(crate) struct Endpoint(TfOutput);
 unsafe impl Send for Endpoint {}
 // SAFETY: the same.
 unsafe impl Sync for Endpoint {}
+
+/// The field of `RunOptions` of `config.proto` that is set.
+#[derive(Clone, PartialEq, Message)]
+struct RunOptions {
+    #[prost(int64, tag = "2")]
+    timeout_in_ms: i64,
+}
+
+/// From 1, as 0 stands for any time.
+fn milliseconds(limit: Duration) -> i64 {
+    i64::try_from(limit.as_millis()).unwrap_or(i64::MAX).saturating_add(1)
+}
 
 impl Session {
     /// Loads the graph of those tags from `folder`, with its variables, and runs its initialiser. Blocking.
@@ -106,13 +120,23 @@ impl Session {
     /// Runs the graph: one tensor for each of `fetches`, copied from where TensorFlow made it, as a later run may write
     /// there again: an output may be a variable.
     ///
+    /// After `limit` it ends at the next node.
+    ///
     /// # Errors
     /// TensorFlow's, and an output of a type that cannot be served.
     pub(crate) fn run(
         &self,
         feeds: &[(Endpoint, &Tensor)],
         fetches: &[Endpoint],
+        limit: Option<Duration>,
     ) -> Result<Vec<Tensor>, Failure> {
+        let options =
+            limit.map(|it| RunOptions { timeout_in_ms: milliseconds(it) }.encode_to_vec());
+        let options = options.as_ref().map(|it| TfBuffer {
+            data: it.as_ptr().cast(),
+            length: it.len(),
+            deallocator: None,
+        });
         let values = feeds.iter().map(|(_, tensor)| Value::of(&self.table, tensor));
         let values: Few<Value> = values.collect::<Result<_, _>>()?;
         let inputs: Few<TfOutput> = feeds.iter().map(|(endpoint, _)| endpoint.0).collect();
@@ -120,12 +144,12 @@ impl Session {
         let outputs: Few<TfOutput> = fetches.iter().map(|it| it.0).collect();
         let mut results: Few<*mut TfTensor> = fetches.iter().map(|_| ptr::null_mut()).collect();
         let status = Status::new(&self.table);
-        // SAFETY: session and values are alive, endpoints are of this session's graph, lists that belong together are
-        // of one length, and `results` is of nulls.
+        // SAFETY: session, options and values are alive, endpoints are of this session's graph, lists that belong
+        // together are of one length, and `results` is of nulls.
         unsafe {
             (self.table.run)(
                 self.session.as_ptr(),
-                ptr::null::<TfBuffer>(),
+                options.as_ref().map_or(ptr::null(), ptr::from_ref),
                 inputs.as_ptr(),
                 tensors.as_ptr(),
                 count(inputs.len()),

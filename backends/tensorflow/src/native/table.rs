@@ -18,7 +18,7 @@ macro_rules! opaque {
     )* };
 }
 
-opaque!(TfStatus, TfSessionOptions, TfGraph, TfSession, TfOperation, TfTensor);
+opaque!(TfStatus, TfSessionOptions, TfGraph, TfSession, TfOperation, TfTensor, TfLibrary);
 
 /// `TF_Output`: one result of an operation.
 #[repr(C)]
@@ -85,6 +85,8 @@ macro_rules! table {
 table! {
     version = "TF_Version": fn() -> *const c_char;
 
+    load_library = "TF_LoadLibrary": fn(*const c_char, *mut TfStatus) -> *mut TfLibrary;
+    delete_library = "TF_DeleteLibraryHandle": fn(*mut TfLibrary);
     all_operations = "TF_GetAllOpList": fn() -> *mut TfBuffer;
     delete_buffer = "TF_DeleteBuffer": fn(*mut TfBuffer);
 

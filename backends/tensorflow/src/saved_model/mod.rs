@@ -1,10 +1,24 @@
 //! Our own look at `saved_model.pb`, before TensorFlow sees it: which graphs and signatures there are, and what a
-//! signature reaches. Pure, but for reading the file.
+//! signature reaches. Pure, but for reading the file and looking at those beside it.
 
+mod danger;
+mod default;
+mod exempt;
+mod files;
+mod overrides;
+mod prediction_log;
 mod proto;
 mod reach;
 mod read;
+mod records;
+mod replay;
 mod signature;
+mod sources;
 
+pub(crate) use danger::{Danger, danger_of};
+pub(crate) use files::check_files;
+pub(crate) use overrides::{Overrides, overrides_of};
+pub(crate) use proto::MetaGraph;
 pub(crate) use read::{folder_of, graph_of, read};
-pub(crate) use signature::{Signature, signature_of};
+pub(crate) use replay::{Replay, replays_of};
+pub(crate) use signature::{Signature, signatures_of};

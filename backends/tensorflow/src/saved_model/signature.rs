@@ -1,11 +1,13 @@
-//! Which signature is served, and what it takes and gives. Pure.
+//! Which signatures are served, and what they take and give. Pure.
 
 use std::collections::BTreeSet;
 
-use backend::{ModelSpec, TensorSpec};
+use backend::{ModelSpec, Tensor, TensorSpec};
+use prost::Message;
 
 use super::{
-    proto::{MetaGraph, SignatureDef, TensorInfo},
+    default::tensor_of,
+    proto::{MetaGraph, SignatureDef, SignatureDefs, TensorInfo, TensorValue},
     reach,
 };
 use crate::native::from_element;
@@ -14,13 +16,15 @@ use crate::native::from_element;
 const DEFAULT: &str = "serving_default";
 
 /// What TensorFlow's exporter writes for the initialiser of tables.
-const INITIALISER: &str = "__saved_model_init_op";
+pub(super) const INITIALISER: &str = "__saved_model_init_op";
 
 /// A signature as it is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Signature {
     pub(crate) name: String,
     pub(crate) spec: ModelSpec,
+    /// What an input is that is left out, in the order of the inputs.
+    pub(crate) defaults: Vec<Option<Tensor>>,
     /// Names in the graph, in the order of the inputs and outputs.
     pub(crate) feeds: Vec<String>,
     pub(crate) fetches: Vec<String>,
@@ -28,29 +32,62 @@ pub(crate) struct Signature {
     pub(crate) operations: BTreeSet<String>,
 }
 
-/// The signature of that name; where none is asked for, `serving_default`, else the only one.
+/// The signatures of a graph.
+#[derive(Debug)]
+pub(crate) struct Signatures {
+    /// The one that is meant where none is named, and the others that can be run.
+    pub(crate) default: Signature,
+    pub(crate) others: Vec<Signature>,
+    /// Those that cannot, each with the reason.
+    pub(crate) unusable: Vec<(String, String)>,
+    /// All of them, as the message `SignatureDefMap` of TensorFlow Serving.
+    pub(crate) definitions: Vec<u8>,
+}
+
+/// The signatures of a graph. The default is the one of that name; where none is asked for, `serving_default`, else
+/// the first that can be run.
 ///
 /// # Errors
 /// No such signature, or one with a tensor that cannot be served; the text names those that there are.
-pub(crate) fn signature_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signature, String> {
-    let names = || graph.signatures.keys().filter(|it| *it != INITIALISER).map(String::as_str);
-    let mut others = names();
-    let name = match (wanted, others.next(), others.next()) {
-        (Some(name), ..) => name,
-        (None, Some(only), None) => only,
-        _ => DEFAULT,
+pub(crate) fn signatures_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signatures, String> {
+    let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+    for (name, bytes) in graph.signatures.iter().filter(|(name, _)| *name != INITIALISER) {
+        let read = SignatureDef::decode(bytes.as_slice())
+            .map_err(|error| format!("cannot be read: {error}"))
+            .and_then(|it| read(graph, name, &it));
+        match read {
+            Ok(signature) => usable.push(signature),
+            Err(problem) => unusable.push((name.clone(), problem)),
+        }
+    }
+    let is_there = |name: &str| graph.signatures.contains_key(name) && name != INITIALISER;
+    let first = usable.first().map(|it| it.name.clone());
+    let name = match wanted {
+        Some(name) => name.to_owned(),
+        None if is_there(DEFAULT) => DEFAULT.to_owned(),
+        None => first.or_else(|| Some(unusable.first()?.0.clone())).ok_or_else(none)?,
     };
-    let signature = graph.signatures.get(name).filter(|_| name != INITIALISER).ok_or_else(|| {
-        let names: Vec<&str> = names().collect();
+    if let Some((_, problem)) = unusable.iter().find(|it| it.0 == name) {
+        return Err(format!("signature '{name}': {problem}"));
+    }
+    let at = usable.iter().position(|it| it.name == name).ok_or_else(|| {
+        let names: Vec<&str> = usable.iter().map(|it| it.name.as_str()).collect();
         match names.is_empty() {
-            true => "it has no signatures: export it with `signatures=`, or from Keras with export()".to_owned(),
+            true => none(),
             false => format!(
                 "it has no signature '{name}'; its signatures are {}: name one in TF_SIGNATURE_DEF",
                 names.join(", ")
             ),
         }
     })?;
-    read(graph, name, signature).map_err(|problem| format!("signature '{name}': {problem}"))
+    let default = usable.remove(at);
+    let signatures = graph.signatures.clone();
+    let definitions = SignatureDefs { signatures }.encode_to_vec();
+    Ok(Signatures { default, others: usable, unusable, definitions })
+}
+
+fn none() -> String {
+    "it has no signatures: export it with `signatures=`, or from Keras with export()".to_owned()
 }
 
 fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signature, String> {
@@ -62,17 +99,36 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
     };
     let inputs = signature.inputs.iter().map(|it| tensor("input", it));
     let outputs = signature.outputs.iter().map(|it| tensor("output", it));
-    let spec = ModelSpec {
+    let mut spec = ModelSpec {
         inputs: inputs.collect::<Result<_, _>>()?,
         outputs: outputs.collect::<Result<_, _>>()?,
         ..ModelSpec::default()
     };
+    let defaults: Vec<Option<Tensor>> = spec
+        .inputs
+        .iter()
+        .map(|it| default(it, signature.defaults.get(&*it.name)))
+        .collect::<Result<_, _>>()?;
+    for (input, default) in spec.inputs.iter_mut().zip(&defaults) {
+        input.optional = default.is_some();
+    }
     let fetches: Vec<String> = signature.outputs.values().map(|it| it.name.clone()).collect();
     let nodes = graph.graph.as_ref();
     let operations = nodes.map(|it| reach::operations(it, fetches.iter().map(String::as_str)));
     let operations = operations.unwrap_or_default();
     let feeds = signature.inputs.values().map(|it| it.name.clone()).collect();
-    Ok(Signature { name: name.to_owned(), spec, feeds, fetches, operations })
+    Ok(Signature { name: name.to_owned(), spec, defaults, feeds, fetches, operations })
+}
+
+/// What stands for that input where a request leaves it out.
+fn default(input: &TensorSpec, value: Option<&TensorValue>) -> Result<Option<Tensor>, String> {
+    let Some(value) = value else { return Ok(None) };
+    let of_input = |problem: String| format!("input '{}' {problem}", input.name);
+    let tensor = tensor_of(value).map_err(|it| of_input(format!("has a default {it}")))?;
+    match tensor.dtype() == input.dtype {
+        true => Ok(Some(tensor)),
+        false => Err(of_input(format!("is {}, its default {}", input.dtype, tensor.dtype()))),
+    }
 }
 
 fn spec(name: &str, info: &TensorInfo) -> Result<TensorSpec, String> {
@@ -94,6 +150,7 @@ mod tests {
     use super::*;
     use crate::saved_model::proto::{Dim, TensorShape};
     use backend::DataType;
+    use std::collections::BTreeMap;
 
     fn info(dtype: i32, dims: Option<&[i64]>) -> TensorInfo {
         let shape = dims.map(|dims| TensorShape {
@@ -107,43 +164,89 @@ mod tests {
         let signature = |info: &TensorInfo| SignatureDef {
             inputs: [("x".to_owned(), info.clone())].into(),
             outputs: [("y".to_owned(), info.clone())].into(),
+            defaults: BTreeMap::new(),
         };
-        let signatures = signatures.iter().map(|(name, it)| ((*name).to_owned(), signature(it)));
+        let signatures =
+            signatures.iter().map(|(name, it)| ((*name).to_owned(), signature(it).encode_to_vec()));
         MetaGraph { signatures: signatures.collect(), ..MetaGraph::default() }
     }
 
+    fn default_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signature, String> {
+        signatures_of(graph, wanted).map(|it| it.default)
+    }
+
     #[test]
-    fn the_default_signature_is_served_else_the_only_one() {
+    fn the_default_is_the_one_of_that_name_else_the_first_that_can_be_run() {
         let float = || info(1, Some(&[-1, 4]));
         let several = graph(&[("other", float()), (DEFAULT, float())]);
-        assert_eq!(signature_of(&several, None).unwrap().name, DEFAULT);
-        assert_eq!(signature_of(&several, Some("other")).unwrap().name, "other");
+        assert_eq!(default_of(&several, None).unwrap().name, DEFAULT);
+        assert_eq!(default_of(&several, Some("other")).unwrap().name, "other");
+        let without = graph(&[("a", info(20, None)), ("b", float()), ("c", float())]);
+        let found = signatures_of(&without, None).unwrap();
+        assert_eq!((&*found.default.name, &*found.others[0].name), ("b", "c"));
         let one = graph(&[("only", float()), (INITIALISER, float())]);
-        assert_eq!(signature_of(&one, None).unwrap().name, "only");
+        let found = signatures_of(&one, None).unwrap();
+        assert_eq!((&*found.default.name, found.others.len()), ("only", 0));
     }
 
     #[test]
     fn what_there_is_is_named_where_the_wanted_signature_is_not() {
         let float = || info(1, None);
-        let problem = signature_of(&graph(&[("a", float()), ("b", float())]), None).unwrap_err();
-        assert!(problem.contains("a, b") && problem.contains("TF_SIGNATURE_DEF"), "{problem}");
-        let problem = signature_of(&graph(&[]), None).unwrap_err();
+        let several = graph(&[("a", float()), ("b", float())]);
+        for wanted in ["c", INITIALISER] {
+            let problem = default_of(&several, Some(wanted)).unwrap_err();
+            assert!(problem.contains("a, b") && problem.contains("TF_SIGNATURE_DEF"), "{problem}");
+        }
+        let problem = default_of(&graph(&[]), None).unwrap_err();
         assert!(problem.contains("no signatures"), "{problem}");
     }
 
     #[test]
     fn types_and_shapes_are_those_of_the_file() {
-        let signature = signature_of(&graph(&[("s", info(7, Some(&[-1, 3])))]), None).unwrap();
+        let signature = default_of(&graph(&[("s", info(7, Some(&[-1, 3])))]), None).unwrap();
         let input = &signature.spec.inputs[0];
         assert_eq!((input.dtype, &*input.dims), (DataType::Bytes, &[None, Some(3)][..]));
-        let signature = signature_of(&graph(&[("s", info(101, None))]), None).unwrap();
+        let signature = default_of(&graph(&[("s", info(101, None))]), None).unwrap();
         let input = &signature.spec.inputs[0];
         assert_eq!((input.dtype, input.any_rank), (DataType::Fp32, true));
     }
 
     #[test]
-    fn a_type_that_cannot_be_served_is_named_with_its_input() {
-        let problem = signature_of(&graph(&[("s", info(20, None))]), None).unwrap_err();
+    fn a_type_that_cannot_be_served_is_named_with_its_input_and_the_others_are_served() {
+        let problem = default_of(&graph(&[("s", info(20, None))]), None).unwrap_err();
         assert!(problem.contains("input 'x'") && problem.contains("type 20"), "{problem}");
+        let both = graph(&[("s", info(20, None)), (DEFAULT, info(1, None))]);
+        let found = signatures_of(&both, None).unwrap();
+        assert_eq!((&*found.default.name, &*found.unusable[0].0), (DEFAULT, "s"));
+        let all = SignatureDefs::decode(found.definitions.as_slice()).unwrap();
+        assert_eq!(all.signatures.len(), 2);
+    }
+
+    #[test]
+    fn an_input_with_a_default_may_be_left_out() {
+        let shape = Some(TensorShape { dims: Vec::new(), unknown_rank: false });
+        let value = |dtype| TensorValue {
+            dtype,
+            shape: shape.clone(),
+            floats: vec![2.5],
+            ..TensorValue::default()
+        };
+        let with = |dtype| {
+            let input = || info(1, Some(&[]));
+            let signature = SignatureDef {
+                inputs: [("x".to_owned(), input()), ("y".to_owned(), input())].into(),
+                outputs: [("z".to_owned(), input())].into(),
+                defaults: [("y".to_owned(), value(dtype))].into(),
+            };
+            let signatures = [(DEFAULT.to_owned(), signature.encode_to_vec())].into();
+            MetaGraph { signatures, ..MetaGraph::default() }
+        };
+        let signature = default_of(&with(1), None).unwrap();
+        assert_eq!(
+            signature.spec.inputs.iter().map(|it| it.optional).collect::<Vec<_>>(),
+            [false, true]
+        );
+        assert!(signature.defaults[0].is_none() && signature.defaults[1].is_some());
+        assert!(default_of(&with(3), None).is_err());
     }
 }

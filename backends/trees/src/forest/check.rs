@@ -62,6 +62,16 @@ fn numbers(document: &Document) -> Result<(), FormatError> {
     if let Some(base) = document.base.iter().find(|it| !it.is_finite()) {
         return refuse(format!("the base score is {base}, which is no finite number"));
     }
+    let added = &document.added_last;
+    if !added.is_empty() && added.len() != sums {
+        return refuse(format!(
+            "{} numbers are added last, the model has {sums} outputs",
+            added.len()
+        ));
+    }
+    if let Some(added) = added.iter().find(|it| !it.is_finite()) {
+        return refuse(format!("the base score is {added}, which is no finite number"));
+    }
     let names = document.feature_names.len();
     if names != 0 && names != features {
         return refuse(format!("{names} names of features, the model has {features} features"));

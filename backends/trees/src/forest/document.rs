@@ -5,8 +5,8 @@ use crate::forest::{double, single};
 /// A model as its file tells it.
 ///
 /// A row's sums begin with `base`. Each tree then adds the value of the leaf that the row reaches, in the order of
-/// `trees`. The sums are divided by `average_over`, and `transform` makes predictions of them. All of it is done in
-/// the precision of `transform`.
+/// `trees`. The sums are divided by `average_over`, `added_last` is added, and `transform` makes predictions of them.
+/// All of it is done in the precision of `transform`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// What wrote the file.
@@ -41,6 +41,8 @@ pub struct Document {
     pub linear: Option<Linear>,
     /// By what the sums are divided.
     pub average_over: Option<f64>,
+    /// What is added to each sum at the end; empty for nothing.
+    pub added_last: Vec<f64>,
     /// From sums to predictions.
     pub transform: Transform,
     /// Lines for the log: what in the file has no effect here.
@@ -67,6 +69,8 @@ pub enum Library {
     Lightgbm,
     /// scikit-learn.
     ScikitLearn,
+    /// treelite, which takes models of the others.
+    Treelite,
 }
 
 /// The type to which features are rounded before they are compared.
@@ -131,6 +135,8 @@ pub struct Tree {
     pub vectors: Option<LeafVectors>,
     /// Leaves that are linear models, in ascending order of their nodes.
     pub linear: Vec<LinearLeaf>,
+    /// How many rows of training each node had, or the sum of their Hessians; empty where the file does not say.
+    pub covers: Vec<f32>,
     /// The sum that its leaves add to.
     pub output: usize,
     /// By what a leaf's value is multiplied before it is added.
@@ -191,6 +197,7 @@ impl Library {
             Library::Xgboost => "XGBoost",
             Library::Lightgbm => "LightGBM",
             Library::ScikitLearn => "scikit-learn",
+            Library::Treelite => "treelite",
         }
     }
 }
@@ -215,6 +222,7 @@ impl Document {
             best_round: None,
             linear: None,
             average_over: None,
+            added_last: Vec::new(),
             transform,
             remarks: Vec::new(),
         }

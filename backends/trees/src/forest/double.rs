@@ -1,4 +1,4 @@
-//! From sums to predictions in 64 bits, as LightGBM and scikit-learn compute them. Pure.
+//! From sums to predictions in 64 bits, as LightGBM, scikit-learn and treelite compute them. Pure.
 
 /// From a row's sums to its predictions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +18,15 @@ pub enum Transform {
     LogOnePlusExponential,
     /// The square of each sum, with its sign.
     SignedSquare,
+    /// 1 above zero, else 0.
+    Hinge,
+    /// 2 to the power of each sum, negated and divided.
+    PowerOfTwo {
+        /// treelite's `ratio_c`.
+        ratio: f64,
+    },
+    /// Probabilities that add up to 1, computed in 32 bits in part, as treelite does.
+    SoftmaxInSingle,
     /// 1 for what is like the data of training, -1 for what is not, of a mean depth relative to that of random trees.
     Inlier {
         /// The score below which something is not.
@@ -35,6 +44,9 @@ impl Transform {
             | Transform::Exponential
             | Transform::LogOnePlusExponential
             | Transform::SignedSquare
+            | Transform::Hinge
+            | Transform::PowerOfTwo { .. }
+            | Transform::SoftmaxInSingle
             | Transform::Inlier { .. } => sums,
         }
     }
@@ -48,6 +60,11 @@ impl Transform {
                 row.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-scale * *it).exp()));
             }
             Transform::Softmax => softmax(row),
+            Transform::Hinge => row.iter_mut().for_each(|it| *it = f64::from(0.0 < *it)),
+            Transform::PowerOfTwo { ratio } => {
+                row.iter_mut().for_each(|it| *it = (-*it / ratio).exp2());
+            }
+            Transform::SoftmaxInSingle => softmax_in_single(row),
             Transform::Exponential => row.iter_mut().for_each(|it| *it = it.exp()),
             Transform::LogOnePlusExponential => {
                 row.iter_mut().for_each(|it| *it = it.exp().ln_1p());
@@ -73,6 +90,21 @@ fn softmax(row: &mut [f64]) {
     row.iter_mut().for_each(|it| *it /= sum);
 }
 
+fn softmax_in_single(row: &mut [f64]) {
+    let mut largest = row[0] as f32;
+    for it in &row[1..] {
+        if f64::from(largest) < *it {
+            largest = *it as f32;
+        }
+    }
+    let mut sum = 0.0;
+    for it in row.iter_mut() {
+        *it = f64::from((*it - f64::from(largest)).exp() as f32);
+        sum += *it;
+    }
+    row.iter_mut().for_each(|it| *it /= f64::from(sum as f32));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +121,9 @@ mod tests {
         check(Transform::Identity, &[-1.5, 2.0], &[-1.5, 2.0]);
         check(Transform::Logistic { scale: 2.0 }, &[0.0, 1e30, -1e30], &[0.5, 1.0, 0.0]);
         check(Transform::Softmax, &[3.0, 3.0], &[0.5, 0.5]);
+        check(Transform::SoftmaxInSingle, &[3.0, 3.0], &[0.5, 0.5]);
+        check(Transform::Hinge, &[0.0, 1e-9, -1.0], &[0.0, 1.0, 0.0]);
+        check(Transform::PowerOfTwo { ratio: 2.0 }, &[4.0, -2.0], &[0.25, 2.0]);
         check(Transform::Exponential, &[0.0, f64::NEG_INFINITY], &[1.0, 0.0]);
         check(Transform::LogOnePlusExponential, &[f64::NEG_INFINITY], &[0.0]);
         check(Transform::SignedSquare, &[-3.0, 3.0, 0.0], &[-9.0, 9.0, 0.0]);

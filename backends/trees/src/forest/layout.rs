@@ -5,7 +5,8 @@ use crate::{
     forest::{
         category::CategorySets,
         check::{TreeShape, check},
-        document::{CategorySplit, Document, LinearLeaf, Rounding, Transform, Tree},
+        document::{CategorySplit, Document, Library, LinearLeaf, Rounding, Transform, Tree},
+        explained::Explained,
         packed::{Forest, Leaves, Narrow, Nodes, PackedLinearLeaf, PackedTree, Question, Wide},
     },
 };
@@ -19,12 +20,34 @@ pub struct Laid {
     pub dropped: usize,
 }
 
+/// What is kept of a forest besides what its sums need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// What the leaves are called in the file.
+    pub leaves: bool,
+    /// What contributions of features are computed from.
+    pub contributions: bool,
+}
+
 /// Checks the document and packs it. Its trees are freed one by one.
 ///
 /// # Errors
 /// Those of [`check`].
-pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
+pub fn lay_out(document: Document) -> Result<Laid, FormatError> {
+    lay_out_with(document, Extras::default())
+}
+
+/// [`lay_out`], with more than sums need.
+///
+/// # Errors
+/// Those of [`check`], and what keeps answers from being explained.
+pub fn lay_out_with(mut document: Document, extras: Extras) -> Result<Laid, FormatError> {
     let shapes = check(&document)?;
+    let depth = shapes.iter().map(|it| it.depth).max().unwrap_or(0);
+    let mut explained = match extras.contributions {
+        true => Some(Explained::new(&document, depth)?),
+        false => None,
+    };
     let trees = std::mem::take(&mut document.trees);
     let nodes: usize = shapes.iter().map(|it| it.nodes).sum();
     let dropped = trees.iter().map(Tree::nodes).sum::<usize>() - nodes;
@@ -45,7 +68,19 @@ pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
         wide.reserve_exact(nodes);
     }
     let mut root = 0;
+    let (mut names, mut order) = (Vec::new(), Vec::new());
     for (tree, shape) in trees.into_iter().zip(&shapes) {
+        if extras != Extras::default() {
+            level_order(&tree, &mut order);
+        }
+        if extras.leaves {
+            let is_lightgbm = document.origin.library == Library::Lightgbm;
+            names.extend(order.iter().map(|it| name(*it, &tree, is_lightgbm)));
+        }
+        if let Some(explained) = &mut explained {
+            let value = |it: usize| weighted(tree.condition[it], tree.weight, document.transform);
+            explained.push(&tree, &order, value);
+        }
         layout.push(&tree, *shape, root);
         root += shape.nodes as u32;
     }
@@ -64,9 +99,18 @@ pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
         linear: document.linear,
         base: document.base,
         average_over: document.average_over,
+        added_last: document.added_last,
         transform: document.transform,
+        names,
+        explained,
     };
     Ok(Laid { forest, dropped })
+}
+
+/// What a node is called in the file: its number, and of LightGBM that among leaves, which lie behind the splits.
+fn name(node: u32, tree: &Tree, is_lightgbm: bool) -> u32 {
+    let splits = if is_lightgbm { tree.nodes() as u32 / 2 } else { 0 };
+    node.saturating_sub(splits)
 }
 
 fn has_only_numbers(tree: &Tree) -> bool {

@@ -7,8 +7,12 @@ pub mod category;
 pub mod check;
 pub mod document;
 pub mod double;
+pub mod explained;
 pub mod layout;
+mod leaf;
 pub mod packed;
+mod quadrature;
+pub mod shap;
 pub mod single;
 pub mod sum;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::forest::{
     category::CategorySets,
     document::{Comparison, Linear, NegativeFraction, Rounding, Transform},
+    explained::Explained,
 };
 
 /// A forest that was checked. Immutable, and shared by all instances of a model.
@@ -34,8 +35,14 @@ pub struct Forest {
     pub base: Vec<f64>,
     /// By what the sums are divided.
     pub average_over: Option<f64>,
+    /// What is added to each sum at the end; empty for nothing.
+    pub added_last: Vec<f64>,
     /// From sums to predictions.
     pub transform: Transform,
+    /// What each node is called in the file; empty where nobody asks for leaves.
+    pub names: Vec<u32>,
+    /// What contributions are computed from; `None` where nobody asks for them.
+    pub explained: Option<Explained>,
 }
 
 /// Nodes of one size.

@@ -1,9 +1,9 @@
-//! From sums to predictions in 32 bits, with the roundings of XGBoost. Pure.
+//! From sums to predictions in 32 bits, with the roundings of XGBoost and treelite. Pure.
 //!
 //! `exp` and `ln` are those of the C library, as in the libraries themselves.
 
 /// From a row's sums to its predictions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Transform {
     /// The sums themselves.
     Identity,
@@ -21,6 +21,20 @@ pub enum Transform {
     Ascending,
     /// Expectiles that do not cross: each is the one before it and something positive.
     Expectiles,
+    /// treelite's probability of each sum by itself, after it is multiplied by a scale.
+    Sigmoid {
+        /// `sigmoid_alpha`.
+        scale: f32,
+    },
+    /// 2 to the power of each sum, negated and divided.
+    PowerOfTwo {
+        /// `ratio_c`.
+        ratio: f32,
+    },
+    /// ln(1 + e^x) of each sum.
+    LogOnePlusExponential,
+    /// The square of each sum, with its sign.
+    SignedSquare,
 }
 
 impl Transform {
@@ -34,7 +48,11 @@ impl Transform {
             | Transform::Exponential
             | Transform::Softmax
             | Transform::Ascending
-            | Transform::Expectiles => sums,
+            | Transform::Expectiles
+            | Transform::Sigmoid { .. }
+            | Transform::PowerOfTwo { .. }
+            | Transform::LogOnePlusExponential
+            | Transform::SignedSquare => sums,
         }
     }
 
@@ -53,6 +71,18 @@ impl Transform {
                 for i in 1..row.len() {
                     row[i] = row[i - 1] + (EXPECTILE_GAP + softplus(row[i]));
                 }
+            }
+            Transform::Sigmoid { scale } => {
+                row.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-scale * *it).exp()));
+            }
+            Transform::PowerOfTwo { ratio } => {
+                row.iter_mut().for_each(|it| *it = (-*it / ratio).exp2());
+            }
+            Transform::LogOnePlusExponential => {
+                row.iter_mut().for_each(|it| *it = it.exp().ln_1p());
+            }
+            Transform::SignedSquare => {
+                row.iter_mut().for_each(|it| *it = (*it * *it).copysign(*it));
             }
         }
     }
@@ -109,6 +139,10 @@ mod tests {
         check(Transform::Exponential, &[0.0, f32::NEG_INFINITY], &[1.0, 0.0]);
         check(Transform::Softmax, &[3.0, 3.0], &[0.5, 0.5]);
         check(Transform::ArgMax, &[1.0, 4.0, 4.0], &[1.0]);
+        check(Transform::Sigmoid { scale: 2.0 }, &[0.0, 1e30, -1e30], &[0.5, 1.0, 0.0]);
+        check(Transform::PowerOfTwo { ratio: 2.0 }, &[4.0, -2.0], &[0.25, 2.0]);
+        check(Transform::LogOnePlusExponential, &[f32::NEG_INFINITY], &[0.0]);
+        check(Transform::SignedSquare, &[-3.0, 3.0, 0.0], &[-9.0, 9.0, 0.0]);
         check(Transform::Ascending, &[3.0, 1.0, 2.0], &[1.0, 2.0, 3.0]);
     }
 

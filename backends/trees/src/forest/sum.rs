@@ -16,6 +16,9 @@ pub trait Sum: Copy + AddAssign + DivAssign {
     /// Rounded to this type.
     fn of(value: f64) -> Self;
 
+    /// The sum with a value of 64 bits, rounded to this type.
+    fn plus(self, value: f64) -> Self;
+
     /// The product of two values, rounded to this type.
     fn product(one: f64, other: f64) -> Self;
 }
@@ -23,6 +26,10 @@ pub trait Sum: Copy + AddAssign + DivAssign {
 impl Sum for f32 {
     fn of(value: f64) -> f32 {
         value as f32
+    }
+
+    fn plus(self, value: f64) -> f32 {
+        (f64::from(self) + value) as f32
     }
 
     fn product(one: f64, other: f64) -> f32 {
@@ -33,6 +40,10 @@ impl Sum for f32 {
 impl Sum for f64 {
     fn of(value: f64) -> f64 {
         value
+    }
+
+    fn plus(self, value: f64) -> f64 {
+        self + value
     }
 
     fn product(one: f64, other: f64) -> f64 {
@@ -49,9 +60,9 @@ pub enum Rows<'a> {
     Double(&'a [f64]),
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// So many elements from there on, or those that are left.
-    pub fn slice(&self, start: usize, length: usize) -> Rows<'_> {
+    pub fn slice(self, start: usize, length: usize) -> Rows<'a> {
         match self {
             Rows::Single(rows) => Rows::Single(&rows[start..rows.len().min(start + length)]),
             Rows::Double(rows) => Rows::Double(&rows[start..rows.len().min(start + length)]),
@@ -217,6 +228,13 @@ impl Forest {
     fn finish<T: Sum>(&self, sums: &mut [T]) {
         if let Some(count) = self.average_over {
             sums.iter_mut().for_each(|it| *it /= T::of(count));
+        }
+        if !self.added_last.is_empty() {
+            for sums in sums.chunks_mut(self.sums()) {
+                for (sum, added) in sums.iter_mut().zip(&self.added_last) {
+                    *sum = sum.plus(*added);
+                }
+            }
         }
     }
 }

@@ -129,8 +129,12 @@ impl Header {
                 }
                 b"objective" => header.objective = text(value).into_owned(),
                 b"feature_names" => {
-                    header.feature_names =
-                        text(value).split_whitespace().map(str::to_owned).collect();
+                    let names = text(value);
+                    let names = names.split_whitespace();
+                    header.feature_names = match names.clone().nth(limits::NAMES) {
+                        Some(_) => Vec::new(),
+                        None => names.map(str::to_owned).collect(),
+                    };
                 }
                 _ => {}
             }

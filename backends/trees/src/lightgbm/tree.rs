@@ -22,6 +22,8 @@ struct Columns {
     left_child: Vec<i32>,
     right_child: Vec<i32>,
     leaf_value: Vec<f64>,
+    internal_count: Vec<f32>,
+    leaf_count: Vec<f32>,
     cat_boundaries: Vec<usize>,
     cat_threshold: Vec<u32>,
     is_linear: bool,
@@ -58,6 +60,8 @@ impl Columns {
             b"left_child" => self.left_child = list.numbers()?,
             b"right_child" => self.right_child = list.numbers()?,
             b"leaf_value" => self.leaf_value = list.numbers()?,
+            b"internal_count" => self.internal_count = list.numbers()?,
+            b"leaf_count" => self.leaf_count = list.numbers()?,
             b"cat_boundaries" => self.cat_boundaries = list.numbers()?,
             b"cat_threshold" => self.cat_threshold = list.numbers()?,
             b"is_linear" => self.is_linear = list.one::<u8>()? != 0,
@@ -81,7 +85,12 @@ struct List<'a> {
 impl List<'_> {
     fn numbers<N: FromStr>(&self) -> Result<Vec<N>, FormatError> {
         let words = self.value.split(|it| *it == b' ').filter(|it| !it.is_empty());
-        words.map(|it| self.number(it)).collect()
+        // Counted first: a list that grows has room for twice as many, and while it does for three times.
+        let mut numbers = Vec::with_capacity(words.clone().count());
+        for word in words {
+            numbers.push(self.number(word)?);
+        }
+        Ok(numbers)
     }
 
     fn one<N: FromStr>(&self) -> Result<N, FormatError> {
@@ -136,6 +145,10 @@ impl Reader {
         tree.condition = std::mem::take(&mut columns.threshold);
         tree.condition.append(&mut columns.leaf_value);
         tree.default_left.resize(splits + leaves, false);
+        if columns.internal_count.len() == splits && columns.leaf_count.len() == leaves {
+            tree.covers = std::mem::take(&mut columns.internal_count);
+            tree.covers.append(&mut columns.leaf_count);
+        }
         if tree.zero_is_missing.contains(&true) {
             tree.zero_is_missing.resize(splits + leaves, false);
         } else {

@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// Steps of a pipeline.
-const STEPS: usize = 100;
+/// Steps of a pipeline. Each condition of a tree is taken through all of them.
+const STEPS: usize = 16;
 
 /// The document of the outermost object.
 pub(super) fn read<O: Objects>(
@@ -58,7 +58,7 @@ pub(super) fn read<O: Objects>(
         Kind::Histogram => histogram(objects, estimator, is_classifier, &mut document)?,
     }
     if !steps.is_empty() {
-        let mut before = Steps::new(features);
+        let mut before = Steps::new(features, objects.bytes())?;
         for step in steps {
             before.push(objects, step)?;
         }
@@ -207,7 +207,9 @@ fn isolation<O: Objects>(
     for (number, (estimator, columns)) in trees.iter().zip(columns).enumerate() {
         let (mut tree, _) =
             reader.tree(needed(objects, *estimator, "tree_")?, number, Leaves::Depths)?;
-        let columns = objects.array(columns)?.and_then(|it| it.floats()).unwrap_or_default();
+        let columns = objects.array(columns)?.filter(|it| it.elements() <= limits::FEATURES);
+        let columns = columns.and_then(|it| it.floats()).unwrap_or_default();
+        reader.count(columns.len() * size_of::<f64>(), number)?;
         for (node, feature) in tree.feature.iter_mut().enumerate() {
             if tree.left[node] < 0 {
                 continue;

@@ -6,6 +6,11 @@ use crate::error::FormatError;
 
 /// Brackets within brackets. A pipeline with a forest in it takes some thirty.
 const NESTING: usize = 100;
+/// The fewest bytes of a value on average, with its name and what is around it: those that skops writes have twenty. In
+/// memory each takes more.
+const VALUE_BYTES: usize = 10;
+/// Values that may be shorter.
+const SHORT: usize = 4096;
 /// Fields that nothing here asks for, and that are half of a file of skops.
 const SKIPPED: [&[u8]; 2] = [b"key_types", b"__id__"];
 
@@ -39,7 +44,13 @@ enum Open {
 impl<'a> Json<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Json<'a>, FormatError> {
         let mut parser = Parser { bytes, at: 0 };
-        let mut json = Json { bytes, nodes: Vec::new(), root: 0 };
+        // Values are between these, and in texts there may be more.
+        let most = 1 + bytes.iter().filter(|it| matches!(it, b',' | b'[' | b':')).count();
+        if bytes.len() / VALUE_BYTES + SHORT < most {
+            return parser
+                .refuse(&format!("{most} values, more than a model has in so many bytes"));
+        }
+        let mut json = Json { bytes, nodes: Vec::with_capacity(most), root: 0 };
         let mut open: Vec<Open> = Vec::new();
         loop {
             let mut done = match parser.peek()? {
@@ -89,7 +100,7 @@ impl<'a> Json<'a> {
                         members.push(number);
                         match next {
                             b',' => break,
-                            b']' => done = Node::List(std::mem::take(members)),
+                            b']' => done = Node::List(shrunk(members)),
                             _ => return parser.refuse("expected ',' or ']'"),
                         }
                     }
@@ -103,7 +114,7 @@ impl<'a> Json<'a> {
                                 *key = parser.key()?;
                                 break;
                             }
-                            b'}' => done = Node::Object(std::mem::take(fields)),
+                            b'}' => done = Node::Object(shrunk(fields)),
                             _ => return parser.refuse("expected ',' or '}'"),
                         }
                     }
@@ -144,6 +155,12 @@ impl<'a> Json<'a> {
     fn slice(&self, range: &Range<u32>) -> &[u8] {
         &self.bytes[range.start as usize..range.end as usize]
     }
+}
+
+/// What was gathered, in no more memory than it needs.
+fn shrunk<T>(gathered: &mut Vec<T>) -> Vec<T> {
+    gathered.shrink_to_fit();
+    std::mem::take(gathered)
 }
 
 struct Parser<'a> {
@@ -239,7 +256,7 @@ mod tests {
         {
             assert!(Json::parse(text.as_bytes()).is_err(), "{text}");
         }
-        for bracket in ["[", "{\"a\":"] {
+        for bracket in ["[         ", "{\"a\":        "] {
             let error = Json::parse(bracket.repeat(1_000_000).as_bytes()).err().expect("too deep");
             assert!(error.to_string().contains("more than 100 brackets"), "{error}");
         }

@@ -1,6 +1,6 @@
 //! Objects of Python as files of any kind tell them.
 
-use crate::{error::FormatError, ndarray::Array};
+use crate::{error::FormatError, limits, ndarray::Array};
 
 /// Objects, which are looked at one by one. Nothing goes through all of them.
 pub(super) trait Objects {
@@ -77,6 +77,7 @@ pub(super) fn floats<O: Objects>(
 ) -> Result<Vec<f64>, FormatError> {
     let found = needed(objects, of, name)?;
     let floats = match objects.array(found)? {
+        Some(array) if limits::FEATURES < array.elements() => None,
         Some(array) => array.floats(),
         // An array of objects that are numbers.
         None => {

@@ -9,9 +9,15 @@ use crate::{
     sklearn::objects::{Objects, floats, needed, number},
 };
 
+/// Numbers of steps, besides one for eight bytes of the file: many steps cannot be the same array.
+const ALLOWANCE: usize = 1 << 16;
+
 /// What happens to each column.
+#[derive(Debug)]
 pub(super) struct Steps {
     columns: Vec<Vec<Step>>,
+    /// Numbers that steps may still have.
+    left: usize,
 }
 
 /// One thing that happens to a number.
@@ -42,8 +48,15 @@ impl Step {
 }
 
 impl Steps {
-    pub(super) fn new(features: usize) -> Steps {
-        Steps { columns: vec![Vec::new(); features] }
+    /// `bytes` is how many the file has.
+    pub(super) fn new(features: usize, bytes: usize) -> Result<Steps, FormatError> {
+        let left = bytes / size_of::<f64>() + ALLOWANCE;
+        match features <= left {
+            true => Ok(Steps { columns: vec![Vec::new(); features], left }),
+            false => Err(FormatError::new(format!(
+                "a pipeline for {features} columns in a file of {bytes} bytes"
+            ))),
+        }
     }
 
     /// Adds an estimator of the pipeline.
@@ -124,6 +137,12 @@ impl Steps {
                 "a step of the pipeline has {given} numbers for {columns} columns, or some that are not finite"
             )));
         }
+        let Some(left) = self.left.checked_sub(columns) else {
+            return Err(FormatError::new(
+                "the steps of the pipeline have more numbers than the file has bytes for",
+            ));
+        };
+        self.left = left;
         for (column, number) in self.columns.iter_mut().zip(numbers) {
             column.push(step(number));
         }

@@ -19,16 +19,21 @@ pub(super) enum Leaves {
     Depths,
 }
 
+/// Bytes that a tree takes besides its nodes.
+const TREE_BYTES: usize = 512;
+/// Bytes that trees may take besides those of the file.
+const ALLOWANCE: usize = 4 << 20;
+
 /// Reads the trees of one model.
 pub(super) struct TreeReader<'a, O: Objects> {
     objects: &'a O,
-    /// Bytes that arrays of trees may still have. Many trees cannot be the same array.
+    /// Bytes that trees and their arrays may still have. Many trees cannot be the same array.
     left: usize,
 }
 
 impl<'a, O: Objects> TreeReader<'a, O> {
     pub(super) fn new(objects: &'a O) -> TreeReader<'a, O> {
-        TreeReader { objects, left: objects.bytes() }
+        TreeReader { objects, left: objects.bytes().saturating_add(ALLOWANCE) }
     }
 
     /// An object of class `Tree`, and how many values its leaves have.
@@ -38,6 +43,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
         number: usize,
         leaves: Leaves,
     ) -> Result<(Tree, usize), FormatError> {
+        self.count(TREE_BYTES, number)?;
         let nodes = self.array(of, "nodes", number)?;
         let column = |name| column(&nodes, name, number);
         let (left, right) = (column("left_child")?, column("right_child")?);
@@ -45,6 +51,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
         let samples = column("n_node_samples")?;
         // Only versions 1.3 and later know where missing values go.
         let missing = nodes.field("missing_go_to_left");
+        let covers = nodes.field("weighted_n_node_samples");
         let mut tree = Tree { weight: 1.0, ..Tree::default() };
         let absent = || FormatError::of_tree(number, "its nodes are no numbers");
         for node in 0..left.len() {
@@ -64,6 +71,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
             tree.condition.push(threshold.float(node).ok_or_else(absent)?);
             let goes_left = missing.and_then(|it| it.integer(node)).unwrap_or(0);
             tree.default_left.push(goes_left != 0);
+            tree.covers.extend(covers.and_then(|it| it.float(node)).map(|it| it as f32));
         }
         if leaves == Leaves::Depths {
             depths(&mut tree, &samples).ok_or_else(absent)?;
@@ -122,16 +130,19 @@ impl<'a, O: Objects> TreeReader<'a, O> {
 
     /// A predictor of a histogram-based model: nodes in one array, which is all that there is of it.
     pub(super) fn predictor(&mut self, of: O::Ref, number: usize) -> Result<Tree, FormatError> {
+        self.count(TREE_BYTES, number)?;
         let nodes = self.array(of, "nodes", number)?;
         let column = |name| column(&nodes, name, number);
         let (value, is_leaf) = (column("value")?, column("is_leaf")?);
         let (left, right) = (column("left")?, column("right")?);
         let (feature, threshold) = (column("feature_idx")?, column("num_threshold")?);
         let (missing, is_categorical) = (column("missing_go_to_left")?, column("is_categorical")?);
+        let covers = nodes.field("count");
         let mut tree = Tree { weight: 1.0, ..Tree::default() };
         let absent = || FormatError::of_tree(number, "its nodes are no numbers");
         for node in 0..value.len() {
             let integer = |column: &Column| column.integer(node).ok_or_else(absent);
+            tree.covers.extend(covers.and_then(|it| it.float(node)).map(|it| it as f32));
             if integer(&is_leaf)? != 0 {
                 tree.left.push(-1);
                 tree.right.push(-1);
@@ -159,10 +170,16 @@ impl<'a, O: Objects> TreeReader<'a, O> {
         let array = self.objects.array(needed(self.objects, of, name)?)?;
         let array =
             array.ok_or_else(|| FormatError::of_tree(number, format!("{name} is no array")))?;
-        match self.left.checked_sub(array.bytes.len()) {
+        self.count(array.bytes.len(), number)?;
+        Ok(array)
+    }
+
+    /// Takes bytes of what trees may have.
+    pub(super) fn count(&mut self, bytes: usize, number: usize) -> Result<(), FormatError> {
+        match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
-                Ok(array)
+                Ok(())
             }
             None => Err(FormatError::of_tree(
                 number,

@@ -36,6 +36,8 @@ pub struct Learner {
     pub attributes: BTreeMap<String, String>,
     /// Names of the columns; may be empty.
     pub feature_names: Vec<String>,
+    /// Are there more names than are kept?
+    pub has_too_many_names: bool,
     /// Was it trained from data frames with categories that have names?
     pub has_named_categories: bool,
 }
@@ -75,6 +77,7 @@ impl Learner {
             rounds: Vec::new(),
             attributes: BTreeMap::new(),
             feature_names: Vec::new(),
+            has_too_many_names: false,
             has_named_categories: false,
         }
     }
@@ -107,7 +110,9 @@ impl Learner {
         document.objective = name;
         document.classes = objective.is_classifier.then_some(self.classes.max(2));
         document.features = self.features;
-        document.feature_names = self.feature_names;
+        if !self.has_too_many_names {
+            document.feature_names = self.feature_names;
+        }
         document.base = margins.into_iter().map(f64::from).collect();
         match self.booster {
             Booster::Trees { trees, outputs: of_trees, weights } => {

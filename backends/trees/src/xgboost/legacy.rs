@@ -22,8 +22,6 @@ const STATISTICS_BYTES: usize = 16;
 const LINEAR_HEADER_BYTES: usize = 136;
 /// Longest text in a file.
 const TEXT_BYTES: usize = 1 << 20;
-/// Most attributes.
-const ATTRIBUTES: usize = 10_000;
 
 /// Could a file that begins so be one of these?
 ///
@@ -82,9 +80,10 @@ pub fn read(bytes: &[u8]) -> Result<Learner, FormatError> {
     let has_attributes = header[3] != 0;
     if has_attributes {
         let count = records.length("the attributes", 16)?;
-        if ATTRIBUTES < count {
+        if limits::ATTRIBUTES < count {
             return Err(FormatError::new(format!(
-                "{count} attributes, at most {ATTRIBUTES} are read"
+                "{count} attributes, at most {} are read",
+                limits::ATTRIBUTES
             )));
         }
         for _ in 0..count {
@@ -144,7 +143,7 @@ fn tree(records: &mut Records, number: usize) -> Result<Tree, FormatError> {
     }
     // The statistics are looked for first, so that no memory is taken for nodes that are not there.
     let records_of_nodes = records.take(&what, nodes * NODE_BYTES)?;
-    records.take(&what, nodes * STATISTICS_BYTES)?;
+    let statistics = records.take(&what, nodes * STATISTICS_BYTES)?;
     let mut tree = Tree { weight: 1.0, ..Tree::default() };
     for it in [&mut tree.left, &mut tree.right] {
         it.reserve_exact(nodes);
@@ -160,6 +159,9 @@ fn tree(records: &mut Records, number: usize) -> Result<Tree, FormatError> {
         tree.default_left.push(word(3) >> 31 != 0);
         tree.condition.push(f64::from(f32::from_bits(word(4))));
     }
+    // The change of the loss, and then the sum of Hessians.
+    let cover = |it: &[u8; STATISTICS_BYTES]| f32::from_le_bytes([4, 5, 6, 7].map(|at| it[at]));
+    tree.covers = statistics.as_chunks::<STATISTICS_BYTES>().0.iter().map(cover).collect();
     Ok(tree)
 }
 

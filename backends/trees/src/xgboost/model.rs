@@ -58,15 +58,20 @@ fn learner_field<S: Source>(
     match key {
         "attributes" => source.object(|source, key| {
             let text = source.text()?;
+            if limits::ATTRIBUTES <= learner.attributes.len() {
+                let most = limits::ATTRIBUTES;
+                return Err(source.problem(format!("more than {most} attributes")));
+            }
             learner.attributes.insert(key.to_owned(), text);
             Ok(())
         }),
         "feature_names" => source.array(|source| {
-            learner.feature_names.push(source.text()?);
-            match learner.feature_names.len() <= limits::FEATURES {
-                true => Ok(()),
-                false => Err(source.problem("too many names of features".into())),
+            if limits::NAMES <= learner.feature_names.len() {
+                learner.has_too_many_names = true;
+                return source.skip();
             }
+            learner.feature_names.push(source.text()?);
+            Ok(())
         }),
         "gradient_booster" => booster(source, learner),
         "learner_model_param" => source.object(|source, key| match key {

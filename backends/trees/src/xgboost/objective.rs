@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// An objective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Objective {
     pub(super) transform: Transform,
     base: Base,

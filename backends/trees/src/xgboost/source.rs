@@ -97,25 +97,40 @@ impl Number for bool {
     }
 }
 
+impl Number for f32 {
+    const WHAT: &'static str = "a number";
+
+    fn of_integer(number: i64) -> Option<f32> {
+        Some(number as f32)
+    }
+
+    fn of_float(number: f64) -> Option<f32> {
+        Some(number as f32)
+    }
+
+    fn of_text(text: &str) -> Option<f32> {
+        match text {
+            "NaN" => Some(f32::NAN),
+            "Infinity" => Some(f32::INFINITY),
+            "-Infinity" => Some(f32::NEG_INFINITY),
+            _ => text.parse().ok(),
+        }
+    }
+}
+
 /// Rounded to 32 bits, as XGBoost does.
 impl Number for f64 {
     const WHAT: &'static str = "a number";
 
     fn of_integer(number: i64) -> Option<f64> {
-        Some(f64::from(number as f32))
+        f32::of_integer(number).map(f64::from)
     }
 
     fn of_float(number: f64) -> Option<f64> {
-        Some(f64::from(number as f32))
+        f32::of_float(number).map(f64::from)
     }
 
     fn of_text(text: &str) -> Option<f64> {
-        let number: f32 = match text {
-            "NaN" => f32::NAN,
-            "Infinity" => f32::INFINITY,
-            "-Infinity" => f32::NEG_INFINITY,
-            _ => text.parse().ok()?,
-        };
-        Some(f64::from(number))
+        f32::of_text(text).map(f64::from)
     }
 }

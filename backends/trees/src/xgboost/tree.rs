@@ -46,6 +46,7 @@ impl Columns {
             "categories_nodes" => self.nodes_of_sets = source.numbers()?,
             "categories_segments" => self.starts_of_sets = source.numbers()?,
             "categories_sizes" => self.lengths_of_sets = source.numbers()?,
+            "sum_hessian" => self.tree.covers = source.numbers()?,
             "leaf_weights" => self.leaf_weights = source.numbers()?,
             "tree_param" => source.object(|source, key| match key {
                 "num_nodes" => {

@@ -6,6 +6,11 @@ use crate::{
     xgboost::source::{Number, Source},
 };
 
+/// In memory numbers may take so many times what they do in the file, where there are more than [`SMALL`]. XGBoost
+/// writes none that take more.
+const GROWTH: usize = 4;
+const SMALL: usize = 1 << 20;
+
 /// Bytes of UBJSON, and a place in them.
 pub(super) struct Ubj<'a> {
     bytes: &'a [u8],
@@ -240,6 +245,12 @@ impl Source for Ubj<'_> {
         if (self.bytes.len() - self.at) / size < length {
             let what = format!("an array of {length} numbers");
             return Err(FormatError::past_the_end(what, start));
+        }
+        let in_memory = size_of::<N>();
+        if SMALL < length && GROWTH * size < in_memory {
+            return Err(self.problem(format!(
+                "{length} numbers of {size} bytes that would take {in_memory} each"
+            )));
         }
         let mut numbers = Vec::with_capacity(length);
         while self.another(&mut container)? {

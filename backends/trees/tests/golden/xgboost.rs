@@ -51,7 +51,7 @@ fn far(found: &[f64], expected: &[f64], within: f64) -> Option<String> {
 fn check(name: &str, endings: &[&str], least: usize) -> Vec<String> {
     let expected = Expected::read(name);
     let mut files = files(name, endings);
-    files.retain(|(model, _)| model != "expected");
+    files.retain(|(model, _)| model != "expected" && model != "contributions");
     assert!(least <= files.len(), "{name} has {} files", files.len());
     let mut found = Vec::new();
     for (model, path) in files {

@@ -1,9 +1,10 @@
 //! Small files that would become large: what is listed once is not used again and again.
 
+use flate2::Crc;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{fixture, model, refused},
+    support::{bounded, fixture, model, refused},
     ubj,
 };
 
@@ -88,4 +89,89 @@ fn hostile_pickles_that_refer_to_one_tree_again_and_again() {
         fixture("sklearn-1.9.1/shared.pkl"),
         "the trees have more nodes than the file has bytes for",
     );
+}
+
+#[test]
+fn hostile_pipelines_whose_steps_are_one_array() {
+    let expect = "the steps of the pipeline have more numbers than the file has bytes for";
+    refused(fixture("hostile/scalers.pkl"), expect);
+}
+
+#[test]
+fn hostile_forests_of_one_tree_without_nodes() {
+    refused(
+        fixture("hostile/empty_trees.pkl"),
+        "the trees have more nodes than the file has bytes for",
+    );
+}
+
+#[test]
+fn hostile_schemas_of_short_values() {
+    let schema = format!("{{\"a\":[{}0]}}", "0,".repeat(4_000_000));
+    refused(stored("schema.json", schema.as_bytes()), "4000003 values, more than a model has");
+}
+
+/// An archive of one entry that is not packed.
+fn stored(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut crc = Crc::new();
+    crc.update(content);
+    let (length, name_length) = (content.len() as u32, name.len() as u16);
+    let sizes = [crc.sum(), length, length].map(u32::to_le_bytes).concat();
+    let mut file = [b"PK\x03\x04".as_slice(), &[0; 10], &sizes].concat();
+    file.extend([name_length.to_le_bytes(), [0; 2]].concat());
+    file.extend(name.as_bytes());
+    file.extend(content);
+    let start = file.len() as u32;
+    file.extend([b"PK\x01\x02".as_slice(), &[0; 12], &sizes].concat());
+    file.extend([name_length.to_le_bytes().as_slice(), &[0; 16]].concat());
+    file.extend(name.as_bytes());
+    let central = file.len() as u32 - start;
+    file.extend([b"PK\x05\x06".as_slice(), &[0; 4], &[1, 0, 1, 0]].concat());
+    file.extend([central.to_le_bytes(), start.to_le_bytes()].concat());
+    file.extend([0; 2]);
+    file
+}
+
+#[test]
+fn hostile_lists_of_short_numbers_have_no_room_to_grow() {
+    let count = (1 << 21) + 1;
+    let zeros = "0,".repeat(count);
+    let head = "{\"learner\":{\"gradient_booster\":{\"model\":{\"trees\":[{\"split_conditions\":[";
+    refused(format!("{head}{zeros}0]}}]}}}}}}}}").into_bytes(), "tree 0: it has no nodes");
+    let head =
+        "tree\nnum_tree_per_iteration=1\nmax_feature_idx=1\n\nTree=0\nnum_leaves=2\nthreshold=";
+    let zeros = "0 ".repeat(count);
+    refused(format!("{head}{zeros}\n\nend of trees\n").into_bytes(), "expected 1");
+}
+
+#[test]
+fn hostile_numbers_of_one_byte_that_become_eight() {
+    let mut file = Vec::new();
+    for key in ["learner", "gradient_booster", "model"] {
+        file.extend([b"{i", [key.len() as u8].as_slice(), key.as_bytes()].concat());
+    }
+    file.extend(b"{i\x05trees[{i\x10split_conditions[$U#L");
+    let count = 4_000_000_usize;
+    file.extend((count as i64).to_be_bytes());
+    file.extend(vec![0; count]);
+    file.extend(b"}]}}}");
+    refused(file, "4000000 numbers of 1 bytes that would take 8 each");
+}
+
+#[test]
+fn hostile_numbers_of_names_and_attributes() {
+    let mut document = model("logistic");
+    document["learner"]["feature_names"] = json!(vec![""; 700_000]);
+    // A model without names is as good.
+    assert_eq!(bounded(document.to_string().into_bytes()), Ok(()));
+    assert_eq!(bounded(ubj::encode(&document)), Ok(()));
+    let names = "a ".repeat(1_500_000);
+    let text = String::from_utf8(fixture("lightgbm-4.7.0/binary.txt")).expect("a text");
+    let line = text.lines().find(|it| it.starts_with("feature_names=")).expect("names");
+    let many = text.replace(line, &format!("feature_names={names}"));
+    assert_eq!(bounded(many.into_bytes()), Ok(()));
+    let mut document = model("logistic");
+    let entries = (0..400_000).map(|it| (format!("{it:x}"), json!("")));
+    document["learner"]["attributes"] = Value::Object(entries.collect());
+    refused(document.to_string().into_bytes(), "more than 10000 attributes");
 }

@@ -161,6 +161,8 @@ fn hostile_ends() {
         "xgboost-1.7.6/logistic.pkl",
         "xgboost-1.2.1/logistic.pkl",
         "lightgbm-4.7.0/regression.txt",
+        "treelite-3.9.1/xgboost_logistic.tl",
+        "treelite-4.8.1/lightgbm_categories.tl",
         "sklearn-1.9.1/tree.joblib",
         "sklearn-1.9.1/tree.pkl",
         "sklearn-1.9.1/tree.skops",
@@ -199,4 +201,33 @@ fn hostile_arrays_of_scikit_learn() {
     refused(with(8, 1), "tree 0, node 0: right child 1 is in the tree already");
     refused(with(16, 1 << 24), "tree 0, node 0: feature 16777216, the model has 8");
     refused(with(16, -9), "tree 0, node 0: feature -9");
+}
+
+#[test]
+fn hostile_checkpoints() {
+    let file = fixture("treelite-4.8.1/xgboost_logistic.tl");
+    let with = |at: usize, bytes: &[u8]| {
+        let mut file = file.clone();
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let trees = 14;
+    refused(with(trees, &(1_u64 << 40).to_le_bytes()), "1099511627776 trees; at most");
+    refused(with(trees, &(1_u64 << 19).to_le_bytes()), "trees, for which the file is too short");
+    refused(with(22, &(-1_i32).to_le_bytes()), "the number of features is -1");
+    refused(with(28, &i32::MAX.to_le_bytes()), "the number of targets is 2147483647");
+    refused(with(32, &u64::MAX.to_le_bytes()), "the classes reaches past the end at offset 32");
+    // Behind the attributes, and the number of additions to the model.
+    let end = b"{}\0\0\0\0";
+    let first = file.windows(end.len()).position(|it| it == end).expect("attributes") + end.len();
+    let nodes = usize::from(file[first]);
+    refused(with(first, &i32::MAX.to_le_bytes()), "tree 0: 2147483647 nodes, expected 1 to");
+    let left = first + 5 + 8 + nodes + 8;
+    let feature = left + 2 * (4 * nodes + 8);
+    refused(with(left, &[0; 4]), "tree 0, node 0: left child 0 is in the tree already");
+    let child = 2_000_000_i32.to_le_bytes();
+    refused(with(left, &child), "tree 0, node 0: left child 2000000, the tree has");
+    refused(with(left, &[0xff; 4]), "tree 0, node 0: it has no left child");
+    let number = (1_i32 << 24).to_le_bytes();
+    refused(with(feature, &number), "tree 0, node 0: feature 16777216, the model has 8");
 }

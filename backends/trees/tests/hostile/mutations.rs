@@ -2,10 +2,10 @@
 
 use allocation_counter::measure;
 
-use crate::support::{fixture, forest, load, walk};
+use crate::support::{explain, fixture, forest, load, walk};
 
 /// One file of each format.
-const FILES: [&str; 12] = [
+const FILES: [&str; 16] = [
     "xgboost-3.4.1/stump.json",
     "xgboost-3.4.1/categories_sets.json",
     "xgboost-3.4.1/stump.ubj",
@@ -15,6 +15,10 @@ const FILES: [&str; 12] = [
     "xgboost-1.2.1/stump.pkl",
     "lightgbm-4.7.0/categories.txt",
     "lightgbm-4.7.0/linear.txt",
+    "treelite-3.9.1/lightgbm_categories.tl",
+    "treelite-3.9.1/sklearn_random_forest.tl",
+    "treelite-4.8.1/xgboost_categories_sets.tl",
+    "treelite-4.8.1/sklearn_random_forest_targets.tl",
     "sklearn-1.9.1/tree_regressor.joblib",
     "sklearn-1.3.2/tree.pkl",
     "sklearn-1.9.1/tree_regressor.skops",
@@ -84,6 +88,9 @@ fn mutate(count: usize) {
             let length = file.len();
             assert!(memory <= most, "{path}, {number}: {memory} bytes for {length}");
             result.iter().for_each(walk);
+            if result.is_ok() {
+                explain(&file);
+            }
         }
     }
 }

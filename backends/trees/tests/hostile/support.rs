@@ -8,7 +8,13 @@ use std::{
 
 use allocation_counter::measure;
 use backend_trees::{
-    forest::{document::Transform, layout::lay_out, packed::Forest, sum::Rows},
+    forest::{
+        document::Transform,
+        layout::{Extras, lay_out, lay_out_with},
+        packed::Forest,
+        shap::Scratch,
+        sum::Rows,
+    },
     read::read,
 };
 use serde_json::Value;
@@ -60,6 +66,26 @@ pub fn walk(forest: &Forest) {
             forest.sums_of(rows, &mut sums);
             sums.chunks_mut(forest.sums()).for_each(|it| transform.apply(it));
         }
+    }
+}
+
+/// What features contribute to rows, and which leaves rows reach, where the file can tell.
+pub fn explain(bytes: &[u8]) {
+    let extras = Extras { leaves: true, contributions: true };
+    let Ok(laid) = read(bytes, None).and_then(|it| lay_out_with(it, extras)) else { return };
+    let forest = laid.forest;
+    let mut scratch = Scratch::default();
+    let mut into = vec![0.0; forest.sums() * (forest.features + 1)];
+    let mut leaves = vec![0; forest.trees.len()];
+    for value in [f64::NAN, 0.0, f64::INFINITY, -1e30] {
+        let double = vec![value; forest.features];
+        let single = vec![value as f32; forest.features];
+        let row = match forest.takes_single() {
+            true => Rows::Single(&single),
+            false => Rows::Double(&double),
+        };
+        forest.explain(row, &mut scratch, &mut into);
+        forest.leaves_of(row, &mut leaves);
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) enum Means {
     AboveOne(&'static str),
     /// A number of batches, for a setting that counts requests: as many times the batch that this variable tells.
     Batches(&'static str, &'static str),
+    /// A number of servers: as many sessions, and as many times the instances that another variable tells.
+    Servers { sessions: &'static str, instances: &'static str, each: &'static str },
+    /// Instances of one server: as many times the servers that another variable tells.
+    OfServers(&'static str, &'static str),
     /// A switch, and what its container does where it is on and nobody says more: a batch of so many rows, which waits
     /// for so many microseconds.
     Batching { switch: &'static str, batch: &'static str, delay: &'static str },
@@ -86,6 +90,18 @@ impl Means {
                 let batch = batch.unwrap_or(TENSORFLOW_BATCH).max(1);
                 Ok(vec![(name, batches.saturating_mul(batch).to_string())])
             }
+            Means::Servers { sessions, instances, each } => {
+                let servers = count(text)?;
+                // The other one has a row of its own, which says how many instances there are in all.
+                let alone = other(each).and_then(|it| count(&it).ok()).is_none();
+                let of_instances = alone.then(|| (instances, servers.to_string()));
+                let of_sessions = (1 < servers).then(|| (sessions, servers.to_string()));
+                Ok(of_instances.into_iter().chain(of_sessions).collect())
+            }
+            Means::OfServers(instances, variable) => {
+                let servers = other(variable).and_then(|it| count(&it).ok()).unwrap_or(1);
+                Ok(vec![(instances, count(text)?.saturating_mul(servers).to_string())])
+            }
             Means::Batching { switch, batch, delay } => {
                 let is_on = value::boolean(text)?;
                 let defaults = [
@@ -134,14 +150,21 @@ impl Means {
             | Means::Milliseconds(name)
             | Means::AboveOne(name)
             | Means::Batches(name, _)
+            | Means::OfServers(name, _)
             | Means::FirstOfList(name)
             | Means::VertexMode(name) => vec![name],
+            Means::Servers { sessions, instances, .. } => vec![sessions, instances],
             Means::Payload(limit, told) => vec![limit, told],
             Means::Batching { switch, batch, delay } => vec![switch, batch, delay],
             Means::PythonLevel => vec!["log-verbose", "log-info", "log-warning", "log-error"],
             Means::Noted => vec![],
         }
     }
+}
+
+fn count(text: &str) -> Parse<u32> {
+    let count = text.parse().ok().filter(|it| 0 < *it);
+    count.ok_or_else(|| "a whole number from 1".to_owned())
 }
 
 /// "No limit" in most of these containers is 0 or less: `None`.

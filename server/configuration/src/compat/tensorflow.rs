@@ -2,12 +2,23 @@
 
 use super::{
     family::Family,
-    mapping::Means::{self, Batches, Batching, LongerSeconds, Same, WholeSeconds},
+    mapping::Means::{
+        self, Batches, Batching, LongerSeconds, OfServers, Same, Servers, WholeSeconds,
+    },
 };
 
 const BATCH: &str = "SAGEMAKER_TFS_MAX_BATCH_SIZE";
+const INSTANCES: &str = "SAGEMAKER_TFS_INSTANCE_COUNT";
+const BATCH_THREADS: &str = "SAGEMAKER_TFS_NUM_BATCH_THREADS";
 const GUNICORN_TIMEOUT: &str = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS";
 const NGINX_TIMEOUT: &str = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS";
+
+/// Each server of TensorFlow Serving has its own copy of the model, and its own threads.
+const SERVERS: Means = Servers {
+    sessions: "tensorflow-session-count",
+    instances: "default-instance-count",
+    each: BATCH_THREADS,
+};
 
 /// Behind the variables that say it themselves.
 const BATCHING: Means = Batching {
@@ -20,8 +31,8 @@ const BATCHING: Means = Batching {
 pub(super) const FAMILY: Family = Family {
     means: &[
         ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", Same("sagemaker-default-model")),
-        ("SAGEMAKER_TFS_INSTANCE_COUNT", Same("default-instance-count")),
-        ("SAGEMAKER_TFS_NUM_BATCH_THREADS", Same("default-instance-count")),
+        (INSTANCES, SERVERS),
+        (BATCH_THREADS, OfServers("default-instance-count", INSTANCES)),
         ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", Same("default-intra-op-threads")),
         ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", Same("default-inter-op-threads")),
         (BATCH, Same("default-max-batch-size")),

@@ -24,6 +24,7 @@ pub(super) const FAMILY: Family = Family {
         ("MMS_MAX_REQUEST_SIZE", Same("http-max-input-size")),
         ("SAGEMAKER_HEALTH_CHECK_OVERRIDE", Same("eager-instances")),
         ("SAGEMAKER_INFERENCE_OUTPUT", Same("sagemaker-inference-output")),
+        ("SAGEMAKER_INFERENCE_ENSEMBLE", Same("average-folds")),
         ("SAGEMAKER_ENABLE_STATEFUL_SESSIONS", Same("sessions")),
         ("SAGEMAKER_SESSIONS_EXPIRATION", Same("session-ttl")),
         ("SAGEMAKER_SECURE_MODE", Same("secure-mode")),
@@ -31,7 +32,6 @@ pub(super) const FAMILY: Family = Family {
     without_effect: &[
         "SAGEMAKER_MAX_RESPONSE_SIZE",
         "MMS_MAX_RESPONSE_SIZE",
-        "SAGEMAKER_INFERENCE_ENSEMBLE",
         "SAGEMAKER_SESSIONS_PATH",
         "SAGEMAKER_UNTRUSTED_CHANNELS",
         "SAGEMAKER_SECURITY_CONTROLS",

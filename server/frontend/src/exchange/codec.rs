@@ -35,6 +35,16 @@ pub trait Codec: Sized + Send + 'static {
     /// Why it is not a body of this protocol.
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Self::Parsed<'b>, Error>;
 
+    /// The signature that a parsed body is for, of the model that has this default.
+    ///
+    /// # Errors
+    /// When the model has no signature of the name in the body.
+    fn signature<'s>(
+        &self,
+        default: &'s Signature,
+        parsed: &Self::Parsed<'_>,
+    ) -> Result<&'s Signature, Error>;
+
     /// Bytes of memory that decoding takes at most, besides the body. An estimate of up to `rough` bytes may be rough,
     /// because a precise one may take a pass over the body.
     fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>, rough: usize) -> usize;
@@ -59,7 +69,12 @@ pub trait Codec: Sized + Send + 'static {
 
     /// Bytes of memory that encoding takes at most, besides the outputs. An estimate of up to `rough` bytes may be
     /// rough, because a precise one may take as long as encoding.
-    fn reply_expanded(format: &Self::Format, response: &InferenceResponse, rough: usize) -> usize;
+    fn reply_expanded(
+        format: &Self::Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+        rough: usize,
+    ) -> usize;
 
     /// Advice for the error text: what a client can ask for in place of a reply that takes too much memory.
     const SMALLER_REPLY: &'static str;

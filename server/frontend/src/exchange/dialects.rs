@@ -16,6 +16,7 @@ pub fn openai(kind: Kind) -> (StatusCode, OpenAiError) {
         | Kind::Empty
         | Kind::TooManyInputs
         | Kind::Tokenizer
+        | Kind::NoSuchSignature
         | Kind::AlreadyExists => is(StatusCode::BAD_REQUEST, INVALID, None),
         Kind::NoSuchTask | Kind::NotFound => {
             is(StatusCode::NOT_FOUND, INVALID, Some("model_not_found"))
@@ -43,9 +44,11 @@ pub fn openai(kind: Kind) -> (StatusCode, OpenAiError) {
 /// The status and the type of a failure on the addresses of Text Embeddings Inference.
 pub fn tei(kind: Kind) -> (StatusCode, ErrorType) {
     match kind {
-        Kind::InvalidArgument | Kind::TooManyInputs | Kind::AlreadyExists | Kind::Conflict => {
-            (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation)
-        }
+        Kind::InvalidArgument
+        | Kind::TooManyInputs
+        | Kind::NoSuchSignature
+        | Kind::AlreadyExists
+        | Kind::Conflict => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation),
         Kind::Empty => (StatusCode::BAD_REQUEST, ErrorType::Empty),
         Kind::Tokenizer => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer),
         Kind::NoSuchTask | Kind::OutOfMemory | Kind::FailedDependency | Kind::Internal => {

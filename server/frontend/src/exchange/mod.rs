@@ -13,6 +13,7 @@ mod codec;
 pub mod compression;
 pub mod dialects;
 pub mod failure;
+mod held_body;
 mod inflation;
 pub mod intake;
 pub mod offload;
@@ -29,6 +30,7 @@ pub use failure::Failure;
 pub use inflation::{Arrived, Inflation};
 
 use crate::{memory::SharedMemory, serving::Serving};
+use held_body::HeldBody;
 use inference::{
     error::Error,
     limits::{Permit, out_of_bytes},
@@ -40,6 +42,7 @@ use intake::{Limits, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
 use payload::Payload;
+use protocol::signature_name::SIGNATURE_NAME;
 use shared_memory::{Windows, attach};
 
 /// A reply, and what must live until it is written.
@@ -171,14 +174,14 @@ impl<C: Codec> Decoding<C> {
         }
         let Decoding { codec, signature } = self;
         let (decoded, permit) = decode(codec, &signature, limits, parsed, permit)?;
-        let length = bytes.len();
+        let body = HeldBody::of(&bytes, &decoded.request);
         drop(bytes);
         if decoded.shared.as_ref().is_none_or(|it| it.input_bytes() <= LARGE as u64) {
-            return complete(&serving.memory, limits, decoded, length, permit);
+            return complete(&serving.memory, limits, decoded, body, permit);
         }
         let (memory, limits) = (serving.memory.clone(), limits.clone());
         // Boxed: the future of a request without shared memory stays small.
-        Box::pin(offload(move || complete(&memory, &limits, decoded, length, permit))).await?
+        Box::pin(offload(move || complete(&memory, &limits, decoded, body, permit))).await?
     }
 
     /// Inflates and decodes a body. Where the inflation takes long, the rest of both runs on the pool.
@@ -208,9 +211,9 @@ impl<C: Codec> Decoding<C> {
             let Received { bytes, permit } = received(&limits)?;
             let parsed = codec.parse(&bytes)?;
             let (decoded, permit) = decode(codec, &signature, &limits, parsed, permit)?;
-            let length = bytes.len();
+            let body = HeldBody::of(&bytes, &decoded.request);
             drop(bytes);
-            complete(&memory, &limits, decoded, length, permit)
+            complete(&memory, &limits, decoded, body, permit)
         };
         offload(work).await?
     }
@@ -231,6 +234,7 @@ fn decode<C: Codec>(
     parsed: C::Parsed<'_>,
     mut permit: Permit,
 ) -> Result<(Decoded<C::Format>, Permit), Failure> {
+    let signature = codec.signature(signature, &parsed)?;
     let rough = LARGEST_ROUGH_ESTIMATE.min(limits.budget.left() / 16).max(FREE_EXPANSION);
     let expanded = codec.expanded(signature, &parsed, rough);
     if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
@@ -246,37 +250,49 @@ fn decode<C: Codec>(
         };
         return Err(error.into());
     }
-    Ok((codec.decode(signature, parsed)?, permit))
+    let mut decoded = codec.decode(signature, parsed)?;
+    decoded.request.signature = signature.index();
+    if signature.named.is_some() {
+        decoded.request.parameters.retain(|(name, _)| &**name != SIGNATURE_NAME);
+    }
+    Ok((decoded, permit))
 }
 
-/// Fetches the inputs of a decoded request from shared memory, and resizes its permit to what stays in memory: the body
-/// of `length` bytes, or the inputs.
+/// Fetches the inputs of a decoded request from shared memory, and resizes its permit to what stays in memory of the
+/// body and the inputs.
 fn complete<C: Codec>(
     memory: &SharedMemory,
     limits: &Limits,
     decoded: Decoded<C::Format>,
-    length: usize,
+    body: HeldBody,
     mut permit: Permit,
 ) -> Result<Complete<C>, Failure> {
     let Decoded { mut request, format, shared } = decoded;
     let windows = match shared {
         None => None,
         Some(parts) => {
-            let windows = attach(memory, limits, *parts, &mut request, &mut permit);
+            let windows = attach(memory, limits, *parts, &mut request, body, &mut permit);
             Some(windows.map_err(|error| of(&request, error))?)
         }
     };
     let inputs = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let held = body.with_inputs(inputs);
     // Failing to grow is an error only where other requests hold a part of the budget.
-    if !permit.grow_to(inputs) && !permit.is_alone() {
+    if !permit.grow_to(held) && !permit.is_alone() {
         return Err(of(&request, out_of_bytes(&limits.budget)));
     }
-    permit.resize(inputs.max(length));
+    permit.resize(held.max(body.length));
     Ok(Complete { request, format, windows, permit })
 }
 
 /// Bytes of outputs that may be encoded without room in the budget.
 const UNCOUNTED_OUTPUTS: usize = 1 << 10;
+
+/// May the response of so much work be encoded without room in the budget? Not where an output has no elements: it may
+/// have any number of rows, and each of them takes text.
+fn is_uncounted(work: usize, response: &InferenceResponse) -> bool {
+    work <= UNCOUNTED_OUTPUTS && response.outputs.iter().all(|it| it.tensor.elements() != 0)
+}
 
 /// Takes room for the reply, and encodes it. The permit then covers the reply.
 fn encode<C: Codec>(
@@ -286,7 +302,7 @@ fn encode<C: Codec>(
     permit: &mut Permit,
 ) -> Result<C::Reply, Error> {
     let before = permit.units();
-    let expanded = C::reply_expanded(format, response, permit.budget().left());
+    let expanded = C::reply_expanded(format, signature, response, permit.budget().left());
     if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
         return Err(match permit.is_alone() {
             true => Error::InvalidRequest(format!(
@@ -338,7 +354,7 @@ impl<C: Codec> Prepared<C> {
         call: &Call<'_>,
     ) -> Result<Answer<C::Reply>, Failure> {
         let Prepared { model, request, format, windows, mut permit, trace } = self;
-        let id = request.id.clone();
+        let (id, named) = (request.id.clone(), request.signature);
         let failed = |error| {
             call.failed(trace.as_deref(), Failure { id: id.clone(), model: None, error }, &model)
         };
@@ -351,7 +367,8 @@ impl<C: Codec> Prepared<C> {
             let signature = model.signature.clone();
             let encode = move || {
                 windows.map_or(Ok(()), |it| it.store(&response))?;
-                let reply = encode::<C>(&format, &signature, &response, &mut permit)?;
+                let signature = signature.at(named);
+                let reply = encode::<C>(&format, signature, &response, &mut permit)?;
                 let reply = match compression {
                     // Without room for both forms, the reply is sent as it is.
                     Some((encoding, level)) if permit.grow_by(reply.byte_len()) => {
@@ -364,9 +381,10 @@ impl<C: Codec> Prepared<C> {
             offload(encode).await.flatten().map_err(failed)?
         } else {
             windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
-            let reply = match work <= UNCOUNTED_OUTPUTS {
-                true => C::encode(&format, &model.signature, &response),
-                false => encode::<C>(&format, &model.signature, &response, &mut permit),
+            let signature = model.signature.at(named);
+            let reply = match is_uncounted(work, &response) {
+                true => C::encode(&format, signature, &response),
+                false => encode::<C>(&format, signature, &response, &mut permit),
             };
             let reply = reply.map_err(failed)?;
             let length = reply.byte_len();

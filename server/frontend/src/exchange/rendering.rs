@@ -17,6 +17,7 @@ pub enum Code {
     AlreadyExists = 6,
     PermissionDenied = 7,
     ResourceExhausted = 8,
+    FailedPrecondition = 9,
     Unimplemented = 12,
     Internal = 13,
     Unavailable = 14,
@@ -63,6 +64,8 @@ fn statuses(kind: Kind) -> (StatusCode, StatusCode, Code) {
         Kind::InvalidArgument | Kind::Empty | Kind::TooManyInputs | Kind::Tokenizer => {
             both(StatusCode::BAD_REQUEST, Code::InvalidArgument)
         }
+        // As in TensorFlow Serving's Predict.
+        Kind::NoSuchSignature => both(StatusCode::BAD_REQUEST, Code::FailedPrecondition),
         // As in Triton, a name that is taken is a mistake in the request.
         Kind::AlreadyExists => (StatusCode::BAD_REQUEST, StatusCode::CONFLICT, Code::AlreadyExists),
         Kind::Conflict => both(StatusCode::CONFLICT, Code::AlreadyExists),
@@ -106,6 +109,7 @@ mod tests {
             (Kind::TooManyInputs, 400),
             (Kind::Tokenizer, 400),
             (Kind::NoSuchTask, 404),
+            (Kind::NoSuchSignature, 400),
             (Kind::Unauthenticated, 401),
             (Kind::Forbidden, 403),
             (Kind::NotFound, 404),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backend::NamedTensor;
 use bytes::Bytes;
 
-use super::intake::Limits;
+use super::{held_body::HeldBody, intake::Limits};
 use crate::memory::{SharedMemory, Window};
 use inference::{
     error::Error,
@@ -30,6 +30,7 @@ pub fn attach(
     limits: &Limits,
     parts: SharedParts,
     request: &mut InferenceRequest,
+    body: HeldBody,
     permit: &mut Permit,
 ) -> Result<Windows, Error> {
     let SharedParts { inputs, outputs } = parts;
@@ -51,7 +52,7 @@ pub fn attach(
              request ({setting})"
         )));
     }
-    if !permit.grow_to(others.saturating_add(length)) {
+    if !permit.grow_to(body.with_inputs(others.saturating_add(length))) {
         return Err(out_of_bytes(budget));
     }
     request.inputs.extend(tensors(inputs)?);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use backend::DataType;
 use bytes::Bytes;
 use prost::{
     Message,
@@ -214,6 +215,15 @@ impl<'a> Request<'a> {
             .fold(0, usize::saturating_add)
             .saturating_mul(2)
     }
+
+    /// Bytes of raw tensors that may be read element by element: lengths of strings and booleans are checked.
+    pub fn checked(&self) -> usize {
+        let names = [DataType::Bytes, DataType::Bool].map(|it| it.name());
+        match self.inputs.iter().any(|it| names.contains(&it.datatype)) {
+            true => self.raw.iter().map(Bytes::len).sum(),
+            false => 0,
+        }
+    }
 }
 
 /// The lists of `InferTensorContents`.
@@ -264,6 +274,20 @@ mod tests {
             }],
             raw_input_contents: vec![vec![1; 300].into(), Bytes::new()],
         }
+    }
+
+    #[test]
+    fn raw_strings_and_booleans_are_work() {
+        let checked = |datatypes: [&str; 2]| {
+            let mut given = request();
+            for (input, datatype) in given.inputs.iter_mut().zip(datatypes) {
+                input.datatype = datatype.to_owned();
+            }
+            Request::of(&given.encode_to_vec().into()).unwrap().checked()
+        };
+        assert_eq!(checked(["FP32", "INT8"]), 0);
+        assert_eq!(checked(["FP32", "BYTES"]), 300);
+        assert_eq!(checked(["BOOL", "INT8"]), 300);
     }
 
     #[test]

@@ -235,11 +235,13 @@ mod tests {
             name: "y".into(),
             dtype: backend::DataType::Fp32,
             dims: vec![None],
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: labels.iter().map(|it| (*it).to_owned()).collect(),
         };
         Signature {
+            named: None,
             graph_checks_shapes: false,
             model: "m".into(),
             version: 3,

@@ -42,9 +42,12 @@ pub enum Form {
 }
 
 impl Form {
-    /// Is the output written as texts in place of its elements?
-    pub fn is_text(&self) -> bool {
-        matches!(self, Form::Classes(_))
+    /// How many classes the output is written as in place of its elements.
+    pub fn classes(&self) -> Option<usize> {
+        match self {
+            Form::Classes(classes) => Some(*classes),
+            Form::Shared(_) => None,
+        }
     }
 }
 

@@ -37,6 +37,7 @@ use crate::{
         arrival::Arrival,
         places::Place,
         shared::{SharedStream, Watched},
+        shared_tls::SharedTls,
     },
 };
 use inference::error::Error;
@@ -69,7 +70,7 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
         Listener::Plain | Listener::HealthOnly => {
             if has_spoken(&stream, service.settings.timeouts.idle, &mut guard, &place).await {
                 let (stream, watched) = SharedStream::new(stream);
-                Box::pin(speak(stream, Some(watched), guard, &place, platform)).await;
+                Box::pin(speak(stream, watched, guard, &place, platform)).await;
             }
         }
         Listener::Tls(acceptor) => {
@@ -79,7 +80,11 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
                 () = place.seat().evicted() => return,
             };
             match accepted {
-                Ok(stream) => Box::pin(speak(stream, None, guard, &place, platform)).await,
+                Ok(stream) => {
+                    let stream = SharedTls::new(stream);
+                    let watched = Watched::Tls(stream.clone());
+                    Box::pin(speak(stream, watched, guard, &place, platform)).await;
+                }
                 // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
@@ -103,15 +108,9 @@ async fn has_spoken(
     }
 }
 
-/// Answers the requests of a connection. A peer that has sent its last byte still gets its answer where the connection
-/// can be `watched`; else it counts as one that has left.
-async fn speak<S, P>(
-    stream: S,
-    watched: Option<Watched>,
-    mut guard: Guard,
-    place: &Place,
-    platform: Arc<P>,
-) where
+/// Answers the requests of a connection. A peer that has sent its last byte still gets its answer.
+async fn speak<S, P>(stream: S, watched: Watched, mut guard: Guard, place: &Place, platform: Arc<P>)
+where
     P: Platform,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
@@ -128,11 +127,12 @@ async fn speak<S, P>(
             let framing = framing::check(request.version(), request.headers());
             let mut response = match &framing {
                 Ok(()) => {
+                    // Interim replies came with HTTP/1.1.
                     let is_newest = request.version() == Version::HTTP_11;
                     tokio::select! {
                         biased;
                         response = platform.answer(request) => response,
-                        () = departed(watched.as_ref(), &progress, is_newest) => return Err(Departed),
+                        () = watched.departed(|| is_newest && !progress.is_writing()) => return Err(Departed),
                     }
                 }
                 Err(error) => ambiguous(platform.service(), error),
@@ -151,7 +151,7 @@ async fn speak<S, P>(
     // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and loses
     // the reply to a head that cannot be read.
     let mut builder = http1::Builder::new();
-    builder.half_close(watched.is_some());
+    builder.half_close(true);
     let connection = builder.serve_connection(io, answer).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -223,15 +223,6 @@ impl std::fmt::Display for Departed {
 }
 
 impl std::error::Error for Departed {}
-
-/// Returns when the client of a request has left. `is_newest`: does it speak HTTP/1.1, in which it can be asked?
-async fn departed(watched: Option<&Watched>, progress: &Progress, is_newest: bool) {
-    let Some(watched) = watched else { return std::future::pending().await };
-    watched.end_of_bytes().await;
-    if is_newest {
-        watched.left(|| !progress.is_writing()).await;
-    }
-}
 
 /// The answer to a request that another server may have read in another way.
 fn ambiguous(service: &Service, error: &Error) -> Response<Segments> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use backend::DataType;
 use bytes::Bytes;
 use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
@@ -19,7 +20,7 @@ use ::inference::{
     trace::Transport,
 };
 use ::models::ServedModel;
-use protocol::{EncodedReply, kserve_v2};
+use protocol::{EncodedReply, kserve_v2, signature_name::signature_name};
 
 /// Replies of fewer bytes are not compressed: one packet has to be sent in any case.
 const SMALLEST_COMPRESSED: usize = 1 << 10;
@@ -56,7 +57,7 @@ pub struct HttpCodec<X, D, F> {
 /// The part of a body that is read byte by byte, as a measure of the time for it.
 #[derive(Debug, Clone, Copy)]
 pub enum Work {
-    /// That many bytes.
+    /// That many bytes, and the raw tensors behind them where their elements are checked.
     Bytes(usize),
     /// All of it.
     Body,
@@ -88,12 +89,22 @@ where
         Ok(body)
     }
 
+    fn signature<'s>(&self, default: &'s Signature, body: &&Bytes) -> Result<&'s Signature, Error> {
+        if default.named.is_none() {
+            return Ok(default);
+        }
+        let json = body.get(..self.header_length.unwrap_or(body.len())).unwrap_or(body);
+        let name = signature_name(json).unwrap_or_default();
+        default.of_name(&name).map_err(Error::NoSuchSignature)
+    }
+
     fn expanded(&self, signature: &Signature, body: &&Bytes, rough: usize) -> usize {
         (self.expanded)(signature, body, rough)
     }
 
-    fn decode_work(&self, _: &Signature, body: &&Bytes) -> usize {
+    fn decode_work(&self, signature: &Signature, body: &&Bytes) -> usize {
         match self.work {
+            Work::Bytes(bytes) if reads_raw(signature) => body.len().max(bytes),
             Work::Bytes(bytes) => bytes,
             Work::Body => body.len(),
             Work::SparseBody => body.len().saturating_mul(SPARSE),
@@ -106,8 +117,13 @@ where
         Ok(Decoded { request, format: Format { format, encode: self.encode }, shared })
     }
 
-    fn reply_expanded(format: &Self::Format, response: &InferenceResponse, rough: usize) -> usize {
-        format.format.expanded(response, rough)
+    fn reply_expanded(
+        format: &Self::Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+        rough: usize,
+    ) -> usize {
+        format.format.expanded(signature, response, rough)
     }
 
     fn encode(
@@ -117,6 +133,16 @@ where
     ) -> Result<EncodedReply, Error> {
         (format.encode)(&format.format, signature, response)
     }
+}
+
+/// May raw tensors of the model be read element by element? Lengths of strings and booleans are checked.
+fn reads_raw(signature: &Signature) -> bool {
+    let forms = signature.pipeline.iter().flat_map(|it| &it.forms).map(|it| &it.signature);
+    signature
+        .usable()
+        .chain(forms)
+        .flat_map(|it| &it.inputs)
+        .any(|it| matches!(it.dtype, DataType::Bytes | DataType::Bool))
 }
 
 /// The form of a reply, and the function that encodes it.
@@ -202,4 +228,55 @@ where
         body.trace(trace);
     }
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inference::signature::Port;
+
+    /// A model with one input of this type.
+    fn model(dtype: DataType) -> Signature {
+        let port = Port {
+            name: "x".into(),
+            dtype,
+            dims: vec![None],
+            any_rank: false,
+            scalar: false,
+            optional: false,
+            labels: [].into(),
+        };
+        Signature {
+            model: "m".into(),
+            version: 1,
+            max_batch_size: 1,
+            graph_checks_shapes: false,
+            most_rows: None,
+            inputs: vec![port],
+            outputs: Vec::new(),
+            on_request: Vec::new(),
+            pipeline: None,
+            named: None,
+        }
+    }
+
+    #[test]
+    fn raw_strings_and_booleans_are_work() {
+        let work = |dtype| {
+            let codec = HttpCodec {
+                header_length: Some(10),
+                expanded: |_: &Signature, _: &Bytes, _| 0,
+                work: Work::Bytes(10),
+                decode: |_: &Signature, _| {
+                    let format = kserve_v2::ReplyFormat::default();
+                    Ok::<_, Failure>((InferenceRequest::default(), format))
+                },
+                encode: kserve_v2::encode,
+            };
+            codec.decode_work(&model(dtype), &&Bytes::from(vec![0; 1000]))
+        };
+        assert_eq!(work(DataType::Fp32), 10);
+        assert_eq!(work(DataType::Bytes), 1000);
+        assert_eq!(work(DataType::Bool), 1000);
+    }
 }

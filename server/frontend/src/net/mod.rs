@@ -7,6 +7,7 @@
 pub(crate) mod arrival;
 pub mod places;
 pub(crate) mod shared;
+pub(crate) mod shared_tls;
 mod task;
 pub mod tls;
 

@@ -1,8 +1,8 @@
-//! A TCP connection that one task reads and writes while another part of it watches whether the peer has left.
+//! A connection that one task reads and writes while another part of it watches whether the peer has left.
 //!
 //! A peer that has sent all that it will send may still wait for its answer: the end of its bytes does not tell. The
 //! kernel of a peer that has closed the connection answers further bytes with a reset, and HTTP/1.1 has bytes that may
-//! be sent before any reply: those of an interim one.
+//! be sent before any reply: those of an interim one. HTTP/1.0 has none, so its peers get their answer in any case.
 
 use std::{
     io::{self, IoSlice},
@@ -23,7 +23,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::arrival::Arrival;
+use super::{arrival::Arrival, shared_tls::SharedTls};
 
 /// A reply that announces another one. Every client of HTTP/1.1 must take it, whether it asked for it or not.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -44,47 +44,72 @@ impl SharedStream {
     pub fn new(stream: TcpStream) -> (SharedStream, Watched) {
         let (read, write) = stream.into_split();
         let write = Arc::new(write);
-        let watched = Watched(write.clone());
+        let watched = Watched::Plain(write.clone());
         (SharedStream { read, write }, watched)
     }
 }
 
 /// What watches a connection.
-pub struct Watched(Arc<OwnedWriteHalf>);
+pub enum Watched {
+    /// One without TLS.
+    Plain(Arc<OwnedWriteHalf>),
+    /// One with TLS.
+    Tls(SharedTls),
+}
 
 impl Watched {
-    fn stream(&self) -> &TcpStream {
-        (*self.0).as_ref()
-    }
-
-    /// Returns when the peer has sent its last byte.
-    pub async fn end_of_bytes(&self) {
-        loop {
-            match self.stream().peek(&mut [0]).await {
-                Ok(0) | Err(_) => return,
-                // A part of a body, or the next request, which is not read yet.
-                Ok(_) => sleep(LONGEST_PAUSE).await,
-            }
+    /// Returns when the peer has left. One that has only sent its last byte has not. Where `may_ask`, an interim reply
+    /// may be sent to find out which of the two it is; else a peer counts as present until its kernel says otherwise.
+    pub async fn departed(&self, may_ask: impl Fn() -> bool) {
+        if self.end_of_bytes().await.is_err() {
+            return;
         }
-    }
-
-    /// Returns when the peer, which has sent its last byte, has left. Sends an interim reply to find that out:
-    /// `may_ask` is false where none may be sent at present.
-    pub async fn left(&self, may_ask: impl Fn() -> bool) {
         let (mut pause, mut rest) = (FIRST_LOOK, INTERIM);
         loop {
             if !rest.is_empty() && (rest.len() < INTERIM.len() || may_ask()) {
-                match self.stream().try_write(rest) {
+                match self.try_write(rest).await {
                     Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(_) => return,
                 }
             }
             sleep(pause).await;
-            if !matches!(self.stream().take_error(), Ok(None)) {
+            if self.has_failed() {
                 return;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Returns when the peer has sent its last byte; an error where nothing can reach it any more.
+    async fn end_of_bytes(&self) -> io::Result<()> {
+        loop {
+            let has_more = match self {
+                Watched::Plain(stream) => (**stream).as_ref().peek(&mut [0]).await? != 0,
+                Watched::Tls(stream) => stream.has_more().await?,
+            };
+            if !has_more {
+                return Ok(());
+            }
+            // A part of a body, or the next request, which is not read yet.
+            sleep(LONGEST_PAUSE).await;
+        }
+    }
+
+    /// Writes what there is room for, and how much that was.
+    async fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Watched::Plain(stream) => match stream.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            },
+            Watched::Tls(stream) => stream.try_write(bytes).await,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        match self {
+            Watched::Plain(stream) => !matches!((**stream).as_ref().take_error(), Ok(None)),
+            Watched::Tls(stream) => stream.has_failed(),
         }
     }
 }

@@ -68,6 +68,7 @@ impl Exception {
             | Kind::TooManyInputs
             | Kind::Tokenizer
             | Kind::NoSuchTask
+            | Kind::NoSuchSignature
             | Kind::AlreadyExists
             | Kind::Conflict
             | Kind::FailedDependency

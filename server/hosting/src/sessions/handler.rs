@@ -73,7 +73,7 @@ pub async fn answer(
             said([(CLOSED, id.to_owned())])
         }
         (id, None) => {
-            let used = table.find(models, id)?;
+            let used = table.find(models, id, &model.signature.model)?;
             run(hosting, model, parts, invocation, Payload::Here(received), Use { table, id, used }).await
         }
     }

@@ -90,13 +90,15 @@ impl Sessions {
         1 + (u64::from(salt) + self.next) % MOST
     }
 
-    /// Uses the session of that id; `None` where none is open, or its time is over.
-    pub fn find(&mut self, id: &str, now: Instant) -> Option<Used> {
+    /// Uses the session of that id for a request to that model; `None` where none is open, or its time is over. A
+    /// request to another model than the session's is not its first.
+    pub fn find(&mut self, id: &str, model: &str, now: Instant) -> Option<Used> {
         let entry = self.entries.get_mut(self.by_id.get(id)?)?;
         if entry.ends <= now {
             return None;
         }
-        let is_first = !std::mem::replace(&mut entry.is_begun, true);
+        let is_own = *entry.session.model == *model;
+        let is_first = is_own && !std::mem::replace(&mut entry.is_begun, true);
         Some(Used { session: entry.session.clone(), is_first })
     }
 
@@ -155,14 +157,15 @@ mod tests {
         let (mut sessions, now) = sessions(2);
         assert_eq!(sessions.open("a", session(1), now), Ok(()));
         let used = |is_first| Some(Used { session: session(1), is_first });
-        assert_eq!(sessions.find("a", now), used(true));
-        assert_eq!(sessions.find("a", now), used(false));
+        assert_eq!(sessions.find("a", "other", now), used(false));
+        assert_eq!(sessions.find("a", "m", now), used(true));
+        assert_eq!(sessions.find("a", "m", now), used(false));
         sessions.forget_use("a");
-        assert_eq!(sessions.find("a", now), used(true));
-        assert_eq!(sessions.find("b", now), None);
+        assert_eq!(sessions.find("a", "m", now), used(true));
+        assert_eq!(sessions.find("b", "m", now), None);
         assert_eq!(sessions.close("a", now), Some(session(1)));
         assert_eq!(sessions.close("a", now), None);
-        assert_eq!(sessions.find("a", now), None);
+        assert_eq!(sessions.find("a", "m", now), None);
     }
 
     #[test]
@@ -170,13 +173,13 @@ mod tests {
         let (mut sessions, start) = sessions(9);
         sessions.open("a", session(1), start).unwrap();
         sessions.open("b", session(2), start + SECOND).unwrap();
-        assert!(sessions.find("a", start + 9 * SECOND).is_some());
+        assert!(sessions.find("a", "m", start + 9 * SECOND).is_some());
         assert_eq!(sessions.expire(start + 9 * SECOND), []);
         let end = start + 10 * SECOND;
-        assert_eq!(sessions.find("a", end), None);
+        assert_eq!(sessions.find("a", "m", end), None);
         assert_eq!(sessions.close("a", end), None);
         assert_eq!(sessions.expire(end), [session(1)]);
-        assert!(sessions.find("b", end).is_some());
+        assert!(sessions.find("b", "m", end).is_some());
         assert_eq!(sessions.expire(end + SECOND), [session(2)]);
         assert!(sessions.by_id.is_empty());
     }

@@ -57,12 +57,13 @@ impl SessionTable {
         Ok(session::opened(&id, end.as_secs()))
     }
 
-    /// Uses the session of that id.
+    /// Uses the session of that id for a request to that model.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] where none is open, or its time is over.
-    pub fn find(&self, models: &ModelManager, id: &str) -> Result<Used, Error> {
-        self.current(models).find(id, Instant::now()).ok_or_else(|| self.unknown(id))
+    pub fn find(&self, models: &ModelManager, id: &str, model: &str) -> Result<Used, Error> {
+        let used = self.current(models).find(id, model, Instant::now());
+        used.ok_or_else(|| self.unknown(id))
     }
 
     /// The first request of the session began no sequence.

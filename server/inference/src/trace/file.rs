@@ -195,6 +195,10 @@ fn write_trace(text: &mut String, trace: &Finished, clock: &Clock) {
     let _ = write!(text, "{{\"id\":{id},\"model_name\":");
     quote(text, &record.model);
     let _ = write!(text, ",\"model_version\":{}", record.version);
+    if let Some(signature) = &record.signature {
+        text.push_str(",\"signature_name\":");
+        quote(text, signature);
+    }
     if let Some(request_id) = &record.request_id {
         text.push_str(",\"request_id\":");
         quote(text, request_id);

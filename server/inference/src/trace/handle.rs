@@ -55,6 +55,11 @@ impl Trace {
         self.lock().stamps.push((moment, at));
     }
 
+    /// That signature of its model is run.
+    pub fn signed(&self, signature: &Arc<str>) {
+        self.lock().signature = Some(signature.clone());
+    }
+
     /// The model has accepted the request then; `id` is the client's name for it.
     pub fn accepted(&self, at: Instant, id: Option<&Arc<str>>, inputs: &[NamedTensor]) {
         let mut record = self.lock();

@@ -124,6 +124,8 @@ pub(super) struct Record {
     pub(super) transport: Transport,
     pub(super) model: Arc<str>,
     pub(super) version: u64,
+    /// The signature that is run, of a model whose file has names for them.
+    pub(super) signature: Option<Arc<str>>,
     pub(super) request_id: Option<Arc<str>>,
     /// Almost in order.
     pub(super) stamps: Vec<(Moment, Instant)>,
@@ -142,6 +144,7 @@ impl Record {
             transport,
             model,
             version,
+            signature: None,
             request_id: None,
             // As many as there are moments.
             stamps: Vec::with_capacity(12),

@@ -22,6 +22,7 @@ pub(super) fn write(record: &Record) {
         request_id = record.request_id.as_deref(),
         model = &*record.model,
         version = record.version,
+        signature = record.signature.as_deref(),
         status = record.status.map(u64::from),
         rows = rows(record.rows),
         batch_rows = rows(record.batch_rows),

@@ -60,6 +60,8 @@ pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 
         ];
         let id = record.request_id.as_ref();
         attributes.extend(id.map(|it| KeyValue::text("triton.request_id", cut(it))));
+        let signature = record.signature.as_ref();
+        attributes.extend(signature.map(|it| KeyValue::text("muster.signature_name", cut(it))));
         attributes
     };
     let failed = record.error.as_ref().map(|it| Status { message: cut(it), code: FAILED });

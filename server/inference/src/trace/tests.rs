@@ -5,7 +5,13 @@ use std::{path::PathBuf, sync::mpsc};
 use backend::{NamedTensor, Shape, Tensor};
 
 use super::Collector;
-use super::{record::Finished, *};
+use super::{
+    file::TraceFiles,
+    outlet::Sink as _,
+    record::Finished,
+    spans::{Now, spans},
+    *,
+};
 
 /// A sink that hands on what it takes, once it has been let.
 struct Fake {
@@ -85,6 +91,32 @@ fn nothing_is_noted_of_a_request_that_is_not_traced() {
     let (tracing, _) = tracing(opentelemetry(), false, 1);
     let untouched = || -> Option<&str> { panic!("nobody asks for the header") };
     assert!(tracing.begin(Transport::Http, &"m".into(), 1, untouched).is_none());
+}
+
+#[test]
+fn a_signature_that_is_run_is_named_in_the_file_and_in_the_spans() {
+    let attributes = |signature: Option<&str>| {
+        let (tracing, traces) = tracing(opentelemetry(), true, 1);
+        let trace = begin(&tracing, "m").unwrap();
+        if let Some(signature) = signature {
+            trace.signed(&signature.into());
+        }
+        trace.stamp(Moment::ReceiveEnd);
+        drop(trace);
+        let finished = traces.recv().unwrap();
+        let text = format!("{:?}", spans(&finished, &Now::new(), || [1; 8]));
+        let path = std::env::temp_dir().join(format!("muster-signed-{}", std::process::id()));
+        let mut files = TraceFiles::new(path.clone());
+        files.take(finished);
+        files.flush();
+        let file = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        (text.contains("muster.signature_name"), text.contains("square"), file)
+    };
+    let (has_key, has_name, file) = attributes(Some("square"));
+    assert!(has_key && has_name && file.contains("\"signature_name\":\"square\""), "{file}");
+    let (has_key, _, file) = attributes(None);
+    assert!(!has_key && !file.contains("signature_name"), "{file}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
     closed, ms, open,
     server::{Answer, Server},
 };
-use muster_loadgen::{Arrivals, Load, Progress};
+use muster_loadgen::{Arrivals, Load, Phase, Progress, Stairs, Traffic};
 
 /// A server that takes 1 ms per request and once, at request 100, stands still for 300 ms, for everybody.
 fn freezing() -> Server {
@@ -185,4 +185,44 @@ fn the_progress_of_several_runs_adds_up_to_their_reports() {
     let reports = [plan.run().unwrap(), plan.run().unwrap()];
     assert_eq!(progress.ended(), 100);
     assert_eq!(progress.ended() - progress.bad(), reports.iter().map(|it| it.ok).sum::<u64>());
+}
+
+#[test]
+fn users_come_and_go_over_connections_of_their_own() {
+    let server = Server::start(|_| {
+        sleep(ms(5));
+        Answer::ok("pong")
+    });
+    let phase = |initial_users, spawn_rate, duration| Phase { initial_users, spawn_rate, duration };
+    // One user, a second after 200 ms, a third after 400 ms; then one again, then five.
+    let phases = vec![phase(1, 300.0, ms(600)), phase(1, 0.0, ms(400)), phase(5, 0.0, ms(400))];
+    let mut plan = closed(&server, 1, 1);
+    plan.count = None;
+    plan.load = Load::Users(Traffic::Phases(phases));
+    let report = plan.run().unwrap();
+    let users: Vec<usize> = report.windows.iter().map(|it| it.users).collect();
+    assert_eq!(users, [1, 2, 3, 1, 5], "{report}");
+    assert_eq!((server.connections(), report.reconnects), (5, 0), "{report}");
+    assert_eq!(server.requests(), report.requests);
+    // No user has more than one request on its way.
+    for window in &report.windows {
+        assert!(window.throughput <= 200.0 * window.users as f64 + 20.0, "{window:?}");
+        assert_eq!(window.errors, 0, "{window:?}");
+    }
+    let counted: u64 = report.samples.iter().map(|it| it.requests).sum();
+    assert!((report.requests - 5..=report.requests).contains(&counted), "{report}");
+}
+
+#[test]
+fn a_run_ends_when_its_windows_are_enough() {
+    let server = Server::start(|_| Answer::ok("pong"));
+    let mut plan = closed(&server, 1, 1);
+    plan.count = None;
+    let stairs = Stairs { users_per_step: 1, steps: 500, duration: ms(100) };
+    plan.load = Load::Users(Traffic::Stairs(stairs));
+    plan.enough = Some(Arc::new(|windows| windows.len() >= 3));
+    let report = plan.run().unwrap();
+    let users: Vec<usize> = report.windows.iter().map(|it| it.users).collect();
+    assert!(users.starts_with(&[1, 2, 3]) && users.len() < 100, "{report}");
+    assert!(report.elapsed >= ms(300), "{report}");
 }

@@ -115,13 +115,18 @@ fn file_of_format<'a>(usual: &str, found: Found<'a>, engines: &Engines) -> Optio
     other_of_format(&format, found).or_else(|| format.other_files.iter().find(is_other).copied())
 }
 
-/// A file with another name than the usual one: by the format's other names, else the only one with its ending.
+/// A file with another name than the usual one: by the format's other names, else the first of those that are one
+/// model together, else the only one with its ending.
 fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
     let has_content = |file: &str| has_content(file, format, found);
     let named = |name: &&str| found.files.iter().find(|it| it == name);
     let mut others = format.other_files.iter().filter_map(named).map(String::as_str);
     if let Some(file) = others.find(|it| has_content(it)) {
         return Some(file);
+    }
+    let folds = found.files.iter().filter_map(|it| Some((format.fold(it)?, it.as_str())));
+    if let Some((_, first)) = folds.filter(|(_, it)| has_content(it)).min() {
+        return Some(first);
     }
     let is_of = |it: &&str| format.has_name(it) && has_content(it);
     let mut files = found.files.iter().map(String::as_str).filter(is_of);
@@ -224,6 +229,13 @@ fn detected(
         true => "is empty".to_owned(),
         false => format!("holds {}", present.join(", ")),
     };
+    let named = raw.default_model_filename.as_str();
+    if !named.is_empty() && found.directory.is_dir() && !found.directory.join(named).exists() {
+        let directory = found.directory.display();
+        return Err(format!(
+            "default_model_filename: there is no '{named}' in '{directory}', which {present}"
+        ));
+    }
     let what = inspect::what_lies_in(found.directory, 0);
     Err(format!(
         "there is no model in '{}', which {present}; expected {}{}",

@@ -12,8 +12,9 @@ use crate::config::{
     },
     choose::{Completion, EngineChoice},
     engines::Engines,
-    fit::{batches, fit},
+    fit::{batches, begins_free, fit},
     model::{ConfigErrors, InstanceKind, MERGING, ModelConfig},
+    open_ranks::OpenRanks,
     planned_group::PlannedGroup,
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
@@ -98,7 +99,8 @@ impl Completed {
         (self.raw.instance_group, self.raw.version_policy) = (groups, policy);
         fill_defaults(&mut self.raw);
         let mut report = Report::default();
-        let checked = check(&self.raw, engines, &mut report);
+        let open = OpenRanks::of_config(&self.config);
+        let checked = check(&self.raw, engines, &open, &mut report);
         report.into_result(&self.raw.name, ())?;
         self.config.instance_groups = checked.instance_groups;
         self.config.version_policy = checked.version_policy;
@@ -148,14 +150,16 @@ pub fn complete(
     raw.backend.clone_from(&choice.backend);
     raw.default_model_filename = choice.default_model_filename.clone().unwrap_or_default();
     let engine = engines.description(&choice.backend);
+    let mut open = OpenRanks::default();
     if let Some(spec) = spec.filter(|_| defaults.completion == Completion::On) {
-        ranks_must_be_known(&raw, spec, &mut report);
+        open = OpenRanks::of(&raw, spec);
+        rows_must_be_known(&raw, &open, spec, &mut report);
         fill_from_model(&mut raw, spec, engine, defaults);
     }
     fill_batching(&mut raw, engine, defaults);
     fill_defaults(&mut raw);
     fill_idle_time(&mut raw, defaults.sequence_idle);
-    let mut config = check(&raw, engines, &mut report);
+    let mut config = check(&raw, engines, &open, &mut report);
     match spec {
         Some(spec) if raw.max_batch_size() >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.
@@ -177,16 +181,10 @@ fn must_be_configured(raw: &RawConfig, report: &mut Report) {
     }
 }
 
-/// What shape an input takes is never guessed. Of an output it is enough to say that any will do.
-fn ranks_must_be_known(raw: &RawConfig, spec: &ModelSpec, report: &mut Report) {
-    let configured = |it: &&TensorSpec| {
-        let mut ports = raw.input.iter().filter(|port| *port.name == *it.name);
-        ports.any(|port| !port.dims.is_empty())
-    };
-    let made = server_ports::input_names(raw);
-    let open = spec.inputs.iter().filter(|it| it.any_rank && !it.optional);
-    let open = open.filter(|it| !configured(it) && !made.contains(&&*it.name));
-    for spec in open {
+/// What a row of an input is cannot be said where the file does not say how many dimensions it has.
+fn rows_must_be_known(raw: &RawConfig, open: &OpenRanks, spec: &ModelSpec, report: &mut Report) {
+    let open = spec.inputs.iter().filter(|it| !it.optional && open.inputs.contains(&*it.name));
+    for spec in open.filter(|_| 0 < raw.max_batch_size()) {
         report.problem(format!(
             "input '{}': the model's file does not say how many dimensions it has; write input {{ name: \"{}\" \
              data_type: {} dims: [ .. ] }}, and max_batch_size: 0 where dims name all of them",
@@ -206,8 +204,10 @@ fn fill_from_model(
 ) {
     let all_given = !raw.input.is_empty() && !raw.output.is_empty();
     if !all_given {
-        let may_batch =
-            raw.max_batch_size.is_none() && batches(spec, raw) && !whole_shapes_given(raw, spec);
+        let may_batch = raw.max_batch_size.is_none()
+            && batches(spec, raw)
+            && (!engine.shows_optional_inputs || spec.inputs.iter().all(begins_free))
+            && !whole_shapes_given(raw, spec);
         // A graph that looks at shapes itself may do anything with them: what a row is has to be said.
         let is_whole = engine.graph_checks_shapes
             && raw.scheduling_choice.is_none()
@@ -323,6 +323,7 @@ fn output(spec: &TensorSpec, batches: bool) -> ModelOutput {
 /// The dimensions that clients see. A scalar becomes one element, as dims cannot be empty.
 fn client_dims(spec: &TensorSpec, batches: bool) -> (Vec<i64>, Option<ModelTensorReshape>) {
     if spec.any_rank {
+        // As clients see it; any number of dimensions will do.
         return (vec![-1], None);
     }
     let number = |it: &Option<usize>| it.map_or(-1, |it| i64::try_from(it).unwrap_or(i64::MAX));

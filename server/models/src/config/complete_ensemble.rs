@@ -6,6 +6,7 @@ use crate::config::{
     engines::Engines,
     ensemble::EnsembleConfig,
     model::ConfigErrors,
+    open_ranks::OpenRanks,
     raw::{
         ModelConfig as RawConfig, ModelVersionPolicy,
         model_version_policy::{Latest, PolicyChoice},
@@ -34,7 +35,7 @@ pub(crate) fn complete(
     let latest = Latest { num_versions: 1 };
     raw.version_policy
         .get_or_insert(ModelVersionPolicy { policy_choice: Some(PolicyChoice::Latest(latest)) });
-    let config = check(&raw, engines, &mut report);
+    let config = check(&raw, engines, &OpenRanks::default(), &mut report);
     let steps = ensemble(&raw, &config.inputs, &config.outputs, &mut report);
     let ((raw, config, steps), warnings) = report.into_result(model, (raw, config, steps))?;
     Ok((Completed { raw, config, warnings }, steps))

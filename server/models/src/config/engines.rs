@@ -18,6 +18,7 @@ const fn elsewhere(platform: &'static str, file: &'static str, rank: u8) -> Form
         file,
         other_extensions: &[],
         other_files: &[],
+        folds: "",
         content: None,
         rank,
         is_served: false,

@@ -74,7 +74,8 @@ pub(crate) fn batches(spec: &ModelSpec, raw: &RawConfig) -> bool {
     spec.inputs.iter().filter(is_served).chain(&spec.outputs).all(begins_free)
 }
 
-fn begins_free(spec: &TensorSpec) -> bool {
+/// Is its first dimension open?
+pub(crate) fn begins_free(spec: &TensorSpec) -> bool {
     spec.dims.first().is_some_and(Option::is_none)
 }
 

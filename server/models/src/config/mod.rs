@@ -10,6 +10,7 @@ pub(crate) mod fit;
 pub(crate) mod hints;
 pub(crate) mod misspelt;
 pub(crate) mod model;
+pub(crate) mod open_ranks;
 pub(crate) mod pbtxt;
 pub(crate) mod planned_group;
 pub mod raw;

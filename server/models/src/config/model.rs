@@ -93,6 +93,8 @@ pub struct PortConfig {
     pub dtype: DataType,
     /// What clients send or get, without the batch dimension; never empty. `None`: any size.
     pub dims: Vec<Option<usize>>,
+    /// How many dimensions it has is not known: any shape goes to the engine as it is.
+    pub any_rank: bool,
     /// What the engine takes or gives, where it differs; empty for a scalar. It has as many free sizes as
     /// `dims`, in the same order, and as many elements.
     pub reshape: Option<Vec<Option<usize>>>,
@@ -293,6 +295,7 @@ impl ModelConfig {
             name: it.name.clone(),
             dtype: it.dtype,
             dims: it.dims.clone(),
+            any_rank: it.any_rank,
             scalar: (self.max_batch_size > 0 || self.graph_checks_shapes)
                 && it.reshape.as_ref().is_some_and(Vec::is_empty),
             optional: it.optional,
@@ -310,6 +313,7 @@ impl ModelConfig {
             outputs: self.outputs.iter().map(port).collect(),
             on_request: Vec::new(),
             pipeline: None,
+            named: None,
         }
     }
 }
@@ -347,6 +351,7 @@ mod tests {
             name: "x".into(),
             dtype: DataType::Fp32,
             dims: sizes(dims),
+            any_rank: false,
             reshape: reshape.map(sizes),
             optional: false,
             label_filename: None,

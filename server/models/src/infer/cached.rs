@@ -3,12 +3,14 @@
 
 use std::{sync::Arc, time::Instant};
 
+use backend::NamedTensor;
+
 use crate::{
     cache::{
         Cache,
         key::{Key, KeyBuilder},
     },
-    infer::{Answer, Call, Inference},
+    infer::{Answer, Call, Inference, elsewhere::work_on},
     serving::served::{Dispatch, Resolved, ServedModel},
 };
 use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
@@ -36,8 +38,14 @@ impl Inference {
             fresh = crate::infer::ensemble::members(model, &**ensemble)?;
             call.found = Some(&fresh);
         }
+        if call.found.is_some_and(has_sequences) {
+            let rows = call.prepared.work.rows.max(1);
+            let answer = self.compute(call, slot).await?;
+            model.metrics.success(rows, accepted.elapsed(), &answer.timings);
+            return Ok(answer);
+        }
         let looked = Instant::now();
-        let key = key(&call);
+        let key = key(&call).await?;
         let found = cache.get(&key).await;
         let lookup = looked.elapsed();
         if let Some(outputs) = found {
@@ -56,28 +64,51 @@ impl Inference {
         call.accepted = Instant::now();
         let answer = self.compute(call, slot).await?;
         let inserting = Instant::now();
-        cache.put(key, &answer.outputs, &model.signature.model);
+        let (cache, outputs) = (cache.clone(), answer.outputs.clone());
+        let name = model.signature.model.clone();
+        let bytes = bytes_of(&outputs);
+        work_on(bytes, move || cache.put(key, &outputs, &name)).await?;
         model.metrics.cache_miss(lookup + inserting.elapsed());
         model.metrics.success(rows, accepted.elapsed(), &answer.timings);
         Ok(answer)
     }
 }
 
+/// Is a member among them whose answer depends on the requests before it? Such an answer is not kept, and the request
+/// must reach the member.
+fn has_sequences(found: &Resolved) -> bool {
+    found.members.iter().any(|it| {
+        matches!(it.model.dispatch, Dispatch::Sequences(_))
+            || it.nested.as_deref().is_some_and(has_sequences)
+    })
+}
+
+/// Bytes of these tensors.
+fn bytes_of(tensors: &[NamedTensor]) -> usize {
+    tensors.iter().map(|it| it.tensor.byte_len()).sum()
+}
+
 /// Everything that an answer depends on.
-fn key(call: &Call<'_>) -> Key {
+async fn key(call: &Call<'_>) -> Result<Key, Error> {
     let (model, work) = (call.model, &call.prepared.work);
     let mut key = KeyBuilder::default();
     key.text(&model.signature.model);
     key.number(model.signature.version);
     content_hashes(&mut key, model, call.found);
     key.text(call.task.map_or("", Task::name));
+    key.number(work.signature as u64);
     key.number(work.outputs.len() as u64);
     work.outputs.iter().for_each(|it| key.text(it));
     key.number(work.inputs.len() as u64);
-    work.inputs.iter().for_each(|it| {
-        key.text(&it.name);
-        key.tensor(&it.tensor);
-    });
+    let inputs = work.inputs.clone();
+    let hash = move || {
+        inputs.iter().for_each(|it| {
+            key.text(&it.name);
+            key.tensor(&it.tensor);
+        });
+        key
+    };
+    let mut key = work_on(bytes_of(&work.inputs), hash).await?;
     // They mean nothing to the server. What they mean to a model is not known.
     key.number(call.request.parameters.len() as u64);
     for (name, value) in &call.request.parameters {
@@ -89,7 +120,7 @@ fn key(call: &Call<'_>) -> Key {
             Parameter::Text(value) => key.text(&format!("text {value}")),
         }
     }
-    key.finish()
+    Ok(key.finish())
 }
 
 /// The loads that the answer comes from: the model's, and where it is an ensemble those of all its members.

@@ -260,6 +260,7 @@ impl<'a> Run<'a> {
             };
             let outputs = step.outputs.iter().filter(|it| read(it.tensor));
             let request = InferenceRequest {
+                signature: 0,
                 id: self.request.id.clone(),
                 inputs,
                 outputs: outputs.map(|it| it.name.clone()).collect(),
@@ -379,13 +380,14 @@ async fn first_in_time(
 /// The tensor with as many dimensions as its reader has: a batch of one row may lose its batch dimension, and what has
 /// none may become such a batch.
 fn fit_rank(tensor: Tensor, edge: &Edge) -> Result<Tensor, Error> {
+    let Some(rank) = edge.rank else { return Ok(tensor) };
     let dims = tensor.shape().dims();
     let fitted = match dims {
-        _ if dims.len() == edge.rank => return Ok(tensor),
-        _ if dims.len() + 1 == edge.rank => {
+        _ if dims.len() == rank => return Ok(tensor),
+        _ if dims.len() + 1 == rank => {
             tensor.reshape(std::iter::once(1).chain(dims.iter().copied()).collect())
         }
-        [1, rest @ ..] if rest.len() == edge.rank => tensor.reshape(Shape::new(rest)),
+        [1, rest @ ..] if rest.len() == rank => tensor.reshape(Shape::new(rest)),
         _ => None,
     };
     fitted.ok_or_else(|| {
@@ -393,7 +395,7 @@ fn fit_rank(tensor: Tensor, edge: &Edge) -> Result<Tensor, Error> {
             "'{}' takes {} dimensions, the tensor for it has the shape {}; only a batch of one row can lose its \
              batch dimension",
             edge.name,
-            edge.rank,
+            rank,
             tensor.shape()
         ))
     })

@@ -1,6 +1,7 @@
 //! One inference from a decoded request to its response: the straight line through the server.
 
 mod cached;
+mod elsewhere;
 mod ensemble;
 mod next;
 mod parts;
@@ -14,6 +15,7 @@ use backend::NamedTensor;
 
 use crate::{
     cache::Cache,
+    config::model::ModelConfig,
     serving::{
         served::{Dispatch, Members, Resolved, ServedModel},
         validate::Prepared,
@@ -37,7 +39,8 @@ pub struct Inference {
     cache: Option<Arc<Cache>>,
     /// Where requests that an ensemble makes are traced; `None` where none are.
     tracing: Option<Arc<Tracing>>,
-    /// Of which decoded images and sounds take their bytes; `None` where they are not counted.
+    /// Of which decoded images and sounds, and large outputs before they are made, take their bytes; `None` where they
+    /// are not counted.
     bytes: Option<Arc<Budget>>,
 }
 
@@ -59,6 +62,10 @@ struct Call<'a> {
     task: Option<Task>,
     /// Most rows of a run for requests of its form.
     most_rows: usize,
+    /// Does it share a run with no other request?
+    is_alone: bool,
+    /// The configuration of its signature, where it does not go through a pipeline.
+    config: &'a ModelConfig,
     /// Without its inputs.
     request: &'a InferenceRequest,
     accepted: Instant,
@@ -69,6 +76,7 @@ impl Call<'_> {
     /// What a scheduler needs of it.
     fn submission(self) -> Submission {
         Submission {
+            is_alone: self.is_alone,
             work: self.prepared.work,
             accepted: self.accepted,
             shape_key: self.prepared.shape_key,
@@ -87,7 +95,7 @@ impl Inference {
         Inference { cache, tracing, bytes: None }
     }
 
-    /// The same, whose decoded images and sounds take their bytes of that budget.
+    /// The same, whose decoded images and sounds and large outputs take their bytes of that budget.
     #[must_use]
     pub fn within(self, bytes: Arc<Budget>) -> Inference {
         Inference { bytes: Some(bytes), ..self }
@@ -143,8 +151,12 @@ impl Inference {
         if let Some(trace) = trace {
             trace.accepted(accepted, request.id.as_ref(), &request.inputs);
         }
+        let named = model.signature.at(request.signature);
+        if let (Some(trace), Some(signature)) = (trace, &named.named) {
+            trace.signed(&signature.name);
+        }
         let (task, face) = match request.task {
-            None => model.signature.of_inputs(&request.inputs),
+            None => named.of_request(&request.inputs, &request.outputs),
             Some(task) => {
                 let face = model.signature.of_task(task, &request.inputs);
                 (Some(task), face.ok_or_else(|| no_task(&model.signature, task))?)
@@ -152,17 +164,29 @@ impl Inference {
         };
         let config = match (task, &model.pipeline) {
             (Some(_), Some(pipeline)) => &pipeline.config,
-            _ => &model.config,
+            _ => model.config_of(named),
         };
-        let prepared = crate::serving::validate::prepare(&mut request, face, config)?;
+        let mut prepared = crate::serving::validate::prepare(&mut request, face, config)?;
+        prepared.shape_key ^= model.large_outputs.key(&prepared.work);
         let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);
         // Texts wait once they are rows.
         if let Some(trace) = trace.filter(|_| task.is_none()) {
             trace.queued(&prepared.work.inputs);
         }
-        let call =
-            Call { model, found, prepared, task, most_rows, request: &request, accepted, trace };
+        let is_alone = model.runs_alone(face, config, &prepared.work);
+        let call = Call {
+            model,
+            found,
+            prepared,
+            task,
+            most_rows,
+            is_alone,
+            config: model.config_of(named),
+            request: &request,
+            accepted,
+            trace,
+        };
         let answer = match &self.cache {
             // In a box: what has no cache does not pay for the size of it.
             Some(cache) if model.config.response_cache => {
@@ -179,7 +203,7 @@ impl Inference {
 
     /// Runs the model.
     async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
-        let Call { model, request, accepted, trace, .. } = call;
+        let Call { model, config, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
         let most_rows = call.most_rows;
         let fitting = match &model.dispatch {
@@ -187,6 +211,8 @@ impl Inference {
             Dispatch::Sequences(_) | Dispatch::Ensemble(_) => most_rows,
         };
         let fitting = fitting.min(most_rows);
+        let (name, work) = (&model.signature.model, &call.prepared.work);
+        let _room = model.large_outputs.take(name, work, self.bytes.as_ref())?;
         let done = match &model.dispatch {
             // In boxes, these and those below: a request to instances does not pay for the size of them.
             Dispatch::Batches(scheduler) if call.task.is_some() => {
@@ -227,7 +253,7 @@ impl Inference {
         }
         let mut outputs = done.outputs;
         for output in &mut outputs {
-            crate::serving::validate::present(&model.config, output);
+            crate::serving::validate::present(config, output);
         }
         let queue = done.timings.started.saturating_duration_since(accepted);
         Ok(Answer { outputs, timings: Timings { queue, ..done.timings } })

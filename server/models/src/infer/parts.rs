@@ -6,7 +6,10 @@ use backend::{BackendError, NamedTensor, Tensor};
 
 use crate::infer::next::next;
 use inference::{error::Error, timings::Timings};
-use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, work::Done};
+use schedule::{
+    Extent, ReplySlot, RequestQueue, Scheduler, Submission,
+    work::{Done, Parts, Work},
+};
 
 /// Runs a request in parts of at most `most_rows` rows. It is one request to the statistics, and one to the order of
 /// replies. No more parts are on their way than there are instances, and one that waits for the next of them, so that
@@ -65,15 +68,14 @@ async fn in_parts(
     whole: &Submission,
     most_rows: usize,
 ) -> Result<Done, Error> {
-    let part = async |from: usize| {
-        let rows = most_rows.min(whole.work.rows.saturating_sub(from));
+    let uneven = || Error::Internal("a request cannot be cut".to_owned());
+    let mut parts = Parts::of(&whole.work).ok_or_else(uneven)?;
+    let part = async |from: usize, work: Work| {
         let (accepted, extent) = match from {
             0 => (whole.accepted, Extent::FirstPart),
             // It waits from now on.
             _ => (Instant::now(), Extent::LaterPart),
         };
-        let uneven = || Error::Internal("a request cannot be cut".to_owned());
-        let work = whole.work.cut(from, rows).ok_or_else(uneven)?;
         let submission = Submission { work, accepted, extent, ..*whole };
         scheduler.submit_with_slot(submission, Some(ReplySlot::unordered())).await
     };
@@ -85,7 +87,9 @@ async fn in_parts(
         // What is done early waits for those before it, and there is not to be much of that.
         while running.len() < side_by_side && joined.early.len() < AHEAD * side_by_side {
             let Some((number, from)) = starts.next() else { break };
-            running.push((number, Box::pin(part(from))));
+            let rows = most_rows.min(whole.work.rows.saturating_sub(from));
+            let work = parts.next(rows).ok_or_else(uneven)?;
+            running.push((number, Box::pin(part(from, work))));
         }
         if running.is_empty() {
             return joined.finish();

@@ -37,7 +37,7 @@ use schedule::{
     prepare::Wanted,
     work::{Done, Work},
 };
-use steps::{Context, Prepared, Reduced, ResultForm, Step};
+use steps::{Context, Prepared, Reduced, ResultForm, RowError, Step};
 use telemetry::metrics::{ModelMetrics, TextRefusal, TextStep};
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
@@ -172,7 +172,8 @@ async fn finish(
         | Task::SparseEmbedding
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification => false,
+        | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding => false,
     };
     let Answering { work, asked, started, deadline } = answering;
     let around = pipeline.clone();
@@ -189,9 +190,16 @@ async fn finish(
         for (at, input) in started.into_iter().enumerate() {
             wanted.check()?;
             let rows = reduced.by_ref().take(input.rows).collect();
-            let reply = around.steps.finish(input.context, rows).map_err(error)?;
+            let is_wanted = || wanted.check().is_ok();
+            let reply = around.steps.finish_while(input.context, rows, &is_wanted);
+            let reply = reply.map_err(|it| match wanted.check() {
+                Err(stopped) if it == RowError::Stopped => stopped,
+                _ => error(it),
+            })?;
             let text = texts.get(at).copied().unwrap_or_default();
-            outputs.push(&reply, &ResultForm { text, is_best_only }, input.counts)?;
+            for reply in reply.apart() {
+                outputs.push(&reply, &ResultForm { text, is_best_only }, input.counts)?;
+            }
         }
         outputs.finish()
     };

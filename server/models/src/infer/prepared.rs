@@ -27,7 +27,7 @@ use inference::{
     task::{Medium, Task},
 };
 use schedule::{prepare::Wanted, work::Work};
-use steps::{Input, Prepared, Step};
+use steps::{Input, Prepared, RowError, Step};
 
 /// So many rows are put together by the task that asks.
 pub(super) const FEW: usize = 16;
@@ -77,14 +77,41 @@ pub(super) async fn prepare(
 }
 
 impl Preparing<'_> {
-    /// Is it the ranking of one list, which is one input of many texts?
-    fn is_ranking(&self) -> bool {
-        self.task == Task::Rerank && self.work.rows <= 1 && !self.pipeline.steps.ranks_by_vectors()
+    /// See [`OneList`].
+    fn one_list(&self) -> Option<OneList> {
+        let by_vectors = self.pipeline.steps.ranks_by_vectors();
+        OneList::of(self.task, self.work.rows, by_vectors)
     }
 
     /// What may be prepared apart, of so many texts.
     fn units(&self, texts: usize) -> usize {
-        if self.is_ranking() { texts } else { self.work.rows }
+        if self.one_list().is_some() { texts } else { self.work.rows }
+    }
+}
+
+/// The texts of a request are one list that is ranked, or compared with another text: one input of many texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OneList {
+    /// Rows in front of those of its texts: the vector of the query is one, and a pair has it in itself.
+    in_front: usize,
+}
+
+impl OneList {
+    /// That of a request of so many inputs for that task, of a model that ranks by vectors or by pairs.
+    fn of(task: Task, inputs: usize, by_vectors: bool) -> Option<OneList> {
+        match task {
+            _ if 1 < inputs => None,
+            Task::Rerank => Some(OneList { in_front: usize::from(by_vectors) }),
+            Task::SentenceSimilarity => Some(OneList { in_front: 1 }),
+            _ => None,
+        }
+    }
+
+    /// Parts of the list as one: the rows in front are those of the first.
+    fn joined(self, mut parts: impl Iterator<Item = Prepared>) -> Vec<Prepared> {
+        let Some(mut whole) = parts.next() else { return Vec::new() };
+        parts.for_each(|it| whole.rows.extend(it.rows.into_iter().skip(self.in_front)));
+        vec![whole]
     }
 }
 
@@ -144,24 +171,16 @@ async fn on_threads(preparing: &Preparing<'_>, parts: usize) -> Result<Vec<Prepa
             }
         }
     }
-    let is_ranking = preparing.is_ranking();
-    match failed {
-        None if is_ranking => Ok(joined(done.into_values().flatten())),
-        None => Ok(done.into_values().flatten().collect()),
+    match (failed, preparing.one_list()) {
+        (None, Some(list)) => Ok(list.joined(done.into_values().flatten())),
+        (None, None) => Ok(done.into_values().flatten().collect()),
         // A part of a list does not know the place of a text in all of it.
-        Some(_) if is_ranking => {
+        (Some(_), Some(_)) => {
             let prepare = preparation(preparing, Part::default(), None);
             Ok(pipeline.work(Effort::Long, deadline, prepare).await?.0)
         }
-        Some(error) => Err(error),
+        (Some(error), None) => Err(error),
     }
-}
-
-/// Parts of one ranking as one.
-fn joined(mut parts: impl Iterator<Item = Prepared>) -> Vec<Prepared> {
-    let Some(mut whole) = parts.next() else { return Vec::new() };
-    parts.for_each(|it| whole.rows.extend(it.rows));
-    vec![whole]
 }
 
 /// What prepares a part.
@@ -172,21 +191,35 @@ fn preparation(
 ) -> impl FnOnce(&Wanted) -> Result<(Vec<Prepared>, Option<Room>), Error> + Send + use<> {
     let Preparing { pipeline, task, work, asked, .. } = *preparing;
     let (around, inputs, asked) = (pipeline.clone(), work.inputs.clone(), asked.clone());
-    let is_ranking = preparing.is_ranking();
+    let list = preparing.one_list();
     move |wanted: &Wanted| {
         let (medium, most) = (task.medium(), around.config.max_batch_size);
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
         check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
         let count = inputs.len();
         let prepared = |at: usize, input: &Input<'_>| {
-            let prepared = around.steps.prepare(task, input, &asked.parameters);
-            prepared.map_err(|it| of_input(medium, at, count, &it))
+            let is_wanted = || wanted.check().is_ok();
+            let prepared = around.steps.prepare_while(task, input, &asked.parameters, &is_wanted);
+            prepared.map_err(|it| match wanted.check() {
+                Err(error) if it == RowError::Stopped => error,
+                _ => of_input(medium, at, count, &it),
+            })
         };
-        if let [inputs::Row::Ranking(query, texts)] = inputs.as_slice()
-            && is_ranking
-        {
-            let texts = texts.get(part.range(texts.len())).unwrap_or_default();
-            return Ok((vec![prepared(0, &Input::Ranking(query, texts))?], room));
+        let of_part = |texts: &'_ [&'_ str]| part.range(texts.len());
+        let of_list = match (list, inputs.as_slice()) {
+            (Some(list), [inputs::Row::Ranking(query, texts)]) => {
+                Some((list, Input::Ranking(query, &texts[of_part(texts)])))
+            }
+            (Some(list), [inputs::Row::Sentences(source, texts)]) => {
+                Some((list, Input::Sentences(source, &texts[of_part(texts)])))
+            }
+            _ => None,
+        };
+        if let Some((list, input)) = of_list {
+            let prepared = prepared(0, &input)?;
+            let repeated = if part.number == 0 { 0 } else { list.in_front };
+            part.count(prepared.rows.len() - repeated, most)?;
+            return Ok((vec![prepared], room));
         }
         let mut all = Vec::with_capacity(count.div_ceil(part.of));
         let range = part.range(count);
@@ -236,6 +269,17 @@ mod tests {
             1,
             "a thousand bytes are tokenized sooner than handed on"
         );
+    }
+
+    #[test]
+    fn lists_that_are_compared_by_vectors_are_spread_like_rankings() {
+        let in_front =
+            |task, inputs, by_vectors| OneList::of(task, inputs, by_vectors).map(|it| it.in_front);
+        assert_eq!(in_front(Task::Rerank, 1, false), Some(0));
+        assert_eq!(in_front(Task::Rerank, 1, true), Some(1));
+        assert_eq!(in_front(Task::SentenceSimilarity, 1, true), Some(1));
+        assert_eq!(in_front(Task::SentenceSimilarity, 2, true), None);
+        assert_eq!(in_front(Task::SentenceEmbedding, 1, true), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor};
+use backend::{BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor, Signatures};
 
 use crate::{
     load::{loader::Loader, version_load::Load},
@@ -61,8 +61,24 @@ impl Model for WithConstants {
         self.spec.as_ref()
     }
 
+    fn signatures(&self) -> Option<&Signatures> {
+        self.model.signatures()
+    }
+
+    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
+        self.model.large_outputs()
+    }
+
     fn keeps_state(&self) -> bool {
         self.model.keeps_state()
+    }
+
+    fn allows_trial_runs(&self) -> bool {
+        self.model.allows_trial_runs()
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.model.is_elsewhere()
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -78,9 +94,17 @@ struct InstanceWithConstants {
 
 impl Instance for InstanceWithConstants {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        if batch.signature != 0 {
+            // They are inputs of the default one.
+            return self.instance.execute(batch);
+        }
         let inputs: Vec<NamedTensor> =
             batch.inputs.iter().chain(&*self.constants).cloned().collect();
-        let Batch { outputs, rows, stop, .. } = *batch;
-        self.instance.execute(&Batch { inputs: &inputs, outputs, rows, stop })
+        let Batch { outputs, rows, stop, signature, .. } = *batch;
+        self.instance.execute(&Batch { inputs: &inputs, outputs, rows, signature, stop })
+    }
+
+    fn run_alone(&mut self, alone: bool) {
+        self.instance.run_alone(alone);
     }
 }

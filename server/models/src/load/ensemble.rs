@@ -18,6 +18,7 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::members::Ensemble,
+        large_outputs::LargeOutputs,
         served::{Dispatch, Members, Planned, Resolved, ServedModel},
     },
 };
@@ -77,11 +78,13 @@ impl Loader {
         let dispatch = Dispatch::Ensemble(Box::new(ensemble));
         let config_message = completed.raw;
         let model = ServedModel {
+            others: Vec::new(),
             signature,
             shown_name: found.shown_name().into(),
             config,
             config_json,
             config_message,
+            large_outputs: LargeOutputs::default(),
             pipeline: None,
             dispatch,
             metrics,

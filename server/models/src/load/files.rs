@@ -125,6 +125,33 @@ pub(crate) fn model_of_plan(
     }
 }
 
+/// Files that are one model with the one that was chosen, which is the first of them; none where the configuration
+/// names the file.
+pub(crate) fn folds_of(
+    path: &Path,
+    choice: &EngineChoice,
+    raw: Option<&raw::ModelConfig>,
+    engines: &Engines,
+) -> Vec<PathBuf> {
+    let is_named = raw.is_some_and(|it| !it.default_model_filename.is_empty());
+    let Some(first) = choice.default_model_filename.as_ref().filter(|_| !is_named) else {
+        return Vec::new();
+    };
+    let mut formats = engines.description(&choice.backend).formats.iter();
+    let Some((format, first)) = formats.find_map(|it| Some((it, it.fold(first)?))) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let others = entries.filter_map(|entry| {
+        let number = format.fold(entry.file_name().to_str()?)?;
+        let path = entry.path();
+        (first != number && inspect::has_content_of(&path, format)).then_some((number, path))
+    });
+    let mut others: Vec<(u32, PathBuf)> = others.collect();
+    others.sort();
+    others.into_iter().map(|(_, path)| path).collect()
+}
+
 /// The configuration of a model: the alternative of that name where it has it, else its `config.pbtxt`.
 pub(crate) fn config_file(found: &FoundModel, alternative: Option<&str>) -> Option<PathBuf> {
     let alternative = alternative.map(|it| found.dir.join("configs").join(format!("{it}.pbtxt")));

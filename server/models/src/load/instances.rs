@@ -53,9 +53,8 @@ pub(crate) fn make(
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
-    // Without a specification there is nothing to guess a request from, and one that leaves traces is not
-    // made up.
-    let guess = model.spec().is_some() && !model.keeps_state();
+    // Without a specification there is nothing to guess a request from.
+    let guess = model.spec().is_some() && model.allows_trial_runs();
     let make_on = |device: Device| -> Arc<MakeInstance> {
         let first = first.clone();
         let (model, config, signature, dir, times, extra) = (

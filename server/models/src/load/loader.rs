@@ -37,7 +37,7 @@ use crate::{
         placement::{NoGpus, Plan},
         version_load::Load,
     },
-    repository::{denied::cannot, local::FoundModel},
+    repository::{denied::cannot, flat::besides_mlflow, local::FoundModel, mlflow},
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
@@ -215,6 +215,8 @@ impl Loader {
             return Err(format!("{beyond}, {refusal}").into());
         }
         let started = SystemTime::now();
+        let of_mlflow = self.of_mlflow(raw, path)?;
+        let path = of_mlflow.as_deref().unwrap_or(path);
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
@@ -259,6 +261,8 @@ impl Loader {
         path: &Path,
         cpus: NonZeroUsize,
     ) -> Result<Plan, String> {
+        let of_mlflow = self.of_mlflow(raw, path)?;
+        let path = of_mlflow.as_deref().unwrap_or(path);
         let choice = self.choose_engine(found, raw, path)?;
         self.plan_here(&found.name, raw, &self.engine_options(&choice, path), cpus)
     }
@@ -273,6 +277,22 @@ impl Loader {
             in_one_thread(&mut options, description);
         }
         options
+    }
+
+    /// What is to be opened of a folder that MLflow has saved, unless a configuration names the file, or the folder has
+    /// a model besides and no file of MLflow's.
+    fn of_mlflow(
+        &self,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<Option<PathBuf>, String> {
+        if raw.is_some_and(|it| !it.default_model_filename.is_empty()) {
+            return Ok(None);
+        }
+        mlflow::model_in(path).or_else(|problem| match besides_mlflow(path, &self.descriptions) {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) | Err(_) => Err(problem),
+        })
     }
 
     fn choose_engine(

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::SystemTime};
 
-use backend::{BackendError, Model, ModelSource};
+use backend::{BackendError, Model, ModelSource, ModelSpec};
 use bytes::Bytes;
 
 use crate::{
@@ -10,23 +10,28 @@ use crate::{
         complete::{Completed, Defaults, RowsKnown, complete},
         hints::hints,
         misspelt::misspelt_parameters,
+        raw,
         unapplied::unapplied,
     },
     load::{
         create_error::{CreateError, said_by_content},
         extra_inputs::ExtraInputs,
-        files::{bytes_of, model_of_plan, read_labels},
+        files::{bytes_of, folds_of, model_of_plan, read_labels},
         instances, load_limit,
         load_log::Warnings,
         loader::Loader,
         options::{first_response_ms, gpu_accelerators, op_libraries},
         placement::Plan,
-        scheduler::{InstanceSet, dispatch},
+        scheduler::{Faces, InstanceSet, dispatch},
+        signatures::OtherSignatures,
         strict_rows::strict_rows,
         version_load::Load,
     },
     repository::local::repository_of,
-    serving::served::{Planned, ServedModel},
+    serving::{
+        large_outputs::LargeOutputs,
+        served::{Planned, ServedModel},
+    },
 };
 use inference::signature::Signature;
 use telemetry::metrics::ModelOptions;
@@ -49,6 +54,10 @@ impl Loader {
                 load,
                 model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
             ),
+            folds: match self.settings.repository.averages_folds {
+                true => folds_of(load.path, choice, raw, &self.descriptions),
+                false => Vec::new(),
+            },
             directory: found.dir.clone(),
             repository: repository_of(found, &self.settings.repository.from),
             options: self.options_here(load, plan, warnings),
@@ -57,6 +66,7 @@ impl Loader {
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
+            refuses_code: self.settings.repository.refuse_code,
             stop: Arc::default(),
         };
         let repository = &self.settings.repository;
@@ -73,7 +83,7 @@ impl Loader {
         let completed = &mut settled.completed;
         for (key, note) in model.notes() {
             let parameters = &mut completed.config.parameters;
-            parameters.entry((*key).to_owned()).or_insert_with(|| note.clone());
+            parameters.entry(key.clone().into_owned()).or_insert_with(|| note.clone());
         }
         completed.warnings.iter().for_each(|it| warnings.warn(it));
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
@@ -107,6 +117,21 @@ impl Loader {
             warnings.warn(warning);
         }
         let completed = settled.completed;
+        let mut instance = settled.instance;
+        let others = match opened {
+            Some(_) => OtherSignatures::default(),
+            None => self.other_signatures(
+                load,
+                plan,
+                &*model,
+                &completed.config,
+                &mut instance,
+                warnings,
+            )?,
+        };
+        if others.named.is_some() {
+            signature = Arc::new(Signature { named: others.named, ..(*signature).clone() });
+        }
         let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let run_limit = repository.load_run_limit;
@@ -117,14 +142,8 @@ impl Loader {
             limit,
             watch: load.watch,
         };
-        let (slots, times) = instances::make(
-            &model,
-            &completed.config,
-            &signature,
-            plan,
-            warm_up,
-            settled.instance,
-        )?;
+        let (slots, times) =
+            instances::make(&model, &completed.config, &signature, plan, warm_up, instance)?;
         let answers_zeros = times.mean(1).is_some();
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
@@ -142,11 +161,13 @@ impl Loader {
             first_response_ms: first_response_ms(&config),
         };
         let metrics = self.metrics.model(found.shown_name(), version, &options);
-        let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
+        let keeps_state = model.keeps_state();
+        let runs_elsewhere = plan.uses_gpus() || model.is_elsewhere();
         let (row_check, kept) = (settled.row_check, settled.kept);
         let runs =
-            InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows, kept };
-        let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
+            InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept };
+        let faces = Faces { config: &config, signature: &signature, others: &others.configs };
+        let dispatch = dispatch(runs, &faces, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         self.warn_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
@@ -163,8 +184,10 @@ impl Loader {
             signature,
             shown_name: found.shown_name().into(),
             config,
+            others: others.configs,
             config_json,
             config_message,
+            large_outputs: LargeOutputs::new(model.large_outputs()),
             pipeline,
             dispatch,
             metrics,
@@ -203,7 +226,18 @@ impl Loader {
         model: &dyn Model,
         rows: RowsKnown,
     ) -> Result<Completed, String> {
-        let Load { found, raw, choice, .. } = *load;
+        self.complete_with(load, load.raw, model.spec(), rows)
+    }
+
+    /// The same with that configuration, of a model of those inputs and outputs.
+    pub(super) fn complete_with(
+        &self,
+        load: &Load<'_>,
+        raw: Option<&raw::ModelConfig>,
+        spec: Option<&ModelSpec>,
+        rows: RowsKnown,
+    ) -> Result<Completed, String> {
+        let Load { found, choice, .. } = *load;
         let defaults = Defaults {
             max_batch_size: self
                 .settings
@@ -218,7 +252,7 @@ impl Loader {
             sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
             rows,
         };
-        complete(raw, &found.name, choice, &self.descriptions, model.spec(), &defaults)
+        complete(raw, &found.name, choice, &self.descriptions, spec, &defaults)
             .map_err(|it| it.to_string())
     }
 }

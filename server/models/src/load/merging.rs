@@ -13,7 +13,7 @@ use backend::{BackendError, Device, Instance, Model};
 use crate::{
     config::{
         complete::{Completed, RowsKnown},
-        model::{MERGING, Scheduling},
+        model::{MERGING, ModelConfig, Scheduling},
         raw::{self, ModelParameter, model_config::SchedulingChoice},
     },
     load::{
@@ -30,6 +30,7 @@ use crate::{
     pipeline::open::folder_of,
     repository::local::repository_of,
 };
+use inference::signature::Signature;
 use schedule::row_check::RowCheck;
 use steps::{Dir, named_graph};
 
@@ -95,6 +96,58 @@ impl Loader {
         Ok(())
     }
 
+    /// Tries the rows of a signature on the instance, which is made where there is none, and is gone where the engine
+    /// panicked.
+    ///
+    /// # Errors
+    /// When the device cannot be used, or the runs take too long.
+    pub(super) fn try_rows_of(
+        &self,
+        load: &Load<'_>,
+        model: &dyn Model,
+        device: Device,
+        instance: &mut Option<Box<dyn Instance>>,
+        signature: &Signature,
+        config: &ModelConfig,
+    ) -> Result<Proof, CreateError> {
+        let mut tried = match instance.take() {
+            Some(it) => it,
+            None => model.instantiate(device).map_err(|it| on_device(device, it))?,
+        };
+        let started = Instant::now();
+        let dir = &load.found.dir;
+        let run_limit = self.settings.repository.load_run_limit;
+        let limit = PhaseLimit { limit: RunLimit::of(run_limit, device), flag: run_limit::FLAG };
+        let prove = || {
+            let limit = RunLimit::start(run_limit, device)?;
+            let is_on_gpu = device != Device::Cpu;
+            let proof = prove(&mut *tried, signature, config, dir, is_on_gpu, &limit);
+            limit.check().and(proof)
+        };
+        let proof = load
+            .watch
+            .during(limit, &Arc::default(), || catch_unwind(AssertUnwindSafe(prove)))
+            .map_err(BackendError::from)?;
+        let proof = match proof {
+            Ok(proof) => {
+                *instance = Some(tried);
+                proof.map_err(|it| on_device(device, it))?
+            }
+            Err(_) => Proof::Lacking("the engine panicked when it was tried".to_owned()),
+        };
+        let (model_name, us) = (&load.found.name, started.elapsed().as_micros());
+        let name = signature.name();
+        tracing::debug!(
+            model = model_name,
+            version = load.version,
+            signature = name,
+            us,
+            ?proof,
+            "rows were tried"
+        );
+        Ok(proof)
+    }
+
     /// Completes the configuration of a model, and tries its rows where requests, or parts of one, would share a run.
     pub(super) fn settle_merging(
         &self,
@@ -104,9 +157,8 @@ impl Loader {
     ) -> Result<Settled, CreateError> {
         let completed = self.complete(load, model, RowsKnown::Independent)?;
         let row_check = RowCheck::Off;
-        // Without a specification everything was written down, and a model that keeps state is not tried, as clients
-        // would see that.
-        let can_try = model.spec().is_some() && !model.keeps_state();
+        // Without a specification everything was written down.
+        let can_try = model.spec().is_some() && model.allows_trial_runs();
         let engine = self.descriptions.description(&load.choice.backend);
         if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
             // What its rows are is said by the engine, and need not be tried.
@@ -134,34 +186,9 @@ impl Loader {
             });
         };
         let signature = completed.config.signature(load.version, &BTreeMap::new());
-        let made = model.instantiate(device).map_err(|it| on_device(device, it))?;
-        let mut instance = Some(made);
-        let started = Instant::now();
-        let dir = &load.found.dir;
-        let run_limit = self.settings.repository.load_run_limit;
-        let limit = PhaseLimit { limit: RunLimit::of(run_limit, device), flag: run_limit::FLAG };
-        let prove = || match instance.as_deref_mut() {
-            Some(it) => {
-                let limit = RunLimit::start(run_limit, device)?;
-                let is_on_gpu = device != Device::Cpu;
-                let proof = prove(it, &signature, &completed.config, dir, is_on_gpu, &limit);
-                limit.check().and(proof)
-            }
-            None => Ok(Proof::Independent),
-        };
-        let proof = load
-            .watch
-            .during(limit, &Arc::default(), || catch_unwind(AssertUnwindSafe(prove)))
-            .map_err(BackendError::from)?;
-        let proof = match proof {
-            Ok(proof) => proof.map_err(|it| on_device(device, it))?,
-            Err(_) => {
-                instance = None;
-                Proof::Lacking("the engine panicked when it was tried".to_owned())
-            }
-        };
-        let (model_name, us) = (&load.found.name, started.elapsed().as_micros());
-        tracing::debug!(model = model_name, version = load.version, us, ?proof, "rows were tried");
+        let mut instance = None;
+        let config = &completed.config;
+        let proof = self.try_rows_of(load, model, device, &mut instance, &signature, config)?;
         let Proof::Lacking(reason) = proof else {
             let row_check = match load.raw.is_some_and(is_told_to_merge) {
                 true => RowCheck::Report,

@@ -29,6 +29,7 @@ pub(crate) mod run_limit;
 pub(crate) mod sample_rows;
 pub(crate) mod scheduler;
 pub(crate) mod sequence_settings;
+mod signatures;
 pub(crate) mod strict_rows;
 pub(crate) mod text_rows;
 pub(crate) mod trial_runs;

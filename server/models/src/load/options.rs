@@ -93,6 +93,7 @@ mod tests {
     use crate::config::{
         check::{check, report::Report},
         engines::usual,
+        open_ranks::OpenRanks,
         pbtxt::ConfigReader,
     };
 
@@ -170,7 +171,7 @@ mod tests {
         let buckets = |bounds: &[f64]| {
             let read = ConfigReader::default();
             let raw = read.parse_text("m", "name: 'm' backend: 'identity'").unwrap();
-            let mut config = check(&raw, &usual(), &mut Report::default());
+            let mut config = check(&raw, &usual(), &OpenRanks::default(), &mut Report::default());
             if !bounds.is_empty() {
                 config.histograms.insert(FIRST_RESPONSE.to_owned(), bounds.to_vec());
             }

@@ -63,7 +63,7 @@ impl Loader {
         pipeline: &ServedPipeline,
     ) -> Result<Tried, CreateError> {
         let Some(device) = plan.devices.first().copied() else { return Ok(Tried::default()) };
-        if pipeline.rows.bounds.is_none() || model.keeps_state() {
+        if pipeline.rows.bounds.is_none() || !model.allows_trial_runs() {
             return Ok(Tried::default());
         }
         let costs = settled.kept.as_ref().and_then(KeptCosts::read);

@@ -73,8 +73,15 @@ impl Loader {
         warnings: &mut Warnings<'_>,
     ) -> BTreeMap<String, String> {
         let mut options = load.options.clone();
+        let description = self.descriptions.description(&load.choice.backend);
+        if let (Some(key), Some(threads)) =
+            (description.intra_op_threads, self.settings.defaults.intra_op_threads)
+            && description.threads_are_of_sessions
+        {
+            options.entry(key.to_owned()).or_insert_with(|| threads.to_string());
+        }
         let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
-        let key = self.descriptions.description(&load.choice.backend).gpu_memory_limit;
+        let key = description.gpu_memory_limit;
         if !plan.uses_gpus() || key.is_some_and(|it| options.contains_key(it)) {
             return options;
         }

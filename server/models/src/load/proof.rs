@@ -113,7 +113,12 @@ fn first_row(work: &Work) -> Option<Work> {
     };
     let inputs: Vec<NamedTensor> = work.inputs.iter().map(row).collect::<Option<_>>()?;
     let varies = inputs.iter().any(differ);
-    varies.then(|| Work { inputs, outputs: work.outputs.clone(), rows: 1 })
+    varies.then(|| Work {
+        inputs,
+        outputs: work.outputs.clone(),
+        rows: 1,
+        signature: work.signature,
+    })
 }
 
 /// Why rows have not been found to be independent.
@@ -306,7 +311,13 @@ impl Tried<'_> {
         };
         let inputs: Option<Vec<NamedTensor>> = columns.iter().enumerate().map(column).collect();
         let inputs = &inputs.ok_or(Failure::NoRow)?;
-        let batch = Batch { inputs, outputs, rows: rows.len(), stop: self.limit.stop() };
+        let batch = Batch {
+            inputs,
+            outputs,
+            rows: rows.len(),
+            signature: self.signature.index(),
+            stop: self.limit.stop(),
+        };
         let answers = self.instance.execute(&batch);
         // One that was stopped may have answered something.
         self.limit.check().map_err(Failure::Engine)?;

@@ -56,8 +56,10 @@ impl Loader {
         Ok(Some(ServedModel {
             shown_name: served.shown_name.clone(),
             signature: served.signature.clone(),
+            large_outputs: served.large_outputs.clone(),
             pipeline: served.pipeline.clone(),
             config: completed.config,
+            others: served.others.clone(),
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),

@@ -3,7 +3,7 @@
 use std::{
     sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use backend::{BackendError, Device, Stop};
@@ -13,6 +13,9 @@ const ON_CPU: Duration = Duration::from_secs(120);
 
 /// On a GPU: TensorRT compiles in the first run, for minutes.
 const ON_GPU: Duration = Duration::from_secs(900);
+
+/// So much later a run ends itself that cannot be stopped in between.
+const LATER: Duration = Duration::from_millis(100);
 
 /// The flag that says otherwise.
 pub(crate) const FLAG: &str = "--load-run-limit-secs";
@@ -42,6 +45,8 @@ impl RunLimit {
         let limit = RunLimit::of(limit, device);
         let (over, is_over) = mpsc::channel::<()>();
         let stop = Arc::new(Stop::new());
+        // A run that ends itself does so when it has been stopped.
+        stop.end_by(Instant::now().checked_add(limit + LATER));
         let stopped = stop.clone();
         let wait = move || {
             if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(limit) {

@@ -13,8 +13,14 @@ use crate::{
 };
 use inference::signature::Signature;
 use schedule::{
-    Scheduler, cost::CostTable, learn::RunTimes, packing::Packing, row_check::RowCheck,
-    run_context::RunContext, sequence::SequenceScheduler, slot::Slot,
+    Scheduler,
+    cost::CostTable,
+    learn::RunTimes,
+    packing::Packing,
+    row_check::RowCheck,
+    run_context::{OtherSignature, RunContext},
+    sequence::SequenceScheduler,
+    slot::Slot,
 };
 use telemetry::metrics::ModelMetrics;
 
@@ -28,8 +34,8 @@ pub(crate) struct InstanceSet {
     pub(crate) times: RunTimes,
     /// Does the engine keep something of a run for the next one?
     pub(crate) keeps_state: bool,
-    /// Are there instances on GPUs?
-    pub(crate) uses_gpus: bool,
+    /// Are there instances on GPUs, or in a process of their own?
+    pub(crate) runs_elsewhere: bool,
     /// What becomes of the model when its rows turn out to depend on each other.
     pub(crate) row_check: RowCheck,
     /// How the rows of its texts run, where it takes texts.
@@ -38,15 +44,43 @@ pub(crate) struct InstanceSet {
     pub(crate) kept: Option<KeptCosts>,
 }
 
+/// What requests to a model look like.
+pub(crate) struct Faces<'a> {
+    /// The configuration of its default signature.
+    pub(crate) config: &'a ModelConfig,
+    /// That signature, which knows the others.
+    pub(crate) signature: &'a Signature,
+    /// Configurations of the others, in their order.
+    pub(crate) others: &'a [ModelConfig],
+}
+
+impl Faces<'_> {
+    /// The configuration that says how requests are merged: the first by which they are.
+    fn merging(&self) -> &ModelConfig {
+        let mut all = std::iter::once(self.config).chain(self.others);
+        let merged = all.find(|it| matches!(it.scheduling, Scheduling::Dynamic(_)));
+        merged.unwrap_or(self.config)
+    }
+
+    fn others(&self) -> Vec<OtherSignature> {
+        let other = |it: &Signature| OtherSignature {
+            batches: it.batches(),
+            outputs: it.outputs.iter().map(|it| it.name.clone()).collect(),
+        };
+        self.signature.others().iter().map(other).collect()
+    }
+}
+
 /// The engine of a model that has been loaded.
 pub(crate) fn dispatch(
     runs: InstanceSet,
-    config: &ModelConfig,
-    signature: &Signature,
+    faces: &Faces<'_>,
     server: &LoadSettings,
     metrics: ModelMetrics,
 ) -> Dispatch {
-    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows, kept } = runs;
+    let Faces { config, signature, .. } = *faces;
+    let InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept } =
+        runs;
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
@@ -58,6 +92,7 @@ pub(crate) fn dispatch(
         && row_check != RowCheck::Off
         && !matches!(extra, ExtraInputs::Ragged(_));
     let context = RunContext {
+        others: faces.others(),
         batches: signature.batches(),
         splits: Arc::new(splits.into()),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
@@ -67,13 +102,13 @@ pub(crate) fn dispatch(
         },
         padding: rows.as_ref().and_then(|it| it.padding.clone()),
     };
-    let mut settings = scheduler_settings(config, server);
+    let mut settings = scheduler_settings(faces.merging(), server);
     settings.row_check = row_check;
     settings.packing =
         rows.and_then(|it| Some(Packing::new(it.bounds?).knowing(CostTable::clone(&it.costs))));
     settings.keep_costs = kept.map(|it| it.at_end());
-    if uses_gpus || slots.iter().any(|it| it.limit().is_some()) {
-        // A thread that waits for a GPU, or for resources, is not one on which clients should wait.
+    if runs_elsewhere || slots.iter().any(|it| it.limit().is_some()) {
+        // A thread that waits for a GPU, another process or resources is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;
     }
     Dispatch::Batches(Arc::new(Scheduler::new(settings, context, slots, times, metrics)))

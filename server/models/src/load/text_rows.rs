@@ -121,7 +121,7 @@ pub(crate) fn run(
     let inputs: Option<Vec<NamedTensor>> = columns.iter().enumerate().map(column).collect();
     let uneven = || BackendError::Execute("its rows cannot be put together".to_owned());
     let inputs = &inputs.ok_or_else(uneven)?;
-    let batch = Batch { inputs, outputs, rows: rows.len(), stop: limit.stop() };
+    let batch = Batch { signature: 0, inputs, outputs, rows: rows.len(), stop: limit.stop() };
     let answers = instance.execute(&batch);
     limit.check()?;
     answers

@@ -90,7 +90,9 @@ fn execute(
 ) -> Result<(), BackendError> {
     let inputs = &extra.inputs(work)?;
     let (outputs, rows) = (&work.outputs, work.rows);
-    instance.execute(&Batch { inputs, outputs, rows, stop: limit.stop() }).map(drop)
+    instance
+        .execute(&Batch { inputs, outputs, rows, signature: work.signature, stop: limit.stop() })
+        .map(drop)
 }
 
 /// The request of a sample.

@@ -7,44 +7,59 @@ use backend::DataType;
 use inference::{
     signature::{Form, Pipeline, Port, Signature},
     task::{
-        AUDIO, BOX, CLASS, CONTEXT, COUNT, EMBEDDING, IMAGE, LABEL, Medium, QUERY, QUESTION,
-        RESULT, SCORE, SENTENCES, SIZE, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS,
-        TRUNCATED, Task,
+        AUDIO, BOX, CLASS, CONTEXT, COUNT, EMBEDDING, IMAGE, IMAGE_EMBEDS, LABEL, Medium, QUERY,
+        QUESTION, RESULT, SCORE, SENTENCES, SIZE, SOURCE_SENTENCE, TEXT, TEXT_EMBEDS, TEXT_PAIR,
+        TEXTS, TOKEN_IDS, TOKENS, TRUNCATED, Task,
     },
 };
 
-/// The face of a pipeline over the graph of that face. `dimensions` is the length of its vectors, where it is
-/// known, and `labels` are the names of its classes.
+/// What is known of a pipeline beside its tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known<'a> {
+    /// The length of its vectors, where it is known.
+    pub(crate) dimensions: Option<usize>,
+    /// The lengths of the vectors of its images and of its texts, where it has a tower for each.
+    pub(crate) tower_dimensions: [Option<usize>; 2],
+    /// Names of its classes.
+    pub(crate) labels: &'a [Arc<str>],
+    /// Samples a second that it takes, where it takes sounds.
+    pub(crate) sampling_rate: Option<u32>,
+}
+
+/// The face of a pipeline over the graph of that face.
 pub(crate) fn face(
     graph: &Signature,
     tasks: &[Task],
-    dimensions: Option<usize>,
-    labels: &[Arc<str>],
+    known: &Known<'_>,
     most_inputs: usize,
 ) -> Option<Signature> {
-    let of = |task: Task, pipeline| Signature {
+    let Known { labels, sampling_rate, .. } = *known;
+    let of = |task: Task, inputs: Vec<Port>, pipeline| Signature {
+        named: None,
         graph_checks_shapes: false,
         model: graph.model.clone(),
         version: graph.version,
         max_batch_size: most_inputs,
         most_rows: Some(most_inputs),
-        inputs: inputs(task),
-        outputs: outputs(task, dimensions),
+        outputs: outputs(task, &inputs, known),
+        inputs,
         on_request: on_request(task),
         pipeline,
     };
-    let of = |task: Task, pipeline| named(of(task, pipeline), labels);
-    let (&task, others) = tasks.split_first()?;
+    let of = |task: Task, inputs, pipeline| named(of(task, inputs, pipeline), labels);
+    let mut all = tasks.iter().flat_map(|task| inputs(*task).into_iter().map(|it| (*task, it)));
+    let (task, own) = all.next()?;
     // Of tasks that take the same, the first is meant where a request names none.
-    let form = |task: &Task| Form { task: Some(*task), signature: of(*task, None) };
-    let mut forms: Vec<Form> = others.iter().map(form).collect();
-    let of_ids = |task: &Task| Form {
-        task: Some(*task),
-        signature: Signature { inputs: vec![text(TOKEN_IDS)], ..of(*task, None) },
-    };
+    let form = |(task, inputs)| Form { task: Some(task), signature: of(task, inputs, None) };
+    let mut forms: Vec<Form> = all.map(form).collect();
+    let of_ids = |task: &Task| form((*task, vec![text(TOKEN_IDS)]));
     forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
     forms.push(Form { task: None, signature: graph.clone() });
-    Some(of(task, Some(Arc::new(Pipeline { task, forms, row_independent: true }))))
+    Some(of(
+        task,
+        own,
+        Some(Arc::new(Pipeline { task, forms, row_independent: true, sampling_rate })),
+    ))
 }
 
 /// The same, whose port of class numbers has their names.
@@ -55,8 +70,13 @@ fn named(mut face: Signature, labels: &[Arc<str>]) -> Signature {
     face
 }
 
-fn inputs(task: Task) -> Vec<Port> {
-    match task {
+/// The inputs that a task takes: one list, or several to choose from.
+fn inputs(task: Task) -> Vec<Vec<Port>> {
+    let inputs = match task {
+        Task::ImageTextEmbedding => {
+            let (image, words) = (text(IMAGE), text(TEXT));
+            return vec![vec![image.clone()], vec![words.clone()], vec![image, words]];
+        }
         Task::TextClassification => vec![text(TEXT), optional(text(TEXT_PAIR))],
         Task::QuestionAnswering => vec![text(QUESTION), text(CONTEXT)],
         Task::SentenceSimilarity => vec![text(SOURCE_SENTENCE), texts(SENTENCES)],
@@ -72,7 +92,8 @@ fn inputs(task: Task) -> Vec<Port> {
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification => vec![text(IMAGE)],
         Task::AudioClassification | Task::AutomaticSpeechRecognition => vec![text(AUDIO)],
-    }
+    };
+    vec![inputs]
 }
 
 /// Does a task of one text also take the tokens of it?
@@ -92,12 +113,14 @@ fn takes_ids(task: Task) -> bool {
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => false,
     }
 }
 
-fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
+/// What a task gives for these inputs.
+fn outputs(task: Task, inputs: &[Port], known: &Known<'_>) -> Vec<Port> {
     let many = |name, dtype| port(name, dtype, None);
     let result = port(RESULT, DataType::Bytes, Some(1));
     let mut outputs = match task {
@@ -108,7 +131,7 @@ fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
         | Task::AudioClassification => {
             vec![many(LABEL, DataType::Bytes), many(SCORE, DataType::Fp32)]
         }
-        Task::SentenceEmbedding => vec![port(EMBEDDING, DataType::Fp32, dimensions)],
+        Task::SentenceEmbedding => vec![port(EMBEDDING, DataType::Fp32, known.dimensions)],
         Task::ObjectDetection => vec![
             Port { dims: vec![None, Some(4)], ..many(BOX, DataType::Fp32) },
             many(SCORE, DataType::Fp32),
@@ -116,6 +139,13 @@ fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
             many(LABEL, DataType::Bytes),
             port(COUNT, DataType::Int64, Some(1)),
         ],
+        Task::ImageTextEmbedding => {
+            let [image, words] = known.tower_dimensions;
+            let vectors = [(TEXT, TEXT_EMBEDS, words), (IMAGE, IMAGE_EMBEDS, image)];
+            let given = |name: &str| inputs.iter().any(|it| &*it.name == name);
+            let given = vectors.into_iter().filter(|(of, ..)| given(of));
+            given.map(|(_, name, width)| port(name, DataType::Fp32, width)).collect()
+        }
         Task::AutomaticSpeechRecognition => vec![text(TEXT)],
         Task::SentenceSimilarity | Task::Rerank => vec![many(SCORE, DataType::Fp32)],
         Task::TokenClassification
@@ -163,7 +193,15 @@ fn optional(port: Port) -> Port {
 
 fn port(name: &str, dtype: DataType, dim: Option<usize>) -> Port {
     let labels = Default::default();
-    Port { name: name.into(), dtype, dims: vec![dim], scalar: false, optional: false, labels }
+    Port {
+        name: name.into(),
+        dtype,
+        dims: vec![dim],
+        any_rank: false,
+        scalar: false,
+        optional: false,
+        labels,
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +212,7 @@ mod tests {
     fn graph() -> Signature {
         let ids = port("input_ids", DataType::Int64, None);
         Signature {
+            named: None,
             graph_checks_shapes: false,
             model: "m".into(),
             version: 1,
@@ -192,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_embedder_takes_a_text_or_sentences_to_compare_or_what_its_graph_takes() {
-        let face = face(&graph(), &tasks_of_embedder(), Some(32), &[], 8).unwrap();
+        let face = face(&graph(), &tasks_of_embedder(), &known(), 8).unwrap();
         assert_eq!(names(&face.inputs), ["text"]);
         assert_eq!(names(&face.outputs), ["embedding", "result"]);
         let forms = &face.pipeline.as_ref().unwrap().forms;
@@ -201,6 +240,10 @@ mod tests {
         assert_eq!(tasks, [vectors, Some(Task::SentenceSimilarity), embedding, vectors, None]);
         assert!(face.input("input_ids").is_some() && face.output("logits").is_some());
         assert_eq!(face.tasks(), tasks_of_embedder());
+    }
+
+    fn known() -> Known<'static> {
+        Known { dimensions: Some(32), ..Known::default() }
     }
 
     fn tasks_of_embedder() -> [Task; 3] {
@@ -214,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_task_of_a_request_is_that_of_its_inputs_unless_it_names_one() {
-        let face = face(&graph(), &tasks_of_embedder(), Some(32), &[], 8).unwrap();
+        let face = face(&graph(), &tasks_of_embedder(), &known(), 8).unwrap();
         let of_inputs = |name: &str| face.of_inputs(&given(name)).0;
         assert_eq!(of_inputs("text"), Some(Task::SentenceEmbedding));
         assert_eq!(of_inputs("sentences"), Some(Task::SentenceSimilarity));

@@ -22,6 +22,7 @@ pub(crate) enum Row<'a> {
     Ranking(&'a str, Vec<&'a str>),
     File(&'a [u8]),
     FileCandidates(&'a [u8], Vec<&'a str>),
+    FileTexts(Option<&'a [u8]>, Vec<&'a str>),
 }
 
 impl<'a> Row<'a> {
@@ -36,6 +37,7 @@ impl<'a> Row<'a> {
             Row::Ranking(text, texts) => Input::Ranking(text, texts),
             Row::File(bytes) => Input::File(bytes),
             Row::FileCandidates(bytes, labels) => Input::FileCandidates(bytes, labels),
+            Row::FileTexts(bytes, texts) => Input::FileTexts(*bytes, texts),
         }
     }
 
@@ -47,6 +49,7 @@ impl<'a> Row<'a> {
             | Row::Sentences(_, list)
             | Row::Ranking(_, list)
             | Row::FileCandidates(_, list) => list.len(),
+            Row::FileTexts(_, list) => list.len().max(1),
         }
     }
 }
@@ -79,6 +82,7 @@ pub(crate) fn of_rows<'a>(
             let files = contents(inputs, IMAGE);
             Ok(files.map(|it| Row::FileCandidates(it, labels.clone())).collect())
         }
+        Task::ImageTextEmbedding => images_and_texts(inputs),
         Task::QuestionAnswering => Ok(pairs(texts(inputs, QUESTION)?, texts(inputs, CONTEXT)?)),
         Task::SentenceSimilarity => lists(inputs, SOURCE_SENTENCE, SENTENCES, Row::Sentences),
         Task::Rerank => lists(inputs, QUERY, TEXTS, Row::Ranking),
@@ -91,6 +95,23 @@ pub(crate) fn of_rows<'a>(
             Ok(files(inputs, IMAGE))
         }
         Task::AudioClassification | Task::AutomaticSpeechRecognition => Ok(files(inputs, AUDIO)),
+    }
+}
+
+/// Images, texts, or pairs of them. Texts by themselves share a run.
+fn images_and_texts<'a>(inputs: &'a [NamedTensor]) -> Result<Vec<Row<'a>>, Error> {
+    let mut files = contents(inputs, IMAGE).peekable();
+    match (files.peek().is_some(), optional(inputs, TEXT)?) {
+        (true, None) => Ok(files.map(|it| Row::FileTexts(Some(it), Vec::new())).collect()),
+        (true, Some(texts)) => {
+            let pair = |(file, text)| Row::FileTexts(Some(file), vec![text]);
+            Ok(files.zip(texts).map(pair).collect())
+        }
+        (false, Some(texts)) => Ok(vec![Row::FileTexts(None, texts)]),
+        (false, None) => {
+            let problem = format!("expected the input '{IMAGE}', '{TEXT}' or both, found neither");
+            Err(Error::InvalidRequest(problem))
+        }
     }
 }
 

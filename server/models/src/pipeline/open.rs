@@ -6,7 +6,10 @@ use backend::ModelSpec;
 
 use crate::{
     config::model::ModelConfig,
-    pipeline::{face::face, row_runs::RowRuns},
+    pipeline::{
+        face::{Known, face},
+        row_runs::RowRuns,
+    },
     settings::pipelines::PipelineSettings,
 };
 use inference::{signature::Signature, task::Task};
@@ -122,7 +125,13 @@ pub(crate) fn open(
         tasks.push(Task::Rerank);
     }
     let most_inputs = settings.max_client_batch_size.get();
-    let face = face(signature, &tasks, steps.dimensions(), steps.labels(), most_inputs)
+    let known = Known {
+        dimensions: steps.dimensions(),
+        tower_dimensions: steps.tower_dimensions(),
+        labels: steps.labels(),
+        sampling_rate: steps.sampling_rate(),
+    };
+    let face = face(signature, &tasks, &known, most_inputs)
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };

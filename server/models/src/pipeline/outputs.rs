@@ -6,7 +6,10 @@ use backend::{BackendError, DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 
 use inference::{
     error::Error,
-    task::{BOX, CLASS, COUNT, EMBEDDING, LABEL, RESULT, SCORE, SIZE, TEXT, TOKENS, TRUNCATED},
+    task::{
+        BOX, CLASS, COUNT, EMBEDDING, IMAGE_EMBEDS, LABEL, RESULT, SCORE, SIZE, TEXT, TEXT_EMBEDS,
+        TOKENS, TRUNCATED,
+    },
 };
 use steps::{Reply, ResultForm, result_json};
 
@@ -35,6 +38,10 @@ enum Values {
     Labels(Vec<String>),
     Scores(Vec<f32>),
     Embedding(Vec<f32>),
+    /// Of the tower of images.
+    ImageEmbeds(Vec<f32>),
+    /// Of the tower of texts.
+    TextEmbeds(Vec<f32>),
     Tokens(Vec<i64>),
     Truncated(Vec<bool>),
     /// Four numbers for each object.
@@ -67,6 +74,8 @@ impl Outputs {
                 LABEL => Values::Labels(Vec::new()),
                 SCORE => Values::Scores(Vec::new()),
                 EMBEDDING => Values::Embedding(Vec::new()),
+                IMAGE_EMBEDS => Values::ImageEmbeds(Vec::new()),
+                TEXT_EMBEDS => Values::TextEmbeds(Vec::new()),
                 TOKENS => Values::Tokens(Vec::new()),
                 TRUNCATED => Values::Truncated(Vec::new()),
                 BOX => Values::Boxes(Vec::new()),
@@ -129,7 +138,9 @@ impl Outputs {
                 Values::Classes(values) => {
                     Tensor::from_vec(shape, filled(values, &widths, width, -1))
                 }
-                Values::Embedding(values) => Tensor::from_vec(shape, values),
+                Values::Embedding(values)
+                | Values::ImageEmbeds(values)
+                | Values::TextEmbeds(values) => Tensor::from_vec(shape, values),
                 Values::Tokens(counts) | Values::Count(counts) | Values::Sizes(counts) => {
                     Tensor::from_vec(shape, counts)
                 }
@@ -165,6 +176,8 @@ impl Column {
             Values::Labels(all) => add(all, reply.labels(asked.is_best_only)),
             Values::Scores(all) => add(all, reply.scores(asked.is_best_only)),
             Values::Embedding(all) => add(all, reply.embedding()),
+            Values::ImageEmbeds(all) => add(all, reply.towers().image),
+            Values::TextEmbeds(all) => add(all, reply.towers().text),
             Values::Tokens(all) => add(all, vec![counts.tokens as i64]),
             Values::Truncated(all) => add(all, vec![counts.is_truncated]),
             Values::Boxes(all) => {

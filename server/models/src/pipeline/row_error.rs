@@ -37,6 +37,8 @@ fn said(problem: &RowError, text: String) -> Error {
         RowError::UnknownPrompt { .. } => of("prompt_name", text),
         RowError::Parameter { name, .. } => of(name, text),
         RowError::Tokenizer(_) => Error::Tokenizer(text),
+        // Whoever could read it has left, or is told of the deadline.
+        RowError::Stopped => Error::Internal(text),
         RowError::Truncation(_) | RowError::Input(_) | RowError::Task { .. } => {
             Error::InvalidRequest(text)
         }

@@ -8,8 +8,9 @@ use std::{
 
 use crate::{
     config::engines::Engines,
-    repository::{content::Content, denied::listing_failed, inspect},
+    repository::{content::Content, denied::listing_failed, inspect, mlflow},
 };
+use backend::Format;
 use steps::named_graph;
 
 /// Where exports for ONNX Runtime lie in repositories of Hugging Face.
@@ -70,11 +71,24 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
 }
 
 /// The one file that is the model of a directory: that which `muster.json` names; of one of Hugging Face's, that in its
-/// folder `onnx`.
+/// folder `onnx`. The directory itself where its files are one model together, or one that MLflow has saved: the file
+/// of its flavor goes before all others, and where there is none at all, loading says so.
 ///
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    match mlflow::model_in(dir) {
+        Ok(None) => besides_mlflow(dir, engines),
+        Ok(Some(_)) => Ok(Some(dir.to_owned())),
+        Err(_) => Ok(Some(besides_mlflow(dir, engines)?.unwrap_or_else(|| dir.to_owned()))),
+    }
+}
+
+/// The one file that is the model of a directory, whatever MLflow says there.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(crate) fn besides_mlflow(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
     if let Some(graph) = named_graph(dir, None) {
         return Ok(Some(dir.join(graph)));
     }
@@ -83,5 +97,13 @@ pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Optio
     if files.is_empty() && of_hub.is_dir() {
         files = model_files(&of_hub, engines)?;
     }
-    Ok(if files.len() == 1 { files.pop() } else { None })
+    let are_folds = |format: &Format| {
+        let name = |it: &PathBuf| it.file_name()?.to_str().and_then(|it| format.fold(it));
+        files.iter().all(|it| name(it).is_some())
+    };
+    Ok(match files.len() {
+        0 => None,
+        1 => files.pop(),
+        _ => engines.own_formats().iter().any(are_folds).then(|| dir.to_owned()),
+    })
 }

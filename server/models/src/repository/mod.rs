@@ -9,6 +9,7 @@ pub(crate) mod file_stamps;
 pub(crate) mod flat;
 pub(crate) mod inspect;
 pub(crate) mod local;
+pub(crate) mod mlflow;
 pub(crate) mod model_id;
 pub(crate) mod model_list;
 pub(crate) mod platform;

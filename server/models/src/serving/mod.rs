@@ -5,6 +5,7 @@ pub(crate) mod ensemble;
 mod known_models;
 pub(crate) mod label_table;
 pub(crate) mod labels;
+pub(crate) mod large_outputs;
 pub(crate) mod manager;
 pub(crate) mod readiness;
 pub(crate) mod served;

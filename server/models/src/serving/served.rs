@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     config::{
-        model::{MERGING, ModelConfig},
+        model::{MERGING, ModelConfig, Scheduling},
         raw,
     },
     pipeline::open::ServedPipeline,
@@ -21,10 +21,11 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::{path::Path, plan::Plan, turns::Turns},
+        large_outputs::LargeOutputs,
     },
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
-use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler};
+use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler, work::Work};
 use telemetry::metrics::ModelMetrics;
 
 /// One loaded version of a model. It can be used for as long as it is held, also after it has been replaced.
@@ -35,10 +36,14 @@ pub struct ServedModel {
     pub shown_name: Arc<str>,
     /// The completed configuration.
     pub config: ModelConfig,
+    /// Those of its signatures beside the default one, in their order.
+    pub(crate) others: Vec<ModelConfig>,
     /// The same as JSON, as clients ask for it.
     pub config_json: Bytes,
     /// The same as a message.
     pub config_message: raw::ModelConfig,
+    /// Outputs for which room is taken before a run.
+    pub(crate) large_outputs: LargeOutputs,
     /// What stands around its graph, where it takes texts.
     pub(crate) pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.
@@ -169,6 +174,20 @@ impl ServedModel {
     /// The `platform` that metadata show: the configured one, else the engine's name.
     pub fn platform(&self) -> &str {
         if self.config.platform.is_empty() { &self.config.backend } else { &self.config.platform }
+    }
+
+    /// The configuration of that one of its signatures.
+    pub(crate) fn config_of(&self, signature: &Signature) -> &ModelConfig {
+        let other = signature.index().checked_sub(1).and_then(|it| self.others.get(it));
+        other.unwrap_or(&self.config)
+    }
+
+    /// Does a request share a run with no other one, though some signature of the model is merged?
+    pub(crate) fn runs_alone(&self, face: &Signature, config: &ModelConfig, work: &Work) -> bool {
+        let Some(_) = &face.named else { return false };
+        // What stands for inputs that are left out need not have as many rows as a run.
+        !matches!(config.scheduling, Scheduling::Dynamic(_))
+            || work.inputs.len() < face.inputs.len()
     }
 
     /// The completed configuration as JSON, with what has been found since.

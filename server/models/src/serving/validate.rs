@@ -59,7 +59,7 @@ pub fn prepare(
                 port.dtype,
             )));
         }
-        if leaves_shapes && lacks_only_a_one(signature, port, tensor.shape()) {
+        if leaves_shapes && is_left_to_graph(signature, port, tensor.shape()) {
             // Only requests of the same shapes may share a batch.
             tensor.shape().hash(&mut key);
             varies = true;
@@ -92,9 +92,25 @@ pub fn prepare(
         wanted => wanted.to_vec(),
     };
     let rows = rows.unwrap_or(1);
-    let shape_key = if varies { key.finish() } else { 0 };
-    Ok(Prepared { work: Work { inputs, outputs, rows }, shape_key })
+    check_cuts(signature, &inputs, rows)?;
+    let shape_key = key_of(signature, if varies { key.finish() } else { 0 });
+    Ok(Prepared { work: Work { inputs, outputs, rows, signature: signature.index() }, shape_key })
 }
+
+/// The hash of its shapes; where a model has several signatures, with the number of this one in front, so that requests
+/// for two of them never have equal keys.
+fn key_of(signature: &Signature, shapes: u64) -> u64 {
+    match (signature.index(), signature.others()) {
+        (0, []) => shapes,
+        (index, _) => (index as u64) << SHAPE_BITS | shapes >> (u64::BITS - SHAPE_BITS),
+    }
+}
+
+/// Bits of a key that are left for shapes.
+const SHAPE_BITS: u32 = 48;
+
+/// So many signatures can be told from each other.
+pub(crate) const MOST_SIGNATURES: usize = 1 << (u64::BITS - SHAPE_BITS);
 
 /// Every input known and given once, every required one there, every output known.
 fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), Error> {
@@ -149,18 +165,17 @@ fn item_of<'s>(signature: &Signature, dims: &'s [usize]) -> Option<&'s [usize]> 
     if signature.batches() { dims.get(1..) } else { Some(dims) }
 }
 
-fn is_item(port: &Port, item: &[usize]) -> bool {
-    item.len() == port.dims.len()
-        && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
-}
-
-/// Is it a shape of that port without a last dimension of 1, as the first example of TensorFlow Serving's documentation
-/// sends it? Other ranks than the model's are left to no graph: there are kernels that end the process at one.
-fn lacks_only_a_one(signature: &Signature, port: &Port, shape: &Shape) -> bool {
+/// Is it a shape that is not the port's and that the graph itself is to judge? One of as many dimensions in other
+/// sizes, where requests are not merged; or, as the first example of TensorFlow Serving's documentation sends it, one
+/// without a last dimension of 1. Other ranks are left to no graph: there are kernels that end the process at one.
+fn is_left_to_graph(signature: &Signature, port: &Port, shape: &Shape) -> bool {
+    let Some(item) = item_of(signature, shape.dims()) else { return false };
+    if !signature.batches() && item.len() == port.dims.len() {
+        return !port.takes(item);
+    }
     let Some((Some(1), rest)) = port.dims.split_last() else { return false };
     let fits = |(given, dim): (&usize, &Option<usize>)| dim.is_none_or(|it| it == *given);
-    item_of(signature, shape.dims())
-        .is_some_and(|it| it.len() == rest.len() && it.iter().zip(rest).all(fits))
+    item.len() == rest.len() && item.iter().zip(rest).all(fits)
 }
 
 /// The dimensions of one item, the batch dimension taken off, checked against the port.
@@ -175,7 +190,7 @@ fn item_dims<'s>(
     let is_scalar = config.is_some_and(|it| it.reshape.as_ref().is_some_and(Vec::is_empty));
     let ones = ONES.get(..port.dims.len()).unwrap_or_default();
     match item {
-        Some(item) if is_item(port, item) => Ok(item),
+        Some(item) if port.takes(item) => Ok(item),
         // A scalar may be written with or without its one dimension.
         Some([]) if port.dims == [Some(1)] => Ok(&[1]),
         Some([1]) if port.dims.is_empty() => Ok(&[]),
@@ -223,6 +238,20 @@ fn check_rows(
     }
 }
 
+/// A request of more rows than a run has is cut into parts, so its rows must have elements: those without any take no
+/// byte, and no limit on bytes would bound the runs.
+fn check_cuts(signature: &Signature, inputs: &[NamedTensor], rows: usize) -> Result<(), Error> {
+    let most = signature.max_batch_size;
+    let is_empty = inputs.iter().all(|it| it.tensor.elements() == 0);
+    if signature.batches() && most < rows && is_empty {
+        return Err(Error::InvalidRequest(format!(
+            "{}: its {rows} rows have no elements",
+            messages::too_many_rows(most, &signature.model)
+        )));
+    }
+    Ok(())
+}
+
 /// The shape that the engine wants; `None` where a configured reshape has no place for the item.
 fn engine_shape(
     given: &Shape,
@@ -233,8 +262,8 @@ fn engine_shape(
     let batch = given.rows().filter(|_| rows == Rows::First);
     let shape: Shape = batch.into_iter().chain(item.iter().copied()).collect();
     match config {
-        Some(config) => config.to_engine(&shape, rows),
-        None => Some(shape),
+        Some(config) if !config.any_rank => config.to_engine(&shape, rows),
+        _ => Some(shape),
     }
 }
 
@@ -248,10 +277,14 @@ pub fn present(config: &ModelConfig, output: &mut NamedTensor) {
     }
 }
 
-/// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1.
+/// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1. `None` where
+/// it is not known how many there are.
 pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceRequest> {
     let batch = signature.batches().then_some(rows);
     let required = signature.inputs.iter().filter(|it| !it.optional);
+    if required.clone().any(|it| it.any_rank) {
+        return None;
+    }
     let inputs = required.map(|port| {
         let dims = port.dims.iter().map(|it| it.unwrap_or(1));
         let shape = batch.into_iter().chain(dims).collect();
@@ -270,6 +303,7 @@ mod tests {
         pbtxt::ConfigReader,
     };
     use backend::DataType;
+    use inference::signature::Named;
     use std::collections::BTreeMap;
 
     const USUAL: &str = r#"
@@ -374,6 +408,23 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_elements_are_as_many_as_a_run_has_at_most() {
+        let text = r#"
+            max_batch_size: 8
+            input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
+            output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }]
+        "#;
+        let of = |dims: &[usize]| prepared(text, &request(&[("x", Fp32, dims)]));
+        assert_eq!(of(&[8, 0]).unwrap().work.rows, 8);
+        assert_eq!(of(&[9, 1]).unwrap().work.rows, 9);
+        let error = of(&[1_000_000_000_000, 0]).unwrap_err().to_string();
+        let text = "inference request batch-size must be <= 8 for 'm': its 1000000000000 rows have no elements";
+        assert_eq!(error, text);
+        let beside = request(&[("a", Fp32, &[9, 3]), ("b", Int64, &[9, 0])]);
+        assert_eq!(prepared(USUAL, &beside).unwrap().work.rows, 9);
+    }
+
+    #[test]
     fn an_unknown_output_is_named() {
         let mut asked = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 1])]);
         asked.outputs = vec!["z".into()];
@@ -386,6 +437,24 @@ mod tests {
     }
 
     #[test]
+    fn an_input_of_unknown_rank_takes_any_shape_and_each_for_itself() {
+        let text = "input { name: 'x' data_type: TYPE_FP32 dims: [ -1 ] }
+            output { name: 'y' data_type: TYPE_FP32 dims: [ 1 ] }";
+        let (mut signature, mut config) = model(text);
+        (signature.inputs[0].any_rank, config.inputs[0].any_rank) = (true, true);
+        let prepared = |dims: &[usize]| {
+            let prepared = prepare(&mut request(&[("x", Fp32, dims)]), &signature, &config);
+            let Prepared { work, shape_key } = prepared.unwrap();
+            assert_eq!(work.inputs[0].tensor.shape().dims(), dims);
+            shape_key
+        };
+        let keys: std::collections::BTreeSet<u64> =
+            [&[2][..], &[2, 3], &[3, 2], &[], &[1, 2, 3]].into_iter().map(prepared).collect();
+        assert_eq!(keys.len(), 5);
+        assert!(request_of_zeros(&signature, 1).is_none(), "what shape it takes is not known");
+    }
+
+    #[test]
     fn only_shapes_that_may_vary_keep_requests_apart() {
         let key = |b: &[usize]| {
             let asked = request(&[("a", Fp32, &[b[0], 3]), ("b", Int64, b)]);
@@ -393,6 +462,26 @@ mod tests {
         };
         assert_eq!(key(&[1, 4]), key(&[2, 4]));
         assert_ne!(key(&[1, 4]), key(&[1, 5]));
+    }
+
+    #[test]
+    fn requests_for_two_signatures_of_a_model_never_have_equal_keys() {
+        let asked = || request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 4])]);
+        let (signature, config) = model(USUAL);
+        let named = |index, others: &[Signature]| Named {
+            name: "s".into(),
+            index,
+            others: others.into(),
+            unusable: Arc::default(),
+            definitions: Default::default(),
+        };
+        let other = Signature { named: Some(named(1, &[])), ..signature.clone() };
+        let default =
+            Signature { named: Some(named(0, std::slice::from_ref(&other))), ..signature };
+        let prepared = |it: &Signature| prepare(&mut asked(), it, &config).unwrap();
+        let (first, second) = (prepared(&default), prepared(&other));
+        assert_eq!((first.work.signature, second.work.signature), (0, 1));
+        assert_eq!((first.shape_key >> SHAPE_BITS, second.shape_key >> SHAPE_BITS), (0, 1));
     }
 
     #[test]

@@ -227,6 +227,19 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
+    /// Reads past a number, and gives its text as it stands.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn number_text(&mut self) -> Result<&'a str, Error> {
+        self.next_byte();
+        let rest = self.rest();
+        let text = number::length(rest).and_then(|it| std::str::from_utf8(rest.get(..it)?).ok());
+        let text = text.ok_or_else(|| self.bad_number::<f64>(Fault::Syntax))?;
+        self.position += text.len();
+        Ok(text)
+    }
+
     /// Reads an integer that is a size or a count.
     ///
     /// # Errors

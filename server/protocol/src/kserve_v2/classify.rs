@@ -20,8 +20,7 @@ pub fn classify(
     classes: usize,
     labels: &[String],
 ) -> Result<Tensor, String> {
-    let rows = if batches { tensor.shape().rows().unwrap_or(1) } else { 1 };
-    let elements = tensor.elements().checked_div(rows).unwrap_or(0);
+    let (rows, elements) = extent(tensor, batches);
     if elements > MOST_ELEMENTS {
         return Err(format!(
             "classification is for at most {MOST_ELEMENTS} elements, and there are {elements}"
@@ -46,6 +45,84 @@ pub fn classify(
     };
     let shape = if batches { vec![rows, rank.classes] } else { vec![rank.classes] };
     Tensor::from_strings(Shape::new(&shape), strings).map_err(|error| error.to_string())
+}
+
+/// Rows, and the elements of one.
+fn extent(tensor: &Tensor, batches: bool) -> (usize, usize) {
+    let rows = if batches { tensor.shape().rows().unwrap_or(1) } else { 1 };
+    (rows, tensor.elements().checked_div(rows).unwrap_or(0))
+}
+
+/// Bytes of memory that [`classify`] and JSON of its classes take at most, besides the tensor. An estimate of up to
+/// `rough` bytes is made by the type alone, and a larger one by a pass over the values.
+pub fn classes_expanded(
+    tensor: &Tensor,
+    batches: bool,
+    classes: usize,
+    labels: &[String],
+    rough: usize,
+) -> usize {
+    let (rows, elements) = extent(tensor, batches);
+    if elements > MOST_ELEMENTS {
+        return 0;
+    }
+    let label = labels.iter().map(String::len).max().unwrap_or(0);
+    let of = |number: usize| {
+        // Colons and an index of six digits. A string, the element of a tensor and a text in JSON have room for two to
+        // three times as much while they grow; a byte of a label may be six letters in JSON.
+        let text = number + 9;
+        let class = text.saturating_mul(5).saturating_add(label.saturating_mul(20)) + 128;
+        rows.saturating_mul(classes.min(elements)).saturating_mul(class)
+    };
+    let written = match of(widest(tensor.dtype())) {
+        estimate if estimate <= rough => estimate,
+        _ => of(widest_of(tensor)),
+    };
+    // The values in one piece, and those of a row with their places.
+    let ranked = elements.saturating_mul(size_of::<(usize, f64)>());
+    written.saturating_add(tensor.byte_len().saturating_mul(2)).saturating_add(ranked)
+}
+
+/// Letters of the longest number of a type.
+fn widest(dtype: DataType) -> usize {
+    match dtype {
+        DataType::Uint8 => 3,
+        DataType::Int8 => 4,
+        DataType::Uint16 => 5,
+        DataType::Int16 => 6,
+        DataType::Uint32 => 10,
+        DataType::Int32 => 11,
+        DataType::Uint64 | DataType::Int64 => 20,
+        // A sign, 39 or 309 digits, a point and six decimals.
+        DataType::Fp32 => 47,
+        DataType::Fp64 => 317,
+        // These have no classes.
+        DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes => 0,
+    }
+}
+
+/// The same of these numbers.
+fn widest_of(tensor: &Tensor) -> usize {
+    let values = tensor.segments().iter();
+    let largest = match tensor.dtype() {
+        DataType::Fp32 => values
+            .flat_map(|it| it.as_chunks::<4>().0)
+            .map(|it| f64::from(f32::from_le_bytes(*it)))
+            .fold(0.0, largest),
+        DataType::Fp64 => values
+            .flat_map(|it| it.as_chunks::<8>().0)
+            .map(|it| f64::from_le_bytes(*it))
+            .fold(0.0, largest),
+        other => return widest(other),
+    };
+    // A number may be rounded up to one with a digit more.
+    let digits = if largest < 1.0 { 1 } else { largest.log10() as usize + 2 };
+    (digits + 8).min(widest(tensor.dtype()))
+}
+
+/// The larger of two amounts; what is not finite has few letters.
+fn largest(largest: f64, value: f64) -> f64 {
+    if value.is_finite() { largest.max(value.abs()) } else { largest }
 }
 
 struct Rank<'a> {
@@ -98,6 +175,7 @@ fn order<T: PartialOrd>(left: &(usize, T), right: &(usize, T)) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::write::{self, BytesAs};
 
     #[track_caller]
     fn check(tensor: &Tensor, batches: bool, classes: usize, shape: &[usize], expected: &[&str]) {
@@ -127,6 +205,36 @@ mod tests {
     fn nan_comes_last() {
         let tensor = Tensor::from_vec(Shape::new(&[1, 3]), vec![f64::NAN, -1.0, 1.0]).unwrap();
         check(&tensor, true, 3, &[1, 3], &["1.000000:2:dog", "-1.000000:1", "NaN:0:cat"]);
+    }
+
+    #[test]
+    fn classes_take_no_more_memory_than_is_counted() {
+        let labels = ["\u{1}".repeat(300), String::new()];
+        let check = |tensor: Tensor, classes: usize| {
+            let best = classify(&tensor, true, classes, &labels).unwrap();
+            let mut json = Vec::new();
+            write::flat(&mut json, &best, BytesAs::Text).unwrap();
+            let strings: usize = best.strings().map(|it| size_of::<String>() + it.len()).sum();
+            let of = |rough| classes_expanded(&tensor, true, classes, &labels, rough);
+            let (rough, precise) = (of(usize::MAX), of(0));
+            let taken = (strings + best.byte_len()).max(best.byte_len() + json.len());
+            assert!(taken <= precise && precise <= rough, "{taken} {precise} {rough}");
+            (precise, rough)
+        };
+        let shape = Shape::new(&[1, 100]);
+        let of64 = |value: f64| Tensor::from_vec(shape.clone(), vec![value; 100]).unwrap();
+        let of32 = |value: f32| Tensor::from_vec(shape.clone(), vec![value; 100]).unwrap();
+        for classes in [1, 100, usize::MAX] {
+            check(of64(-1.7e308), classes);
+            check(of32(f32::MIN), classes);
+            check(of64(f64::NEG_INFINITY), classes);
+            check(of64(-999.999_999_9), classes);
+            check(Tensor::from_vec(shape.clone(), vec![i64::MIN; 100]).unwrap(), classes);
+        }
+        let (precise, rough) = check(of64(0.5), 100);
+        assert!(precise * 2 < rough + 20 * 300 * 100, "{precise} {rough}");
+        let (few, many) = (check(of64(0.5), 1).1, check(of64(0.5), 100).1);
+        assert!(few * 20 < many, "only the best are written: {few} {many}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     elements::TensorBuilder,
     json::{BytesForm, Mark, Reader, Token},
+    medium,
     number::Excerpt,
 };
 use inference::{
@@ -44,7 +45,7 @@ pub(super) fn decode(
         has_tail: header_length.is_some(),
         tail,
         request: InferenceRequest::default(),
-        parameters: Parameters::default(),
+        parameters: Parameters::of(signature),
         outputs: Vec::new(),
         shared: None,
     };
@@ -225,7 +226,18 @@ impl<'s> Decoding<'s> {
                 port.name
             )));
         }
-        builder.finish(shape).map_err(mismatch)
+        let tensor = builder.finish(shape).map_err(mismatch)?;
+        if self.signature.takes_files(&port.name)
+            && let Some(at) = tensor.strings().position(|it| medium::of_bytes(it).is_none())
+        {
+            return Err(problem(format!(
+                "element {at} is a string of JSON, which cannot hold a file; send the file as binary data (the \
+                 parameter binary_data_size and the header {HEADER_LENGTH}), or as base64 in 'inputs' of POST \
+                 /v2/models/{}/pipeline",
+                self.signature.model
+            )));
+        }
+        Ok(tensor)
     }
 
     fn take_binary(&mut self, port: &Port, size: usize) -> Result<Bytes, Error> {

@@ -42,7 +42,7 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
 /// the ready ones, or the one that was asked for. There are `parameters` only where the answer to a text depends on its
-/// company.
+/// company, or where the model has several signatures.
 pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -> EncodedReply {
     let mut out = b"{".to_vec();
     write::key(&mut out, "name");
@@ -59,6 +59,13 @@ pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -
     if signature.pipeline.as_ref().is_some_and(|it| !it.row_independent) {
         write::key(&mut out, "parameters");
         out.extend_from_slice(b"{\"row_independent\":false}");
+    }
+    if !signature.others().is_empty() {
+        write::key(&mut out, "parameters");
+        out.push(b'{');
+        write::key(&mut out, "signatures");
+        strings(&mut out, signature.usable().map(Signature::name));
+        out.push(b'}');
     }
     out.push(b'}');
     EncodedReply::json(out)
@@ -173,11 +180,13 @@ mod tests {
             name: name.into(),
             dtype: DataType::Fp32,
             dims,
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: Arc::new([]),
         };
         let signature = Signature {
+            named: None,
             graph_checks_shapes: false,
             model: "sample".into(),
             version: 3,

@@ -42,7 +42,7 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, De
     let mut decoding = Decoding {
         signature,
         request: InferenceRequest::default(),
-        parameters: Parameters::default(),
+        parameters: Parameters::of(signature),
     };
     match decoding.run(body) {
         Ok(()) => {

@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     json::{Reader, Token},
     parameter,
+    signature_name::SIGNATURE_NAME,
 };
 use inference::{
     error::Error,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
+    signature::Signature,
 };
 
 /// What has been read so far. Its parts depend on each other, and may come in any order.
@@ -22,8 +24,16 @@ pub(super) struct Parameters {
     sequence_start: bool,
     sequence_end: bool,
     custom: Vec<(Arc<str>, Parameter)>,
+    /// Does one of them name a signature of the model?
+    names_signature: bool,
 }
+
 impl Parameters {
+    /// Of a request to a model that has this signature.
+    pub(super) fn of(signature: &Signature) -> Parameters {
+        Parameters { names_signature: signature.named.is_some(), ..Parameters::default() }
+    }
+
     /// Reads the value of one parameter.
     ///
     /// # Errors
@@ -43,6 +53,8 @@ impl Parameters {
             name if name.starts_with("triton_") => {
                 return Err(reader.error("parameters that begin with 'triton_' are reserved"));
             }
+            // The signature has been found by it.
+            SIGNATURE_NAME if self.names_signature => drop(reader.string()?),
             name => {
                 parameter::check(reader, self.custom.len(), name)?;
                 self.custom.push((name.into(), parameter::scalar(reader, name)?));

@@ -12,7 +12,7 @@ use crate::EncodedReply;
 use inference::{
     error::Error,
     request::{InferenceResponse, Parameter, Sequence, SequenceId},
-    signature::{Port, Signature},
+    signature::{Named, Port, Signature},
 };
 
 /// A model with an input and an output of each type, `[-1]`, named by it in lower case.
@@ -21,6 +21,7 @@ fn sample(max_batch_size: usize) -> Signature {
         name: dtype.name().to_lowercase().into(),
         dtype,
         dims: vec![None],
+        any_rank: false,
         scalar: false,
         optional: true,
         labels: ["cat".to_owned(), "dog".to_owned()].into(),
@@ -29,6 +30,7 @@ fn sample(max_batch_size: usize) -> Signature {
     let (inputs, outputs) = (ports.clone(), ports);
     let most_rows = Some(max_batch_size);
     Signature {
+        named: None,
         graph_checks_shapes: false,
         model: "sample".into(),
         version: 3,
@@ -158,6 +160,24 @@ fn a_request_has_so_many_parameters_and_no_more() {
     let long = format!(r#"{{"parameters":{{"{}":1}},"inputs":[]}}"#, "n".repeat(1025));
     let error = json(&long).unwrap_err();
     assert!(error.to_string().contains("of at most 1024 bytes, found 1025"), "{error}");
+}
+
+#[test]
+fn the_name_of_a_signature_is_a_text_and_any_parameter_where_signatures_have_no_names() {
+    let own = sample(8);
+    let index = 0;
+    let (name, others, unusable) = ("serving_default".into(), [].into(), [].into());
+    let named = Named { name, index, others, unusable, definitions: Bytes::new() };
+    let named = Signature { named: Some(named), ..sample(8) };
+    let decoded = |signature: &Signature, value: &str| {
+        let body = format!(r#"{{"inputs":[],"parameters":{{"signature_name":{value}}}}}"#);
+        let decoded = decode(signature, None, Bytes::from(body));
+        decoded.map(|it| it.0.parameters).map_err(|it| it.error.to_string())
+    };
+    assert_eq!(decoded(&named, r#""serving_default""#), Ok(Vec::new()));
+    let error = decoded(&named, "5").unwrap_err();
+    assert!(error.starts_with("parameters.signature_name: expected a string"), "{error}");
+    assert_eq!(decoded(&own, "5"), Ok(vec![("signature_name".into(), Parameter::Int(5))]));
 }
 
 #[test]

@@ -62,6 +62,15 @@ pub fn expanded(port: &Port, body: &[u8]) -> usize {
     }
 }
 
+/// Type and shape of the array in a file, by its header.
+///
+/// # Errors
+/// When the header is malformed, or of a kind that is refused.
+pub fn described(file: &[u8]) -> Result<(DataType, Shape), Error> {
+    let header = Header::parse(file).map_err(Error::InvalidRequest)?;
+    Ok((header.dtype, header.shape))
+}
+
 /// Elements of a file of `length` bytes that begins with `start`, where its header is in there.
 pub fn elements(start: &[u8], length: usize) -> Option<usize> {
     let header = Header::parse(start).ok()?;
@@ -244,6 +253,7 @@ mod tests {
             name: "x".into(),
             dtype,
             dims: vec![None],
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: Default::default(),

@@ -42,6 +42,7 @@ fn numbers(file: &[u8]) -> Option<Vec<usize>> {
         name,
         dtype: DataType::Int64,
         dims: vec![None],
+        any_rank: false,
         scalar: false,
         optional: false,
         labels,

@@ -66,29 +66,42 @@ fn read(frame: &[u8]) -> Result<value::Value, String> {
 }
 
 fn push(matrix: &mut Matrix<'_>, missing: MissingValue, value: value::Value) -> Result<(), String> {
+    let number = |matrix: &mut Matrix<'_>, value: &f64| matrix.number(*value);
     match value {
-        value::Value::Float32Tensor(it) => {
-            tensor(matrix, missing, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
-        }
+        value::Value::Float32Tensor(it) => tensor(
+            matrix,
+            missing,
+            it.values.into_iter().map(f64::from),
+            &it.keys,
+            &it.shape,
+            number,
+        ),
         value::Value::Float64Tensor(it) => {
-            tensor(matrix, missing, it.values.into_iter(), &it.keys, &it.shape)
+            tensor(matrix, missing, it.values.into_iter(), &it.keys, &it.shape, number)
         }
-        value::Value::Int32Tensor(it) => {
-            tensor(matrix, missing, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
-        }
+        value::Value::Int32Tensor(it) => tensor(
+            matrix,
+            missing,
+            it.values.into_iter().map(f64::from),
+            &it.keys,
+            &it.shape,
+            number,
+        ),
         value::Value::Bytes(_) => {
             Err(format!("the feature '{VALUES}' is of bytes, expected a tensor of numbers"))
         }
     }
 }
 
-/// Adds a tensor as a row, whatever its shape: dense without keys, unless it is a sparse one without a value.
-pub(super) fn tensor(
+/// Adds a tensor as a row, whatever its shape: dense without keys, unless it is a sparse one without a value. `add`
+/// adds one of its values.
+pub(super) fn tensor<T>(
     matrix: &mut Matrix<'_>,
     missing: MissingValue,
-    values: impl ExactSizeIterator<Item = f64>,
+    values: impl ExactSizeIterator<Item = T>,
     keys: &[u64],
     shape: &[u64],
+    mut add: impl FnMut(&mut Matrix<'_>, &T) -> Result<(), String>,
 ) -> Result<(), String> {
     // One is as good as no shape at all: it may be larger than anything.
     let elements = || shape.iter().try_fold(1u64, |product, it| product.checked_mul(*it));
@@ -97,7 +110,7 @@ pub(super) fn tensor(
         if let Some(width) = width.filter(|&it| it != values.len() as u64) {
             return Err(format!("has {} values, its shape calls for {width}", values.len()));
         }
-        values.into_iter().try_for_each(|it| matrix.number(it))?;
+        values.into_iter().try_for_each(|it| add(matrix, &it))?;
         return matrix.end_row();
     }
     if keys.len() != values.len() {
@@ -108,8 +121,8 @@ pub(super) fn tensor(
         width.or(model).ok_or("is sparse and has no shape, which says how many values it has")?;
     let row = usize::try_from(width).unwrap_or(usize::MAX);
     let place = |key: u64| usize::try_from(key).unwrap_or(usize::MAX);
-    let mut entries: Vec<(usize, f64)> = keys.iter().map(|&it| place(it)).zip(values).collect();
-    matrix.sparse(row, missing, &mut entries, |matrix, &value| matrix.number(value))
+    let mut entries: Vec<(usize, T)> = keys.iter().map(|&it| place(it)).zip(values).collect();
+    matrix.sparse(row, missing, &mut entries, add)
 }
 
 /// Appends a record whose labels are these tensors, as 32-bit floats.

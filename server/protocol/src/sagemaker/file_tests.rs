@@ -105,6 +105,66 @@ fn refused(signature: &Signature, content_type: &str, body: &[u8], kind: Kind, p
     assert!(text.contains(part), "{text}");
 }
 
+/// A file of NumPy's with that type and shape.
+fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let length = (text.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\0", &length[..], text.as_bytes(), data].concat()
+}
+
+#[test]
+fn arrays_are_images_and_sounds_that_are_decoded_already() {
+    let pixels: Vec<u8> = (0..24).collect();
+    for content_type in ["application/x-npy", "application/octet-stream", ""] {
+        let one = images(content_type, &array("|u1", "(4, 2, 3)", &pixels));
+        let [tiff] = one.as_slice() else { panic!("{one:?}") };
+        assert!(tiff.starts_with(b"II*\0") && tiff[128..] == pixels, "{tiff:?}");
+    }
+    let both = images("application/x-npy", &array("|u1", "(2, 2, 2, 3)", &pixels));
+    assert_eq!(
+        both.iter().map(|it| &it[128..]).collect::<Vec<_>>(),
+        [&pixels[..12], &pixels[12..]]
+    );
+    let samples: Vec<u8> = [0.5f32, -1.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+    let doubles: Vec<u8> = [0.5f64, -1.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+    for body in [array("<f4", "(2,)", &samples), array("<f8", "(2,)", &doubles)] {
+        let (request, _) = ask(&sound_model(), "application/x-npy", "", &body).unwrap();
+        let wav = request.inputs[0].tensor.strings().next().unwrap();
+        assert!(wav.starts_with(b"RIFF") && wav[24..28] == 16_000u32.to_le_bytes());
+        assert_eq!(wav[44..], samples);
+    }
+}
+
+#[test]
+fn other_arrays_are_refused_with_the_ones_that_are_taken() {
+    let wrong = |signature: &Signature, body: &[u8], part| {
+        refused(signature, "application/x-npy", body, Kind::InvalidArgument, part);
+    };
+    let (image, sound) = (image_model(), sound_model());
+    let floats = array("<f4", "(1, 1, 3)", &[0; 12]);
+    wrong(&image, &floats, "expected UINT8 [height, width, 3], or [n, height, width, 3]");
+    wrong(&image, &floats, "found FP32 [1,1,3]");
+    wrong(&image, &array("|u1", "(2, 2)", &[0; 4]), "found UINT8 [2,2]");
+    wrong(&image, &array("|u1", "(1000000, 0, 4, 3)", &[]), "[1000000,0,4,3] has no elements");
+    wrong(&image, &array("|u1", "(2, 2, 3)", &[0; 11]), "takes 12 bytes");
+    wrong(&sound, &array("<i2", "(2,)", &[0; 4]), "expected FP32 [samples] at the rate");
+    wrong(&sound, &array("<f4", "(1, 2)", &[0; 8]), "found FP32 [1,2]");
+    wrong(&image, b"\x93NUMPY", "npy: the file ends");
+}
+
+#[test]
+fn arrays_take_no_more_than_was_announced() {
+    let many = array("|u1", "(4096, 1, 1, 3)", &[7; 3 * 4096]);
+    let halves = array("<f2", "(4096,)", &[0; 2 * 4096]);
+    for (signature, body) in [(image_model(), many), (sound_model(), halves)] {
+        let invocation = Invocation::read(Some("application/x-npy"), None, None).unwrap();
+        let room = expanded(&signature, &invocation, &Options::default(), &body, 0);
+        let (request, _) = ask(&signature, "application/x-npy", "", &body).unwrap();
+        let taken: usize = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+        assert!(taken <= room && room <= taken + body.len() + 32_768, "{taken} {room}");
+    }
+}
+
 #[test]
 fn what_is_no_base64_is_refused_with_its_place() {
     let wrong = |body: &[u8], part| {
@@ -129,7 +189,6 @@ fn a_body_of_another_medium_is_refused_with_what_the_model_takes() {
     unsupported(&image, "text/csv", b"inputs\na\n", "model 'm' takes an image");
     unsupported(&image, "audio/wav", WAV, "content type 'audio/wav': model 'm' takes an image");
     unsupported(&image, "", WAV, "the body is the file of a sound: model 'm' takes an image");
-    unsupported(&image, "application/x-npy", b"\x93NUMPY", "model 'm' takes an image");
     unsupported(&sound, "image/png", JPEG, "model 'm' takes a sound; send audio/*");
     unsupported(&texts, "image/jpeg", JPEG, "model 'm' takes a text; send text/plain");
     unsupported(&texts, "", JPEG, "the body is the file of an image: model 'm' takes a text");

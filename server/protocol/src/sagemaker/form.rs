@@ -53,6 +53,8 @@ pub struct Invocation {
     pub attributes: Attributes,
     /// The parameter [`xgboost::PARAMETER`] of the model, once that is known: what it was trained for.
     pub objective: Option<String>,
+    /// Classes that the model tells apart, where it says so.
+    pub classes: Option<usize>,
 }
 
 impl Invocation {
@@ -71,6 +73,7 @@ impl Invocation {
             accept: accept.map(str::to_owned),
             attributes: attributes.map(Attributes::read).transpose()?.unwrap_or_default(),
             objective: None,
+            classes: None,
         })
     }
 }

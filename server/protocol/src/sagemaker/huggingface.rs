@@ -327,9 +327,11 @@ mod tests {
             task: inference::task::Task::TextClassification,
             forms: Vec::new(),
             row_independent: true,
+            sampling_rate: None,
         };
         let ports = ["text BYTES [1]", "text_pair? BYTES [1]"];
         let served = Signature {
+            named: None,
             pipeline: Some(std::sync::Arc::new(pipeline)),
             ..model(8, &ports, &["result BYTES [1]"])
         };

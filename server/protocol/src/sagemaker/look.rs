@@ -12,7 +12,7 @@ use crate::{
     kserve_v2::generate,
     medium,
     negotiate::{self, Declared, Media},
-    rows, shapes, tfs,
+    npy, rows, shapes, tfs,
 };
 use inference::{error::Error, signature::Signature, task::Medium};
 
@@ -100,7 +100,7 @@ pub(super) fn look(
     Ok(Found::Other(content, json))
 }
 
-/// What a body is for a pipeline of images or sounds: JSON, or a file.
+/// What a body is for a pipeline of images or sounds: JSON, an array of NumPy's, or a file.
 ///
 /// # Errors
 /// [`Error::UnsupportedMediaType`] where it is neither.
@@ -113,10 +113,15 @@ fn of_file_model(
     let taken = signature.medium().unwrap_or(Medium::Image);
     let refused = || medium::refusal(signature, taken, &medium::named(content_type));
     match declared {
-        Declared::As(media @ (Media::Json | Media::JsonLines(_))) => Ok(Content::Media(media)),
+        Declared::As(media @ (Media::Json | Media::JsonLines(_) | Media::Npy)) => {
+            Ok(Content::Media(media))
+        }
         Declared::File if medium::of_type(content_type) == Some(taken) => Ok(Content::File),
         Declared::Nothing | Declared::Binary { .. } if begins_with_bracket(body) => {
             Ok(Content::Media(Media::Json))
+        }
+        Declared::Nothing | Declared::Binary { .. } if body.starts_with(npy::MAGIC) => {
+            Ok(Content::Media(Media::Npy))
         }
         // What else it is, if no file of the medium, its decoder says.
         Declared::Nothing | Declared::Binary { .. } => {

@@ -3,6 +3,7 @@
 //! reply takes the form of the request unless `Accept` asks for another.
 
 mod algorithms;
+mod arrays;
 mod attributes;
 mod bodies;
 mod dialect;
@@ -94,6 +95,9 @@ pub fn decode(
             Decoded { family: Media::JsonLines(name), ..decoded }
         }
         Content::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
+        Content::Media(Media::Npy) if arrays::are_taken(signature) => {
+            arrays::decode(signature, &body)?
+        }
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
         Content::File => {
             let content_type = invocation.content_type.as_deref();
@@ -161,6 +165,9 @@ pub fn expanded(
         }
         Content::Media(Media::Csv) => {
             bodies::csv_expanded(signature, invocation, options, body, loose)
+        }
+        Content::Media(Media::Npy) if arrays::are_taken(signature) => {
+            arrays::expanded(signature, body)
         }
         Content::Media(Media::Npy) => {
             rows::only_input(signature).map_or(0, |it| npy::expanded(it, body))

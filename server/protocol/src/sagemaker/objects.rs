@@ -61,7 +61,8 @@ pub(super) fn xgboost(
         false => choose(invocation, options, Media::Csv, &xgboost::OFFERED)?,
     };
     let objective = invocation.objective.as_deref().map(Objective::from_name).transpose()?;
-    let reply = Reply { media, objective, settings: settings.clone() };
+    let classes = invocation.classes;
+    let reply = Reply { media, objective, classes, settings: settings.clone() };
     let format = on_a_line(options, ReplyFormat::Xgboost(reply));
     Ok(Some((InferenceRequest { inputs, ..InferenceRequest::default() }, format)))
 }

@@ -71,6 +71,7 @@ mod tests {
             name: name.into(),
             dtype,
             dims: dims.to_vec(),
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: Arc::default(),
@@ -80,6 +81,7 @@ mod tests {
     #[track_caller]
     fn check(max_batch_size: usize, outputs: [Port; 2], expected: Option<&str>) {
         let signature = Signature {
+            named: None,
             graph_checks_shapes: false,
             model: "m".into(),
             version: 1,

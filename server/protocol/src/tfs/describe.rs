@@ -1,6 +1,6 @@
 //! What TensorFlow Serving tells about a model: the state of its versions, and its signature.
 
-use super::{predict::SIGNATURE, types};
+use super::{definitions, types};
 use crate::{EncodedReply, json::write};
 use inference::signature::{Port, Signature};
 
@@ -66,8 +66,14 @@ pub fn metadata(signature: &Signature) -> EncodedReply {
     field(&mut out, "name", &signature.model);
     field(&mut out, "signature_name", "");
     field(&mut out, "version", &signature.version.to_string());
-    out.extend_from_slice(b"},\"metadata\":{\"signature_def\":{\"signature_def\":{");
-    write::key(&mut out, SIGNATURE);
+    out.extend_from_slice(b"},\"metadata\":{\"signature_def\":{\"signature_def\":");
+    if let Some(named) = &signature.named {
+        definitions::write(&mut out, &named.definitions);
+        out.extend_from_slice(b"}}}");
+        return EncodedReply::json(out);
+    }
+    out.push(b'{');
+    write::key(&mut out, signature.name());
     out.push(b'{');
     ports(&mut out, "inputs", signature, &signature.inputs);
     ports(&mut out, "outputs", signature, &signature.outputs);
@@ -86,14 +92,18 @@ fn ports(out: &mut Vec<u8>, key: &str, signature: &Signature, ports: &[Port]) {
         write::key(out, "tensor_shape");
         out.extend_from_slice(b"{\"dim\":[");
         let batch = signature.batches().then_some(None);
-        for dim in batch.into_iter().chain(port.own_dims().iter().copied()) {
+        let dims = batch.into_iter().chain(port.own_dims().iter().copied());
+        for dim in dims.filter(|_| !port.any_rank) {
             write::item(out);
             out.push(b'{');
             field(out, "size", &dim.map_or("-1".to_owned(), |it| it.to_string()));
             field(out, "name", "");
             out.push(b'}');
         }
-        out.extend_from_slice(b"],\"unknown_rank\":false}");
+        out.extend_from_slice(match port.any_rank {
+            true => b"],\"unknown_rank\":true}",
+            false => b"],\"unknown_rank\":false}",
+        });
         field(out, "name", &format!("{}:0", port.name));
         out.push(b'}');
     }

@@ -6,10 +6,15 @@ use backend::{NamedTensor, Shape};
 use super::{
     predict::{Method, check_signature, decode_predict},
     results::Results,
+    serialized::{
+        Examples, expanded as expanded_serialized, input_of, read_example, read_examples,
+        takes_serialized,
+    },
+    sharing::Sharing,
 };
 use crate::{
     elements::TensorBuilder,
-    expansion::{self, Elements, KEY, REPEATED, Separators, Text},
+    expansion::{self, Elements, KEY, Separators, Text},
     json::{BytesForm, Mark, Reader, Token},
     number::Excerpt,
     shapes,
@@ -37,13 +42,23 @@ pub fn decode_examples(
     }
     let results = Results::of(signature, method)?;
     let sharing = Sharing::of(body.len());
-    let inputs = Reader::document(body, |reader| read(signature, sharing, reader))?;
+    let inputs = match takes_serialized(signature) {
+        true => {
+            let examples =
+                Reader::document(body, |reader| read_serialized(signature, sharing, reader))?;
+            input_of(signature, examples)?
+        }
+        false => Reader::document(body, |reader| read(signature, sharing, reader))?,
+    };
     let outputs = results.outputs();
     Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))
 }
 
 /// Bytes that [`decode_examples`] takes at most beside the body, where it reads examples.
 pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    if takes_serialized(signature) {
+        return expanded_serialized(body);
+    }
     let elements = Elements::of(signature);
     let bytes = Text::bound(Separators::Document, body, loose, |text| {
         // An example stands behind a separator. What exceeds the limit has been read by then.
@@ -67,13 +82,39 @@ fn read(
     sharing: Sharing,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
+    let (context, examples) = read_places(signature, reader)?;
+    let shared = match context {
+        Some(mark) => reader.revisit(mark, |reader| read_context(signature, reader))?,
+        None => Vec::new(),
+    };
+    reader.revisit(examples, |reader| read_rows(signature, &shared, sharing, reader))
+}
+
+fn read_serialized(
+    signature: &Signature,
+    mut sharing: Sharing,
+    reader: &mut Reader<'_>,
+) -> Result<Examples, Error> {
+    let (context, examples) = read_places(signature, reader)?;
+    let context = match context {
+        Some(mark) => reader.revisit(mark, read_example)?,
+        None => Vec::new(),
+    };
+    reader.revisit(examples, |reader| read_examples(reader, &context, &mut sharing))
+}
+
+/// Where the context is, if there is one, and where the examples are.
+fn read_places<'a>(
+    signature: &Signature,
+    reader: &mut Reader<'a>,
+) -> Result<(Option<Mark<'a>>, Mark<'a>), Error> {
     // The context may stand behind the examples that it is for.
     let (mut context, mut examples) = (None, None);
     reader.object(|reader, key| {
         match &*key {
             "context" => context = Some(reader.mark()),
             "examples" => examples = Some(reader.mark()),
-            "signature_name" => return check_signature(reader),
+            "signature_name" => return check_signature(signature, reader),
             _ => {}
         }
         reader.skip_value()
@@ -81,11 +122,7 @@ fn read(
     let examples = examples.ok_or_else(|| {
         Error::InvalidRequest("expected the key 'examples', found none".to_owned())
     })?;
-    let shared = match context {
-        Some(mark) => reader.revisit(mark, |reader| read_context(signature, reader))?,
-        None => Vec::new(),
-    };
-    reader.revisit(examples, |reader| read_rows(signature, &shared, sharing, reader))
+    Ok((context, examples))
 }
 
 /// A feature of the context: its input, and where its value is.
@@ -144,40 +181,6 @@ fn read_rows<'a>(
         Unfinished::Empty => reader.error("expected at least one example, found none"),
         Unfinished::Other(error) => error,
     })
-}
-
-/// How much of a context has been read again.
-#[derive(Debug)]
-pub struct Sharing {
-    read: usize,
-    most: usize,
-}
-
-impl Sharing {
-    /// Nothing yet, of a body of so many bytes.
-    pub fn of(sent: usize) -> Sharing {
-        Sharing { read: 0, most: Sharing::most(sent) }
-    }
-
-    /// Most bytes that are read again of the context in a body of `sent` bytes.
-    pub fn most(sent: usize) -> usize {
-        REPEATED.bytes(sent)
-    }
-
-    /// Counts so many bytes more.
-    ///
-    /// # Errors
-    /// As a sentence, when they are more than [`Sharing::most`].
-    pub fn take(&mut self, bytes: usize) -> Result<(), String> {
-        self.read = self.read.saturating_add(bytes);
-        let most = self.most;
-        match self.read <= most {
-            true => Ok(()),
-            false => Err(format!(
-                "the context is repeated for more than {most} bytes; send fewer examples at once"
-            )),
-        }
-    }
 }
 
 /// Inputs that are gathered example by example.

@@ -1,10 +1,13 @@
 //! TensorFlow Serving's REST API: `:predict` bodies in row and column form, `:classify` and `:regress` bodies
 //! of examples, the state of versions, and metadata. Source: <https://www.tensorflow.org/tfx/serving/api_rest>.
 
+mod definitions;
 mod describe;
 mod examples;
 mod predict;
 mod results;
+mod serialized;
+mod sharing;
 pub mod types;
 
 use crate::expansion::{self, Separators};
@@ -12,10 +15,12 @@ use inference::signature::Signature;
 
 pub use crate::shapes::with_scalars;
 pub use describe::{VersionState, VersionStatus, metadata, status};
-pub use examples::{Column, Columns, Sharing, Unfinished, decode_examples};
+pub use examples::{Column, Columns, Unfinished, decode_examples};
 pub(super) use predict::read_predict;
-pub use predict::{Form, Method, SIGNATURE, decode_predict, encode};
+pub use predict::{Form, Method, decode_predict, encode};
 pub use results::{Classes, Results, Scored, encode_results, regressions};
+pub use serialized::{Examples, input_of, takes_serialized};
+pub use sharing::Sharing;
 
 /// Bytes that [`decode_examples`] takes at most beside the body, or for [`Method::Predict`] [`decode_predict`].
 pub fn expanded(signature: &Signature, method: Method, body: &[u8], loose: usize) -> usize {

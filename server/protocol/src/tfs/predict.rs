@@ -9,6 +9,7 @@ use crate::{
     reply,
     rows::{self, List},
     shapes::with_scalars,
+    signature_name::SIGNATURE_NAME,
     typed_outputs,
 };
 use inference::{
@@ -16,9 +17,6 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-
-/// The one signature that every model has.
-pub const SIGNATURE: &str = "serving_default";
 
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub enum Form {
 /// The request in the body of `:predict`.
 ///
 /// # Errors
-/// When it is not JSON, has both forms or neither, names another signature than [`SIGNATURE`], or a value
+/// When it is not JSON, has both forms or neither, names another signature than this one, or a value
 /// does not fit its input. Each names the place.
 pub fn decode_predict(
     signature: &Signature,
@@ -70,7 +68,7 @@ pub(crate) fn read_predict(
         let form = match &*key {
             "instances" => Form::Row,
             "inputs" => Form::Column,
-            "signature_name" => return check_signature(reader),
+            SIGNATURE_NAME => return check_signature(signature, reader),
             _ => return reader.skip_value(),
         };
         if found.is_some() {
@@ -93,17 +91,22 @@ pub(crate) fn read_predict(
     })
 }
 
-pub(super) fn check_signature(reader: &mut Reader<'_>) -> Result<(), Error> {
+/// The name of a signature must be that of this one, as which the body is read: the only one, or the one that the body
+/// names first.
+pub(super) fn check_signature(signature: &Signature, reader: &mut Reader<'_>) -> Result<(), Error> {
     let start = reader.mark();
-    match &*reader.string()? {
-        // Clients that name none may send an empty one.
-        SIGNATURE | "" => Ok(()),
-        other => {
-            let other = Excerpt(other);
-            let problem = format!("expected '{SIGNATURE}', the only signature, found '{other}'");
-            Err(reader.error_about(&start, problem))
-        }
+    let (own, given) = (signature.name(), reader.string()?);
+    // Clients that name none may send an empty one.
+    if given.is_empty() || given == own {
+        return Ok(());
     }
+    let given = Excerpt(&given);
+    let why = match signature.named {
+        Some(_) => "which it names before",
+        None => "the only signature",
+    };
+    let problem = format!("expected '{own}', {why}, found '{given}'");
+    Err(reader.error_about(&start, problem))
 }
 
 /// The reply in the form of its request.

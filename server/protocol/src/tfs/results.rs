@@ -5,7 +5,10 @@ use std::{borrow::Cow, sync::Arc};
 use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 
-use super::predict::{Form, Method, encode};
+use super::{
+    predict::{Form, Method, encode},
+    serialized::takes_serialized,
+};
 use crate::{
     EncodedReply,
     json::write::{self, BytesAs},
@@ -30,8 +33,8 @@ pub enum Results {
 /// The outputs that classes are made of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// The output of scores: floats of shape `[rows, classes]`.
-    scores: Arc<str>,
+    /// The output of scores: floats of shape `[rows, classes]`. `None` where classes have none.
+    scores: Option<Arc<str>>,
     /// The output of labels, of the same shape; `None` where the scores' label file has them.
     labels: Option<Arc<str>>,
 }
@@ -42,6 +45,9 @@ impl Results {
     /// # Errors
     /// [`Error::InvalidRequest`] when the model does not have the outputs for it, with what it needs and what it has.
     pub fn of(signature: &Signature, method: Method) -> Result<Results, Error> {
+        if let Some(own) = of_serialized(signature, method) {
+            return Ok(own);
+        }
         let (found, verb, needs) = match method {
             Method::Predict => return Ok(Results::Predictions(Form::Row)),
             Method::Classify => (
@@ -73,7 +79,7 @@ impl Results {
         match self {
             Results::Predictions(_) => Vec::new(),
             Results::Classes(Scored { scores, labels }) => {
-                std::iter::once(scores).chain(labels).cloned().collect()
+                scores.iter().chain(labels).cloned().collect()
             }
             Results::Values(output) => vec![output.clone()],
         }
@@ -144,12 +150,13 @@ impl<'a> Classes<'a> {
         signature: &'a Signature,
         response: &'a InferenceResponse,
     ) -> Result<Classes<'a>, Error> {
-        let given = output(scores, response)?;
+        let of_shape = scores.as_ref().or(labels.as_ref()).map_or("", |it| it);
+        let given = output(of_shape, response)?;
         let (rows, per_row) = match (signature.batches(), given.shape().dims()) {
             (_, [rows, classes]) => (*rows, *classes),
             (true, [rows]) => (*rows, 1),
             (false, [classes]) => (1, *classes),
-            _ => return Err(unlike(scores, "a shape of [rows, classes]", given)),
+            _ => return Err(unlike(of_shape, "a shape of [rows, classes]", given)),
         };
         let (labels, stride) = match labels {
             Some(name) => {
@@ -162,11 +169,14 @@ impl<'a> Classes<'a> {
                 (texts(labels).ok_or_else(|| unlike(name, "labels", labels))?, per_row)
             }
             None => {
-                let names = signature.output(scores).map(|it| &*it.labels).unwrap_or_default();
+                let names = signature.output(of_shape).map(|it| &*it.labels).unwrap_or_default();
                 (names.iter().map(|it| Cow::Borrowed(it.as_str())).collect(), 0)
             }
         };
-        let scores = floats(given).ok_or_else(|| unlike(scores, "floats", given))?;
+        let scores = match scores {
+            Some(_) => floats(given).ok_or_else(|| unlike(of_shape, "floats", given))?,
+            None => Vec::new(),
+        };
         Ok(Classes { rows, per_row, scores, labels, stride })
     }
 
@@ -214,12 +224,37 @@ fn unlike(name: &str, expected: &str, given: &Tensor) -> Error {
     ))
 }
 
+/// What a signature that takes serialized examples calls its outputs, as TensorFlow's exporters do.
+fn of_serialized(signature: &Signature, method: Method) -> Option<Results> {
+    let output = |name: &str, dtype| {
+        let port = signature.outputs.iter().find(|it| &*it.name == name && it.dtype == dtype);
+        port.map(|it| it.name.clone())
+    };
+    if !takes_serialized(signature) {
+        return None;
+    }
+    match method {
+        Method::Predict => None,
+        Method::Classify => {
+            let (scores, labels) =
+                (output("scores", DataType::Fp32), output("classes", DataType::Bytes));
+            let found = usize::from(scores.is_some()) + usize::from(labels.is_some());
+            let is_all = 0 < found && found == signature.outputs.len();
+            is_all.then_some(Results::Classes(Scored { scores, labels }))
+        }
+        Method::Regress => {
+            let value = output("outputs", DataType::Fp32)?;
+            (signature.outputs.len() == 1).then_some(Results::Values(value))
+        }
+    }
+}
+
 /// The scores and labels of a classifier.
 fn scored(signature: &Signature) -> Option<Scored> {
     let scores = |it: &&Port| is_float(it.dtype) && is_list(signature, it);
     let mut named = signature.outputs.iter().filter(scores).filter(|it| !it.labels.is_empty());
     if let (Some(only), None) = (named.next(), named.next()) {
-        return Some(Scored { scores: only.name.clone(), labels: None });
+        return Some(Scored { scores: Some(only.name.clone()), labels: None });
     }
     let [first, second] = signature.outputs.as_slice() else { return None };
     let (labels, scores) = if is_float(first.dtype) { (second, first) } else { (first, second) };
@@ -233,7 +268,7 @@ fn scored(signature: &Signature) -> Option<Scored> {
         && is_list(signature, scores)
         && labels.dims.len() == scores.dims.len()
         && agree;
-    fit.then(|| Scored { scores: scores.name.clone(), labels: Some(labels.name.clone()) })
+    fit.then(|| Scored { scores: Some(scores.name.clone()), labels: Some(labels.name.clone()) })
 }
 
 /// The only output of a model that makes numbers.

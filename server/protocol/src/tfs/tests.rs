@@ -1,10 +1,12 @@
 //! Requests and replies of TensorFlow Serving's REST API, with golden files.
 
 use backend::{Shape, Tensor};
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
 use crate::samples::{body, golden, model, only, respond, show};
+use inference::signature::Named;
 
 /// A request, what was read of it, and the reply to it.
 #[track_caller]
@@ -108,6 +110,18 @@ fn one_form_and_the_one_signature() {
         "signature_name: expected 'serving_default', the only signature, found 'other', at byte 19",
     );
     assert!(decode_predict(&signature, br#"{"signature_name": "", "inputs": [[1, 2]]}"#).is_ok());
+}
+
+#[test]
+fn a_body_that_names_two_signatures_is_refused() {
+    let (name, others, unusable) = ("a".into(), [].into(), [].into());
+    let named = Named { name, index: 0, others, unusable, definitions: Bytes::new() };
+    let signature = Signature { named: Some(named), ..one_to_one() };
+    refused(
+        &signature,
+        r#"{"parameters": {"signature_name": "a"}, "signature_name": "b", "inputs": [[1, 2]]}"#,
+        "signature_name: expected 'a', which it names before, found 'b', at byte 58",
+    );
 }
 
 #[test]

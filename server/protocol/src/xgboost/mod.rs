@@ -7,7 +7,7 @@ mod predict;
 
 use backend::NamedTensor;
 
-pub use objective::{Objective, PARAMETER};
+pub use objective::{CLASSES, Objective, PARAMETER};
 pub use options::{OutputKey, XgboostCsv, XgboostOptions};
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     negotiate::{LinesName, Media},
     predictions::Lists,
     recordio,
+    reply_size::{self, TextForm},
 };
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use predict::Raw;
@@ -31,6 +32,15 @@ pub const OFFERED: [Media; 6] = [
     Media::JsonLines(LinesName::Jsons),
     Media::RecordIo,
 ];
+
+/// How a reply is written.
+const FORM: TextForm = TextForm::QUOTED;
+
+/// Bytes of the largest number of a class and of the comma behind it.
+const LONGEST_LABEL: usize = 8;
+
+/// Bytes of the longest number and of the comma behind it.
+const LONGEST_NUMBER: usize = 17;
 
 /// The name of a prediction in replies that give names.
 const SCORE: &str = "score";
@@ -85,8 +95,42 @@ pub struct Reply {
     pub media: Media,
     /// What the model was trained for, where it says so.
     pub objective: Option<Objective>,
+    /// Classes that it tells apart, where it says so.
+    pub classes: Option<usize>,
     /// What is said of each prediction, and how.
     pub settings: XgboostOptions,
+}
+
+impl Reply {
+    /// Bytes of memory that [`encode`] takes at most beside the outputs, of which an estimate of up to `rough` may be
+    /// rough.
+    pub fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        let of_outputs = reply_size::of_response(response, FORM, rough);
+        let rows = response.outputs.iter().filter_map(|it| it.tensor.shape().rows()).max();
+        let rows = rows.unwrap_or(1).max(1);
+        // The number as it is, and its text.
+        let numbers = |count: usize, length: usize| {
+            let each = size_of::<i64>() + FORM.copies * (length + FORM.element);
+            count.saturating_mul(each)
+        };
+        let of_key = |key: &OutputKey| {
+            let said = match key {
+                OutputKey::Labels => {
+                    let elements = response.outputs.iter().map(|it| it.tensor.elements());
+                    let of_outputs = elements.max().unwrap_or(0).max(2 * rows);
+                    let count = rows.saturating_mul(predict::listed(self.classes).unwrap_or(0));
+                    numbers(count.max(of_outputs), LONGEST_LABEL)
+                }
+                OutputKey::Probabilities | OutputKey::RawScores => {
+                    of_outputs.saturating_add(numbers(2 * rows, LONGEST_NUMBER))
+                }
+                _ => numbers(rows, LONGEST_NUMBER),
+            };
+            said.saturating_add(rows.saturating_mul(FORM.copies * (key.name().len() + 8)))
+        };
+        let of_keys = self.settings.output.iter().map(of_key).fold(0, usize::saturating_add);
+        of_keys.max(of_outputs)
+    }
 }
 
 /// The reply: the predictions, or what was asked for of each.
@@ -98,8 +142,8 @@ pub fn encode(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
-    let Reply { media, objective, settings } = reply;
-    let raw = Raw::of(*objective, signature, response)?;
+    let Reply { media, objective, classes, settings } = reply;
+    let raw = Raw::of(*objective, *classes, signature, response)?;
     let selected = !settings.output.is_empty();
     let predictions = match selected {
         true => raw.select(&settings.output)?,

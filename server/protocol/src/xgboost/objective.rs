@@ -23,6 +23,9 @@ pub enum Objective {
 /// The model parameter that names it.
 pub const PARAMETER: &str = "xgboost_objective";
 
+/// The model parameter with the number of classes.
+pub const CLASSES: &str = "num_class";
+
 impl Objective {
     /// The objective that the text of a model's parameter names.
     ///

@@ -9,6 +9,14 @@ use super::options::OutputKey as Key;
 use crate::{predictions::Predictions, recordio::floats, reply};
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
+/// Classes that a file may have. What a configuration says beyond that is not listed in replies.
+const MOST_CLASSES: usize = 1 << 16;
+
+/// The classes that a configuration says, where they are listed.
+pub(super) fn listed(told: Option<usize>) -> Option<usize> {
+    told.filter(|it| *it <= MOST_CLASSES)
+}
+
 /// The predictions of a response, as the container's `predict` would give them.
 pub(super) struct Raw {
     objective: Objective,
@@ -27,12 +35,14 @@ impl Raw {
     /// A converted classifier gives a label and probabilities: two of them are `binary:logistic`, of which XGBoost
     /// predicts the probability of class 1; more are `multi:softprob`. Without a label, several numbers are
     /// `multi:softprob`, and one is a regression, or a probability if its name begins so. A label alone is
-    /// `multi:softmax`. An objective that was `given` goes before that.
+    /// `multi:softmax`. An objective that was `given` goes before that, and classes that were `told` count where the
+    /// outputs do not say how many there are.
     ///
     /// # Errors
     /// When the outputs are no such thing, or cannot be the predictions of the objective that was given.
     pub(super) fn of(
         given: Option<Objective>,
+        told: Option<usize>,
         signature: &Signature,
         response: &InferenceResponse,
     ) -> Result<Raw, Error> {
@@ -60,7 +70,8 @@ impl Raw {
             Objective::Logistic | Objective::LogitRaw | Objective::Hinge => Some(2),
             Objective::Softmax | Objective::Softprob => scores
                 .map(|it| self::columns(&it.tensor, rows))
-                .filter(|&it| it > 1 || objective == Objective::Softprob),
+                .filter(|&it| it > 1 || objective == Objective::Softprob)
+                .or(listed(told)),
         };
         let raw = |classes, values| Ok(Raw { objective, rows, classes, values, all_classes });
         match (objective, columns) {

@@ -40,7 +40,7 @@ fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) 
 fn reply(media: Media, objective: Option<&str>, keys: &[OutputKey], csv: XgboostCsv) -> Reply {
     let settings = XgboostOptions { output: keys.into(), csv, ..XgboostOptions::default() };
     let objective = objective.map(|it| Objective::from_name(it).unwrap());
-    Reply { media, objective, settings }
+    Reply { media, objective, classes: None, settings }
 }
 
 #[track_caller]
@@ -143,6 +143,44 @@ fn keys_say_what_the_objective_knows_and_nan_otherwise() {
     check_keys(&raw, Some("binary:logitraw"), logit);
     check_keys(&[BINARY[0]], Some("binary:hinge"), r#"0.0,"[0, 1]",NaN,NaN,0.0,"[1.0, 0.0]",NaN"#);
     check_keys(&raw, None, "NaN,NaN,NaN,NaN,NaN,NaN,1.5");
+}
+
+#[test]
+fn labels_are_the_classes_that_the_model_tells_apart_where_its_outputs_do_not_say_that() {
+    let (signature, response) = respond(&[MULTI[0]]);
+    let keys = [OutputKey::PredictedLabel, OutputKey::Labels];
+    let reply = reply(Media::Csv, Some("multi:softmax"), &keys, XgboostCsv::Joined);
+    let reply = encode(&Reply { classes: Some(3), ..reply }, &signature, &response).unwrap();
+    assert_eq!(body(&reply).lines().next(), Some("2.0,\"[0, 1, 2]\""));
+}
+
+#[test]
+fn no_reply_with_keys_takes_more_than_its_estimate() {
+    let (labels, of_all) = ([OutputKey::Labels], OutputKey::ALL);
+    let rows = [1.0; 20];
+    let softmax = (respond(&[("label", 0, rows.as_slice())]), Some("multi:softmax"), Some(1 << 16));
+    let long = [-1.175_494_4e-38; 24];
+    let cases = [
+        softmax,
+        (respond(&BINARY), None, None),
+        (respond(&MULTI), None, None),
+        (respond(&[("scores", 6, long.as_slice())]), Some("multi:softprob"), None),
+        (respond(&[("scores", 0, long.as_slice())]), Some("binary:logitraw"), None),
+        (respond(&[("scores", 0, long.as_slice())]), Some("reg:gamma"), None),
+    ];
+    for ((signature, response), objective, classes) in cases {
+        for (keys, media) in [labels.as_slice(), &of_all]
+            .into_iter()
+            .flat_map(|keys| [Media::Csv, Media::Json, Media::RecordIo].map(|media| (keys, media)))
+        {
+            let reply = Reply { classes, ..reply(media, objective, keys, XgboostCsv::Lines) };
+            let raw = Raw::of(reply.objective, classes, &signature, &response).unwrap();
+            let numbers = raw.select(keys).unwrap().bytes();
+            let text = encode(&reply, &signature, &response).unwrap().body.concat().len();
+            let estimate = reply.expanded(&response, 0);
+            assert!(numbers + 2 * text <= estimate, "{numbers} {text} {estimate} {reply:?}");
+        }
+    }
 }
 
 #[test]

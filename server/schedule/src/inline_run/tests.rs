@@ -77,6 +77,7 @@ impl Fast {
         // Often enough that the runs of this test do not change the mean much.
         (0..100).for_each(|_| times.record(1, took));
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),
@@ -104,9 +105,10 @@ impl Fast {
         tokio::spawn(async move {
             let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
             let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-            let work = Work { inputs, outputs: vec!["y".into()], rows: 1 };
+            let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
             let deadline = None;
             let submission = Submission {
+                is_alone: false,
                 work,
                 accepted: Instant::now(),
                 shape_key: 0,

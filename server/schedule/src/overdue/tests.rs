@@ -106,6 +106,7 @@ impl Model {
         let mut times = RunTimes::default();
         (0..100).for_each(|_| times.record(1, Duration::from_micros(20)));
         let context = RunContext {
+            others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
             splits: Default::default(),
@@ -124,7 +125,8 @@ impl Model {
             let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
             let inputs = vec![NamedTensor { name: "x".into(), tensor }];
             let submission = Submission {
-                work: Work { inputs, outputs: vec!["y".into()], rows: 1 },
+                is_alone: false,
+                work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
                 accepted: Instant::now(),
                 shape_key: 0,
                 length: 0,

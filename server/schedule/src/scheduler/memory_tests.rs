@@ -70,6 +70,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         niceness: NICENESS,
     };
     let context = RunContext {
+        others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
         splits: Arc::new(splits.into()),
@@ -87,8 +88,9 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
 fn submission(values: &[f32]) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { inputs, outputs: vec!["y".into()], rows: values.len() };
+    let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() };
     Submission {
+        is_alone: false,
         work,
         accepted: Instant::now(),
         shape_key: 0,

@@ -100,6 +100,7 @@ fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
 
 fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc<Scheduler> {
     let context = RunContext {
+        others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
         splits: Default::default(),
@@ -113,8 +114,9 @@ fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc
 fn submission(value: f32) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { inputs, outputs: vec!["y".into()], rows: 1 };
+    let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
     Submission {
+        is_alone: false,
         work,
         accepted: Instant::now(),
         shape_key: 0,

@@ -69,8 +69,8 @@ pub(super) fn run(
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     in_halves(
         &places,
-        || mode.repeats && !stop.is_stopped(),
-        |group| {
+        || mode.repeats && !stop.is_over(),
+        |group, alone| {
             let masked: Vec<Option<Row<'_>>> = match mode.rows {
                 Rows::Fixed => {
                     let last = group.last().map_or(0, |it| it + 1);
@@ -78,7 +78,7 @@ pub(super) fn run(
                 }
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
-            slot.call(|instance| execute(instance, wiring, &masked, stop, observe))
+            slot.call(alone, |instance| execute(instance, wiring, &masked, stop, observe))
         },
     )
 }
@@ -95,7 +95,7 @@ fn execute(
     let outputs = wiring.outputs(rows);
     let running = Instant::now();
     // Not stopped when its client leaves: the state after this run is that of a sequence.
-    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: rows.len(), stop };
+    let batch = Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows: rows.len(), stop };
     let results = instance.execute(&batch)?;
     let ran = Instant::now();
     let present = rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)));
@@ -170,7 +170,7 @@ impl Wiring {
             };
             let inputs = work.inputs.iter().map(cut).collect::<Option<_>>();
             let inputs = inputs.ok_or_else(|| failed("a request has fewer rows than it says"))?;
-            Ok(Work { inputs, outputs: work.outputs.clone(), rows: 1 })
+            Ok(Work { signature: 0, inputs, outputs: work.outputs.clone(), rows: 1 })
         });
         let works: Vec<Work> = works.collect::<Result<_, BackendError>>()?;
         let is_text = self.controls.iter().any(|it| it.signal == Signal::Id(IdType::Text));

@@ -74,6 +74,7 @@ pub fn oldest(
         enqueued_at: it.enqueued_at,
         shape_key: it.key,
         length: 0,
+        is_alone: false,
     };
     match decide(candidates.iter().map(pending), policy, now, flushing) {
         Decision::Run { jobs, reason } => {

@@ -38,6 +38,19 @@ impl Running {
         Running { stop, started: now, replies, asked: None, is_abandoned: false }
     }
 
+    /// It has ended: the time that it had, where it was asked to end. One that `failed` after its limit has ended
+    /// itself, though it may not have been asked yet.
+    pub(super) fn overdue(
+        &self,
+        failed: bool,
+        now: Instant,
+        limit: Option<Duration>,
+    ) -> Option<Duration> {
+        let took = now.saturating_duration_since(self.started);
+        let outlasted = limit.filter(|it| failed && *it <= took);
+        self.asked.map(|(_, limit)| limit).or(outlasted)
+    }
+
     /// What is to be done about it now. Each step comes once but the last.
     pub(super) fn next(&mut self, now: Instant, limit: Option<Duration>) -> Step {
         match (self.is_abandoned, self.asked, limit) {
@@ -72,5 +85,16 @@ mod tests {
         let later = now + limit + GRACE;
         assert!(matches!(run.next(later, Some(limit)), Step::Abandon(of, _) if of.len() == 1));
         assert!(matches!(run.next(later, Some(limit)), Step::IsAbandoned));
+    }
+
+    #[test]
+    fn a_run_that_has_ended_itself_before_it_was_asked_is_overdue_all_the_same() {
+        let (now, limit) = (Instant::now(), Duration::from_secs(9));
+        let mut run = Running::new(Vec::new(), now);
+        assert_eq!(run.overdue(true, now + limit, Some(limit)), Some(limit));
+        assert_eq!(run.overdue(true, now + limit / 2, Some(limit)), None);
+        assert_eq!(run.overdue(false, now + limit, Some(limit)), None);
+        run.next(now + limit, Some(limit));
+        assert_eq!(run.overdue(false, now + limit, None), Some(limit));
     }
 }

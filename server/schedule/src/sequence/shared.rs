@@ -152,20 +152,25 @@ impl Shared {
             self.wake(seat.instance);
         }
         let cancelled = !jobs.is_empty();
-        jobs.into_iter().for_each(|it| it.reply.send(Err(error.clone())));
+        refuse(jobs, error);
         cancelled
     }
 
     /// Ends all sequences of an instance.
     pub(super) fn lose(&self, instance: usize, error: &Error) {
         let jobs = self.lock().table.lose(instance);
-        jobs.into_iter().for_each(|it| it.reply.send(Err(error.clone())));
+        refuse(jobs, error);
     }
 
     /// Counts and logs executions, and why their batches had that size.
     pub(super) fn observe(&self, times: &[Timings], reason: BatchReason) {
         run::observe(times, reason, &self.settings.model, &self.metrics);
     }
+}
+
+/// Answers the requests of sequences that have ended. Not under the lock.
+pub(super) fn refuse(jobs: Vec<Job>, error: &Error) {
+    jobs.into_iter().for_each(|it| it.reply.send(Err(error.clone())));
 }
 
 /// An id as a client wrote it, cut to what fits a message.

@@ -15,10 +15,10 @@ use super::{
     decide::{Candidate, Next, direct, oldest},
     running::Running,
     settings::Strategy,
-    shared::{Job, LockedState, Shared, Wake},
+    shared::{Job, LockedState, Shared, Wake, refuse},
     table::{CarriedState, Taken},
 };
-use crate::{reply::Reply, slot::Slot, worker::lower_priority};
+use crate::{reply::Reply, slot::Slot, watchdog::SEEN_AFTER, worker::lower_priority};
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
@@ -56,9 +56,11 @@ fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
     });
     if let Err(error) = spawned {
         // The next sequence that sits there tries again.
-        shared.lock().unstarted[instance] = take(&handed_over);
-        let reason = Error::Internal(format!("no thread to run the model on: {error}"));
-        shared.lose(instance, &reason);
+        let mut state = shared.lock();
+        state.unstarted[instance] = take(&handed_over);
+        let jobs = state.table.lose(instance);
+        drop(state);
+        refuse(jobs, &Error::Internal(format!("no thread to run the model on: {error}")));
     }
 }
 
@@ -72,13 +74,14 @@ fn recover(shared: &Arc<Shared>, instance: usize, spare: Slot) {
         *place = Some(spare);
     }
     let running = state.running.get_mut(instance).and_then(Option::take);
+    let jobs = state.table.lose(instance);
+    // Some may have waited for a seat.
+    let woken = shared.reseat(&mut state, Instant::now());
     drop(state);
     // Those that waited for its answers hear that they were lost.
     drop(running);
     let reason = Error::Internal(format!("the thread that ran model '{model}' was lost"));
-    shared.lose(instance, &reason);
-    // Some may have waited for a seat.
-    let woken = shared.reseat(&mut shared.lock(), Instant::now());
+    refuse(jobs, &reason);
     start_or_wake(shared, woken);
 }
 
@@ -176,8 +179,11 @@ fn run<'a>(
 ) -> MutexGuard<'a, LockedState> {
     let mut taken = state.table.take(instance, rows);
     let replies = taken.iter_mut().map(|it| mem::replace(&mut it.job.reply, Reply::none()));
-    let running = Running::new(replies.collect(), Instant::now());
+    let now = Instant::now();
+    let running = Running::new(replies.collect(), now);
     let stop = running.stop.clone();
+    let limit = shared.settings.run_limit.of(None);
+    stop.end_by(limit.and_then(|it| now.checked_add(it + SEEN_AFTER)));
     if let Some(place) = state.running.get_mut(instance) {
         *place = Some(running);
     }
@@ -192,8 +198,11 @@ fn run<'a>(
     let now = Instant::now();
     let ran = state.running.get_mut(instance).and_then(Option::take);
     // None of those whose run was given up: they have been answered.
-    let (to, asked) = ran.map_or((Vec::new(), None), |it| (it.replies, it.asked));
-    let is_whole = slot.is_made() && asked.is_none();
+    let was_asked = ran.as_ref().is_some_and(|it| it.asked.is_some());
+    let failed = answers.iter().any(Result::is_err);
+    let overdue = ran.as_ref().and_then(|it| it.overdue(failed, now, limit));
+    let to = ran.map_or(Vec::new(), |it| it.replies);
+    let is_whole = slot.is_made() && !was_asked;
     let lost = had_instance && !is_whole && shared.settings.engine_keeps_state;
     let mut ended = Vec::with_capacity(taken.len());
     for (taken, answer) in taken.into_iter().zip(answers) {
@@ -205,19 +214,18 @@ fn run<'a>(
             Err(error) => (before, Err(error)),
         };
         state.table.finish(number, carried, job.end, now);
-        ended.push(match (answer, asked) {
-            (Err(_), Some((_, limit))) => Err(shared.overdue(limit)),
+        ended.push(match (answer, overdue) {
+            (Err(_), Some(limit)) => Err(shared.overdue(limit)),
             (answer, _) => answer,
         });
     }
+    // Before others sit down there: they have left nothing on the instance that is lost.
+    let jobs = if lost { state.table.lose(instance) } else { Vec::new() };
     let woken = shared.reseat(&mut state, now);
     drop(state);
     start_or_wake(shared, woken);
-    if lost {
-        let why = "the instance that held its state was lost";
-        shared.lose(instance, &shared.cancelled(why));
-    }
-    if let Some((_, limit)) = asked.filter(|_| !to.is_empty()) {
+    refuse(jobs, &shared.cancelled("the instance that held its state was lost"));
+    if let Some(limit) = overdue.filter(|_| !to.is_empty()) {
         shared.note_stopped(limit);
     }
     for (reply, answer) in to.into_iter().zip(ended) {

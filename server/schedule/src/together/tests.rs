@@ -62,6 +62,7 @@ fn scheduler_that_keeps(
     };
     let filler = Filler::new(DataType::Int64, 9, PaddingSide::Right).unwrap();
     let context = RunContext {
+        others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
         splits: Default::default(),
@@ -80,7 +81,8 @@ fn row(numbers: &[i64], extent: Extent) -> Submission {
     let tensor = Tensor::from_vec::<i64>(shape, numbers.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     Submission {
-        work: Work { inputs, outputs: vec!["y".into()], rows: 1 },
+        is_alone: false,
+        work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 7,
         length: numbers.len(),

@@ -18,6 +18,8 @@ use std::{
 use tracing::{Event, Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer, Registry,
+    filter::Targets,
+    fmt,
     layer::{Context, SubscriberExt},
 };
 
@@ -81,6 +83,17 @@ pub fn start(config: &LogSettings) -> Result<LogGuard, LogError> {
     };
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
     Ok(guard)
+}
+
+/// Starts the log of a process whose standard error is read by the server: level and text, a line each.
+pub fn start_plain() {
+    let wanted = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_targets(LIBRARIES.iter().map(|it| (*it, LevelFilter::WARN)));
+    let lines = fmt::layer().without_time().with_target(false).with_ansi(false);
+    let subscriber = Registry::default().with(lines.with_writer(io::stderr).with_filter(wanted));
+    // Nothing else has started a log in such a process.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 type Sink = Box<dyn Write + Send>;

@@ -76,7 +76,8 @@ fn compare(
     let inputs = [NamedTensor { name: "x".into(), tensor: input }];
     let outputs: [Arc<str>; 1] = ["OUTPUT__0".into()];
     let stop = Stop::new();
-    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: dims[0], stop: &stop };
+    let batch =
+        Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows: dims[0], stop: &stop };
     let model = engine.load(&ModelSource::new("bench", path))?;
     let mut instance = model.instantiate(Device::Cpu)?;
     let loaded = bare.load(path)?;

@@ -92,8 +92,13 @@ pub(crate) fn run(
         .collect();
     let names: Vec<Arc<str>> = outputs.iter().map(|&it| it.into()).collect();
     let stop = Stop::new();
-    let given =
-        instance.execute(&Batch { inputs: &inputs, outputs: &names, rows: 1, stop: &stop })?;
+    let given = instance.execute(&Batch {
+        signature: 0,
+        inputs: &inputs,
+        outputs: &names,
+        rows: 1,
+        stop: &stop,
+    })?;
     assert_eq!(given.len(), outputs.len());
     let take = |name: &Arc<str>| {
         given.iter().find(|it| it.name == *name).expect("the wanted output").tensor.clone()

@@ -124,7 +124,13 @@ fn metadata_parameters(signature: &Signature) -> BTreeMap<String, InferParameter
         let value = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(false)) };
         ("row_independent".to_owned(), value)
     });
-    said.into_iter().collect()
+    // Parameters of this protocol are no lists.
+    let names = (!signature.others().is_empty()).then(|| {
+        let names: Vec<&str> = signature.usable().map(Signature::name).collect();
+        let value = ParameterChoice::StringParam(names.join(","));
+        ("signatures".to_owned(), InferParameter { parameter_choice: Some(value) })
+    });
+    said.into_iter().chain(names).collect()
 }
 
 fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
@@ -154,6 +160,7 @@ mod tests {
         let said = |row_independent| {
             let (task, forms) = (Task::SentenceEmbedding, Vec::new());
             metadata_parameters(&Signature {
+                named: None,
                 graph_checks_shapes: false,
                 model: "m".into(),
                 version: 1,
@@ -162,7 +169,12 @@ mod tests {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 on_request: Vec::new(),
-                pipeline: Some(Arc::new(Pipeline { task, forms, row_independent })),
+                pipeline: Some(Arc::new(Pipeline {
+                    task,
+                    forms,
+                    row_independent,
+                    sampling_rate: None,
+                })),
             })
         };
         assert!(said(true).is_empty());

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
+use backend::NamedTensor;
 use bytes::Bytes;
 use h2::RecvStream;
 
@@ -12,6 +13,7 @@ use super::{
         context::{Answered, Context},
         infer_message::{self, Target},
         metadata,
+        parameters::{self, Place},
         reply::{self, Frame},
         request::{self, Forms, Wanted},
     },
@@ -28,7 +30,7 @@ use inference::{
     signature::Signature,
     trace::{Trace, Transport},
 };
-use protocol::reply_size::{self, TextForm};
+use protocol::{kserve_v2::classify::classes_expanded, signature_name::SIGNATURE_NAME};
 
 /// The wire of gRPC.
 pub(super) const WIRE: &Wire = &Wire {
@@ -171,12 +173,23 @@ impl Codec for ModelInfer {
         }
     }
 
+    fn signature<'s>(
+        &self,
+        default: &'s Signature,
+        message: &infer_message::Request<'_>,
+    ) -> Result<&'s Signature, Error> {
+        let named = default.named.as_ref().and_then(|_| message.parameters.get(SIGNATURE_NAME));
+        let Some(value) = named else { return Ok(default) };
+        let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, value)?;
+        default.of_name(name).map_err(Error::InvalidRequest)
+    }
+
     fn expanded(&self, _: &Signature, message: &infer_message::Request<'_>, _: usize) -> usize {
         message.expanded()
     }
 
     fn decode_work(&self, _: &Signature, message: &infer_message::Request<'_>) -> usize {
-        message.expanded()
+        message.expanded().saturating_add(message.checked())
     }
 
     fn decode(
@@ -196,11 +209,18 @@ impl Codec for ModelInfer {
         }
     }
 
-    fn reply_expanded(format: &Format, response: &InferenceResponse, rough: usize) -> usize {
-        let labelled = response.outputs.iter().filter(|it| {
-            format.forms.iter().any(|(name, form)| *name == it.name && form.is_text())
+    fn reply_expanded(
+        format: &Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+        rough: usize,
+    ) -> usize {
+        let classes = response.outputs.iter().filter_map(|NamedTensor { name, tensor }| {
+            let classes = format.forms.iter().find(|it| it.0 == *name)?.1.classes()?;
+            let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+            Some(classes_expanded(tensor, signature.batches(), classes, labels, rough))
         });
-        reply_size::of_outputs(labelled, TextForm::LABELLED, rough)
+        classes.fold(0, usize::saturating_add)
     }
 
     fn encode(

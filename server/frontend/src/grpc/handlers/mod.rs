@@ -7,6 +7,7 @@ mod infer;
 mod message;
 mod predict;
 mod reflection;
+mod replies;
 mod repository;
 mod settings;
 mod shared_memory;

@@ -13,15 +13,19 @@ use super::{
         tfs::{self, Form, Request, Spec, Version},
     },
     infer::{Times, call, named_twice},
+    replies::Replies,
 };
 use crate::{
     exchange::{
         self, Arrived, Codec, Decoded, Failure,
+        intake::Received,
         payload::{Nowhere, Payload},
     },
     serving::Serving,
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{
+    error::Error, limits::out_of_bytes, request::InferenceResponse, signature::Signature,
+};
 use models::ServedModel;
 
 /// Answers one of these calls.
@@ -41,13 +45,56 @@ pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answere
         None => {
             let received = message.whole().await?;
             let bytes = received.bytes.clone();
+            let request = Request::of(context.method, &bytes)?;
+            let tasks = request.signature_names();
+            if tasks.iter().any(|it| Some(it) != tasks.first()) {
+                let tasks: Vec<String> = tasks.iter().map(|it| (*it).to_owned()).collect();
+                let model = find(&front.serving, request.spec(), times).await?;
+                drop(request);
+                return Box::pin(several(context, model, tasks, received, times)).await;
+            }
             message = received.into();
-            find(&front.serving, Request::of(context.method, &bytes)?.spec(), times).await?
+            find(&front.serving, request.spec(), times).await?
         }
     };
     let (call, body) = (call(context, times, None), Payload::<Nowhere>::from(message));
-    let (limits, codec) = (&front.settings.messages, Predict { method: context.method, named });
+    let (limits, codec) = (&front.settings.messages, Predict::new(context.method, named));
     let answer = exchange::infer(&front.serving, limits, model, &call, body, codec).await?;
+    Ok(Answered::One(answer.into(), context.reply_encoding()))
+}
+
+/// Answers a `MultiInference` whose tasks are for several signatures: one run for each of these.
+async fn several(
+    context: &Context,
+    model: Arc<ServedModel>,
+    tasks: Vec<String>,
+    received: Received,
+    times: Times,
+) -> Result<Answered, Failure> {
+    let front = &context.front;
+    // Each signature counts once, however many tasks are for it.
+    let mut names: Vec<&String> = tasks.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    // Before the first run: none is made in vain.
+    for name in &names {
+        model.signature.of_name(name).map_err(Error::InvalidRequest)?;
+    }
+    let limits = &front.settings.messages;
+    let mut replies = Replies::default();
+    for name in names {
+        let permit = received.permit.budget().take(0);
+        let permit = permit.ok_or_else(|| out_of_bytes(&limits.budget))?;
+        let part = Received { bytes: received.bytes.clone(), permit };
+        let call = exchange::Call { compression: None, ..call(context, times, None) };
+        let codec = Predict { only: Some(name.clone()), ..Predict::new(context.method, None) };
+        let body = Payload::<Nowhere>::Here(part);
+        let answer =
+            exchange::infer(&front.serving, limits, model.clone(), &call, body, codec).await?;
+        replies.add(name.clone(), answer);
+    }
+    drop(received);
+    let answer = replies.join(tasks).await?;
     Ok(Answered::One(answer.into(), context.reply_encoding()))
 }
 
@@ -56,6 +103,14 @@ struct Predict {
     method: Method,
     /// The model at the start of the message, where it was looked up by that alone.
     named: Option<Bytes>,
+    /// Of the tasks those for the signature of that name; `None` for all.
+    only: Option<String>,
+}
+
+impl Predict {
+    fn new(method: Method, named: Option<Bytes>) -> Predict {
+        Predict { method, named, only: None }
+    }
 }
 
 impl Codec for Predict {
@@ -68,10 +123,25 @@ impl Codec for Predict {
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Request<'b>, Error> {
         let request = Request::of(self.method, body)?;
+        let request = match &self.only {
+            Some(name) => request.only(name),
+            None => request,
+        };
         match &self.named {
             Some(spec) if Spec::checked(spec)? != *request.spec() => Err(named_twice()),
             Some(_) | None => Ok(request),
         }
+    }
+
+    fn signature<'s>(
+        &self,
+        default: &'s Signature,
+        request: &Request<'_>,
+    ) -> Result<&'s Signature, Error> {
+        default.of_name(request.signature_name()).map_err(match self.method {
+            Method::Predict => Error::NoSuchSignature,
+            _ => Error::InvalidRequest,
+        })
     }
 
     fn expanded(&self, signature: &Signature, request: &Request<'_>, _: usize) -> usize {
@@ -91,7 +161,7 @@ impl Codec for Predict {
         tfs::work(form, response)
     }
 
-    fn reply_expanded(form: &Form, response: &InferenceResponse, _: usize) -> usize {
+    fn reply_expanded(form: &Form, _: &Signature, response: &InferenceResponse, _: usize) -> usize {
         tfs::reply_expanded(form, response)
     }
 

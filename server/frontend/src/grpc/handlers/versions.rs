@@ -27,7 +27,7 @@ use inference::{
     error::Error,
     signature::{Port, Signature},
 };
-use protocol::tfs::{SIGNATURE, VersionState, VersionStatus, types};
+use protocol::tfs::{VersionState, VersionStatus, types};
 
 /// The only kind of metadata that a client can request.
 const SIGNATURES: &str = "signature_def";
@@ -55,10 +55,14 @@ pub(super) async fn metadata(
     let model = find(serving, &spec, times).await?;
     model.check_ready()?;
     let signature = &model.signature;
-    let signatures =
-        SignatureDefMap { signature_def: [(SIGNATURE.to_owned(), definition(signature))].into() };
-    let signatures =
-        Any { type_url: SIGNATURES_TYPE.to_owned(), value: signatures.encode_to_vec() };
+    let value = match &signature.named {
+        Some(named) => named.definitions.to_vec(),
+        None => {
+            let only = [(signature.name().to_owned(), definition(signature))];
+            SignatureDefMap { signature_def: only.into() }.encode_to_vec()
+        }
+    };
+    let signatures = Any { type_url: SIGNATURES_TYPE.to_owned(), value };
     let number = i64::try_from(signature.version).ok();
     Ok(GetModelMetadataResponse {
         model_spec: Some(ModelSpec {
@@ -76,7 +80,10 @@ fn definition(signature: &Signature) -> SignatureDef {
         let sizes = batch.into_iter().chain(port.own_dims().iter().copied());
         let size = |it: Option<usize>| it.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
         let dim = sizes.map(|it| Dim { size: size(it), name: String::new() }).collect();
-        let tensor_shape = Some(TensorShapeProto { dim, unknown_rank: false });
+        let tensor_shape = Some(match port.any_rank {
+            true => TensorShapeProto { dim: Vec::new(), unknown_rank: true },
+            false => TensorShapeProto { dim, unknown_rank: false },
+        });
         let (name, dtype) = (format!("{}:0", port.name), types::number(port.dtype));
         (port.name.to_string(), TensorInfo { name, dtype, tensor_shape })
     };

@@ -15,7 +15,9 @@ use super::{
     spec::Spec,
 };
 use inference::{error::Error, request::InferenceRequest, signature::Signature};
-use protocol::tfs::{Column, Columns, Method, Results, Sharing, Unfinished};
+use protocol::tfs::{
+    Column, Columns, Examples, Method, Results, Sharing, Unfinished, input_of, takes_serialized,
+};
 
 /// The methods of tasks, by their names.
 const METHODS: [(&str, Method); 2] = [
@@ -27,15 +29,16 @@ const METHODS: [(&str, Method); 2] = [
 pub struct Request<'a> {
     /// The model that the request is for.
     pub spec: Spec<'a>,
-    tasks: Tasks,
+    tasks: Tasks<'a>,
     /// The `ExampleList`, with or without context.
     input: &'a [u8],
     bytes: usize,
 }
 
-enum Tasks {
+enum Tasks<'a> {
     One(Method),
-    Many(SmallVec<[Method; 2]>),
+    /// Each with the name of its signature.
+    Many(SmallVec<[(Method, &'a str); 2]>),
 }
 
 /// The mistakes that examples can have.
@@ -97,10 +100,31 @@ impl<'a> Request<'a> {
         read().map_err(|problem: Problem| problem.error(name))?;
         let (spec, tasks) = match method {
             Some(method) => (specs.last().copied().unwrap_or_default(), Tasks::One(method)),
-            None => (the_spec(&specs)?, Tasks::Many(the_methods(&methods)?)),
+            None => {
+                let names = specs.iter().map(|it| it.signature_name);
+                let tasks = the_methods(&methods)?.into_iter().zip(names).collect();
+                (the_spec(&specs)?, Tasks::Many(tasks))
+            }
         };
         spec.check()?;
         Ok(Request { spec, tasks, input, bytes: message.len() })
+    }
+
+    /// The names of signatures of its tasks, in their order.
+    pub fn signature_names(&self) -> SmallVec<[&'a str; 2]> {
+        match &self.tasks {
+            Tasks::One(_) => [self.spec.signature_name].into_iter().collect(),
+            Tasks::Many(tasks) => tasks.iter().map(|it| it.1).collect(),
+        }
+    }
+
+    /// The request with its tasks for that signature only.
+    pub fn only(mut self, signature_name: &str) -> Request<'a> {
+        if let Tasks::Many(tasks) = &mut self.tasks {
+            tasks.retain(|it| it.1 == signature_name);
+            self.spec.signature_name = tasks.first().map_or("", |it| it.1);
+        }
+        self
     }
 
     /// Bytes of memory that decoding takes at most, besides the message.
@@ -126,7 +150,7 @@ impl<'a> Request<'a> {
         let form = match &self.tasks {
             Tasks::One(method) => Form::One(Results::of(signature, *method)?),
             Tasks::Many(methods) => {
-                let results = methods.iter().map(|it| Results::of(signature, *it));
+                let results = methods.iter().map(|it| Results::of(signature, it.0));
                 Form::Many(results.collect::<Result<_, _>>()?)
             }
         };
@@ -140,6 +164,11 @@ impl<'a> Request<'a> {
             if !outputs.contains(&output) {
                 outputs.push(output);
             }
+        }
+        if takes_serialized(signature) {
+            let examples = serialized(self.input).map_err(|problem| problem.error("Input"))?;
+            let inputs = input_of(signature, examples)?;
+            return Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, form));
         }
         let inputs = inputs(signature, self.input).map_err(|wrong| match wrong {
             Wrong::Wire(problem) => problem.error("Input"),
@@ -221,6 +250,31 @@ fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
         }
     }
     Ok((examples, context))
+}
+
+/// The examples as they are, each with the context in front of it: what an example has goes before that.
+fn serialized(list: &[u8]) -> Result<Examples, Problem> {
+    let mut context = Vec::new();
+    let mut rest = list;
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            2 => context.extend_from_slice(wire::delimited(kind, &mut rest)?),
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    let (mut examples, mut sharing) = (Examples::default(), Sharing::of(list.len()));
+    let mut rest = list;
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            1 => {
+                let example = wire::delimited(kind, &mut rest)?;
+                sharing.take(context.len()).map_err(Problem::Malformed)?;
+                examples.push(&[&context, example]).map_err(Problem::Malformed)?;
+            }
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    Ok(examples)
 }
 
 /// The tensors of all examples.

@@ -12,6 +12,7 @@ mod tensor;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 pub use form::Form;
 pub use spec::{Spec, Version};
@@ -65,6 +66,27 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The name of the signature that it is for; empty for the default.
+    pub fn signature_name(&self) -> &'a str {
+        self.spec().signature_name
+    }
+
+    /// The names of the signatures of its tasks, in their order; one, where it has no tasks.
+    pub fn signature_names(&self) -> SmallVec<[&'a str; 2]> {
+        match self {
+            Request::Predict(request) => [request.spec.signature_name].into_iter().collect(),
+            Request::Examples(request) => request.signature_names(),
+        }
+    }
+
+    /// The request with its tasks for that signature only.
+    pub fn only(self, signature_name: &str) -> Request<'a> {
+        match self {
+            Request::Predict(_) => self,
+            Request::Examples(request) => Request::Examples(request.only(signature_name)),
+        }
+    }
+
     /// Bytes of memory that decoding takes at most, besides the message.
     pub fn expanded(&self, signature: &Signature) -> usize {
         match self {
@@ -85,6 +107,18 @@ impl<'a> Request<'a> {
             Request::Examples(request) => request.decode(signature),
         }
     }
+}
+
+/// The results of several responses to parts of one `MultiInference`, one for each of these signatures, in the order
+/// of `tasks`, which are names of signatures.
+///
+/// # Errors
+/// Where they are too large together.
+pub fn join(
+    tasks: &[String],
+    responses: Vec<(String, VecDeque<Bytes>)>,
+) -> Result<VecDeque<Bytes>, Error> {
+    results::join(tasks, responses)
 }
 
 /// Bytes of the response's outputs that have to be encoded: the message cannot hold them as they are in memory.
@@ -117,7 +151,7 @@ pub fn encode(
     response: &InferenceResponse,
 ) -> Result<VecDeque<Bytes>, Error> {
     match form {
-        Form::Predict => reply::encode(&with_scalars(signature, response)),
+        Form::Predict => reply::encode(signature, &with_scalars(signature, response)),
         Form::One(results) => results::encode_one(results, signature, response),
         Form::Many(several) => results::encode_many(several, signature, response),
     }

@@ -68,12 +68,40 @@ impl<'a> Request<'a> {
         self.inputs.iter().map(|(_, given)| given.expanded()).fold(0, usize::saturating_add)
     }
 
+    /// All inputs that are missing, and all that are not the signature's, as TensorFlow Serving names them.
+    fn check_names(&self, signature: &Signature) -> Result<(), Error> {
+        let is_given = |name: &str| self.inputs.iter().any(|it| it.0 == name);
+        let required = signature.inputs.iter().filter(|it| !it.optional).map(|it| &*it.name);
+        let missing = quoted(required.filter(|it| !is_given(it)));
+        let given = self.inputs.iter().map(|it| it.0);
+        let unknown = quoted(given.filter(|it| signature.input(it).is_none()));
+        let problem = match (missing.as_str(), unknown.as_str()) {
+            ("", "") => return Ok(()),
+            (missing, "") => format!("required inputs are missing: {missing}"),
+            ("", unknown) => format!("these are no inputs of it: {unknown}"),
+            (missing, unknown) => {
+                format!(
+                    "required inputs are missing: {missing}; these are no inputs of it: {unknown}"
+                )
+            }
+        };
+        let known = quoted(signature.inputs.iter().map(|it| &*it.name));
+        Err(Error::InvalidRequest(format!(
+            "model '{}', signature '{}': {problem}; its inputs are {known}",
+            signature.model,
+            signature.name()
+        )))
+    }
+
     /// The request. Not checked: whether shapes fit the model, and whether an input is missing.
     ///
     /// # Errors
     /// The name of the input or output, what is wrong, what was expected and what was given.
     pub fn decode(self, signature: &Signature) -> Result<InferenceRequest, Error> {
         let model = &signature.model;
+        if signature.named.is_some() {
+            self.check_names(signature)?;
+        }
         let mut request = InferenceRequest {
             inputs: Vec::with_capacity(self.inputs.len().min(signature.inputs.len())),
             leaves_shapes_to_graph: true,
@@ -109,6 +137,14 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 }
+
+/// Names in a list, no more than a client can read.
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.take(MOST_NAMED).map(|it| format!("'{}'", shown(it))).collect();
+    names.join(", ")
+}
+
+const MOST_NAMED: usize = 32;
 
 /// The start of a client's text, short enough for an error.
 fn shown(text: &str) -> String {

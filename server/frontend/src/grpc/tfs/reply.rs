@@ -14,7 +14,7 @@ use super::{
     super::reply::{MOST, PREFIX, Pieces, SMALL, field, text},
     spec,
 };
-use inference::{error::Error, request::InferenceResponse};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use protocol::tfs::types;
 
 /// Bytes of the response's outputs that are passed on as they are. The others have to be encoded.
@@ -129,9 +129,12 @@ fn varints<T: backend::Element>(
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] when the message would be too large.
-pub fn encode(response: &InferenceResponse) -> Result<VecDeque<Bytes>, Error> {
+pub fn encode(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<VecDeque<Bytes>, Error> {
     let mut spec = Vec::with_capacity(64 + response.model.len());
-    spec::write(&mut spec, 2, response);
+    spec::write(&mut spec, 2, signature, response);
     let outputs: SmallVec<[(&NamedTensor, Elements); 4]> =
         response.outputs.iter().map(|it| (it, Elements::of(&it.tensor))).collect();
     let lengths: SmallVec<[Lengths; 4]> =

@@ -6,7 +6,10 @@ use bytes::{BufMut, Bytes};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::{
-    super::reply::{MOST, PREFIX, field, text},
+    super::{
+        reply::{MOST, PREFIX, field, text},
+        wire,
+    },
     reply::too_large,
     spec,
 };
@@ -25,7 +28,7 @@ pub fn encode_one(
     let (_, result) = result(results, signature, response)?;
     message(|out| {
         nested(out, 1, &result);
-        spec::write(out, 2, response);
+        spec::write(out, 2, signature, response);
     })
 }
 
@@ -41,12 +44,43 @@ pub fn encode_many(
     let results = several.iter().map(|results| {
         let (number, bytes) = result(results, signature, response)?;
         let mut one = Vec::with_capacity(bytes.len() + 64 + response.model.len());
-        spec::write(&mut one, 1, response);
+        spec::write(&mut one, 1, signature, response);
         nested(&mut one, number, &bytes);
         Ok(one)
     });
     let results = results.collect::<Result<Vec<_>, Error>>()?;
     message(|out| results.iter().for_each(|it| nested(out, 1, it)))
+}
+
+/// The results of several of these messages in the order of `tasks`: for each the next one of its signature.
+///
+/// # Errors
+/// Where they are too large together.
+pub fn join(
+    tasks: &[String],
+    responses: Vec<(String, VecDeque<Bytes>)>,
+) -> Result<VecDeque<Bytes>, Error> {
+    let broken = || Error::Internal("a response is broken".to_owned());
+    let whole = |(name, mut pieces): (String, VecDeque<Bytes>)| match pieces.len() {
+        1 => pieces.pop_front().map(|it| (name, it)),
+        _ => Some((name, pieces.make_contiguous().concat().into())),
+    };
+    let responses: Vec<(String, Bytes)> = responses.into_iter().filter_map(whole).collect();
+    let mut results = Vec::with_capacity(responses.len());
+    for (name, bytes) in &responses {
+        let mut rest = bytes.get(PREFIX..).ok_or_else(broken)?;
+        let mut own = VecDeque::new();
+        while let Some((_, kind)) = wire::field(&mut rest).map_err(|_| broken())? {
+            own.push_back(wire::delimited(kind, &mut rest).map_err(|_| broken())?);
+        }
+        results.push((name, own));
+    }
+    let mut ordered = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let own = results.iter_mut().find(|it| it.0 == task).ok_or_else(broken)?;
+        ordered.push(own.1.pop_front().ok_or_else(broken)?);
+    }
+    message(|out| ordered.iter().for_each(|it| nested(out, 1, it)))
 }
 
 /// A message with its prefix.

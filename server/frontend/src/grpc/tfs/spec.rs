@@ -7,8 +7,7 @@ use super::super::{
     reply::{field, text},
     wire::{self, Problem},
 };
-use inference::{error::Error, request::InferenceResponse};
-use protocol::tfs::SIGNATURE;
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
 /// A `ModelSpec` from a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +16,8 @@ pub struct Spec<'a> {
     pub name: &'a str,
     /// The version of the model.
     pub version: Version<'a>,
-    signature_name: &'a str,
+    /// The name of its signature; empty for the default.
+    pub signature_name: &'a str,
 }
 
 /// Which version of a model.
@@ -70,24 +70,16 @@ impl<'a> Spec<'a> {
         Spec { name, version, signature_name }
     }
 
-    /// Checks that it names a model, and no signature other than the only one.
+    /// Checks that it names a model.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] with the name of the field.
     pub fn check(&self) -> Result<(), Error> {
-        let problem = match self.signature_name {
-            _ if self.name.is_empty() => {
-                "model_spec.name: expected the name of a model, given none".to_owned()
-            }
-            "" | SIGNATURE => return Ok(()),
-            other => {
-                let other: String = other.chars().take(128).collect();
-                format!(
-                    "model_spec.signature_name: expected '{SIGNATURE}', the only signature, given '{other}'"
-                )
-            }
-        };
-        Err(Error::InvalidRequest(problem))
+        let problem = "model_spec.name: expected the name of a model, given none";
+        match self.name.is_empty() {
+            true => Err(Error::InvalidRequest(problem.to_owned())),
+            false => Ok(()),
+        }
     }
 }
 
@@ -103,10 +95,11 @@ fn wrapped(mut rest: &[u8]) -> Result<i64, Problem> {
     Ok(value)
 }
 
-/// Appends the `ModelSpec` of a response as field `number`, which must be one of the first 15.
-pub fn write(out: &mut Vec<u8>, number: u32, response: &InferenceResponse) {
+/// Appends the `ModelSpec` of a response by that signature as field `number`, which must be one of the first 15.
+pub fn write(out: &mut Vec<u8>, number: u32, signature: &Signature, response: &InferenceResponse) {
+    let name = signature.name();
     let version = 1 + encoded_len_varint(response.version);
-    let length = field(response.model.len()) + field(version) + field(SIGNATURE.len());
+    let length = field(response.model.len()) + field(version) + field(name.len());
     encode_key(number, WireType::LengthDelimited, out);
     encode_varint(length as u64, out);
     text(out, 1, &response.model);
@@ -114,7 +107,7 @@ pub fn write(out: &mut Vec<u8>, number: u32, response: &InferenceResponse) {
     encode_varint(version as u64, out);
     encode_key(1, WireType::Varint, out);
     encode_varint(response.version, out);
-    text(out, 3, SIGNATURE);
+    text(out, 3, name);
 }
 
 #[cfg(test)]
@@ -145,13 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn another_signature_and_no_name_are_refused_by_field() {
-        let other = ModelSpec { signature_name: "other".to_owned(), ..message(None) };
-        let error = Spec::of(Some(&other)).check().unwrap_err().to_string();
-        assert!(
-            error.starts_with("model_spec.signature_name") && error.contains("'other'"),
-            "{error}"
-        );
+    fn no_name_is_refused_by_field() {
         let error = Spec::of(None).check().unwrap_err().to_string();
         assert!(error.starts_with("model_spec.name"), "{error}");
     }
@@ -161,14 +148,26 @@ mod tests {
         let (model, outputs) = ("mod".into(), Vec::new());
         let response =
             InferenceResponse { model, version: 300, id: None, rows: None, outputs, timings: None };
+        let signature = Signature {
+            model: "mod".into(),
+            version: 300,
+            max_batch_size: 0,
+            graph_checks_shapes: false,
+            most_rows: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            on_request: Vec::new(),
+            pipeline: None,
+            named: None,
+        };
         let mut out = Vec::new();
-        write(&mut out, 2, &response);
+        write(&mut out, 2, &signature, &response);
         let (key, length, rest) = (out[0], usize::from(out[1]), &out[2..]);
         assert_eq!((key, length), (0x12, rest.len()));
         let expected = ModelSpec {
             name: "mod".to_owned(),
             version_choice: Some(VersionChoice::Version(300)),
-            signature_name: SIGNATURE.to_owned(),
+            signature_name: "serving_default".to_owned(),
         };
         assert_eq!(ModelSpec::decode(rest), Ok(expected));
     }

@@ -24,6 +24,7 @@ fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) ->
         name: name.into(),
         dtype,
         dims: dims.to_vec(),
+        any_rank: false,
         scalar: false,
         optional: false,
         labels: labels.iter().map(|it| (*it).to_owned()).collect(),
@@ -32,6 +33,7 @@ fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) ->
 
 fn signature(inputs: Vec<Port>, outputs: Vec<Port>) -> Signature {
     Signature {
+        named: None,
         graph_checks_shapes: false,
         model: "m".into(),
         version: 3,

@@ -52,6 +52,7 @@ pub async fn by_task(
             | Task::ObjectDetection
             | Task::ImageFeatureExtraction
             | Task::ZeroShotImageClassification
+            | Task::ImageTextEmbedding
             | Task::AudioClassification
             | Task::AutomaticSpeechRecognition,
         )

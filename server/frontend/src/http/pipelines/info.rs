@@ -65,6 +65,7 @@ fn kind<'a>(model: TextModel<'a>, pooling: Option<&'a str>) -> ModelKind<'a> {
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition) => ModelKind::Other(task.name()),
     }

@@ -40,10 +40,7 @@ pub async fn tokenize(
     let found = of(&model)?.tokenize(texts, options).await?;
     let count: usize = found.iter().map(Vec::len).sum();
     let write = move || tokens::write_tokens(found.iter().map(|it| it.iter().map(shown)));
-    let reply = match count.saturating_mul(TOKEN) <= LARGE {
-        true => write(),
-        false => offload(write).await?,
-    };
+    let reply = written(count.saturating_mul(TOKEN), write).await?;
     Ok(with_room(reply, permit))
 }
 
@@ -58,7 +55,9 @@ pub async fn decode(
         receive_and_read(service, path, parts, body, tokens::read_decode).await?;
     let DecodeRequest { lists, skip_special_tokens } = asked;
     let texts = of(&model)?.decode(lists, skip_special_tokens).await?;
-    Ok(with_room(tokens::write_texts(&texts), permit))
+    let length: usize = texts.iter().map(String::len).sum();
+    let reply = written(length, move || tokens::write_texts(&texts)).await?;
+    Ok(with_room(reply, permit))
 }
 
 /// The model, room for its tokens, and what `read` finds in the body, which is of so many texts at most. A long body is
@@ -97,9 +96,31 @@ fn shown(token: &TextToken) -> ShownToken<'_> {
     ShownToken { id: token.id, text: &token.text, place: token.place }
 }
 
+/// What `write` makes of so many bytes, on the pool where they are many.
+async fn written<T: Send + 'static>(
+    bytes: usize,
+    write: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if bytes <= LARGE { Ok(write()) } else { offload(write).await }
+}
+
 /// A reply that keeps the room it takes until it is written.
 fn with_room(reply: EncodedReply, permit: Permit) -> Response<Segments> {
     let mut response = respond::ok(reply);
     response.body_mut().hold(permit);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn long_replies_are_written_on_the_pool() {
+        let here = thread::current().id();
+        assert_eq!(written(LARGE, || thread::current().id()).await, Ok(here));
+        assert_ne!(written(LARGE + 1, || thread::current().id()).await, Ok(here));
+    }
 }

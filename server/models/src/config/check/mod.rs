@@ -16,17 +16,24 @@ use crate::config::{
     check::{report::Report, unsupported::unsupported},
     engines::Engines,
     model::{ModelConfig, Scheduling},
+    open_ranks::OpenRanks,
     raw::ModelConfig as RawConfig,
     server_ports::ServerPorts,
 };
 
 /// Reads a completed configuration. What is at fault is noted in the report and left out of the result,
-/// so that the result can still be compared with the model.
-pub(crate) fn check(raw: &RawConfig, engines: &Engines, report: &mut Report) -> ModelConfig {
+/// so that the result can still be compared with the model. `open`: the inputs and outputs of which any shape will do.
+pub(crate) fn check(
+    raw: &RawConfig,
+    engines: &Engines,
+    open: &OpenRanks,
+    report: &mut Report,
+) -> ModelConfig {
     unsupported(raw, &raw.backend, engines, report);
     let max_batch_size = settings::max_batch_size(raw, report);
-    let inputs = ports::inputs(raw, report);
+    let mut inputs = ports::inputs(raw, report);
     let mut outputs = ports::outputs(raw, report);
+    open.mark(&mut inputs, &mut outputs);
     let mut made = ServerPorts::default();
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
     let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);

@@ -115,6 +115,7 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
         name: given.name.into(),
         dtype: dtype?,
         dims: dims?,
+        any_rank: false,
         reshape,
         optional: false,
         label_filename: None,

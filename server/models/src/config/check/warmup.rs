@@ -90,7 +90,9 @@ fn input(
     let dims: Option<Vec<usize>> = given.dims.iter().map(|&it| usize::try_from(it).ok()).collect();
     let fits = |dims: &Vec<usize>| {
         let mut pairs = port.dims.iter().zip(dims);
-        dims.len() == port.dims.len() && pairs.all(|(port, &it)| port.is_none_or(|port| port == it))
+        let fits = dims.len() == port.dims.len()
+            && pairs.all(|(port, &it)| port.is_none_or(|port| port == it));
+        port.any_rank || fits
     };
     let dims = dims.filter(fits);
     if dims.is_none() {

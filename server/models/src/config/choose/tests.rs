@@ -160,3 +160,18 @@ fn a_saved_model_is_for_tensorflow_unless_there_is_an_onnx_model_beside_it() {
     let choice = chosen("m", None, &["saved_model.pb", "model.onnx"], Completion::On).unwrap();
     assert_eq!(choice.backend, "onnxruntime");
 }
+
+#[test]
+fn a_named_file_that_is_not_there_is_named() {
+    let folder = std::env::temp_dir().join(format!("muster-choose-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let raw = ConfigReader::default().parse_text("", "default_model_filename: 'net'").unwrap();
+    let found = Found { model: "m", directory: &folder, files: &["model.onnx".to_owned()] };
+    let errors = choose(Some(&raw), found, &usual(), Completion::On).unwrap_err();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let expected = format!(
+        "default_model_filename: there is no 'net' in '{}', which holds model.onnx",
+        folder.display()
+    );
+    assert_eq!(errors.problems, [expected]);
+}

@@ -43,6 +43,7 @@ fn repository(from: ModelsFrom) -> Repository {
         refuse_code: false,
         trusts_load_requests: false,
         load_limit: None,
+        averages_folds: true,
         load_run_limit: None,
         pipelines: Default::default(),
     }

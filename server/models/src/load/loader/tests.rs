@@ -51,6 +51,7 @@ struct Fake {
     made: Arc<Mutex<Vec<Device>>>,
     spec: Option<ModelSpec>,
     keeps_state: bool,
+    refuses_trials: bool,
     runs: Arc<Mutex<usize>>,
     /// Do runs go on until they are stopped?
     hangs: bool,
@@ -70,6 +71,7 @@ impl Fake {
             made: Arc::default(),
             spec: None,
             keeps_state: false,
+            refuses_trials: false,
             runs: Arc::default(),
             hangs: false,
             refuses_data: false,
@@ -105,6 +107,10 @@ impl Model for Fake {
 
     fn keeps_state(&self) -> bool {
         self.keeps_state
+    }
+
+    fn allows_trial_runs(&self) -> bool {
+        !self.keeps_state && !self.refuses_trials
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -230,6 +236,7 @@ fn settings(gpus: u32) -> LoadSettings {
             refuse_code: false,
             trusts_load_requests: false,
             load_limit: None,
+            averages_folds: true,
             load_run_limit: None,
             pipelines: Default::default(),
         },
@@ -283,7 +290,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     // The scheduler takes from the end; the instance on the GPU cannot run.
     let runs = |slot: Option<&mut Slot>| {
         let (inputs, outputs, stop) = (&[], &["x".into()], &Stop::new());
-        let batch = Batch { inputs, outputs, rows: 1, stop };
+        let batch = Batch { signature: 0, inputs, outputs, rows: 1, stop };
         slot.unwrap().fill().unwrap().execute(&batch).is_ok()
     };
     assert!(!runs(slots.last_mut()) && runs(slots.first_mut()));
@@ -365,10 +372,10 @@ fn a_model_that_wants_gpus_is_not_loaded_without_and_the_error_has_the_engines_r
 }
 
 #[test]
-fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
+fn a_model_without_trial_runs_is_warmed_with_configured_samples_alone() {
     let sample = "model_warmup { name: 'w' batch_size: 1 count: 2 inputs { key: 'x' value {
                       data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
-    let runs = |name: &str, keeps_state, config: &str| {
+    let runs = |name: &str, keeps_state, refuses_trials, config: &str| {
         let x = TensorSpec {
             name: "x".into(),
             dtype: DataType::Fp32,
@@ -378,14 +385,15 @@ fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
         };
         let spec =
             Some(ModelSpec { inputs: vec![x.clone()], outputs: vec![x], ..ModelSpec::default() });
-        let loading =
-            Loading::of(Fake { spec, keeps_state, ..Fake::new(Broken::Nothing) }, name, config, 0);
+        let fake = Fake { spec, keeps_state, refuses_trials, ..Fake::new(Broken::Nothing) };
+        let loading = Loading::of(fake, name, config, 0);
         assert_eq!(loading.problem(), "");
         *noted(&loading.fake.runs)
     };
-    assert!(runs("no-state", false, "") > 0);
-    assert_eq!(runs("state", true, ""), 0);
-    assert_eq!(runs("state-sample", true, sample), 2);
+    assert!(runs("no-state", false, false, "") > 0);
+    assert_eq!(runs("state", true, false, ""), 0);
+    assert_eq!(runs("state-sample", true, false, sample), 2);
+    assert_eq!(runs("no-trials", false, true, ""), 0);
 }
 
 #[test]

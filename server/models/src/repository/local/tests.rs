@@ -211,6 +211,28 @@ fn a_directory_of_the_hub_is_one_model_and_so_is_one_without_versions() {
 }
 
 #[test]
+fn a_model_beside_an_mlmodel_is_taken_where_the_file_of_the_flavor_is_not_there() {
+    let names = ["hub/onnx/model.onnx", "named/b.onnx", "named/a.onnx", "none/model.cb/"];
+    let tree = Tree::new("mlflow", &names);
+    fs::write(tree.0.join("named/muster.json"), r#"{"graph": "b.onnx"}"#).unwrap();
+    let path = |model: &str, flavor: &str| {
+        let text = format!("flavors:\n  {flavor}\n");
+        fs::write(tree.0.join(model).join("MLmodel"), text).unwrap();
+        let mut found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+        found.take_unversioned(&usual());
+        let path = &found.models[&id(model)].versions[&1];
+        path.strip_prefix(&tree.0).unwrap().display().to_string()
+    };
+    let absent = "transformers:\n    model_binary: model";
+    assert_eq!(path("hub", absent), "hub/onnx/model.onnx");
+    assert_eq!(path("named", absent), "named/b.onnx");
+    // Loading says what is missing.
+    assert_eq!(path("none", absent), "none");
+    assert_eq!(path("hub", "onnx:\n    data: ./onnx/model.onnx"), "hub");
+    assert_eq!(path("none", "catboost:\n    data: model.cb"), "none");
+}
+
+#[test]
 fn the_only_model_can_be_named_and_one_of_several_cannot() {
     let named = |tree: &Tree| {
         let mut found = scan_path(&tree.0, false, &usual()).unwrap();

@@ -43,8 +43,8 @@ pub struct Edge {
     /// The tensor.
     pub tensor: usize,
     /// Dimensions that it has there, the batch included. One more or less than it has where one side has a batch
-    /// dimension and the other has none: then it is a batch of one row.
-    pub rank: usize,
+    /// dimension and the other has none: then it is a batch of one row. `None` where any number will do.
+    pub rank: Option<usize>,
 }
 
 /// A tensor that an output of a step becomes.
@@ -62,6 +62,7 @@ struct End {
     dtype: DataType,
     batches: bool,
     dims: Vec<Option<usize>>,
+    any_rank: bool,
     optional: bool,
 }
 
@@ -72,6 +73,7 @@ impl End {
             dtype: port.dtype,
             batches,
             dims: port.dims.clone(),
+            any_rank: port.any_rank,
             optional: port.optional,
         }
     }
@@ -82,6 +84,7 @@ impl End {
             dtype: port.dtype,
             batches: outer.max_batch_size > 0,
             dims: port.engine_dims().to_vec(),
+            any_rank: port.any_rank,
             optional: port.optional,
         }
     }
@@ -106,7 +109,8 @@ impl End {
             a.len() == b.len() && a.iter().zip(b).all(same)
         };
         let one_row = self.batches != other.batches && fits(&self.dims, &other.dims);
-        self.dtype == other.dtype && (fits(&self.full(), &other.full()) || one_row)
+        let is_open = self.any_rank || other.any_rank;
+        self.dtype == other.dtype && (is_open || fits(&self.full(), &other.full()) || one_row)
     }
 }
 
@@ -167,7 +171,11 @@ pub(super) fn compile(
             ));
         }
         *readers.get_mut(number)? += 1;
-        Some(Edge { name: name.clone(), tensor: number, rank: end.full().len() })
+        Some(Edge {
+            name: name.clone(),
+            tensor: number,
+            rank: (!end.any_rank).then(|| end.full().len()),
+        })
     };
     let mut steps = Vec::new();
     for ((i, (step, member)), outputs) in places().zip(yields) {
@@ -262,6 +270,7 @@ mod tests {
             name: name.into(),
             dtype,
             dims: dims.iter().map(|it| usize::try_from(*it).ok()).collect(),
+            any_rank: false,
             scalar: false,
             optional: false,
             labels: Arc::default(),
@@ -270,6 +279,7 @@ mod tests {
 
     fn member(model: &str, max_batch_size: usize, input: Port, output: Port) -> Signature {
         Signature {
+            named: None,
             graph_checks_shapes: false,
             model: model.into(),
             version: 1,
@@ -376,10 +386,10 @@ mod tests {
         // A member without a batch dimension that has it in its shape.
         let (m, n) = (usual("m", 8, &[4]), usual("n", 0, &[-1, 4]));
         let plan = compiled("max_batch_size: 8", &m, &n).unwrap();
-        assert_eq!(plan.steps[1].inputs[0].rank, 2);
+        assert_eq!(plan.steps[1].inputs[0].rank, Some(2));
         // An ensemble without one over members with one.
         let plan = compiled("", &m, &usual("n", 1, &[4])).unwrap();
-        assert_eq!((plan.steps[0].inputs[0].rank, plan.outputs[0].rank), (2, 1));
+        assert_eq!((plan.steps[0].inputs[0].rank, plan.outputs[0].rank), (Some(2), Some(1)));
     }
 
     #[test]

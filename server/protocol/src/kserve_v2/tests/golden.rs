@@ -66,6 +66,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         parameters,
         leaves_shapes_to_graph: _,
         trace: _,
+        signature: _,
     } = request;
     assert_eq!(*deadline, None);
     writeln!(text, "id: {id:?}, priority: {priority}, timeout: {queue_timeout:?}").unwrap();

@@ -40,6 +40,11 @@ impl PipelineReply {
     pub(in crate::sagemaker) const IMAGE: PipelineReply =
         PipelineReply { one: true, top: Top::Most(MANY_CLASSES) };
 
+    /// The same, of several.
+    pub(in crate::sagemaker) fn of_list(self) -> PipelineReply {
+        PipelineReply { one: false, ..self }
+    }
+
     /// The same, with so many classes where the request leaves that open.
     pub(in crate::sagemaker) fn or_top(self, usual: Top) -> PipelineReply {
         let top = if self.top == Top::Open { usual } else { self.top };

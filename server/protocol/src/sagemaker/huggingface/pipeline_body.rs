@@ -61,8 +61,11 @@ pub(crate) fn parameters(reader: &mut Reader<'_>) -> Result<Parameters, Error> {
     Ok(parameters)
 }
 
-/// The face of one text for each row, where a form has it.
+/// The face of one text for each row, where a form has it. Of a model whose own input is files a string is one.
 fn of_text(signature: &Signature) -> &Signature {
+    if signature.inputs.iter().any(|it| signature.takes_files(&it.name)) {
+        return signature;
+    }
     let forms = signature.pipeline.iter().flat_map(|it| &it.forms).map(|it| &it.signature);
     let takes_text = |it: &&Signature| rows::only_input(it).is_some_and(|it| &*it.name == TEXT);
     std::iter::once(signature).chain(forms).find(takes_text).unwrap_or(signature)

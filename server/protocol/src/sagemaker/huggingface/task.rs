@@ -98,6 +98,7 @@ fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters)
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
         | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => false,
     };

@@ -122,7 +122,8 @@ const END: (bool, bool) = (false, true);
 fn submission(value: i32) -> Submission {
     let inputs = vec![NamedTensor { name: "x".into(), tensor: tensor(value) }];
     Submission {
-        work: Work { inputs, outputs: vec!["sum".into()], rows: 1 },
+        is_alone: false,
+        work: Work { signature: 0, inputs, outputs: vec!["sum".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 0,
         length: 0,
@@ -203,6 +204,22 @@ async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     assert!(send(&scheduler, 1, NEXT, submission(13)).await.is_err());
     assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+}
+
+#[tokio::test]
+async fn a_sequence_that_waited_for_the_seat_of_a_lost_instance_gets_it() {
+    let settings = Settings { engine_keeps_state: true, ..settings() };
+    let (scheduler, gate) = scheduler(1, settings);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    let breaks = spawn(&scheduler, 1, END, 666);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    let waits = spawn(&scheduler, 2, START, 7);
+    tokio::task::yield_now().await;
+    gate.set(false);
+    assert!(breaks.await.unwrap().is_err());
+    assert_eq!(waits.await.unwrap(), Ok(7));
 }
 
 /// What the watchdog does, when that much time has passed.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_shape_that_the_file_does_not_say_is_written_in_the_configuration() {
+fn a_shape_that_the_file_does_not_say_is_any_unless_the_configuration_says_one() {
     let unknown = |name| TensorSpec { any_rank: true, ..tensor(name, DataType::Fp32, &[]) };
     let spec = model(&[unknown("x")], &[unknown("y")]);
     let dims = |text: &str| {
@@ -13,9 +13,19 @@ fn a_shape_that_the_file_does_not_say_is_written_in_the_configuration() {
     let x = "input { name: 'x' data_type: TYPE_FP32 dims: [ 2, 3 ] }";
     assert_eq!(dims(x), (0, vec![Some(2), Some(3)], vec![None]));
     assert_eq!(dims(&format!("max_batch_size: 8 {x}")), (8, vec![Some(2), Some(3)], vec![None]));
+    let any = |text: &str| {
+        let config = completed("m", text, Some(&spec), &Defaults::default()).unwrap().config;
+        (config.max_batch_size, config.inputs[0].any_rank, config.outputs[0].any_rank)
+    };
+    assert_eq!(any(""), (0, true, true));
+    assert_eq!(any("max_batch_size: 0 input { name: 'x' }"), (0, true, true));
+    assert_eq!(any(x), (0, false, true));
+    let sample =
+        "inputs { key: 'x' value { data_type: TYPE_FP32 dims: [ 2, 2, 2 ] zero_data: true } }";
+    assert_eq!(any(&format!("model_warmup {{ name: 'w' {sample} }}")), (0, true, true));
     refused_for(
         &spec,
-        "",
+        "max_batch_size: 8",
         &[
             "input 'x': the model's file does not say how many dimensions it has; write input { name: \"x\" \
            data_type: TYPE_FP32 dims: [ .. ] }, and max_batch_size: 0 where dims name all of them",

@@ -1,0 +1,32 @@
+//! The signatures of a model whose file has names for several.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::ModelSpec;
+
+/// The signatures of a file that has names for them: inputs and outputs that belong together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Signatures {
+    /// The name of the default: the one that [`Model::spec`](crate::Model::spec) is of.
+    pub default: Arc<str>,
+    /// The others that can be run. [`Batch::signature`](crate::Batch::signature) is 1 for the first of them.
+    pub others: Vec<NamedSpec>,
+    /// Those that cannot be run, each with the reason.
+    pub unusable: Vec<(Arc<str>, String)>,
+    /// All of them, as the message `SignatureDefMap` of TensorFlow Serving.
+    pub definitions: Bytes,
+}
+
+/// A signature that requests may name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedSpec {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its inputs and outputs.
+    pub spec: ModelSpec,
+    /// As [`crate::Model::allows_trial_runs`].
+    pub allows_trial_runs: bool,
+}

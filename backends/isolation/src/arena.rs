@@ -1,0 +1,284 @@
+//! The memory of one lane, in two halves: the server writes inputs into the first, the worker outputs into the second.
+//! Nothing in it outlives a run, so that each run begins at the front of its half, in pages that are in use.
+
+use std::{
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use backend::{NamedTensor, Shape, Tensor};
+use bytes::Bytes;
+
+use crate::{
+    mapping::Mapping,
+    message::{Fault, Placed},
+};
+
+/// Where tensors begin: a line of the processor's cache, and what vector instructions ask for.
+const ALIGN: usize = 64;
+
+/// Memory beyond twice what was needed of late is given back where it is at least so much.
+const WORTH_GIVING_BACK: usize = 1 << 20;
+
+/// Runs after which the need of late is looked at.
+const RUNS_OF_LATE: u32 = 64;
+
+/// The server's side.
+pub(crate) struct HostArena {
+    mapping: Mapping,
+    inputs: Use,
+    outputs: Use,
+}
+
+/// What of a half is in use: its pages take memory.
+#[derive(Default)]
+struct Use {
+    /// Bytes that some run has used and nobody has given back.
+    touched: usize,
+    /// The most that a run of late has used.
+    recent: usize,
+    runs: u32,
+}
+
+impl Use {
+    /// A run has used so many bytes. From where to where memory can be given back.
+    fn note(&mut self, bytes: usize) -> Option<(usize, usize)> {
+        self.touched = self.touched.max(bytes);
+        self.recent = self.recent.max(bytes);
+        self.runs += 1;
+        if self.runs < RUNS_OF_LATE {
+            return None;
+        }
+        let keep = self.recent.saturating_mul(2).next_multiple_of(4096);
+        (self.runs, self.recent) = (0, 0);
+        let end = self.touched;
+        if end < keep.saturating_add(WORTH_GIVING_BACK) {
+            return None;
+        }
+        self.touched = keep;
+        Some((keep, end))
+    }
+}
+
+impl HostArena {
+    /// Room for `half` bytes of inputs and as much of outputs.
+    pub(crate) fn create(half: usize) -> io::Result<HostArena> {
+        let len = half.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Mapping::create(len)?;
+        Ok(HostArena { mapping, inputs: Use::default(), outputs: Use::default() })
+    }
+
+    /// For the worker.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.mapping.file()
+    }
+
+    fn half(&self) -> usize {
+        self.mapping.len() / 2
+    }
+
+    /// Copies the inputs into their half.
+    ///
+    /// # Errors
+    /// The bytes that they take and that there are, where they do not fit.
+    pub(crate) fn put<'a>(
+        &mut self,
+        inputs: &'a [NamedTensor],
+    ) -> Result<Vec<Placed<'a>>, (usize, usize)> {
+        let half = self.half();
+        let sizes = inputs.iter().map(|it| it.tensor.byte_len().next_multiple_of(ALIGN));
+        let all = sizes.fold(0, usize::saturating_add);
+        if half < all {
+            return Err((all, half));
+        }
+        let mut at = 0;
+        let placed: Option<_> =
+            inputs.iter().map(|it| put(&self.mapping, it, &mut at, half)).collect();
+        if let Some((from, to)) = self.inputs.note(at) {
+            // Memory that cannot be given back is used again.
+            let _ = self.mapping.give_back(from, to - from);
+        }
+        placed.ok_or((all, half))
+    }
+
+    /// The outputs that the worker has written, as copies: it can change them no more.
+    ///
+    /// # Errors
+    /// Where they are not what they are said to be.
+    pub(crate) fn take(&mut self, outputs: &[Placed<'_>]) -> Result<Vec<NamedTensor>, String> {
+        let half = self.half();
+        let mut end = half;
+        let taken = outputs.iter().map(|it| {
+            let (at, len) = (it.at as usize, it.len as usize);
+            let bytes = self.mapping.read(at, len);
+            let bytes =
+                bytes.ok_or_else(|| format!("output '{}' lies outside of its memory", it.name))?;
+            end = end.max(at.saturating_add(len));
+            let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
+            let tensor = Tensor::new(it.dtype, shape, bytes);
+            let tensor = tensor.map_err(|error| format!("output '{}': {error}", it.name))?;
+            Ok(NamedTensor { name: it.name.into(), tensor })
+        });
+        let taken = taken.collect();
+        if let Some((from, to)) = self.outputs.note(end - half) {
+            let _ = self.mapping.give_back(half + from, to - from);
+        }
+        taken
+    }
+}
+
+/// The worker's side.
+pub(crate) struct WorkerArena(Arc<Mapping>);
+
+impl WorkerArena {
+    pub(crate) fn open(file: OwnedFd) -> io::Result<WorkerArena> {
+        Ok(WorkerArena(Arc::new(Mapping::open(file)?)))
+    }
+
+    /// The inputs that the server has written: where they lie, if they are let go of before their run is answered, or
+    /// as copies, which an engine may keep.
+    pub(crate) fn inputs(
+        &self,
+        inputs: &[Placed<'_>],
+        as_copies: bool,
+    ) -> Result<Vec<NamedTensor>, Fault> {
+        let taken = inputs.iter().map(|it| {
+            // The server writes there again once this run is answered.
+            let bytes = self.0.inputs(it.at as usize, it.len as usize).unwrap_or_default();
+            let bytes = if as_copies { Bytes::copy_from_slice(&bytes) } else { bytes };
+            let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
+            let tensor = Tensor::new(it.dtype, shape, bytes).map_err(|error| {
+                Fault::execute(format!("input '{}' came damaged: {error}", it.name))
+            })?;
+            Ok(NamedTensor { name: it.name.into(), tensor })
+        });
+        taken.collect()
+    }
+
+    /// Copies the outputs into their half; what lies in this memory already stays where it is.
+    pub(crate) fn put<'a>(&self, outputs: &'a [NamedTensor]) -> Result<Vec<Placed<'a>>, Fault> {
+        let (mut at, end) = (self.0.len() / 2, self.0.len());
+        let room = end - at;
+        let all = outputs.iter().map(|it| {
+            match it.tensor.contiguous().and_then(|it| self.0.place_of(it)) {
+                Some(here) => Some(placed(it, here)),
+                None => put(&self.0, it, &mut at, end),
+            }
+        });
+        all.collect::<Option<_>>().ok_or_else(|| {
+            let all: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
+            Fault::out_of_memory(format!(
+                "its outputs take {all} bytes, and a model in a process of its own has {room} bytes for those of a \
+                 run (--worker-arena-bytes)"
+            ))
+        })
+    }
+}
+
+/// Copies the tensor to `at`, which moves on. `None` where it does not fit before `end`.
+fn put<'a>(
+    mapping: &Mapping,
+    named: &'a NamedTensor,
+    at: &mut usize,
+    end: usize,
+) -> Option<Placed<'a>> {
+    let from = *at;
+    let len = named.tensor.byte_len();
+    if end < from.checked_add(len)? {
+        return None;
+    }
+    let mut to = from;
+    for segment in named.tensor.segments() {
+        mapping.write(to, segment)?;
+        to += segment.len();
+    }
+    *at = to.next_multiple_of(ALIGN);
+    Some(placed(named, from))
+}
+
+fn placed(named: &NamedTensor, at: usize) -> Placed<'_> {
+    let tensor = &named.tensor;
+    Placed {
+        name: &named.name,
+        dtype: tensor.dtype(),
+        dims: tensor.shape().dims().iter().map(|it| *it as u64).collect(),
+        at: at as u64,
+        len: tensor.byte_len() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::DataType;
+
+    fn named(name: &str, values: &[f32]) -> NamedTensor {
+        let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
+        NamedTensor { name: name.into(), tensor }
+    }
+
+    fn pair(half: usize) -> (HostArena, WorkerArena) {
+        let host = HostArena::create(half).unwrap();
+        let worker = WorkerArena::open(host.file().try_clone_to_owned().unwrap()).unwrap();
+        (host, worker)
+    }
+
+    #[test]
+    fn tensors_go_over_and_come_back() {
+        let (mut host, worker) = pair(1 << 16);
+        let strings = Tensor::from_strings(Shape::new(&[2]), ["a", "text"]).unwrap();
+        let sent =
+            [named("x", &[1.0, 2.0, 3.0]), NamedTensor { name: "s".into(), tensor: strings }];
+        let placed = host.put(&sent).unwrap();
+        let copies = worker.inputs(&placed, true).unwrap();
+        assert_eq!(copies[0].tensor.as_slice_of::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+        assert!(1 << 16 <= worker.put(&copies).unwrap()[0].at, "in the worker's own half");
+        let came = worker.inputs(&placed, false).unwrap();
+        assert_eq!(came[0].tensor.as_slice_of::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+        assert_eq!(came[1].tensor.to_bytes(), sent[1].tensor.to_bytes());
+        // One that was made there, and one that is an input.
+        let answers = [named("y", &[4.0]), came[1].clone()];
+        let placed = worker.put(&answers).unwrap();
+        assert!(1 << 16 <= placed[0].at && placed[1].at < 1 << 16);
+        let taken = host.take(&placed).unwrap();
+        assert_eq!(taken[0].tensor.as_slice_of::<f32>().unwrap(), [4.0]);
+        assert_eq!(taken[1].tensor.to_bytes(), sent[1].tensor.to_bytes());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_both_sizes() {
+        let (mut host, worker) = pair(1024);
+        let large = [named("x", &[0.0; 300])];
+        assert_eq!(host.put(&large).unwrap_err(), (1216, 1024));
+        assert!(worker.put(&large).unwrap_err().text.contains("1200 bytes"));
+        assert!(host.put(&[named("x", &[0.0; 240])]).is_ok());
+    }
+
+    #[test]
+    fn answers_that_lie_are_errors() {
+        let (mut host, _worker) = pair(1024);
+        let of =
+            |dtype, dims: &[u64], at, len| Placed { name: "y", dtype, dims: dims.into(), at, len };
+        for (lie, text) in [
+            (of(DataType::Fp32, &[4], 2040, 16), "outside"),
+            (of(DataType::Fp32, &[4], u64::MAX, 16), "outside"),
+            (of(DataType::Fp32, &[5], 1024, 16), "output 'y'"),
+            (of(DataType::Bytes, &[5], 1024, 4), "output 'y'"),
+            (of(DataType::Fp32, &[u64::MAX, 2], 1024, 16), "output 'y'"),
+        ] {
+            let error = host.take(&[lie]).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_needed_of_late_is_given_back() {
+        let mut half = Use::default();
+        assert_eq!(half.note(8 << 20), None);
+        let given_back: Vec<_> = (0..127).filter_map(|_| half.note(1000)).collect();
+        // The large run is among the first 64, and not among the next.
+        assert_eq!(given_back, [(4096, 8 << 20)]);
+        assert_eq!(half.touched, 4096);
+    }
+}

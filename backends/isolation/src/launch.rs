@@ -1,0 +1,289 @@
+//! A worker: its process, what is said to it, and how it ends.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::{
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use rustix::process::{Pid, Signal};
+
+use crate::{
+    channel::{ChannelError, FILES, Receiver, Sender},
+    children::Children,
+    message::ToWorker,
+    output::{LastLines, drain},
+};
+
+/// Stack of the thread that reads what a worker writes.
+const DRAIN_STACK: usize = 256 << 10;
+
+/// How a worker is started: a program that comes to [`crate::serve`], and its arguments.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program: the server's own.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// A worker that was started.
+pub(crate) struct Worker {
+    model: String,
+    process: Arc<Process>,
+    control: Mutex<Sender>,
+    last_lines: LastLines,
+    /// Has it ended, or is it of no more use?
+    is_dead: AtomicBool,
+    lanes: AtomicU32,
+    answered: AtomicU64,
+}
+
+impl Worker {
+    /// Starts one. `ended` is called, on a thread of the worker's own, when its process has ended before it was let go
+    /// of.
+    ///
+    /// # Errors
+    /// When the system starts no process.
+    pub(crate) fn start(
+        program: &Program,
+        model: &str,
+        children: &Children,
+        ended: impl FnOnce(Arc<Worker>) + Send + 'static,
+    ) -> io::Result<(Arc<Worker>, Receiver)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let (output, written) = io::pipe()?;
+        let mut command = Command::new(&program.path);
+        command
+            .args(&program.args)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(written.try_clone()?)
+            .stderr(written)
+            .env("MUSTER_MODEL", model)
+            // A signal that a terminal sends to all is for the server alone.
+            .process_group(0);
+        let process = Arc::new(Process::spawn(&mut command, children)?);
+        // It holds the worker's ends of the pipe and of the socket.
+        drop(command);
+        let last_lines = LastLines::default();
+        let worker = Arc::new(Worker {
+            model: model.to_owned(),
+            process: process.clone(),
+            control: Mutex::new(Sender::new(ours.try_clone()?)),
+            last_lines: last_lines.clone(),
+            is_dead: AtomicBool::new(false),
+            lanes: AtomicU32::new(0),
+            answered: AtomicU64::new(0),
+        });
+        let (weak, of_model) = (Arc::downgrade(&worker), model.to_owned());
+        let name = format!("worker-{}", process.pid);
+        let read = move || {
+            drain(output, &of_model, process.pid, &last_lines);
+            process.wait();
+            if let Some(worker) = weak.upgrade() {
+                worker.is_dead.store(true, Relaxed);
+                ended(worker);
+            }
+        };
+        thread::Builder::new().name(name).stack_size(DRAIN_STACK).spawn(read)?;
+        Ok((worker, Receiver::new(ours)))
+    }
+
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Has it ended, or is it of no more use?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Relaxed)
+    }
+
+    /// The number of its next lane.
+    pub(crate) fn next_lane(&self) -> u32 {
+        self.lanes.fetch_add(1, Relaxed)
+    }
+
+    /// It has answered one more run.
+    pub(crate) fn note_answer(&self) {
+        self.answered.fetch_add(1, Relaxed);
+    }
+
+    /// The runs that it has answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ChannelError> {
+        self.control().send(message)
+    }
+
+    pub(crate) fn send_with(
+        &self,
+        message: &ToWorker,
+        files: [BorrowedFd<'_>; FILES],
+    ) -> Result<(), ChannelError> {
+        self.control().send_with(message, files)
+    }
+
+    /// The same without waiting for the worker to read; what it has no room for is lost.
+    pub(crate) fn send_at_once(&self, message: &ToWorker) {
+        self.control().send_at_once(message);
+    }
+
+    fn control(&self) -> MutexGuard<'_, Sender> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it and its children at once.
+    pub(crate) fn kill(&self) {
+        self.is_dead.store(true, Relaxed);
+        self.process.kill();
+    }
+
+    /// What a client hears of its end. Ends it where it has not: one whose sockets are closed is of no use. Blocking.
+    pub(crate) fn obituary(&self) -> String {
+        self.kill();
+        format!("the process of model '{}' ended {}", self.model, self.process.wait())
+    }
+
+    /// Was it ended by SIGKILL: by somebody else, or by the system for want of memory? Blocking until it has ended.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.process.wait().contains("SIGKILL")
+    }
+
+    /// What it has written last.
+    pub(crate) fn last_lines(&self) -> String {
+        self.last_lines.text()
+    }
+}
+
+impl Drop for Worker {
+    /// The process ends, and its status is taken.
+    fn drop(&mut self) {
+        self.process.kill();
+        self.process.wait();
+    }
+}
+
+/// A child process.
+struct Process {
+    pid: u32,
+    child: Mutex<Child>,
+    children: Children,
+    /// How it has ended.
+    end: OnceLock<String>,
+}
+
+impl Process {
+    fn spawn(command: &mut Command, children: &Children) -> io::Result<Process> {
+        let child = children.spawn(command)?;
+        let (pid, children) = (child.id(), children.clone());
+        Ok(Process { pid, child: Mutex::new(child), children, end: OnceLock::new() })
+    }
+
+    /// Ends it and its children. The status of one that has ended already is settled.
+    fn kill(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid as i32).filter(|_| self.end.get().is_none()) {
+            // Where it has ended, there is nobody to kill.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+    }
+
+    /// How it has ended, for instance `by signal 11 (SIGSEGV)`. Blocking.
+    fn wait(&self) -> &str {
+        self.end.get_or_init(|| {
+            let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+            self.children.wait(&mut child).map_or_else(|| "for a reason unknown".to_owned(), how)
+        })
+    }
+}
+
+fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => match name_of(signal) {
+            Some(name) => format!("by signal {signal} ({name})"),
+            None => format!("by signal {signal}"),
+        },
+        (None, Some(code)) => format!("with exit code {code}"),
+        (None, None) => format!("with {status}"),
+    }
+}
+
+/// The signals that end a process that is at fault, or that the system ends.
+fn name_of(signal: i32) -> Option<&'static str> {
+    let names = [
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    names.iter().find(|(it, _)| it.as_raw() == signal).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
+        let args = ["-c", script].map(OsString::from).into();
+        let program = Program { path: "/bin/sh".into(), args };
+        let (sender, ended) = mpsc::channel();
+        let told = move |_: Arc<Worker>| sender.send(()).unwrap();
+        let (worker, receiver) = Worker::start(&program, "m", &Children::default(), told).unwrap();
+        (worker, receiver, ended)
+    }
+
+    #[track_caller]
+    fn check(script: &str, how: &str, lines: &str) {
+        let (worker, mut receiver, ended) = start(script);
+        assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Closed)));
+        ended.recv().unwrap();
+        assert!(worker.is_dead());
+        assert_eq!(worker.obituary(), format!("the process of model 'm' ended {how}"));
+        assert_eq!(worker.last_lines(), lines);
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_noticed_and_told_with_its_last_lines() {
+        check("echo one; echo two >&2; exit 3", "with exit code 3", "one\ntwo");
+        check("kill -SEGV $$", "by signal 11 (SIGSEGV)", "");
+    }
+
+    #[test]
+    fn a_process_that_closes_its_socket_is_ended() {
+        let (worker, mut receiver, ended) = start("exec <&-; exec sleep 600");
+        assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Closed)));
+        assert!(worker.obituary().ends_with("by signal 9 (SIGKILL)"));
+        ended.recv().unwrap();
+    }
+
+    #[test]
+    fn one_that_is_let_go_of_ends() {
+        let (worker, _receiver, _ended) = start("exec sleep 600");
+        let pid = Pid::from_raw(worker.pid() as i32).unwrap();
+        drop(worker);
+        assert!(rustix::process::test_kill_process(pid).is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! Engines in processes of their own: [`Isolated`] stands in for an engine, and loads each model version in a worker,
+//! a child process that may crash, hang or leak without anything else noticing.
+//!
+//! A worker is the server's own program, started with the word `worker`; there [`serve`] loads the model with the real
+//! engine and runs batches. The two talk over Unix sockets, one for the worker and one for each instance (a *lane*).
+//! Tensors lie in memory that both sides map, one sealed memory file for each lane: the server writes inputs into its
+//! half and copies outputs out of the worker's. A worker that spoils its half spoils its own answers and nothing else.
+//!
+//! The end of a worker closes its sockets, so that whoever waits for it notices at once. A run that was in it fails
+//! with [`backend::BackendError::Crashed`]; the next one finds a new worker, unless too many have died of late. A
+//! worker ends by itself when the server does, however that ends.
+
+mod arena;
+mod channel;
+mod children;
+mod engine;
+mod lane;
+mod launch;
+mod life;
+mod mapping;
+mod message;
+mod model;
+mod output;
+mod supervisor;
+mod worker;
+
+pub use children::Children;
+pub use engine::{Isolated, Settings};
+pub use launch::Program;
+pub use worker::serve;

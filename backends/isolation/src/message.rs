@@ -1,0 +1,133 @@
+//! What the two sides say to each other. Frames are written by postcard; names of tensors are lent, not copied.
+
+use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
+
+use backend::{BackendError, DataType, Device, ModelSource, ModelSpec, Signatures};
+use serde::{Deserialize, Serialize};
+
+/// What the server says to a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToWorker {
+    /// The first message: the model to load, by the engine of that name. Answered by a [`LoadAnswer`].
+    Load { engine: String, source: Box<ModelSource> },
+    /// The load has lasted too long.
+    StopLoad,
+    /// One more instance. Its socket and its memory file come along; the answer comes by that socket.
+    Open { lane: u32, device: Device },
+    /// Nobody waits for that run of that lane any more.
+    Stop { lane: u32, run: u64 },
+}
+
+/// What a worker answers to a load.
+pub(crate) type LoadAnswer = Result<Box<Loaded>, Fault>;
+
+/// What a model says of itself, as [`backend::Model`] does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Loaded {
+    pub(crate) spec: Option<ModelSpec>,
+    pub(crate) signatures: Option<Signatures>,
+    pub(crate) large_outputs: Vec<(Arc<str>, usize)>,
+    pub(crate) notes: Vec<(Cow<'static, str>, String)>,
+    pub(crate) keeps_state: bool,
+    pub(crate) allows_trial_runs: bool,
+    /// Of the engine's library.
+    pub(crate) version: Option<String>,
+}
+
+/// One run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Execute<'a> {
+    /// Its number in the lane, counted from zero.
+    pub(crate) run: u64,
+    #[serde(borrow)]
+    pub(crate) inputs: Vec<Placed<'a>>,
+    #[serde(borrow)]
+    pub(crate) outputs: Vec<&'a str>,
+    pub(crate) rows: u64,
+    pub(crate) signature: u32,
+    /// After that time the outcome is of no use.
+    pub(crate) ends_in: Option<Duration>,
+}
+
+/// What a lane answers: when it is open, nothing; to a run, its outputs.
+pub(crate) type Answer<'a> = Result<Vec<Placed<'a>>, Fault>;
+
+/// A tensor in the memory of a lane.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Placed<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dtype: DataType,
+    pub(crate) dims: Vec<u64>,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+}
+
+/// A [`BackendError`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    kind: FaultKind,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum FaultKind {
+    Load,
+    Device,
+    InvalidInput,
+    OutOfMemory,
+    Execute,
+    Panic,
+}
+
+impl Fault {
+    /// The engine has panicked.
+    pub(crate) fn panic(payload: &(dyn Any + Send)) -> Fault {
+        let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Fault { kind: FaultKind::Panic, text }
+    }
+
+    pub(crate) fn is_panic(&self) -> bool {
+        self.kind == FaultKind::Panic
+    }
+
+    pub(crate) fn load(text: String) -> Fault {
+        Fault { kind: FaultKind::Load, text }
+    }
+
+    pub(crate) fn execute(text: String) -> Fault {
+        Fault { kind: FaultKind::Execute, text }
+    }
+
+    pub(crate) fn out_of_memory(text: String) -> Fault {
+        Fault { kind: FaultKind::OutOfMemory, text }
+    }
+}
+
+impl From<BackendError> for Fault {
+    fn from(error: BackendError) -> Fault {
+        let (kind, text) = match error {
+            BackendError::Load(text) => (FaultKind::Load, text),
+            BackendError::Device(text) => (FaultKind::Device, text),
+            BackendError::InvalidInput(text) => (FaultKind::InvalidInput, text),
+            BackendError::OutOfMemory(text) => (FaultKind::OutOfMemory, text),
+            BackendError::Execute(text)
+            | BackendError::Crashed(text)
+            | BackendError::Unavailable(text) => (FaultKind::Execute, text),
+        };
+        Fault { kind, text }
+    }
+}
+
+impl From<Fault> for BackendError {
+    fn from(Fault { kind, text }: Fault) -> BackendError {
+        match kind {
+            FaultKind::Load => BackendError::Load(text),
+            FaultKind::Device => BackendError::Device(text),
+            FaultKind::InvalidInput => BackendError::InvalidInput(text),
+            FaultKind::OutOfMemory => BackendError::OutOfMemory(text),
+            FaultKind::Execute => BackendError::Execute(text),
+            FaultKind::Panic => BackendError::Execute(format!("the engine panicked: {text}")),
+        }
+    }
+}

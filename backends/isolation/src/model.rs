@@ -1,0 +1,68 @@
+//! A model version that runs in a worker.
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, RwLock},
+};
+
+use backend::{BackendError, Device, Instance, Model, ModelSpec, Signatures};
+
+use crate::{
+    lane::{Host, Lane},
+    message::Loaded,
+    supervisor::Supervisor,
+};
+
+pub(crate) struct IsolatedModel {
+    supervisor: Arc<Supervisor>,
+    loaded: Loaded,
+    arena_bytes: usize,
+    sharing: Arc<RwLock<()>>,
+}
+
+impl IsolatedModel {
+    pub(crate) fn new(supervisor: Arc<Supervisor>, loaded: Loaded, arena_bytes: usize) -> Self {
+        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default() }
+    }
+}
+
+impl Model for IsolatedModel {
+    fn spec(&self) -> Option<&ModelSpec> {
+        self.loaded.spec.as_ref()
+    }
+
+    fn signatures(&self) -> Option<&Signatures> {
+        self.loaded.signatures.as_ref()
+    }
+
+    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
+        self.loaded.large_outputs.clone()
+    }
+
+    fn notes(&self) -> &[(Cow<'static, str>, String)] {
+        &self.loaded.notes
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.loaded.keeps_state
+    }
+
+    fn allows_trial_runs(&self) -> bool {
+        self.loaded.allows_trial_runs
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
+        let lane = Lane::new(Host {
+            supervisor: self.supervisor.clone(),
+            sharing: self.sharing.clone(),
+            device,
+            arena_bytes: self.arena_bytes,
+            keeps_state: self.loaded.keeps_state,
+        })?;
+        Ok(Box::new(lane))
+    }
+}

@@ -1,0 +1,226 @@
+//! The worker's side: it loads one model, and runs the batches of its lanes, each on a thread of its own.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    panic::{self, AssertUnwindSafe},
+    process::ExitCode,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use backend::{
+    Backend, BackendError, Batch, Device, Instance, MODEL_STACK, Model, ModelSource, NamedTensor,
+    Stop,
+};
+use rustix::process::{Resource, Rlimit, Signal};
+
+use crate::{
+    arena::WorkerArena,
+    channel::{ChannelError, Receiver, Sender},
+    message::{Answer, Execute, Fault, LoadAnswer, Loaded, ToWorker},
+};
+
+/// By so much more than the server is a worker the process to end where memory runs out.
+const OOM_SCORE: i32 = 500;
+
+/// Loads and runs a model for the server at the other end of standard input, until that is closed. A worker of the
+/// engine that the server names must be among `engines`.
+pub fn serve(engines: Vec<Arc<dyn Backend>>) -> ExitCode {
+    let control = match control() {
+        Ok(control) => control,
+        Err(error) => {
+            eprintln!(
+                "'muster worker' is started by the server, for a model in a process of its own: {error}"
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    be_a_worker();
+    let shared = Arc::new(Shared { engines, model: OnceLock::new(), lanes: Mutex::default() });
+    let load_stop = Arc::new(Stop::new());
+    let ended = listen(&shared, &load_stop, control);
+    if let Err(ChannelError::Closed) = ended {
+        // Runs may not end, and libraries may take their time to: what they hold is the system's.
+        let own = rustix::process::getpid();
+        let _ = rustix::process::kill_process(own, Signal::KILL);
+    }
+    ExitCode::FAILURE
+}
+
+/// The socket on standard input, which is free for others then.
+fn control() -> io::Result<UnixStream> {
+    let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::net::getsockname(&socket)?;
+    rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
+    Ok(UnixStream::from(socket))
+}
+
+/// The first to go where memory runs out, and without a file of its memory where it crashes.
+fn be_a_worker() {
+    let path = "/proc/self/oom_score_adj";
+    let score = fs::read_to_string(path).ok().and_then(|it| it.trim().parse::<i32>().ok());
+    let _ = fs::write(path, (score.unwrap_or(0) + OOM_SCORE).min(1000).to_string());
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(Resource::Core, none);
+}
+
+struct Shared {
+    engines: Vec<Arc<dyn Backend>>,
+    model: OnceLock<Arc<dyn Model>>,
+    /// The run that each lane makes.
+    lanes: Mutex<HashMap<u32, Running>>,
+}
+
+struct Running {
+    run: u64,
+    stop: Arc<Stop>,
+}
+
+impl Shared {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<u32, Running>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load(&self, engine: &str, source: &ModelSource) -> LoadAnswer {
+        let engine = self
+            .engines
+            .iter()
+            .find(|it| it.name() == engine)
+            .ok_or_else(|| Fault::load(format!("this program has no engine '{engine}'")))?;
+        let model = engine.load(source)?;
+        let loaded = Loaded {
+            spec: model.spec().cloned(),
+            signatures: model.signatures().cloned(),
+            large_outputs: model.large_outputs(),
+            notes: model.notes().to_vec(),
+            keeps_state: model.keeps_state(),
+            allows_trial_runs: model.allows_trial_runs(),
+            version: engine.version(),
+        };
+        let _ = self.model.set(model);
+        Ok(Box::new(loaded))
+    }
+
+    fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, Fault> {
+        let model = self.model.get().ok_or_else(|| Fault::load("no model is loaded".to_owned()))?;
+        Ok(model.instantiate(device)?)
+    }
+}
+
+/// Does what the server says, until it says no more.
+fn listen(
+    shared: &Arc<Shared>,
+    load_stop: &Arc<Stop>,
+    control: UnixStream,
+) -> Result<(), ChannelError> {
+    let mut answers = Some(Sender::new(control.try_clone()?));
+    let mut messages = Receiver::new(control);
+    loop {
+        let message: ToWorker = messages.receive()?;
+        match message {
+            ToWorker::Load { engine, mut source } => {
+                let Some(mut sender) = answers.take() else { continue };
+                source.stop = load_stop.clone();
+                let shared = shared.clone();
+                spawn("load", move || {
+                    // A server that is gone needs no answer.
+                    let _ = sender.send(&caught(|| shared.load(&engine, &source)));
+                })?;
+            }
+            ToWorker::StopLoad => load_stop.stop(),
+            ToWorker::Open { lane, device } => {
+                let (Some(socket), Some(memory)) = (messages.file(), messages.file()) else {
+                    return Err(ChannelError::Garbage("a lane without its files".to_owned()));
+                };
+                let shared = shared.clone();
+                spawn("lane", move || {
+                    // It ends when the server closes its socket.
+                    let _ = run_lane(&shared, lane, device, socket.into(), memory);
+                    shared.lanes().remove(&lane);
+                })?;
+            }
+            ToWorker::Stop { lane, run } => {
+                let lanes = shared.lanes();
+                let running = lanes.get(&lane).filter(|it| it.run == run);
+                let stop = running.map(|it| it.stop.clone());
+                drop(lanes);
+                if let Some(stop) = stop {
+                    stop.stop();
+                }
+            }
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).stack_size(MODEL_STACK).spawn(work).map(drop)
+}
+
+/// Makes an instance and runs its batches.
+fn run_lane(
+    shared: &Shared,
+    lane: u32,
+    device: Device,
+    socket: UnixStream,
+    memory: OwnedFd,
+) -> Result<(), ChannelError> {
+    let mut sender = Sender::new(socket.try_clone()?);
+    let arena = match WorkerArena::open(memory) {
+        Ok(arena) => arena,
+        Err(error) => {
+            let text = format!("no memory to share for an instance: {error}");
+            return sender.send(&Answer::Err(Fault::out_of_memory(text)));
+        }
+    };
+    let keeps_state = shared.model.get().is_some_and(|it| it.keeps_state());
+    let mut batches = Receiver::new(socket);
+    let mut instance = match caught(|| shared.instantiate(device)) {
+        Ok(instance) => instance,
+        Err(fault) => return sender.send(&Answer::Err(fault)),
+    };
+    sender.send(&Answer::Ok(Vec::new()))?;
+    loop {
+        let execute: Execute<'_> = batches.receive()?;
+        let stop = Arc::new(Stop::new());
+        stop.end_by(execute.ends_in.and_then(|it| Instant::now().checked_add(it)));
+        shared.lanes().insert(lane, Running { run: execute.run, stop: stop.clone() });
+        // What an engine keeps of a run must not be written over by the next.
+        let inputs = arena.inputs(&execute.inputs, keeps_state);
+        let ran = caught(|| run(inputs?, &mut *instance, &execute, &stop));
+        let answer = match &ran {
+            Ok(outputs) => arena.put(outputs),
+            Err(fault) => Err(fault.clone()),
+        };
+        let is_lost = answer.as_ref().is_err_and(Fault::is_panic);
+        sender.send(&answer)?;
+        if is_lost {
+            return Ok(());
+        }
+    }
+}
+
+/// Calls the engine; its panic becomes a fault.
+fn caught<T>(call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
+    outcome.unwrap_or_else(|payload| Err(Fault::panic(&*payload)))
+}
+
+fn run(
+    inputs: Vec<NamedTensor>,
+    instance: &mut dyn Instance,
+    execute: &Execute<'_>,
+    stop: &Stop,
+) -> Result<Vec<NamedTensor>, Fault> {
+    let outputs: Vec<Arc<str>> = execute.outputs.iter().map(|it| Arc::from(*it)).collect();
+    let rows = usize::try_from(execute.rows)
+        .map_err(|it| Fault::from(BackendError::Execute(it.to_string())))?;
+    let signature = execute.signature as usize;
+    let batch = Batch { inputs: &inputs, outputs: &outputs, rows, signature, stop };
+    Ok(instance.execute(&batch)?)
+}

@@ -1,0 +1,88 @@
+//! A place for one request at a time: a connection, what is on its way over it, and what comes of it.
+
+use std::{
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use mio::{Poll, Token};
+
+use crate::{
+    Check, CheckedReply, Error, Plan,
+    connection::{Capture, Connection},
+    tally::Tally,
+};
+
+/// Longest wait for each of the connections that are opened before the run.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) request: usize,
+    /// When it was to be sent: latency counts from here.
+    pub(crate) due: Instant,
+    pub(crate) expires: Instant,
+    /// Was it due within the measurement?
+    pub(crate) counted: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) connection: Connection,
+    pub(crate) job: Option<Job>,
+    /// Not used before this.
+    pub(crate) rests_until: Option<Instant>,
+    /// The next 2xx reply is the first of this connection.
+    pub(crate) unchecked: bool,
+    /// Has a socket been opened for it?
+    pub(crate) was_open: bool,
+}
+
+impl Slot {
+    pub(crate) fn closed(address: SocketAddr, index: usize, plan: &Plan) -> Slot {
+        let connection = Connection::closed(address, Token(index), plan.is_grpc());
+        Slot { connection, job: None, rests_until: None, unchecked: true, was_open: false }
+    }
+}
+
+/// Opens a connection before the run: blocking, so that a server that is not there is an error and not
+/// ten seconds of failures.
+pub(crate) fn open(
+    address: SocketAddr,
+    index: usize,
+    of: usize,
+    plan: &Plan,
+    poll: &Poll,
+) -> Result<Slot, Error> {
+    let slot = Slot::closed(address, index, plan);
+    let connection = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+        .and_then(|it| slot.connection.open(it, poll.registry()))
+        .map_err(|source| Error::Connect {
+            address: address.to_string(),
+            number: index + 1,
+            of,
+            source,
+        })?;
+    Ok(Slot { connection, was_open: true, ..slot })
+}
+
+/// Judges a 2xx reply, where the plan wants that.
+pub(crate) fn check(plan: &Plan, slot: &mut Slot, request: usize, status: u16, tally: &mut Tally) {
+    let capture = std::mem::replace(&mut slot.connection.capture, Capture::Nothing);
+    if !(200..300).contains(&status) {
+        return;
+    }
+    let right = match (&plan.check, capture) {
+        (Check::FirstReply(judge), Capture::Body(body)) => {
+            slot.unchecked = false;
+            judge(&CheckedReply { request, status, body: &body })
+        }
+        (Check::EveryBody(hashes), Capture::Hash(hash)) => {
+            hashes.get(request) == Some(&hash.value())
+        }
+        _ => return,
+    };
+    tally.checked += 1;
+    tally.wrong += u64::from(!right);
+}

@@ -1,0 +1,111 @@
+//! Are two answers to one request the same? A setting that is faster and answers something else is not the better one.
+
+use serde_json::Value;
+
+/// Numbers with a point or an exponent may differ by this share of the larger one, unless a job says another: as much
+/// as the order of a sum in 32-bit floats does. Whole numbers are ids and counts, and must be equal.
+pub const TOLERANCE: f64 = 1e-3;
+
+/// Compares bodies: JSON and lines of JSON value by value, lines of numbers number by number, anything else byte by
+/// byte. The `id` of an answer, which differs from one request to the next, counts as the same.
+///
+/// # Errors
+/// Says where the first difference is.
+pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String> {
+    if expected == given {
+        return Ok(());
+    }
+    if let (Some(expected), Some(given)) = (json(expected), json(given))
+        && expected.len() == given.len()
+    {
+        let mut pairs = expected.iter().zip(&given);
+        return pairs.try_for_each(|(expected, given)| values(expected, given, "", tolerance));
+    }
+    let words = |it: &'_ [u8]| -> Option<Vec<String>> {
+        let text = std::str::from_utf8(it).ok()?;
+        let words = text.split([',', '\n', '\r', ' ', '\t']).filter(|it| !it.is_empty());
+        words.map(|it| it.parse::<f64>().ok().map(|_| it.to_owned())).collect()
+    };
+    match (words(expected), words(given)) {
+        (Some(expected), Some(given)) if expected.len() == given.len() => {
+            let wrong =
+                expected.iter().zip(&given).position(|(a, b)| !same_number(a, b, tolerance));
+            wrong.map_or(Ok(()), |at| Err(format!("number {at} is another")))
+        }
+        _ => Err(format!("other bytes, {} instead of {}", given.len(), expected.len())),
+    }
+}
+
+/// One value of JSON, or one for each line.
+fn json(body: &[u8]) -> Option<Vec<Value>> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Some(vec![value]);
+    }
+    let lines = body.split(|it| *it == b'\n').filter(|it| !it.is_empty());
+    lines.map(|it| serde_json::from_slice(it).ok()).collect()
+}
+
+fn values(expected: &Value, given: &Value, path: &str, tolerance: f64) -> Result<(), String> {
+    match (expected, given) {
+        (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
+            a.iter().filter(|(name, _)| *name != "id").try_for_each(|(name, value)| {
+                let path = format!("{path}/{name}");
+                b.get(name).map_or(Err(format!("{path} is not there")), |it| {
+                    values(value, it, &path, tolerance)
+                })
+            })
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs
+                .try_for_each(|(index, (a, b))| values(a, b, &format!("{path}/{index}"), tolerance))
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            if same_number(&a.to_string(), &b.to_string(), tolerance) {
+                Ok(())
+            } else {
+                Err(format!("{path} is {b} instead of {a}"))
+            }
+        }
+        (a, b) if a == b => Ok(()),
+        _ => Err(format!("{path} is another")),
+    }
+}
+
+/// Are these texts of numbers the same number?
+fn same_number(a: &str, b: &str, tolerance: f64) -> bool {
+    let whole = |it: &str| it.trim_start_matches(['-', '+']).bytes().all(|it| it.is_ascii_digit());
+    let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else { return a == b };
+    let tolerance = match whole(a) && whole(b) {
+        true => return a == b,
+        false => tolerance * x.abs().max(y.abs()) + 1e-6,
+    };
+    (x - y).abs() <= tolerance || (x.is_nan() && y.is_nan()) || x == y
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_may_differ_as_sums_do_and_nothing_else_may() {
+        let same = |a: &str, b: &str| super::same(a.as_bytes(), b.as_bytes(), super::TOLERANCE);
+        assert_eq!(same(r#"{"y":[0.5,1],"id":"a"}"#, r#"{"y":[0.50001,1],"id":"b"}"#), Ok(()));
+        assert_eq!(
+            same(r#"{"y":[0.5]}"#, r#"{"y":[0.6]}"#).unwrap_err(),
+            "/y/0 is 0.6 instead of 0.5"
+        );
+        assert_eq!(same(r#"["cat"]"#, r#"["dog"]"#).unwrap_err(), "/0 is another");
+        assert!(same("[1]", "[1,2]").is_err());
+        // Ids and counts.
+        assert!(same("[30521]", "[30522]").is_err() && same("1000\n", "1001\n").is_err());
+        // Lines of JSON.
+        assert_eq!(same("{\"s\":0.5}\n{\"s\":1}\n", "{\"s\":0.500001}\n{\"s\":1}\n"), Ok(()));
+        assert!(same("{\"s\":0.5}\n{\"s\":1}\n", "{\"s\":0.5}\n{\"s\":2}\n").is_err());
+        assert_eq!(same("0.25,1\n0.5,2\n", "0.250001,1\n0.5,2\n"), Ok(()));
+        assert!(same("0.25,1\n", "0.35,1\n").is_err());
+        assert!(same("a", "b").is_err());
+        assert_eq!(same("\u{1}\u{2}", "\u{1}\u{2}"), Ok(()));
+        // A form with fewer digits.
+        let near = |tolerance| super::same(b"[0.5]", b"[0.51]", tolerance);
+        assert!(near(0.05).is_ok() && near(0.01).is_err());
+    }
+}

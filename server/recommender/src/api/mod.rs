@@ -1,0 +1,17 @@
+//! SageMaker's operations on jobs and models, from the name of an operation and a body of JSON to a reply. It knows
+//! nothing of HTTP. [`ControlPlane`] is all that others use.
+
+mod control;
+mod fault;
+mod jobs;
+mod list;
+mod logs;
+mod models;
+mod reply;
+mod requests;
+mod shape;
+mod worker;
+
+pub use control::ControlPlane;
+pub use reply::Reply;
+pub use worker::Settings;

@@ -1,0 +1,117 @@
+//! The thread that does the jobs, one after the other.
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use super::jobs::{Jobs, Work};
+use crate::{
+    archive, child, describe,
+    job::{Configuration, Job},
+    job_folder::{JobState, JobStatus},
+    payload,
+    prices::Prices,
+    ranking::Objective,
+    run::{self, Done, Means},
+    watch::Watch,
+};
+
+/// What jobs are done with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The program whose `serve` is started.
+    pub program: PathBuf,
+    /// Where jobs and models are kept; `None` for a directory that is removed at the end.
+    pub jobs: Option<PathBuf>,
+    /// Machines.
+    pub prices: Prices,
+    /// What is to be low, or high.
+    pub objective: Objective,
+    /// The times of loads are divided by this.
+    pub time_scale: f64,
+    /// What is tried where a job names no machine.
+    pub machines: Vec<Configuration>,
+}
+
+/// Does jobs until no further one is begun.
+pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings) {
+    while let Some(work) = jobs.next() {
+        let name = work.name.clone();
+        // A defect ends the job, and no other one.
+        let outcome = catch_unwind(AssertUnwindSafe(|| one(jobs, settings, &work)));
+        let outcome = outcome.unwrap_or_else(|_| Err("a defect of the recommender".to_owned()));
+        if work.folder.room().exists() {
+            // What stays is removed with the job.
+            let _ = fs::remove_dir_all(work.folder.room());
+        }
+        jobs.change(&name, SystemTime::now(), |state| match outcome {
+            Ok(done) => done.write_to(state),
+            Err(problem) => fail(state, problem),
+        });
+    }
+}
+
+fn fail(state: &mut JobState, problem: String) {
+    state.status = JobStatus::Failed;
+    state.ended = Some(SystemTime::now());
+    state.failure = Some(problem);
+}
+
+fn one(jobs: &Arc<Jobs>, settings: &Settings, work: &Work) -> Result<Done, String> {
+    let Work { name, state, folder, stop } = work;
+    let mut say = |line: &str| {
+        eprintln!("{name}: {line}");
+        if let Err(problem) = folder.say(line, SystemTime::now()) {
+            eprintln!("WARNING the line cannot be kept: {problem}");
+        }
+    };
+    let mut job = Job::parse(&state.request).map_err(|it| it.to_string())?;
+    if job.configurations.is_empty() && job.endpoint.is_none() {
+        job.configurations = settings.machines.clone();
+    }
+    if job.most_parallel > 1 {
+        say("MaxParallelOfTests: tests run one after another, so that none disturbs another");
+    }
+    let names: Vec<&str> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
+    let priced = settings.prices.for_all(&names, child::cpus().len());
+    priced.map_err(|it| format!("EndpointConfigurations: {it}"))?;
+    let mut environment = Vec::new();
+    let unpacked = folder.room();
+    if let Some(model) = &state.model {
+        environment.clone_from(&model.environment);
+        let is_archive = archive::is_archive(&model.path) && Path::new(&model.path).is_file();
+        job.model = Some(match is_archive {
+            true => {
+                archive::unpack(Path::new(&model.path), &unpacked)?;
+                unpacked.to_string_lossy().into_owned()
+            }
+            false => model.path.clone(),
+        });
+    }
+    let address = job.payload.as_deref().unwrap_or_default();
+    let means = Means {
+        program: settings.program.clone(),
+        prices: settings.prices.clone(),
+        bodies: payload::read(address, &job.content_types)?,
+        time_scale: settings.time_scale,
+        stop: stop.clone(),
+        objective: settings.objective,
+        environment,
+        watch: watch(jobs.clone(), name.clone(), job.clone()),
+    };
+    Ok(run::run(job, &means, &mut say))
+}
+
+/// Writes down each setting that was measured for its full time.
+fn watch(jobs: Arc<Jobs>, name: String, job: Job) -> Watch {
+    Watch::new(move |step| {
+        if step.is_full() {
+            let entry = describe::step(&job, step);
+            jobs.change(&name, SystemTime::now(), |state| state.steps.push(entry));
+        }
+    })
+}

@@ -1,0 +1,319 @@
+//! What a job has found, in the form of SageMaker's API: `DescribeInferenceRecommendationsJob`,
+//! `ListInferenceRecommendationsJobSteps`; and as a table for people.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    description::{LONGEST_REASON, describe},
+    job::Job,
+    job_folder::{JobState, JobStatus, seconds},
+    run::{Done, Status},
+    step::Step,
+    words::shortened,
+};
+
+/// Most recommendations of a reply.
+const MOST: usize = 10;
+
+impl Done {
+    /// The reply to `DescribeInferenceRecommendationsJob`.
+    pub fn describe(&self) -> Value {
+        let request = json!({
+            "JobName": self.job.name,
+            "JobType": format!("{:?}", self.job.kind),
+            "InputConfig": self.job.input,
+            "StoppingConditions": self.job.stopping,
+        });
+        let mut state = JobState::new(request, self.created);
+        self.write_to(&mut state);
+        describe(&state)
+    }
+
+    /// The reply to `ListInferenceRecommendationsJobSteps`: each setting that was measured for its full time.
+    pub fn list_steps(&self) -> Value {
+        json!({ "Steps": self.full_steps() })
+    }
+
+    /// Writes down how the job ended and what was found.
+    pub fn write_to(&self, state: &mut JobState) {
+        let best = self.ranked.iter().filter_map(|it| self.steps.get(*it)).take(MOST);
+        state.recommendations = best.map(|it| recommendation(&self.job, it)).collect();
+        state.performances = self.performance().into_iter().collect();
+        state.steps = self.full_steps();
+        state.status = match self.status {
+            Status::Completed => JobStatus::Completed,
+            Status::Stopped => JobStatus::Stopped,
+            Status::Failed => JobStatus::Failed,
+        };
+        (state.modified, state.ended) = (self.ended, Some(self.ended));
+        state.failure = (self.status == Status::Failed).then(|| self.reason().to_owned());
+    }
+
+    /// Why nothing could be measured.
+    fn reason(&self) -> &str {
+        let failed = self.steps.iter().find_map(|it| it.outcome.as_ref().err());
+        let left_out = self.left_out.first().map(|it| it.1.as_str());
+        failed.map(String::as_str).or(left_out).unwrap_or("nothing was to be tried")
+    }
+
+    fn full_steps(&self) -> Vec<Value> {
+        self.steps.iter().filter(|it| it.is_full()).map(|it| step(&self.job, it)).collect()
+    }
+
+    /// What a server that ran already carries.
+    fn performance(&self) -> Option<Value> {
+        let best = self.ranked.first().and_then(|it| self.steps.get(*it))?;
+        let endpoint = self.job.endpoint.as_ref()?;
+        let endpoint = json!({ "EndpointName": endpoint });
+        Some(json!({ "Metrics": measured(best)?, "EndpointInfo": endpoint }))
+    }
+
+    /// The steps that can be recommended, the best one first, as a table of Markdown.
+    pub fn table(&self) -> String {
+        let mut text = String::from(
+            "| machine | count | requests/min each | ms | cost/h | CPU % | memory % | within | settings |\n\
+             |---|---|---|---|---|---|---|---|---|\n",
+        );
+        let target = self.job.stop.max_invocations;
+        for step in self.ranked.iter().filter_map(|it| self.steps.get(*it)) {
+            let Some(row) = step.row() else { continue };
+            let metrics = metrics(&self.job, step);
+            let number = |name: &str, digits: usize| {
+                let value = metrics.get(name).and_then(Value::as_f64);
+                value.map_or_else(|| "–".to_owned(), |it| format!("{it:.digits$}"))
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                step.setting.instance_type,
+                row.instances(target).map_or_else(|| "–".to_owned(), |it| it.to_string()),
+                row.max_invocations,
+                row.model_latency,
+                number("CostPerHour", 4),
+                number("CpuUtilization", 0),
+                number("MemoryUtilization", 2),
+                if row.meets { "yes" } else { "no" },
+                step.setting.variables(),
+            );
+        }
+        text
+    }
+}
+
+/// An entry of `Steps`.
+pub(crate) fn step(job: &Job, step: &Step) -> Value {
+    let mut benchmark = Map::new();
+    match &step.outcome {
+        Ok(measured) => {
+            benchmark.insert("Metrics".into(), metrics(job, step));
+            benchmark.insert("InvocationStartTime".into(), json!(seconds(measured.started)));
+            benchmark.insert("InvocationEndTime".into(), json!(seconds(measured.ended)));
+        }
+        Err(reason) => {
+            benchmark.insert("FailureReason".into(), json!(shortened(reason, LONGEST_REASON)));
+        }
+    }
+    if job.endpoint.is_some() {
+        benchmark.extend(measured(step).map(|it| ("EndpointMetrics".to_owned(), it)));
+    }
+    benchmark.insert("EndpointConfiguration".into(), endpoint(job, step));
+    benchmark.insert("ModelConfiguration".into(), model(step));
+    let status = if step.outcome.is_ok() { "COMPLETED" } else { "FAILED" };
+    json!({
+        "StepType": "BENCHMARK",
+        "JobName": job.name,
+        "Status": status,
+        "InferenceBenchmark": benchmark,
+    })
+}
+
+/// An entry of `InferenceRecommendations`.
+fn recommendation(job: &Job, step: &Step) -> Value {
+    let mut hasher = DefaultHasher::new();
+    (&step.setting.instance_type, &step.setting.environment).hash(&mut hasher);
+    let mut entry = json!({
+        "RecommendationId": format!("{}/{:08x}", job.name, hasher.finish() as u32),
+        "Metrics": metrics(job, step),
+        "EndpointConfiguration": endpoint(job, step),
+        "ModelConfiguration": model(step),
+    });
+    if let Ok(measured) = &step.outcome {
+        entry["InvocationStartTime"] = json!(seconds(measured.started));
+        entry["InvocationEndTime"] = json!(seconds(measured.ended));
+    }
+    entry
+}
+
+/// `Metrics` of an entry.
+fn metrics(job: &Job, step: &Step) -> Value {
+    let Some(row) = step.row() else { return json!({}) };
+    let target = job.stop.max_invocations;
+    let mut metrics = json!({
+        "MaxInvocations": row.max_invocations,
+        "ModelLatency": row.model_latency,
+    });
+    if step.setting.instance.price_per_hour.is_some() {
+        metrics["CostPerHour"] = json!(row.cost_per_hour(target));
+        metrics["CostPerInference"] = json!(row.cost_per_inference());
+    }
+    let usage = step.outcome.as_ref().ok().and_then(|it| it.window()).and_then(|it| it.server);
+    if let Some(usage) = usage {
+        metrics["CpuUtilization"] = json!(usage.cores * 100.0);
+        if let Some(limit) = memory_limit() {
+            metrics["MemoryUtilization"] = json!(usage.resident as f64 / limit as f64 * 100.0);
+        }
+    }
+    if let Some(setup) = step.setup {
+        metrics["ModelSetupTime"] = json!(setup.as_secs_f64().round() as u64);
+    }
+    metrics
+}
+
+/// `EndpointConfiguration` of an entry.
+fn endpoint(job: &Job, step: &Step) -> Value {
+    let target = job.stop.max_invocations;
+    let count = step.row().and_then(|it| it.instances(target)).unwrap_or(1);
+    json!({
+        "EndpointName": job.name,
+        "VariantName": "AllTraffic",
+        "InstanceType": step.setting.instance_type,
+        "InitialInstanceCount": count,
+    })
+}
+
+/// Throughput and latency of a server that ran already.
+fn measured(step: &Step) -> Option<Value> {
+    let row = step.row()?;
+    Some(json!({ "MaxInvocations": row.max_invocations, "ModelLatency": row.model_latency }))
+}
+
+/// The variables of a setting.
+fn model(step: &Step) -> Value {
+    let parameter = |(key, value): &(String, String)| json!({ "Key": key, "ValueType": "String", "Value": value });
+    let parameters: Vec<Value> =
+        step.setting.environment.iter().take(MOST).map(parameter).collect();
+    match parameters.is_empty() {
+        true => json!({}),
+        false => json!({ "EnvironmentParameters": parameters }),
+    }
+}
+
+/// The memory that a server may use: of the control group, else of the machine.
+fn memory_limit() -> Option<u64> {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let group = number("/sys/fs/cgroup/memory.max")
+        .or_else(|| number("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    });
+    group.into_iter().chain(machine).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        prices::Instance,
+        setting::Setting,
+        trial::Measured,
+        windows::{Chosen, tests::window},
+    };
+    use loadgen::Usage;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn step(instance_type: &str, price: Option<f64>, per_second: f64, latency: u64) -> Step {
+        let mut window = window(4, per_second, latency, 0);
+        window.server = Some(Usage { cores: 1.0635, resident: 1 << 20 });
+        let measured = Measured {
+            started: UNIX_EPOCH,
+            ended: UNIX_EPOCH + Duration::from_secs(3),
+            samples: vec![window],
+            windows: vec![window],
+            chosen: Chosen { index: 0, meets: true },
+            latency: Duration::from_millis(latency),
+            stop: None,
+            client_bound: false,
+            answers: Vec::new(),
+        };
+        Step {
+            setting: Setting {
+                instance_type: instance_type.to_owned(),
+                instance: Instance { cpus: 2, gpu: false, price_per_hour: price },
+                environment: vec![("OMP_NUM_THREADS".to_owned(), "2".to_owned())],
+            },
+            outcome: Ok(measured),
+            setup: Some(Duration::from_millis(1600)),
+            command: String::new(),
+            length: crate::step::Length::Full,
+            rounds: Vec::new(),
+        }
+    }
+
+    fn done(steps: Vec<Step>, status: Status) -> Done {
+        let body = json!({"JobName": "j", "JobType": "Advanced", "InputConfig": {"ModelName": "m"},
+                          "StoppingConditions": {"MaxInvocations": 30000}});
+        Done {
+            job: Job::parse(&body).unwrap(),
+            status,
+            ranked: (0..steps.len()).filter(|it| steps[*it].outcome.is_ok()).collect(),
+            steps,
+            left_out: Vec::new(),
+            created: UNIX_EPOCH,
+            ended: UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_recommendation_has_the_fields_and_formulas_of_the_service() {
+        let done =
+            done(vec![step("ml.m5.large", Some(0.115), 13_793.0 / 60.0, 19)], Status::Completed);
+        let reply = done.describe();
+        let first = &reply["InferenceRecommendations"][0];
+        let metrics = &first["Metrics"];
+        assert_eq!(
+            (&metrics["MaxInvocations"], &metrics["ModelLatency"]),
+            (&json!(13_793), &json!(19))
+        );
+        assert!((metrics["CostPerHour"].as_f64().unwrap() - 0.345).abs() < 1e-9);
+        let each = metrics["CostPerInference"].as_f64().unwrap();
+        assert!((each - 0.115 / (13_793.0 * 60.0)).abs() < 1e-12);
+        assert!((metrics["CpuUtilization"].as_f64().unwrap() - 106.35).abs() < 1e-9);
+        assert_eq!(metrics["ModelSetupTime"], 2);
+        assert_eq!(first["EndpointConfiguration"]["InitialInstanceCount"], 3);
+        let parameter = json!({"Key": "OMP_NUM_THREADS", "ValueType": "String", "Value": "2"});
+        assert_eq!(first["ModelConfiguration"]["EnvironmentParameters"][0], parameter);
+        let id = first["RecommendationId"].as_str().unwrap();
+        assert!(id.starts_with("j/") && id.len() == 10, "{id}");
+        assert_eq!(reply["Status"], "COMPLETED");
+        assert!(
+            done.table().contains("| ml.m5.large | 3 | 13793 | 19 | 0.3450 | 106 |"),
+            "{}",
+            done.table()
+        );
+    }
+
+    #[test]
+    fn without_a_price_there_is_no_cost_and_a_failed_job_says_why() {
+        let steps = vec![step("local.cpu2", None, 100.0, 5)];
+        let first = done(steps, Status::Completed).describe();
+        assert!(first.pointer("/InferenceRecommendations/0/Metrics/CostPerHour").is_none());
+        let mut failed = step("local.cpu2", None, 100.0, 5);
+        failed.outcome = Err("payload 'a.csv': status 400".to_owned());
+        let done = done(vec![failed], Status::Failed);
+        let reply = done.describe();
+        assert_eq!(
+            (&reply["Status"], &reply["FailureReason"]),
+            (&json!("FAILED"), &json!("payload 'a.csv': status 400"))
+        );
+        let step = &done.list_steps()["Steps"][0];
+        assert_eq!((&step["Status"], &step["StepType"]), (&json!("FAILED"), &json!("BENCHMARK")));
+        assert!(step["InferenceBenchmark"]["Metrics"].is_null());
+    }
+}

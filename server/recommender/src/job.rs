@@ -1,0 +1,377 @@
+//! The request for a job, and what is wrong with one.
+
+use std::time::Duration;
+
+use loadgen::{Percentile, Phase, Stairs, Threshold, Traffic};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use crate::create_job::Kind;
+use crate::{
+    answers::TOLERANCE,
+    create_job::{CreateJob, Endpoint, Input, Latency, Limit, Pattern, PatternPhase, Stopping},
+    error::Invalid,
+};
+
+/// Most configurations that an advanced job names.
+const MOST_CONFIGURATIONS: usize = 10;
+/// Longest job.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Users added per minute, from the guide to the service.
+const GUIDE_USERS: u64 = 3;
+
+/// A job that is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// What is looked for.
+    pub kind: Kind,
+    /// What is measured: the name or directory of a model.
+    pub model: Option<String>,
+    /// A running server that is measured instead.
+    pub endpoint: Option<String>,
+    /// Where bodies of requests are: a file, a directory or an archive.
+    pub payload: Option<String>,
+    /// Their types.
+    pub content_types: Vec<String>,
+    /// The load. A default job has its own.
+    pub traffic: Option<Traffic>,
+    /// The longest that the whole job takes.
+    pub duration: Option<Duration>,
+    /// Most tests.
+    pub most_tests: usize,
+    /// Most tests at a time.
+    pub most_parallel: usize,
+    /// What is tried.
+    pub configurations: Vec<Configuration>,
+    /// Other forms of the model, such as one in FP16, which are tried, too.
+    pub variants: Vec<String>,
+    /// Numbers of answers may differ from those of the first setting by this share.
+    pub tolerance: f64,
+    /// When a test has seen enough.
+    pub stop: Conditions,
+    /// `InputConfig` as it was given.
+    pub input: Value,
+    /// `StoppingConditions` as they were given.
+    pub stopping: Option<Value>,
+    /// What SageMaker's guide asks for and this job does not do: each a sentence that names the field.
+    pub warnings: Vec<String>,
+}
+
+/// A machine and the variables that are tried on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// The name of the machine.
+    pub instance_type: String,
+    /// Variables, each with its values.
+    pub ranges: Vec<(String, Vec<String>)>,
+}
+
+/// When a test has seen enough.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Conditions {
+    /// Requests per minute that are asked for.
+    pub max_invocations: Option<u64>,
+    /// The longest latency that is good.
+    pub threshold: Option<Threshold>,
+    /// Goes on where more users bring no more throughput.
+    pub continue_flat: bool,
+}
+
+impl Job {
+    /// The job of such a body.
+    ///
+    /// # Errors
+    /// Names the field, what was expected and what was given.
+    pub fn parse(body: &Value) -> Result<Job, Invalid> {
+        let read =
+            CreateJob::deserialize(body).map_err(|it| Invalid::new("body", it.to_string()))?;
+        let Input { model_name, model_package_version_arn, container_config, .. } =
+            read.input_config;
+        check_name(&read.job_name)?;
+        let endpoints = read.input_config.endpoints;
+        let endpoint = endpoints.into_iter().find_map(|it| it.endpoint_name);
+        let model = model_name.or(model_package_version_arn);
+        if model.is_none() && endpoint.is_none() {
+            let problem = "expected ModelName, ModelPackageVersionArn or Endpoints";
+            return Err(Invalid::new("InputConfig", problem));
+        }
+        let limit = read.input_config.resource_limit;
+        let most =
+            |of: fn(&Limit) -> Option<usize>, usual| limit.as_ref().and_then(of).unwrap_or(usual);
+        let supported = container_config.as_ref().map(|it| it.supported_instance_types.clone());
+        let payload = container_config.and_then(|it| it.payload_config);
+        let traffic = read.input_config.traffic_pattern.map(traffic).transpose()?;
+        let mut job = Job {
+            name: read.job_name,
+            kind: read.job_type,
+            model,
+            endpoint,
+            content_types: payload
+                .as_ref()
+                .map_or(Vec::new(), |it| it.supported_content_types.clone()),
+            payload: payload.and_then(|it| it.sample_payload_url),
+            traffic,
+            duration: read.input_config.job_duration_in_seconds.map(Duration::from_secs),
+            most_tests: most(|it| it.max_number_of_tests, 10),
+            most_parallel: most(|it| it.max_parallel_of_tests, 1),
+            configurations: configurations(
+                read.input_config.endpoint_configurations,
+                supported.unwrap_or_default(),
+            )?,
+            variants: Vec::new(),
+            tolerance: TOLERANCE,
+            stop: conditions(read.stopping_conditions)?,
+            input: body.get("InputConfig").cloned().unwrap_or_default(),
+            stopping: body.get("StoppingConditions").cloned(),
+            warnings: Vec::new(),
+        };
+        check_duration(job.duration)?;
+        if job.most_tests == 0 || job.most_parallel == 0 {
+            return Err(Invalid::new("ResourceLimit", "expected 1 or more, given 0"));
+        }
+        job.warnings = job.breaches();
+        Ok(job)
+    }
+
+    /// Where the job leaves the narrower ranges of SageMaker's guide. Such jobs are done nevertheless.
+    fn breaches(&self) -> Vec<String> {
+        let mut breaches = Vec::new();
+        let mut warn = |field: &str, text: String| {
+            breaches.push(format!(
+                "{field}: {text}; SageMaker's guide asks for less, this job goes on"
+            ));
+        };
+        if let Some(Traffic::Phases(phases)) = &self.traffic {
+            for phase in phases {
+                if phase.initial_users as u64 > GUIDE_USERS {
+                    warn("InitialNumberOfUsers", format!("{} is more than 3", phase.initial_users));
+                }
+                if phase.spawn_rate > GUIDE_USERS as f64 {
+                    warn("SpawnRate", format!("{} is more than 3", phase.spawn_rate));
+                }
+                if !(120..=3600).contains(&phase.duration.as_secs()) {
+                    let seconds = phase.duration.as_secs();
+                    warn("DurationInSeconds", format!("{seconds} is not within 120 to 3600"));
+                }
+            }
+        }
+        if self.stop.max_invocations.is_some_and(|it| it > 30_000) {
+            warn("MaxInvocations", "it is more than 30000".to_owned());
+        }
+        if self.most_tests > 10 || self.most_parallel > 10 {
+            warn("ResourceLimit", "it allows more than 10 tests".to_owned());
+        }
+        let whole = self.traffic.as_ref().map(Traffic::duration);
+        if let (Some(whole), Some(allowed)) = (whole, self.duration)
+            && whole > allowed
+        {
+            let (whole, allowed) = (whole.as_secs(), allowed.as_secs());
+            warn(
+                "JobDurationInSeconds",
+                format!("one test takes {whole} s of the job's {allowed} s"),
+            );
+        }
+        breaches
+    }
+}
+
+/// A job takes at most a week.
+pub(crate) fn check_duration(duration: Option<Duration>) -> Result<(), Invalid> {
+    match duration {
+        Some(it) if it.is_zero() || it > LONGEST => {
+            let problem = format!("expected 1 second to a week, given {} s", it.as_secs());
+            Err(Invalid::new("JobDurationInSeconds", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A name as SageMaker has it: letters, digits and single hyphens inside, at most 64.
+fn check_name(name: &str) -> Result<(), Invalid> {
+    let ends = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+    let inside = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '-');
+    match inside && name.len() <= 64 && ends(name.chars().next()) && ends(name.chars().last()) {
+        true => Ok(()),
+        false => {
+            let problem =
+                format!("expected 1 to 64 letters, digits and inner hyphens, given '{name}'");
+            Err(Invalid::new("JobName", problem))
+        }
+    }
+}
+
+fn traffic(pattern: Pattern) -> Result<Traffic, Invalid> {
+    let field = "InputConfig.TrafficPattern";
+    let seconds = |it: u64| Duration::from_secs(it);
+    match (pattern.traffic_type.as_deref().unwrap_or("PHASES"), pattern.stairs) {
+        ("PHASES", _) if pattern.phases.is_empty() => {
+            Err(Invalid::new(field, "expected one phase or more in Phases"))
+        }
+        ("PHASES", _) => {
+            let phase = |it: PatternPhase| Phase {
+                initial_users: it.initial_number_of_users as usize,
+                spawn_rate: it.spawn_rate as f64,
+                duration: seconds(it.duration_in_seconds),
+            };
+            Ok(Traffic::Phases(pattern.phases.into_iter().map(phase).collect()))
+        }
+        ("STAIRS", Some(stairs)) => Ok(Traffic::Stairs(Stairs {
+            users_per_step: stairs.users_per_step as usize,
+            steps: stairs.number_of_steps as usize,
+            duration: seconds(stairs.duration_in_seconds),
+        })),
+        ("STAIRS", None) => Err(Invalid::new(field, "expected Stairs with the type STAIRS")),
+        (other, _) => Err(Invalid::new(
+            field,
+            format!("expected TrafficType PHASES or STAIRS, given {other}"),
+        )),
+    }
+    .and_then(|it| {
+        it.validate().map_err(|error| Invalid::new(field, error.to_string()))?;
+        Ok(it)
+    })
+}
+
+fn configurations(
+    given: Vec<Endpoint>,
+    supported: Vec<String>,
+) -> Result<Vec<Configuration>, Invalid> {
+    let field = "InputConfig.EndpointConfigurations";
+    if given.len() > MOST_CONFIGURATIONS {
+        let problem = format!("expected at most {MOST_CONFIGURATIONS}, given {}", given.len());
+        return Err(Invalid::new(field, problem));
+    }
+    let configuration = |it: Endpoint| {
+        let Some(instance_type) = it.instance_type else {
+            return Err(Invalid::new(
+                field,
+                "expected InstanceType; serverless endpoints are not there",
+            ));
+        };
+        let ranges = it.environment_parameter_ranges.map(|it| it.categorical_parameter_ranges);
+        let ranges: Vec<_> =
+            ranges.unwrap_or_default().into_iter().map(|it| (it.name, it.value)).collect();
+        if let Some((name, _)) = ranges.iter().find(|it| it.1.is_empty()) {
+            return Err(Invalid::new(field, format!("{name}: expected a value, given none")));
+        }
+        Ok(Configuration { instance_type, ranges })
+    };
+    let given: Vec<Configuration> =
+        given.into_iter().map(configuration).collect::<Result<_, _>>()?;
+    let plain = |instance_type| Configuration { instance_type, ranges: Vec::new() };
+    match given.is_empty() {
+        true => Ok(supported.into_iter().map(plain).collect()),
+        false => Ok(given),
+    }
+}
+
+fn conditions(given: Option<Stopping>) -> Result<Conditions, Invalid> {
+    let Some(given) = given else { return Ok(Conditions::default()) };
+    let mut conditions =
+        Conditions { max_invocations: given.max_invocations, ..Conditions::default() };
+    if let Some(Latency { percentile, value_in_milliseconds }) =
+        given.model_latency_thresholds.first()
+    {
+        let percentile = match percentile.as_str() {
+            "P95" => Percentile::P95,
+            "P99" => Percentile::P99,
+            other => {
+                let problem = format!("expected Percentile P95 or P99, given {other}");
+                return Err(Invalid::new("StoppingConditions.ModelLatencyThresholds", problem));
+            }
+        };
+        let latency = Duration::from_millis(*value_in_milliseconds);
+        conditions.threshold = Some(Threshold { percentile, latency });
+    }
+    conditions.continue_flat = match given.flat_invocations.as_deref() {
+        None | Some("Stop") => false,
+        Some("Continue") => true,
+        Some(other) => {
+            let problem = format!("expected Stop or Continue, given {other}");
+            return Err(Invalid::new("StoppingConditions.FlatInvocations", problem));
+        }
+    };
+    Ok(conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The advanced job of Amazon's article on fraud detection.
+    fn fraud() -> Value {
+        json!({"JobName": "fraud-advanced", "JobType": "Advanced", "RoleArn": "arn:aws:iam::111111111111:role/x",
+          "InputConfig": {"ModelName": "fraud", "JobDurationInSeconds": 7200,
+            "TrafficPattern": {"TrafficType": "PHASES", "Phases": [
+              {"InitialNumberOfUsers": 2, "SpawnRate": 2, "DurationInSeconds": 120},
+              {"InitialNumberOfUsers": 6, "SpawnRate": 6, "DurationInSeconds": 120}]},
+            "ResourceLimit": {"MaxNumberOfTests": 10, "MaxParallelOfTests": 3},
+            "EndpointConfigurations": [{"InstanceType": "ml.m5.4xlarge",
+              "EnvironmentParameterRanges": {"CategoricalParameterRanges": [
+                {"Name": "OMP_NUM_THREADS", "Value": ["3", "4", "5"]}]}}]},
+          "StoppingConditions": {"MaxInvocations": 30000,
+            "ModelLatencyThresholds": [{"Percentile": "P95", "ValueInMilliseconds": 100}]}})
+    }
+
+    #[test]
+    fn the_job_of_the_article_is_understood_and_its_breaches_are_named() {
+        let job = Job::parse(&fraud()).unwrap();
+        assert_eq!((job.kind, job.model.as_deref()), (Kind::Advanced, Some("fraud")));
+        assert_eq!(job.traffic.as_ref().unwrap().most_users(), 17);
+        assert_eq!(job.stop.max_invocations, Some(30_000));
+        let latency = Duration::from_millis(100);
+        assert_eq!(job.stop.threshold, Some(Threshold { percentile: Percentile::P95, latency }));
+        let range = ("OMP_NUM_THREADS".to_owned(), ["3", "4", "5"].map(str::to_owned).to_vec());
+        assert_eq!(job.configurations[0].ranges, [range]);
+        assert_eq!((job.most_tests, job.most_parallel), (10, 3));
+        // Its second phase has six users and adds six a minute.
+        assert_eq!(job.warnings.len(), 2, "{:?}", job.warnings);
+        assert!(job.warnings[0].starts_with("InitialNumberOfUsers: 6"), "{:?}", job.warnings);
+    }
+
+    #[test]
+    fn what_cannot_be_done_names_its_field() {
+        for (pointer, value, expected) in [
+            ("/JobName", json!("-x"), "JobName: expected 1 to 64"),
+            ("/JobType", json!("Custom"), "expected `Default` or `Advanced`"),
+            ("/InputConfig/ModelName", Value::Null, "expected ModelName"),
+            ("/InputConfig/TrafficPattern/TrafficType", json!("WAVES"), "given WAVES"),
+            ("/InputConfig/TrafficPattern/Phases", json!([]), "one phase or more"),
+            (
+                "/InputConfig/TrafficPattern/Phases/0/InitialNumberOfUsers",
+                json!(0),
+                "1 user or more",
+            ),
+            ("/InputConfig/ResourceLimit/MaxNumberOfTests", json!(0), "ResourceLimit"),
+            ("/InputConfig/EndpointConfigurations/0/InstanceType", Value::Null, "serverless"),
+            ("/StoppingConditions/ModelLatencyThresholds/0/Percentile", json!("P50"), "given P50"),
+            ("/InputConfig/JobDurationInSeconds", json!(u64::MAX), "a week"),
+            (
+                "/InputConfig/EndpointConfigurations/0/EnvironmentParameterRanges/CategoricalParameterRanges/0/Value",
+                json!([]),
+                "OMP_NUM_THREADS: expected a value",
+            ),
+            ("/StoppingConditions/MaxInvocations", json!(-1), "u64"),
+        ] {
+            let mut body = fraud();
+            *body.pointer_mut(pointer).unwrap() = value;
+            let error = Job::parse(&body).unwrap_err().to_string();
+            assert!(error.contains(expected), "{pointer}: {error}");
+        }
+    }
+
+    #[test]
+    fn instance_types_of_the_container_are_configurations_where_none_is_given() {
+        let mut body = fraud();
+        body["InputConfig"]["EndpointConfigurations"] = json!([]);
+        body["InputConfig"]["ContainerConfig"] = json!({"SupportedInstanceTypes": ["local.cpu1", "local.cpu2"],
+                   "PayloadConfig": {"SamplePayloadUrl": "file:///x.tar.gz", "SupportedContentTypes": ["text/csv"]}});
+        let job = Job::parse(&body).unwrap();
+        let names: Vec<_> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
+        assert_eq!(names, ["local.cpu1", "local.cpu2"]);
+        assert_eq!(job.payload.as_deref(), Some("file:///x.tar.gz"));
+    }
+}

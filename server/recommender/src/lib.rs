@@ -1,0 +1,39 @@
+//! Which settings and which machine suit a model.
+//!
+//! A [`Job`] has the form of SageMaker's Inference Recommender. Each setting is a server of its own under a load that
+//! grows; the load generator measures it, [`windows`] says what it carries, and [`ranking`] which one is the best.
+#![forbid(unsafe_code)]
+
+pub mod answers;
+pub mod api;
+mod archive;
+mod arn;
+pub mod basis;
+pub mod child;
+pub mod cli;
+mod control_server;
+mod create_job;
+mod describe;
+mod description;
+mod difference;
+mod error;
+mod job;
+pub mod job_folder;
+pub mod journal;
+mod page;
+pub mod payload;
+pub mod prices;
+pub mod ranking;
+pub mod run;
+pub mod search;
+pub mod setting;
+pub mod step;
+pub mod trial;
+mod variants;
+pub mod watch;
+pub mod windows;
+pub mod winner;
+mod words;
+
+pub use error::Invalid;
+pub use job::{Conditions, Configuration, Job, Kind};

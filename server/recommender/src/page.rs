@@ -1,0 +1,211 @@
+//! What a job has found, as a page: throughput against latency, the course of the best setting, and a table.
+
+use std::time::Duration;
+
+use loadgen::{
+    Interval,
+    page::{Chart, Listing, Page, Row, Series, Table, course::over_time},
+};
+use serde_json::json;
+
+use crate::{difference::Difference, run::Done, step::Step, windows::per_minute, winner};
+
+impl Done {
+    /// The findings as a page.
+    pub fn page(&self) -> Page {
+        let best = self.ranked.first().and_then(|it| self.steps.get(*it));
+        let model = self.job.model.clone().or(self.job.endpoint.clone()).unwrap_or_default();
+        let mut page = Page {
+            title: format!("Which settings suit {model}"),
+            facts: best.map_or_else(Vec::new, facts),
+            warnings: self.job.warnings.clone(),
+            charts: vec![self.front()],
+            tables: vec![self.rows()],
+            notes: self.notes(),
+            ..Page::default()
+        };
+        if let Some(measured) = best.and_then(|it| it.outcome.as_ref().ok()) {
+            let named =
+                |it: Chart| Chart { title: format!("The best setting: {}", it.title), ..it };
+            page.charts.extend(over_time(&measured.samples, true).into_iter().map(named));
+        }
+        if let Some(best) = best.filter(|_| self.job.endpoint.is_none()) {
+            let listing = |title: &str, text| Listing { title: title.to_owned(), text };
+            if let Some(text) = winner::config_pbtxt(best) {
+                page.listings.push(listing("config.pbtxt of the best setting", text));
+            }
+            page.listings.push(listing("The container with it", winner::docker_run(best, &model)));
+        }
+        page.warnings.extend(self.steps.iter().filter_map(|it| {
+            let problem = it.outcome.as_ref().err()?;
+            Some(format!("{} cannot be recommended: {problem}", it.setting.variables()))
+        }));
+        page
+    }
+
+    /// What the settings that can be recommended carry beside the server's own on their machine, a sentence each.
+    pub fn differences(&self) -> Vec<String> {
+        let steps = self.ranked.iter().filter_map(|it| self.steps.get(*it));
+        let sentence = |step: &Step| {
+            let difference = self.difference(step)?;
+            let name = format!("{} {}", step.setting.instance_type, step.setting.variables());
+            Some(format!("{name}: {difference} times the requests of the server's own settings"))
+        };
+        steps.filter_map(sentence).collect()
+    }
+
+    /// A setting beside the server's own.
+    fn difference(&self, step: &Step) -> Option<Difference> {
+        let is_own = |it: &&Step| {
+            it.setting.environment.is_empty()
+                && it.setting.instance_type == step.setting.instance_type
+                && it.rounds.len() > 1
+        };
+        let own =
+            self.steps.iter().find(is_own).filter(|_| !step.setting.environment.is_empty())?;
+        Difference::of(&step.rounds, &own.rounds)
+    }
+
+    /// Each setting at the load that stands for it, and those that no other beats in both throughput and latency.
+    fn front(&self) -> Chart {
+        let mut points: Vec<(f64, f64, String)> = self
+            .steps
+            .iter()
+            .filter(|it| it.is_full())
+            .filter_map(|step| {
+                let measured = step.outcome.as_ref().ok()?;
+                let window = measured.window()?;
+                let latency = measured.latency.as_secs_f64() * 1e3;
+                Some((per_minute(window) as f64, latency, name(step, window)))
+            })
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let beaten = |it: &(f64, f64, String)| {
+            points.iter().any(|other| {
+                other.0 >= it.0 && other.1 <= it.1 && (other.0, other.1) != (it.0, it.1)
+            })
+        };
+        let values = |is: &dyn Fn(&(f64, f64, String)) -> bool| {
+            points.iter().map(|it| is(it).then_some(it.1)).collect()
+        };
+        Chart {
+            title: "Throughput and latency of each setting".to_owned(),
+            x_label: "requests per minute".to_owned(),
+            y_label: "milliseconds".to_owned(),
+            x: points.iter().map(|it| it.0).collect(),
+            series: vec![
+                Series {
+                    name: "settings".to_owned(),
+                    values: values(&|it| beaten(it)),
+                    line: false,
+                },
+                Series {
+                    name: "not beaten".to_owned(),
+                    values: values(&|it| !beaten(it)),
+                    line: true,
+                },
+            ],
+            points: true,
+            names: points.iter().map(|it| it.2.clone()).collect(),
+            ..Chart::default()
+        }
+    }
+
+    fn rows(&self) -> Table {
+        let columns = [
+            "machine",
+            "settings",
+            "tried",
+            "users",
+            "requests/min",
+            "of rounds",
+            "times automatic (95 %)",
+            "ms",
+            "within",
+            "count",
+            "cost/h",
+            "cores",
+            "MB",
+        ];
+        let target = self.job.stop.max_invocations;
+        let best = self.ranked.first();
+        let cells = |(index, step): (usize, &Step)| {
+            let measured = step.outcome.as_ref().ok()?;
+            let (window, row) = (measured.window()?, step.row()?);
+            let cost = step.setting.instance.price_per_hour.map(|_| row.cost_per_hour(target));
+            let cells = vec![
+                json!(step.setting.instance_type),
+                json!(step.setting.variables()),
+                json!(if step.is_full() { "fully" } else { "for a moment" }),
+                json!(window.users),
+                json!(row.max_invocations),
+                json!(step.spread().map(|(low, high)| format!("{low} to {high}"))),
+                json!(self.difference(step).map(|it| it.to_string())),
+                json!(measured.latency.as_secs_f64() * 1e3),
+                json!(if row.meets { "yes" } else { "no" }),
+                json!(row.instances(target)),
+                json!(cost),
+                json!(window.server.map(|it| it.cores)),
+                json!(window.server.map(|it| it.resident as f64 / 1e6)),
+            ];
+            Some(Row { cells, best: best == Some(&index) })
+        };
+        Table {
+            title: "All settings".to_owned(),
+            columns: columns.map(str::to_owned).into(),
+            rows: self.steps.iter().enumerate().filter_map(cells).collect(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            "Each setting is a server of its own. Each user sends the next request when the answer has been read. A \
+             setting stands for the last number of users up to its plateau whose answers were in time."
+                .to_owned(),
+            format!(
+                "Answers of all settings were compared with those of the first one; a setting that answers something \
+                 else cannot be recommended. Numbers may differ by a share of {}.",
+                self.job.tolerance
+            ),
+            "Finalists were measured in turns, there and back. A ratio is the median of pairs of rounds, with its \
+             bootstrap interval of 95 %; a difference is claimed only where the interval of six rounds excludes 1, and \
+             of fewer rounds where they do not overlap."
+                .to_owned(),
+            format!("muster {}, {} processors.", env!("CARGO_PKG_VERSION"), crate::child::cpus().len()),
+        ];
+        notes.extend(
+            self.left_out.iter().map(|(what, why)| format!("Not measured: {what}: {why}.")),
+        );
+        notes
+    }
+}
+
+fn facts(step: &Step) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("Best machine".to_owned(), step.setting.instance_type.clone()),
+        ("Settings".to_owned(), step.setting.variables()),
+    ];
+    if let (Some(row), Ok(measured)) = (step.row(), &step.outcome) {
+        facts.push(("Requests per minute".to_owned(), row.max_invocations.to_string()));
+        facts.push((
+            "Latency".to_owned(),
+            format!("{:.1} ms", measured.latency.as_secs_f64() * 1e3),
+        ));
+        let window =
+            measured.window().and_then(|it| it.server.map(|server| (it.throughput, server)));
+        if let Some((throughput, server)) = window.filter(|it| it.0 > 0.0) {
+            let seconds = server.cores / throughput * 1e6;
+            facts.push((
+                "Per million requests".to_owned(),
+                format!("{seconds:.0} s of processor time"),
+            ));
+        }
+    }
+    let setup = step.setup.unwrap_or(Duration::ZERO).as_secs_f64();
+    facts.push(("Ready after".to_owned(), format!("{setup:.1} s")));
+    facts
+}
+
+fn name(step: &Step, window: &Interval) -> String {
+    format!("{}, {}, {} users", step.setting.instance_type, step.setting.variables(), window.users)
+}

@@ -1,0 +1,384 @@
+//! A job, done: a server for each setting, one after the other, and what came of it.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant, SystemTime},
+};
+
+use loadgen::{Phase, Target, Traffic};
+
+use crate::{
+    child::{self, Launch, Limit},
+    job::{Configuration, Job, Kind},
+    job_folder::JobStatus,
+    journal::Journal,
+    payload::Body,
+    prices::{Instance, Prices},
+    ranking::{self, Objective, Row},
+    search::{Knobs, finalists},
+    setting::{Setting, Variables, combinations, overlaid},
+    step::{Length, Step, middle, prefer_automatic},
+    trial::{Watched, Workload},
+    watch::Watch,
+    windows::per_minute,
+};
+
+/// Users of a trial whose job has no pattern of its own.
+const USERS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// The same of a probe.
+const PROBE_USERS: [usize; 3] = [1, 4, 16];
+/// How long each number of users stays, in a trial and in a probe.
+const STAY: Duration = Duration::from_secs(5);
+const PROBE_STAY: Duration = Duration::from_secs(1);
+/// Turns of each of the finalists; fewer where starting its server takes longer than a turn, or where a turn would see
+/// few requests.
+const ROUNDS: u32 = 6;
+const FEW_ROUNDS: u32 = 3;
+/// Requests of a turn that are few, for each number of users.
+const FEW_REQUESTS: f64 = 20.0;
+
+/// What a job is done with.
+#[derive(Debug, Clone)]
+pub struct Means {
+    /// The program whose `serve` is started.
+    pub program: PathBuf,
+    /// Machines.
+    pub prices: Prices,
+    /// Bodies of requests.
+    pub bodies: Vec<Body>,
+    /// The times of loads are divided by this.
+    pub time_scale: f64,
+    /// Ends the job when it is set.
+    pub stop: Arc<AtomicBool>,
+    /// What is to be low, or high.
+    pub objective: Objective,
+    /// Variables of all servers; those of a setting go before them.
+    pub environment: Variables,
+    /// Is shown each step as soon as it is over.
+    pub watch: Watch,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// All was tried.
+    Completed,
+    /// Its time was over, or it was asked to stop.
+    Stopped,
+    /// Nothing could be measured.
+    Failed,
+}
+
+/// A job that is over.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// What was asked for.
+    pub job: Job,
+    /// How it ended.
+    pub status: Status,
+    /// All steps in the order of their trial, failed ones and probes included.
+    pub steps: Vec<Step>,
+    /// What was not measured, and why.
+    pub left_out: Vec<(String, String)>,
+    /// Places of steps that can be recommended, the best first.
+    pub ranked: Vec<usize>,
+    /// When it began.
+    pub created: SystemTime,
+    /// When it ended.
+    pub ended: SystemTime,
+}
+
+/// Does a job; blocks until it is over. `say` is told each thing that happens, a line each.
+pub fn run(job: Job, means: &Means, say: &mut dyn FnMut(&str)) -> Done {
+    go_on(job, means, Journal::default(), say)
+}
+
+/// The same with what an earlier program has measured of the job, and keeping what is measured.
+pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str)) -> Done {
+    let created = journal.created().unwrap_or_else(SystemTime::now);
+    job.warnings.iter().for_each(|it| say(&format!("WARNING {it}")));
+    let mut bench = Bench {
+        workload: Workload {
+            bodies: means.bodies.clone(),
+            conditions: job.stop,
+            tolerance: job.tolerance,
+        },
+        limit: Limit {
+            over: job.duration.and_then(|it| Instant::now().checked_add(it)),
+            stop: means.stop.clone(),
+        },
+        was_stopped: false,
+        rounds: ROUNDS,
+        expected: journal.answers(),
+        journal,
+        steps: Vec::new(),
+        left_out: Vec::new(),
+        job: &job,
+        means,
+        say,
+    };
+    if let Some(endpoint) = &job.endpoint {
+        bench.endpoint(endpoint);
+    }
+    for configuration in &job.configurations {
+        match means.prices.machine(&configuration.instance_type, child::cpus().len()) {
+            Ok(instance) => bench.machine(configuration, instance),
+            Err(problem) => bench.leave_out(&configuration.instance_type, problem),
+        }
+    }
+    let Bench { steps, left_out, was_stopped, journal, say, .. } = bench;
+    let full: Vec<usize> = (0..steps.len())
+        .filter(|it| steps.get(*it).is_some_and(|it| it.is_full() && it.outcome.is_ok()))
+        .collect();
+    let rows: Vec<Row> = full.iter().filter_map(|it| steps.get(*it)?.row()).collect();
+    let order = ranking::ranking(&rows, means.objective, job.stop.max_invocations);
+    let mut ranked: Vec<usize> = order.into_iter().filter_map(|it| full.get(it).copied()).collect();
+    prefer_automatic(&steps, &mut ranked, job.stop.max_invocations);
+    let status = match (was_stopped, ranked.is_empty()) {
+        (true, _) => Status::Stopped,
+        (false, true) => Status::Failed,
+        (false, false) => Status::Completed,
+    };
+    let kept = journal.end(match status {
+        Status::Completed => JobStatus::Completed,
+        Status::Stopped => JobStatus::Stopped,
+        Status::Failed => JobStatus::Failed,
+    });
+    if let Err(problem) = kept {
+        say(&format!("WARNING the job's state: {problem}"));
+    }
+    // The clock may have been set in the meantime.
+    let ended = SystemTime::now().max(created);
+    Done { job, status, steps, left_out, ranked, created, ended }
+}
+
+struct Bench<'a> {
+    job: &'a Job,
+    means: &'a Means,
+    workload: Workload,
+    limit: Limit,
+    was_stopped: bool,
+    /// Turns of each of the finalists.
+    rounds: u32,
+    /// The answers of the first setting, which the others' must be equal to.
+    expected: Option<Vec<Vec<u8>>>,
+    journal: Journal,
+    steps: Vec<Step>,
+    left_out: Vec<(String, String)>,
+    say: &'a mut dyn FnMut(&str),
+}
+
+impl Bench<'_> {
+    /// All that is tried on a machine.
+    fn machine(&mut self, configuration: &Configuration, instance: Instance) {
+        let name = &configuration.instance_type;
+        let here = child::cpus().len();
+        if instance.cpus > here {
+            let problem =
+                format!("{name}: it has {} processors, this machine {here}", instance.cpus);
+            (self.say)(&format!("FAILED {problem}"));
+            self.left_out.push((name.clone(), problem));
+            return;
+        }
+        let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
+        if self.job.kind == Kind::Advanced {
+            let room = self.job.most_tests.saturating_sub(self.steps.len());
+            let (tried, left) = combinations(&configuration.ranges, room);
+            for environment in tried {
+                self.step(setting(environment), Length::Full);
+            }
+            if left > 0 {
+                let problem = format!("{left} further combinations, more than MaxNumberOfTests");
+                self.leave_out(name, problem);
+            }
+            return;
+        }
+        // The first answers are those of the server's own settings.
+        self.step(setting(Vec::new()), Length::Probe);
+        let mut left_out = Vec::new();
+        let forms = self.job.variants.clone();
+        let finalists = finalists(
+            instance.cpus,
+            forms.len(),
+            |knobs: Knobs| {
+                let step = self.step(setting(knobs.environment(&forms)), Length::Probe)?;
+                let rate = step.outcome.as_ref().ok()?.window()?.throughput;
+                step.row().map(|it| if it.meets { rate } else { 0.0 })
+            },
+            |knobs, why| {
+                left_out.push((setting(knobs.environment(&forms)).variables(), why.to_owned()))
+            },
+        );
+        self.left_out.extend(left_out);
+        // In turns, so that a machine that becomes slower does so for all.
+        let mut rounds: Vec<Vec<Step>> = finalists.iter().map(|_| Vec::new()).collect();
+        let finalists: Vec<Setting> =
+            finalists.iter().map(|it| setting(it.environment(&forms))).collect();
+        self.rounds = self.rounds_of(&finalists);
+        for round in 0..self.rounds {
+            let mut turns: Vec<_> = finalists.iter().zip(&mut rounds).collect();
+            // There and back, so that a machine that becomes slower all the time does so for none more than for others.
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for (setting, steps) in turns {
+                steps.extend(self.step(setting.clone(), Length::Round));
+            }
+        }
+        self.steps.retain(|it| it.length != Length::Round || it.setting.instance_type != *name);
+        for steps in rounds {
+            if let Some(step) = middle(steps) {
+                let step = Step { length: Length::Full, ..step };
+                self.means.watch.show(&step);
+                self.steps.push(step);
+            }
+        }
+    }
+
+    /// How many turns the finalists get, by what their probes say.
+    fn rounds_of(&self, finalists: &[Setting]) -> u32 {
+        let stay = STAY.div_f64(f64::from(ROUNDS) * self.means.time_scale);
+        let is_quick = |it: &Step| {
+            let slowest = it.outcome.as_ref().ok().and_then(|it| it.windows.first());
+            let requests = slowest.map_or(0.0, |it| it.throughput * stay.as_secs_f64());
+            let setup = it.setup.unwrap_or_default();
+            requests >= FEW_REQUESTS && setup <= stay * USERS.len() as u32
+        };
+        let mut probes = self.steps.iter().filter(|it| finalists.contains(&it.setting));
+        if probes.all(is_quick) { ROUNDS } else { FEW_ROUNDS }
+    }
+
+    /// Says why something is not measured.
+    fn leave_out(&mut self, what: &str, problem: String) {
+        (self.say)(&format!("NOT MEASURED {what}: {problem}"));
+        self.left_out.push((what.to_owned(), problem));
+    }
+
+    /// A server that runs already.
+    fn endpoint(&mut self, endpoint: &str) {
+        let instance = Instance { cpus: child::cpus().len(), gpu: false, price_per_hour: None };
+        let setting =
+            Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
+        let traffic = self.traffic(Length::Full);
+        let outcome = endpoint.parse::<Target>().map_err(|it| it.to_string()).and_then(|it| {
+            let watched = Watched::default();
+            self.workload.measure(&it, watched, &traffic, None, &self.limit)
+        });
+        let length = Length::Full;
+        let command = String::new();
+        self.keep(Step { setting, outcome, setup: None, command, length, rounds: Vec::new() });
+    }
+
+    /// Starts a server with a setting and puts it under load. `None` where the job's time is over.
+    fn step(&mut self, setting: Setting, length: Length) -> Option<Step> {
+        if self.is_over() {
+            return None;
+        }
+        if let Some(step) = self.journal.take(&setting, length) {
+            self.means.watch.show(&step);
+            self.steps.push(step.clone());
+            return Some(step);
+        }
+        let all = child::cpus();
+        // The load generator has the others.
+        let split = all.len().saturating_sub(setting.instance.cpus);
+        let (others, cpus) = all.split_at_checked(split).unwrap_or_default();
+        let model = self.job.model.clone().unwrap_or_default();
+        let environment = overlaid(&self.means.environment, &setting.environment);
+        let launch = Launch {
+            program: &self.means.program,
+            model: &model,
+            environment: &environment,
+            cpus: if others.is_empty() { &[] } else { cpus },
+            gpu: setting.instance.gpu,
+        };
+        let traffic = self.traffic(length);
+        let mut setup = None;
+        let outcome =
+            launch.start(&self.limit, &mut |it| self.journal.serves(it)).and_then(|mut server| {
+                setup = Some(server.setup);
+                let target = server.address().clone();
+                let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
+                let watched = Watched { pid: Some(server.pid()), metrics };
+                let expected = self.expected.as_deref();
+                let measure =
+                    || self.workload.measure(&target, watched, &traffic, expected, &self.limit);
+                let measured = child::on_cpus(others, measure);
+                let measured =
+                    measured.unwrap_or_else(|it| Err(format!("processors {others:?}: {it}")));
+                measured.map_err(|problem| match server.end() {
+                    Some(end) => format!("{problem}; {end}; started by: {}", launch.command_line()),
+                    None => format!("{problem}; started by: {}", launch.command_line()),
+                })
+            });
+        let command = launch.command_line();
+        // Half of a measurement is none.
+        if self.is_over() {
+            return None;
+        }
+        Some(self.keep(Step { setting, outcome, setup, command, length, rounds: Vec::new() }))
+    }
+
+    /// Has the job to end? Says so once.
+    fn is_over(&mut self) -> bool {
+        let is_over = self.limit.is_over();
+        if is_over && !self.was_stopped {
+            (self.say)("STOPPED the job's time is over, or it was asked to stop");
+        }
+        self.was_stopped |= is_over;
+        is_over
+    }
+
+    fn keep(&mut self, step: Step) -> Step {
+        let name = format!("{} {}", step.setting.instance_type, step.setting.variables());
+        let kind = if step.length == Length::Probe { " for a moment" } else { "" };
+        let line = match &step.outcome {
+            Ok(measured) => {
+                let meets = if measured.chosen.meets { "" } else { ", not within the threshold" };
+                let bound = if measured.client_bound {
+                    ", a lower bound: the load generator was busy"
+                } else {
+                    ""
+                };
+                measured.window().map_or_else(String::new, |it| {
+                    format!(
+                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}",
+                        per_minute(it),
+                        it.users,
+                        measured.latency.as_secs_f64() * 1e3
+                    )
+                })
+            }
+            Err(problem) => format!("FAILED {name}{kind}: {problem}"),
+        };
+        let is_first = self.expected.is_none();
+        if let (true, Ok(measured)) = (is_first, &step.outcome) {
+            self.expected = Some(measured.answers.clone());
+        }
+        // Kept before it is said: whoever has read the line can count on it.
+        let problem = self.journal.add(&step, is_first);
+        (self.say)(&line);
+        if let Some(problem) = problem {
+            (self.say)(&format!("WARNING {problem}"));
+        }
+        self.means.watch.show(&step);
+        self.steps.push(step.clone());
+        step
+    }
+
+    fn traffic(&self, length: Length) -> Traffic {
+        let climb = |users: &[usize], stay: Duration| {
+            let phase =
+                |users: &usize| Phase { initial_users: *users, spawn_rate: 0.0, duration: stay };
+            Traffic::Phases(users.iter().map(phase).collect())
+        };
+        let traffic = match (length, &self.job.traffic) {
+            (Length::Probe, _) => climb(&PROBE_USERS, PROBE_STAY),
+            (Length::Full, Some(traffic)) => traffic.clone(),
+            (Length::Round, _) => climb(&USERS, STAY / self.rounds),
+            (Length::Full, None) => climb(&USERS, STAY),
+        };
+        traffic.faster(self.means.time_scale)
+    }
+}

@@ -1,0 +1,230 @@
+//! The search of a default job: which settings are tried, in the order that pays, and which are left out. Pure but for
+//! the trials, which are a function of the caller's.
+//!
+//! First the server's own settings, then instances times threads that fill the processors, for a moment each; what
+//! carries less than seven tenths of the best is left out. Other forms of the model, such as one in FP16, are tried
+//! with what is best so far, and then batching is. The few that are left, and the server's own settings, are the
+//! finalists, which are measured for their full time.
+
+use crate::setting::FORM;
+
+/// What a server is told; what is absent it finds out by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Knobs {
+    /// Copies of the model that run at a time.
+    pub instances: Option<usize>,
+    /// Threads of each.
+    pub threads: Option<usize>,
+    /// Rows of a run at most.
+    pub batch: Option<usize>,
+    /// Which of the other forms of the model; the one that was given where none is said.
+    pub form: Option<usize>,
+}
+
+impl Knobs {
+    /// The variables that say so; `forms` are the other forms of the model.
+    pub fn environment(&self, forms: &[String]) -> Vec<(String, String)> {
+        let knobs = [
+            ("MUSTER_DEFAULT_INSTANCE_COUNT", self.instances),
+            ("MUSTER_DEFAULT_INTRA_OP_THREADS", self.threads),
+            ("MUSTER_DEFAULT_MAX_BATCH_SIZE", self.batch),
+        ];
+        let set =
+            |(name, value): (&str, Option<usize>)| Some((name.to_owned(), value?.to_string()));
+        let form = self.form.and_then(|it| forms.get(it));
+        let form = form.map(|it| (FORM.to_owned(), it.clone()));
+        knobs.into_iter().filter_map(set).chain(form).collect()
+    }
+}
+
+/// Settings with less than this share of the best throughput are left out.
+const LEFT_OUT: f64 = 0.7;
+/// Settings that are measured for their full time, besides the server's own.
+const FINALISTS: usize = 2;
+
+/// Looks for the best settings of a model in so many other forms on a machine of so many processors: the finalists, the
+/// server's own first. `probe` says how many replies per second some carry for a moment; `None` where they cannot be
+/// recommended. `skip` is told what is left out, and why.
+pub fn finalists(
+    cpus: usize,
+    forms: usize,
+    mut probe: impl FnMut(Knobs) -> Option<f64>,
+    mut skip: impl FnMut(Knobs, &str),
+) -> Vec<Knobs> {
+    let mut tried: Vec<(Knobs, f64)> = Vec::new();
+    for knobs in tuples(cpus) {
+        tried.extend(probe(knobs).map(|it| (knobs, it)));
+    }
+    sort(&mut tried);
+    if let Some(&(best, _)) = tried.first() {
+        for form in 0..forms {
+            let knobs = Knobs { form: Some(form), ..best };
+            tried.extend(probe(knobs).map(|it| (knobs, it)));
+        }
+        sort(&mut tried);
+    }
+    if let Some(&(best, _)) = tried.first() {
+        for batch in [1, 8, 32] {
+            let knobs = Knobs { batch: Some(batch), ..best };
+            tried.extend(probe(knobs).map(|it| (knobs, it)));
+        }
+        sort(&mut tried);
+    }
+    let highest = tried.first().map_or(0.0, |it| it.1);
+    let mut finalists = vec![Knobs::default()];
+    for (place, (knobs, rate)) in tried.into_iter().enumerate() {
+        if rate < LEFT_OUT * highest {
+            skip(knobs, "it carries less than 70 % of the best for a moment");
+        } else if place >= FINALISTS {
+            skip(knobs, "others carry more for a moment");
+        } else {
+            finalists.push(knobs);
+        }
+    }
+    finalists
+}
+
+/// Instances times threads that fill the processors, and one of each.
+fn tuples(cpus: usize) -> Vec<Knobs> {
+    let knobs = |instances, threads| Knobs {
+        instances: Some(instances),
+        threads: Some(threads),
+        ..Knobs::default()
+    };
+    let mut tuples: Vec<Knobs> = Vec::new();
+    let mut instances = 1;
+    while instances < cpus {
+        tuples.push(knobs(instances, cpus / instances));
+        instances *= 2;
+    }
+    tuples.push(knobs(cpus, 1));
+    if cpus > 1 {
+        tuples.push(knobs(1, 1));
+    }
+    tuples
+}
+
+fn sort(tried: &mut [(Knobs, f64)]) {
+    tried.sort_by(|a, b| b.1.total_cmp(&a.1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cost of the whole grid, in full trials, and what the search spent and found of the best.
+    fn find(cpus: usize, mut rate: impl FnMut(Knobs) -> f64) -> (f64, f64) {
+        const PROBE: f64 = 0.1;
+        let mut grid = tuples(cpus);
+        grid.push(Knobs::default());
+        let all = grid
+            .iter()
+            .flat_map(|it| [None, Some(1), Some(8), Some(32)].map(|batch| Knobs { batch, ..*it }));
+        let all: Vec<Knobs> = all.collect();
+        let best = all.iter().map(|it| rate(*it)).fold(0.0, f64::max);
+        let mut spent = 0.0;
+        let finalists = finalists(
+            cpus,
+            0,
+            |knobs| {
+                spent += PROBE;
+                Some(rate(knobs))
+            },
+            |_, _| (),
+        );
+        spent += finalists.len() as f64;
+        let found = finalists.into_iter().map(&mut rate).fold(0.0, f64::max);
+        (found / best, spent / all.len() as f64)
+    }
+
+    /// What the server does by itself: an instance of one thread for each processor.
+    fn automatic(knobs: Knobs, cpus: usize) -> (f64, f64, f64) {
+        let of = |it: Option<usize>, usual: usize| it.unwrap_or(usual) as f64;
+        (of(knobs.instances, cpus), of(knobs.threads, 1), of(knobs.batch, 4))
+    }
+
+    #[test]
+    fn landscapes_with_a_known_best_are_climbed_in_a_quarter_of_the_time() {
+        let cpus = 8;
+        type Landscape = (&'static str, Box<dyn FnMut(Knobs) -> f64>);
+        let mut noise = 1_u64;
+        let mut drift = 1.0;
+        let landscapes: Vec<Landscape> = vec![
+            (
+                "linear",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    100.0 * (instances * threads).min(cpus as f64)
+                }),
+            ),
+            (
+                "steep gain of batches",
+                Box::new(move |it| {
+                    let (instances, threads, batch) = automatic(it, cpus);
+                    100.0 * (instances * threads).min(cpus as f64) * batch / (1.0 + 0.05 * batch)
+                }),
+            ),
+            (
+                "cliff of threads",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    let penalty = if threads > 2.0 { 20.0 } else { 1.0 };
+                    100.0 * (instances * threads).min(cpus as f64) / penalty
+                }),
+            ),
+            (
+                "cliff of memory",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    if instances > 4.0 { 5.0 } else { 100.0 * instances * threads.powf(0.8) }
+                }),
+            ),
+            (
+                "noisy",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let share = (noise >> 40) as f64 / (1 << 24) as f64;
+                    100.0 * instances * threads.powf(0.5) * (0.99 + 0.02 * share)
+                }),
+            ),
+            (
+                "drifting",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    drift *= 0.9995;
+                    100.0 * instances * threads.powf(0.5) * drift
+                }),
+            ),
+        ];
+        for (name, rate) in landscapes {
+            let (found, spent) = find(cpus, rate);
+            assert!(found >= 0.97, "{name}: {found} of the best");
+            assert!(spent <= 0.25, "{name}: {spent} of the time");
+        }
+    }
+
+    #[test]
+    fn another_form_of_the_model_is_tried_with_the_best_so_far_and_batches_with_the_best_form() {
+        let rate = |knobs: Knobs| {
+            let form = if knobs.form == Some(1) { 2.0 } else { 1.0 };
+            let batch = if knobs.batch == Some(8) { 1.5 } else { 1.0 };
+            Some(form * batch * knobs.instances.unwrap_or(1) as f64)
+        };
+        let finalists = finalists(2, 2, rate, |_, _| ());
+        let best = finalists[1];
+        assert_eq!((best.form, best.batch, best.instances), (Some(1), Some(8), Some(2)));
+        let forms = ["a.onnx", "b.onnx"].map(str::to_owned);
+        let last = best.environment(&forms).pop();
+        assert_eq!(last, Some((FORM.to_owned(), "b.onnx".to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_recommended_is_no_finalist() {
+        // Faster with two threads, and wrong.
+        let probe = |knobs: Knobs| (knobs.threads != Some(2)).then_some(1.0);
+        let finalists = finalists(2, 0, probe, |_, _| ());
+        assert_eq!(finalists.len(), 3);
+        assert!(finalists.iter().all(|it| it.threads != Some(2)), "{finalists:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! What is tried on a machine: variables of the server's environment.
+
+use serde::{Deserialize, Serialize};
+
+use crate::prices::Instance;
+
+/// A machine and the variables of a server on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The machine's name.
+    pub instance_type: String,
+    /// What it has.
+    pub instance: Instance,
+    /// Variables, by their names.
+    pub environment: Variables,
+}
+
+impl Setting {
+    /// The variables as words of a command line; what the server finds out by itself is `automatic`.
+    pub fn variables(&self) -> String {
+        let words: Vec<String> =
+            self.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        match words.is_empty() {
+            true => "automatic".to_owned(),
+            false => words.join(" "),
+        }
+    }
+}
+
+/// Among the variables of a setting, the path of another form of the model. It is no variable of a server, which is
+/// given the path in place of the model's.
+pub const FORM: &str = "MODEL_PATH";
+
+/// Variables of a server, by their names.
+pub type Variables = Vec<(String, String)>;
+
+/// The variables of both; `upper` holds where they name the same one.
+pub fn overlaid(lower: &Variables, upper: &Variables) -> Variables {
+    let is_named = |name: &str| upper.iter().any(|it| it.0 == name);
+    let kept = lower.iter().filter(|it| !is_named(&it.0));
+    kept.chain(upper).cloned().collect()
+}
+
+/// Combinations of the values of these variables: all of them, or with more than `most` an even spread. How many are
+/// left out comes second.
+pub fn combinations(ranges: &[(String, Vec<String>)], most: usize) -> (Vec<Variables>, u128) {
+    let number: u128 =
+        ranges.iter().fold(1, |number, it| number.saturating_mul(it.1.len() as u128));
+    let most = most as u128;
+    let chosen = number.min(most);
+    let place = |nth: u128| match number <= most {
+        true => nth,
+        false => number.saturating_sub(1) / chosen.saturating_sub(1).max(1) * nth,
+    };
+    // The last one is one of the spread.
+    let place = |nth: u128| if nth > 0 && nth == chosen - 1 { number - 1 } else { place(nth) };
+    ((0..chosen).map(|nth| combination(ranges, place(nth))).collect(), number - chosen)
+}
+
+/// The combination of that number; the values of the last variable change first.
+fn combination(ranges: &[(String, Vec<String>)], mut number: u128) -> Variables {
+    let mut variables = Variables::new();
+    for (name, values) in ranges.iter().rev() {
+        let count = (values.len() as u128).max(1);
+        let value = values.get((number % count) as usize);
+        variables.extend(value.map(|value| (name.clone(), value.clone())));
+        number /= count;
+    }
+    variables.reverse();
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(name: &str, values: &[&str]) -> (String, Vec<String>) {
+        (name.to_owned(), values.iter().map(|it| (*it).to_owned()).collect())
+    }
+
+    #[test]
+    fn all_combinations_are_tried_or_an_even_spread() {
+        let ranges = [range("A", &["1", "2", "3"]), range("B", &["x", "y"])];
+        let (all, left) = combinations(&ranges, 6);
+        assert_eq!((all.len(), left), (6, 0));
+        assert_eq!(all[1], [("A".into(), "1".into()), ("B".into(), "y".into())]);
+        let (some, left) = combinations(&ranges, 3);
+        assert_eq!((some.len(), left), (3, 3));
+        assert_eq!((&some[0], &some[2]), (&all[0], &all[5]));
+        assert_eq!(combinations(&ranges, 1).0, [all[0].clone()]);
+        assert_eq!(combinations(&[], 4), (vec![Vec::new()], 0));
+        // Far more than there is memory for.
+        let many: Vec<_> = (0..20).map(|_| range("A", &["1", "2", "3"])).collect();
+        let (some, left) = combinations(&many, 4);
+        assert_eq!((some.len(), left), (4, 3_u128.pow(20) - 4));
+        assert_eq!((&some[0][19].1, &some[3][0].1), (&"1".to_owned(), &"3".to_owned()));
+    }
+
+    #[test]
+    fn a_variable_of_a_setting_goes_before_that_of_all() {
+        let of = |it: &[(&str, &str)]| -> Variables {
+            it.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        let both = overlaid(&of(&[("A", "1"), ("B", "1")]), &of(&[("B", "2"), ("C", "2")]));
+        assert_eq!(both, of(&[("A", "1"), ("B", "2"), ("C", "2")]));
+    }
+}

@@ -1,0 +1,192 @@
+//! One setting under load: each body is sent once and its answer looked at, then the users come.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use loadgen::{
+    Check, Error, Interval, Load, Percentile, Plan, Report, Request, Target, Traffic, invocations,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    answers,
+    child::Limit,
+    job::Conditions,
+    payload::Body,
+    windows::{Chosen, Stop, chosen, stop},
+};
+
+/// Above this share of a core the load generator bounds the throughput.
+const CLIENT_BOUND: f64 = 0.8;
+/// Bytes of a wrong answer that are shown.
+const SHOWN: usize = 300;
+
+/// What all settings of a job are measured with.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Sent in turn.
+    pub bodies: Vec<Body>,
+    /// When a test has seen enough.
+    pub conditions: Conditions,
+    /// Numbers of answers may differ by this share.
+    pub tolerance: f64,
+}
+
+/// What is looked at of a server under load.
+#[derive(Debug, Clone, Default)]
+pub struct Watched {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its page of metrics, where it tells of a GPU.
+    pub metrics: Option<Target>,
+}
+
+/// What was measured of a setting.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Measured {
+    /// When its load began.
+    pub started: SystemTime,
+    /// When it ended.
+    pub ended: SystemTime,
+    /// The course, about a second each.
+    pub samples: Vec<Interval>,
+    /// For each number of users.
+    pub windows: Vec<Interval>,
+    /// The window that stands for the setting.
+    pub chosen: Chosen,
+    /// The latency of that window: of the percentile that was asked for, else of 95 of 100 replies.
+    pub latency: Duration,
+    /// Why it ended early, if it did.
+    pub stop: Option<Stop>,
+    /// The load generator was the bottleneck: throughput is a lower bound.
+    pub client_bound: bool,
+    /// The answers to the bodies. They are not part of its JSON: they can be as large as a body of HTTP.
+    #[serde(skip)]
+    pub answers: Vec<Vec<u8>>,
+}
+
+impl Measured {
+    /// The window that stands for the setting.
+    pub fn window(&self) -> Option<&Interval> {
+        self.windows.get(self.chosen.index)
+    }
+}
+
+impl Workload {
+    fn requests(&self) -> Result<Vec<Request>, String> {
+        let request = |it: &Body| invocations(&it.content_type, it.bytes.clone());
+        let requests: Result<_, Error> = self.bodies.iter().map(request).collect();
+        requests.map_err(|it| it.to_string())
+    }
+
+    /// Sends each body once.
+    ///
+    /// # Errors
+    /// Names the body and what came instead of an answer with 200.
+    pub fn answers(&self, target: &Target) -> Result<Vec<Vec<u8>>, String> {
+        let mut answers = Vec::with_capacity(self.bodies.len());
+        for (body, request) in self.bodies.iter().zip(self.requests()?) {
+            let seen = Arc::<Mutex<Vec<u8>>>::default();
+            let keep = seen.clone();
+            let mut plan = Plan::new(target.clone(), vec![request]);
+            (plan.duration, plan.count) = (None, Some(1));
+            plan.timeout = Duration::from_secs(120);
+            plan.check = Check::FirstReply(Arc::new(move |it| {
+                *keep.lock().unwrap_or_else(PoisonError::into_inner) = it.body.to_vec();
+                true
+            }));
+            let report = plan.run().map_err(|it| format!("payload '{}': {it}", body.name))?;
+            if report.ok != 1 {
+                return Err(format!(
+                    "payload '{}', before the load: {}",
+                    body.name,
+                    refusal(&report)
+                ));
+            }
+            answers.push(std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        Ok(answers)
+    }
+
+    /// Puts a server under load until the traffic is over or enough has been seen. `expected` are the answers that its
+    /// own must be equal to.
+    ///
+    /// # Errors
+    /// What keeps the setting from being recommended: requests that fail, or other answers than expected.
+    pub fn measure(
+        &self,
+        target: &Target,
+        server: Watched,
+        traffic: &Traffic,
+        expected: Option<&[Vec<u8>]>,
+        limit: &Limit,
+    ) -> Result<Measured, String> {
+        let answers = self.answers(target)?;
+        for ((body, expected), given) in
+            self.bodies.iter().zip(expected.unwrap_or_default()).zip(&answers)
+        {
+            answers::same(expected, given, self.tolerance).map_err(|difference| {
+                format!(
+                    "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {})",
+                    body.name,
+                    self.tolerance
+                )
+            })?;
+        }
+        let mut plan = Plan::new(target.clone(), self.requests()?);
+        plan.load = Load::Users(traffic.clone());
+        (plan.pid, plan.metrics) = (server.pid, server.metrics);
+        let (conditions, limit) = (self.conditions, limit.clone());
+        plan.enough =
+            Some(Arc::new(move |windows| limit.is_over() || stop(windows, &conditions).is_some()));
+        let (started, begun) = (SystemTime::now(), Instant::now());
+        let report = plan.run().map_err(|it| it.to_string())?;
+        // The clock may have been set in the meantime.
+        let ended = started.checked_add(begun.elapsed()).unwrap_or(started);
+        let stop = stop(&report.windows, &conditions);
+        if stop == Some(Stop::Errors) || report.ok == 0 {
+            let failed = report.requests - report.ok;
+            let users = report.windows.last().map_or(0, |it| it.users);
+            let at = report.elapsed.as_secs_f64();
+            return Err(format!(
+                "{failed} of {} requests failed, with {users} users after {at:.1} s: {}",
+                report.requests,
+                refusal(&report)
+            ));
+        }
+        let chosen = chosen(&report.windows, conditions.threshold)
+            .ok_or("the load was over before a window of it could be measured")?;
+        let percentile = conditions.threshold.map_or(Percentile::P95, |it| it.percentile);
+        let window = report.windows.get(chosen.index);
+        Ok(Measured {
+            started,
+            ended,
+            chosen,
+            latency: window.map_or(Duration::ZERO, |it| percentile.of(&it.latency)),
+            stop,
+            client_bound: report.generator.cores > CLIENT_BOUND,
+            samples: report.samples,
+            windows: report.windows,
+            answers,
+        })
+    }
+}
+
+/// What came instead of answers.
+fn refusal(report: &Report) -> String {
+    match report.refusals.iter().next() {
+        Some((status, text)) => {
+            let text: String = text.chars().take(SHOWN).collect();
+            format!("status {status}, {text}")
+        }
+        None => {
+            let failures = report.failures;
+            format!(
+                "connections refused {}, closed before the reply {}, no reply in time {}, not HTTP {}",
+                failures.connect, failures.reset, failures.timeout, failures.malformed
+            )
+        }
+    }
+}

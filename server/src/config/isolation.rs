@@ -1,0 +1,60 @@
+//! Which models run in processes of their own.
+
+use std::collections::BTreeSet;
+
+use configuration::{
+    Flag, Sources,
+    value::{self, Parse},
+};
+use machine::Machine;
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("isolation", "off", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, or names of models with commas between them. A model's parameter ISOLATION goes before it: process or in_process"),
+    Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
+];
+
+/// The most that `auto` allows for one half of the memory that a lane shares with its worker.
+const ARENA: u64 = 1 << 30;
+
+/// Which models run in processes of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Isolation {
+    /// `--isolation=all`: every model.
+    pub all: bool,
+    /// `--isolation=a,b`: these.
+    pub models: BTreeSet<String>,
+    /// `--worker-arena-bytes`: the largest inputs of one run, and its largest outputs.
+    pub arena_bytes: usize,
+}
+
+/// Reads the settings.
+pub(super) fn resolve(
+    sources: &Sources,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> Isolation {
+    let (all, models) = sources.read("isolation", models, problems).unwrap_or_default();
+    let given = sources.read("worker-arena-bytes", arena_bytes, problems).flatten();
+    let bytes = given.unwrap_or_else(|| machine.memory.map_or(ARENA, |it| ARENA.min(it / 8)));
+    Isolation { all, models, arena_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+}
+
+fn models(text: &str) -> Parse<(bool, BTreeSet<String>)> {
+    match text {
+        "off" => Ok((false, BTreeSet::new())),
+        "all" => Ok((true, BTreeSet::new())),
+        _ if text.split(',').any(|it| it.trim().is_empty()) => {
+            Err("off, all, or names of models with commas between them".to_owned())
+        }
+        _ => Ok((false, text.split(',').map(|it| it.trim().to_owned()).collect())),
+    }
+}
+
+fn arena_bytes(text: &str) -> Parse<Option<u64>> {
+    match text {
+        "auto" => Ok(None),
+        _ => value::bytes_from_one(text).map(Some),
+    }
+}

@@ -1,0 +1,80 @@
+//! All engines of model files, and the process that runs one of their models by itself.
+
+use std::{ffi::OsString, io, sync::Arc};
+
+use backend::Backend;
+use identity::Identity;
+use isolation::{Children, Isolated, Program};
+use libtensorflow::TensorFlow;
+use onnxruntime::OnnxRuntime;
+use pytorch::PyTorch;
+use serde::{Deserialize, Serialize};
+use trees::Trees;
+
+use crate::config::{Engines, Isolation};
+
+/// What the engines are made from: what a worker is given, so that its engines are those of the server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EngineSettings {
+    /// Where they find their libraries.
+    pub engines: Engines,
+    /// Does TensorFlow use oneDNN, and why: for the log.
+    pub onednn: String,
+}
+
+impl EngineSettings {
+    /// All engines, with the libraries that these settings name. The server adds that of steps.
+    pub fn engines(&self) -> Vec<Arc<dyn Backend>> {
+        let settings = &self.engines;
+        let onnxruntime = onnxruntime::Options {
+            library: settings.onnxruntime_library.clone(),
+            model_cache_dir: settings.model_cache_dir.clone(),
+        };
+        let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
+        let tensorflow = libtensorflow::Options {
+            library: settings.tensorflow_library.clone(),
+            onednn: self.onednn.clone(),
+            sessions: settings.tensorflow_sessions,
+            warm_up_iterations: Some(settings.tensorflow_warmup_iterations),
+        };
+        vec![
+            Arc::new(OnnxRuntime::new(onnxruntime)),
+            Arc::new(PyTorch::new(pytorch)),
+            Arc::new(TensorFlow::new(tensorflow)),
+            Arc::new(Trees),
+            Arc::new(Identity),
+        ]
+    }
+
+    /// The same, of which models run in processes of their own as these settings say. `program` is that of the
+    /// server, whose main function comes to [`EngineSettings::of_worker`] at the word `worker`.
+    ///
+    /// # Errors
+    /// When the settings cannot be written as an argument.
+    pub fn isolated_engines(
+        &self,
+        isolation: &Isolation,
+        program: std::path::PathBuf,
+        children: &Children,
+    ) -> io::Result<Vec<Arc<dyn Backend>>> {
+        let settings = serde_json::to_string(self)?;
+        let settings = Arc::new(isolation::Settings {
+            all: isolation.all,
+            models: isolation.models.clone(),
+            arena_bytes: isolation.arena_bytes,
+            program: Program { path: program, args: vec!["worker".into(), settings.into()] },
+            children: children.clone(),
+        });
+        let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, settings.clone())) };
+        Ok(self.engines().into_iter().map(isolated).collect())
+    }
+
+    /// The settings that a worker was given behind that word.
+    ///
+    /// # Errors
+    /// Where it was started by somebody else.
+    pub fn of_worker(mut args: impl Iterator<Item = OsString>) -> io::Result<EngineSettings> {
+        let settings = args.next().unwrap_or_default();
+        Ok(serde_json::from_slice(settings.as_encoded_bytes())?)
+    }
+}

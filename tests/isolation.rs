@@ -1,0 +1,223 @@
+//! Models in processes of their own: their answers are those of models in the server, and their ends are theirs alone.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{
+    Client, Process, Repository, Server, ask, first_of, infer, root, row, wait_for,
+};
+
+const ALL: &str = "--isolation=all";
+
+/// The processes whose parent is that one.
+fn workers(parent: u32) -> Vec<u32> {
+    let pids = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|it| it.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let (state, of) = (fields.next(), fields.next());
+        state != Some("Z") && of == Some(&parent.to_string())
+    };
+    pids.filter(is_child).collect()
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn process(repository: &Repository, flags: &[&str]) -> Process {
+    let flags: Vec<&str> = [ALL].into_iter().chain(flags.iter().copied()).collect();
+    let mut process = Process::start(repository, &flags, &[]);
+    process.wait_ready();
+    process
+}
+
+#[test]
+fn answers_are_the_same_bytes_in_a_process_of_their_own() {
+    let fixtures: Vec<String> = fs::read_dir(root("tests/fixtures/models"))
+        .unwrap()
+        .filter_map(|it| it.ok()?.file_name().into_string().ok())
+        .filter(|it| it.starts_with("type_"))
+        .collect();
+    let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
+    assert!(10 < names.len());
+    let repository = Repository::of(&names);
+    let (inside, outside) = (Server::start(&repository, &[]), Server::start(&repository, &[ALL]));
+    for name in names {
+        let told = inside.get(&format!("/v2/models/{name}")).expect(200).json();
+        assert_eq!(told, outside.get(&format!("/v2/models/{name}")).expect(200).json());
+        let inputs: Vec<_> = told["inputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| {
+                let dims = it["shape"].as_array().unwrap().iter();
+                let shape: Vec<i64> = dims.map(|it| it.as_i64().unwrap().max(1)).collect();
+                let one = match it["datatype"].as_str().unwrap() {
+                    "BYTES" => json!("a text"),
+                    "BOOL" => json!(true),
+                    _ => json!(3),
+                };
+                let data = vec![one; shape.iter().product::<i64>() as usize];
+                json!({"name": it["name"], "datatype": it["datatype"], "shape": shape, "data": data})
+            })
+            .collect();
+        let body = json!({ "inputs": inputs }).to_string();
+        let ask = |server: &Server| server.post(&infer(name), body.clone());
+        let (one, other) = (ask(&inside), ask(&outside));
+        assert_eq!((one.status, one.text()), (other.status, other.text()), "{name}");
+    }
+}
+
+#[test]
+fn who_kills_the_process_gets_an_error_and_those_beside_it_get_answers() {
+    let batching = [("fault", "abort"), ("fault_marker", "666"), ("execute_delay_ms", "100")];
+    let server = Server::start(&Repository::identity("m", &batching), &[ALL]);
+    // The first keeps the instance busy, so that the others are one batch.
+    let mut first = ask(server.http(), "m", row(1));
+    let numbers = [2, 3, 666, 4, 5];
+    let mut clients: Vec<Client> =
+        numbers.iter().map(|it| ask(server.http(), "m", row(*it))).collect();
+    assert_eq!(first_of(&first.reply()), 1.0);
+    for (number, client) in numbers.iter().zip(&mut clients) {
+        let reply = client.reply();
+        if *number == 666 {
+            let error = reply.error(500);
+            assert!(
+                error.contains("the process of model 'm' ended by signal 6 (SIGABRT)"),
+                "{error}"
+            );
+        } else {
+            assert_eq!(first_of(&reply), f64::from(*number));
+        }
+    }
+    assert_eq!(first_of(&server.post(&infer("m"), row(7))), 7.0);
+}
+
+#[test]
+fn a_run_whose_process_is_killed_is_made_again_and_nobody_else_notices() {
+    let slow = [("execute_delay_ms", "300")];
+    let repository = Repository::identity("slow", &slow);
+    let mut server = process(&repository, &[]);
+    let before = workers(server.id());
+    assert_eq!(before.len(), 1);
+    let mut client = ask(server.address("http"), "slow", row(4));
+    // A run lasts, so that this comes before its end; where it comes before its beginning, the next process runs it.
+    kill(before[0]);
+    assert_eq!(first_of(&client.reply()), 4.0);
+    server.wait_for_line("the process of model 'slow' ended by signal 9 (SIGKILL)");
+    let after =
+        wait_for("another process", || Some(workers(server.id())).filter(|it| it.len() == 1));
+    assert_ne!(before, after);
+}
+
+#[test]
+fn a_process_that_dies_while_nothing_runs_has_a_successor_at_once() {
+    let mut server = process(&Repository::identity("m", &[]), &[]);
+    let before = workers(server.id());
+    kill(before[0]);
+    server.wait_for_line("a new process serves");
+    assert_ne!(workers(server.id()), before);
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+}
+
+#[test]
+fn after_three_early_deaths_of_a_minute_requests_are_refused_for_that_model_alone() {
+    let repository = Repository::identity("m", &[("fault", "abort"), ("fault_marker", "666")])
+        .with_identity("other", &[]);
+    let server = Server::start(&repository, &[ALL]);
+    // Each takes two processes.
+    server.post(&infer("m"), row(666)).error(500);
+    let refused = wait_for("the model to be refused", || {
+        let reply = server.post(&infer("m"), row(666));
+        (reply.status == 503).then_some(reply)
+    });
+    assert!(refused.error(503).contains("has died too often of late"), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    server.get("/v2/health/live").expect(200);
+    assert_eq!(first_of(&server.post(&infer("other"), row(2))), 2.0);
+}
+
+#[test]
+fn a_load_that_ends_its_process_is_an_error_of_that_model() {
+    let repository =
+        Repository::identity("bad", &[("load_fault", "abort")]).with_identity("good", &[]);
+    let server = Server::start(&repository, &[ALL]);
+    let error = server.post(&infer("bad"), row(1)).error(503);
+    let expected = "the process of model 'bad' ended by signal 6 (SIGABRT) while it was loaded";
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(first_of(&server.post(&infer("good"), row(1))), 1.0);
+}
+
+#[test]
+fn a_configuration_says_where_its_model_runs() {
+    let repository = Repository::identity("a", &[("ISOLATION", "process")])
+        .with_identity("b", &[("ISOLATION", "in_process")])
+        .with_identity("c", &[])
+        .with_identity("d", &[])
+        .with_identity("e", &[("isolation", "sometimes")]);
+    let mut server = Process::start(&repository, &["--isolation=b,c"], &[]);
+    server.wait_ready();
+    assert_eq!(workers(server.id()).len(), 2);
+    let error = server.client().post(&infer("e"), &[], row(1)).error(503);
+    assert!(error.contains("expected 'process' or 'in_process', given 'sometimes'"), "{error}");
+}
+
+#[test]
+fn processes_end_with_their_models_and_with_the_server_however_it_ends() {
+    let repository = Repository::identity("m", &[]).with_identity("n", &[]);
+    let mut server = process(&repository, &["--model-control-mode=explicit", "--load-model=*"]);
+    let both = workers(server.id());
+    assert_eq!(both.len(), 2);
+    server.client().post("/v2/repository/models/n/unload", &[], "").expect(200);
+    wait_for("one process to end", || (workers(server.id()).len() == 1).then_some(()));
+    server.signal("KILL");
+    server.wait();
+    let is_gone = |pid: &u32| !fs::exists(format!("/proc/{pid}/exe")).unwrap();
+    wait_for("the other to end", || both.iter().all(is_gone).then_some(()));
+}
+
+#[test]
+fn a_run_that_does_not_end_is_ended_with_its_process() {
+    let repository = Repository::identity("m", &[("fault", "deaf"), ("fault_marker", "888")])
+        .with_identity("hang", &[("fault", "hang"), ("fault_marker", "888")]);
+    let mut server = process(&repository, &["--run-limit-secs=1"]);
+    let before = workers(server.id());
+    for model in ["hang", "m"] {
+        let mut client = ask(server.address("http"), model, row(888));
+        let error = client.reply().error(504);
+        assert!(error.contains("longer than 1 s"), "{error}");
+    }
+    server.wait_for_line("the process of model 'm' ended by signal 9 (SIGKILL)");
+    let after =
+        wait_for("another process", || Some(workers(server.id())).filter(|it| it.len() == 2));
+    assert_eq!(before.iter().filter(|it| after.contains(it)).count(), 1);
+    for model in ["hang", "m"] {
+        let reply = server.client().post(&infer(model), &[], row(3));
+        assert_eq!(first_of(&reply), 3.0);
+    }
+}
+
+#[test]
+fn what_is_too_large_for_the_memory_of_a_process_names_the_flag() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[ALL, "--worker-arena-bytes=100"]);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+    let data = vec![1.0; 8 * 4];
+    let body =
+        json!({"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [8, 4], "data": data}]});
+    let error = server.post(&infer("m"), body.to_string()).error(400);
+    assert!(error.contains("--worker-arena-bytes"), "{error}");
+}
+
+#[test]
+fn what_a_process_writes_is_in_the_log_with_the_models_name() {
+    let mut server = process(&Repository::identity("m", &[("fault", "panic")]), &[]);
+    server.client().post(&infer("m"), &[], row(1)).error(500);
+    let line = server.wait_for_line("told to panic");
+    assert!(line.contains("model=m") && line.contains("worker="), "{line}");
+}

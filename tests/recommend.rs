@@ -1,0 +1,107 @@
+//! `muster recommend` against models whose best setting is known beforehand.
+
+mod faults; // signals, crashes, full disks, servers that die, forms that answer something else
+mod landscapes; // the best settings are found, in a quarter of the time of the whole grid
+mod page; // the report in a browser, and the GPU in it
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::support::{NO_GPUS, Repository, switches};
+
+/// The command for the models of a repository.
+fn command(repository: &Repository, args: &[&str]) -> Command {
+    let payload = repository.at("body.json");
+    let body = r#"{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[3]}]}"#;
+    fs::write(&payload, body).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command
+        .args(["recommend", &repository.at("models"), "--payload", &payload])
+        .args(args)
+        .env_clear()
+        .envs(switches())
+        // Some of these servers are to die with their models.
+        .env("MUSTER_ISOLATION", "off")
+        .env(NO_GPUS.0, NO_GPUS.1)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What came of it: the exit status, the reply to `DescribeInferenceRecommendationsJob`, and standard error.
+fn recommend(repository: &Repository, args: &[&str]) -> (Option<i32>, Value, String) {
+    let output = command(repository, args).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let reply = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), reply, text)
+}
+
+/// A model that sleeps for 10 ms, whatever the rows.
+fn sleeper() -> Repository {
+    let config = config(&[("latency_alpha_us", "10000")]);
+    Repository::new().model("models/sleeper", &(config + PORTS))
+}
+
+const PORTS: &str = "input [ { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ -1, 1 ] } ]
+    output [ { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ -1, 1 ] } ]";
+
+/// A model of the engine `identity` with these parameters.
+fn config(parameters: &[(&str, &str)]) -> String {
+    let parameters = parameters.iter().map(|(key, value)| {
+        format!("parameters {{ key: \"{key}\" value: {{ string_value: \"{value}\" }} }}\n")
+    });
+    format!("backend: \"identity\"\n{}", parameters.collect::<String>())
+}
+
+#[test]
+fn an_advanced_job_tells_which_number_of_instances_carries_most() {
+    let repository = sleeper();
+    let html = repository.at("report.html");
+    let (status, reply, log) = recommend(
+        &repository,
+        &[
+            "--env=MUSTER_DEFAULT_INSTANCE_COUNT=1,4",
+            "--stairs=4:1:2",
+            "--instance=local.cpu1",
+            "--latency-ms=1000",
+            "--html",
+            &html,
+        ],
+    );
+    assert_eq!(status, Some(0), "{log}");
+    let best = &reply["InferenceRecommendations"][0];
+    let parameter = &best["ModelConfiguration"]["EnvironmentParameters"][0];
+    assert_eq!(parameter["Value"], "4", "{reply:#}\n{log}");
+    let each = |at: usize| {
+        reply["InferenceRecommendations"][at]["Metrics"]["MaxInvocations"].as_f64().unwrap()
+    };
+    // Four users, 10 ms each: 100 requests per second and instance.
+    assert!(each(0) / each(1) > 2.0 && each(1) <= 6100.0, "{reply:#}");
+    assert!(fs::read_to_string(html).unwrap().contains("MUSTER_DEFAULT_INSTANCE_COUNT=4"));
+}
+
+#[test]
+fn what_is_too_late_or_fails_is_said() {
+    let repository = sleeper();
+    let (status, reply, log) =
+        recommend(&repository, &["--stairs=1:1:1", "--instance=local.cpu1", "--latency-ms=2"]);
+    assert_eq!((status, &reply["Status"]), (Some(3), &Value::from("COMPLETED")), "{log}");
+    // The server does not start with this.
+    let (status, reply, log) = recommend(
+        &repository,
+        &["--stairs=1:1:1", "--instance=local.cpu1", "--env=MUSTER_DEFAULT_INSTANCE_COUNT=none"],
+    );
+    assert_eq!((status, &reply["Status"]), (Some(1), &Value::from("FAILED")), "{log}");
+    let reason = reply["FailureReason"].as_str().unwrap();
+    assert!(
+        reason.contains("its last lines") && reason.contains("DEFAULT_INSTANCE_COUNT=none"),
+        "{reason}"
+    );
+    let (status, _, log) = recommend(&repository, &["--instance=local.tpu"]);
+    assert_eq!(status, Some(1), "{log}");
+    assert!(log.contains("local.cpuN"), "{log}");
+}
