@@ -1,6 +1,6 @@
 //! All engines of model files, and the process that runs one of their models by itself.
 
-use std::{ffi::OsString, io, sync::Arc};
+use std::{ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use backend::Backend;
 use identity::Identity;
@@ -54,7 +54,7 @@ impl EngineSettings {
     pub fn isolated_engines(
         &self,
         isolation: &Isolation,
-        program: std::path::PathBuf,
+        program: PathBuf,
         children: &Children,
     ) -> io::Result<Vec<Arc<dyn Backend>>> {
         let settings = serde_json::to_string(self)?;
@@ -62,7 +62,11 @@ impl EngineSettings {
             all: isolation.all,
             models: isolation.models.clone(),
             arena_bytes: isolation.arena_bytes,
-            program: Program { path: program, args: vec!["worker".into(), settings.into()] },
+            program: Program {
+                path: program,
+                name: "muster".into(),
+                args: vec!["worker".into(), settings.into()],
+            },
             children: children.clone(),
         });
         let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, settings.clone())) };

@@ -29,6 +29,9 @@ use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+/// This process's program, also where its file has been replaced or removed since.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// The word behind which a process runs one model for the server.
 const WORKER: &str = "worker";
 
@@ -90,9 +93,7 @@ fn serve(
         "muster is starting"
     );
     let settings = engine_settings(&config.engines, onednn);
-    let program = std::env::current_exe();
-    let engines = program.and_then(|it| settings.isolated_engines(&config.isolation, it, children));
-    let engines = match engines {
+    let engines = match settings.isolated_engines(&config.isolation, OWN_PROGRAM.into(), children) {
         Ok(engines) => engines,
         Err(error) => return fail(&error),
     };

@@ -14,6 +14,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub struct Stop {
     stopped: AtomicBool,
+    given_up: AtomicBool,
     /// Guards the hook that an engine left for [`Stop::stop`] to call.
     hook: Mutex<Option<Hook>>,
     /// Guards the moment from which the outcome is of no use.
@@ -38,6 +39,17 @@ impl Stop {
     /// Is the stop requested?
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// The run that was asked to end has not, and is waited for no more: what else is there to end it may be used.
+    /// Idempotent; returns at once.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+    }
+
+    /// Is the run waited for no more?
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
     }
 
     /// The outcome of the run that begins is of no use after that moment; `None`: it always is of use. For engines that

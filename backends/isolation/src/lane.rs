@@ -14,7 +14,7 @@ use crate::{
     channel::{ChannelError, Receiver, Sender},
     launch::Worker,
     message::{Answer, Execute, ToWorker},
-    supervisor::{LOOK, Supervisor, wait},
+    supervisor::{LONGEST_START, LOOK, Supervisor, wait},
 };
 
 /// One instance. Where its worker has died since the last run, it moves to the next one.
@@ -135,7 +135,8 @@ impl Open {
         self.worker.send_with(&message, [theirs.as_fd(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.
         drop(theirs);
-        wait(&mut self.receiver, &self.worker, None)?;
+        let began = Instant::now();
+        wait(&mut self.receiver, &self.worker, || LONGEST_START <= began.elapsed())?;
         let answer: Answer<'_> = self.receiver.receive()?;
         Ok(answer.map(drop).map_err(BackendError::from))
     }
@@ -172,7 +173,7 @@ impl Open {
                 worker.send_at_once(&ToWorker::Stop { lane, run });
             }
         });
-        let waited = wait(&mut self.receiver, &self.worker, Some(batch.stop));
+        let waited = wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up());
         batch.stop.clear_hook();
         waited?;
         let answer: Answer<'_> = self.receiver.receive()?;

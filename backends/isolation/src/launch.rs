@@ -36,6 +36,8 @@ const DRAIN_STACK: usize = 256 << 10;
 pub struct Program {
     /// The program: the server's own.
     pub path: PathBuf,
+    /// What lists of processes call it.
+    pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
 }
@@ -68,6 +70,7 @@ impl Worker {
         let (output, written) = io::pipe()?;
         let mut command = Command::new(&program.path);
         command
+            .arg0(&program.name)
             .args(&program.args)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(written.try_clone()?)
@@ -248,7 +251,7 @@ mod tests {
 
     fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
         let args = ["-c", script].map(OsString::from).into();
-        let program = Program { path: "/bin/sh".into(), args };
+        let program = Program { path: "/bin/sh".into(), name: "sh".into(), args };
         let (sender, ended) = mpsc::channel();
         let told = move |_: Arc<Worker>| sender.send(()).unwrap();
         let (worker, receiver) = Worker::start(&program, "m", &Children::default(), told).unwrap();

@@ -21,6 +21,7 @@ mod mapping;
 mod message;
 mod model;
 mod output;
+mod stamp;
 mod supervisor;
 mod worker;
 

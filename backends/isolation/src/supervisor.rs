@@ -14,13 +14,15 @@ use crate::{
     launch::{Program, Worker},
     life::Life,
     message::{LoadAnswer, Loaded, ToWorker},
+    stamp::Stamp,
 };
 
-/// How often somebody who waits for a worker looks whether it is to end.
+/// How often somebody who waits for a worker looks whether it is to be ended.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// What does not end so long after it was asked to is ended with its process.
-pub(crate) const GRACE: Duration = Duration::from_secs(10);
+/// A worker that takes longer to load its model again, or to make an instance, is ended. First loads have the limits of
+/// loads.
+pub(crate) const LONGEST_START: Duration = Duration::from_secs(900);
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -31,6 +33,8 @@ pub(crate) struct Supervisor {
     children: Children,
     engine: String,
     source: ModelSource,
+    /// Its files, before they were loaded first.
+    stamp: Stamp,
     /// Guards the worker, and is held while one is started: whoever else wants it waits.
     state: Mutex<State>,
 }
@@ -40,6 +44,8 @@ struct State {
     life: Life,
     /// What the first worker said of the model.
     loaded: Option<Loaded>,
+    /// Is somebody at it to start a worker in the place of one that has died?
+    is_reviving: bool,
 }
 
 impl Supervisor {
@@ -53,15 +59,16 @@ impl Supervisor {
         engine: &str,
         source: &ModelSource,
     ) -> Result<(Arc<Supervisor>, Loaded), BackendError> {
-        let state = State { worker: None, life: Life::default(), loaded: None };
+        let state = State { worker: None, life: Life::default(), loaded: None, is_reviving: false };
         let supervisor = Arc::new(Supervisor {
             program: program.clone(),
             children: children.clone(),
             engine: engine.to_owned(),
             source: ModelSource { stop: Arc::default(), ..source.clone() },
+            stamp: Stamp::of(source),
             state: Mutex::new(state),
         });
-        let (worker, loaded) = supervisor.load(&source.stop)?;
+        let (worker, loaded) = supervisor.load(&source.stop, || source.stop.is_given_up())?;
         let mut state = supervisor.lock();
         (state.worker, state.loaded) = (Some(worker), Some(loaded.clone()));
         drop(state);
@@ -75,8 +82,8 @@ impl Supervisor {
     /// The living worker, started where there is none. Blocking.
     ///
     /// # Errors
-    /// [`BackendError::Unavailable`] where too many have died of late; [`BackendError::Crashed`] where it dies while it
-    /// loads the model; else those of the engine.
+    /// [`BackendError::Unavailable`] where too many have died of late, and where the files are others than those that
+    /// were loaded first; [`BackendError::Load`] where it dies while it loads the model; else those of the engine.
     pub(crate) fn worker(self: &Arc<Self>) -> Result<Arc<Worker>, BackendError> {
         let mut state = self.lock();
         if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
@@ -93,14 +100,16 @@ impl Supervisor {
         }
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
-        match self.load(&Stop::new()) {
+        if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
+            state.life.died(Instant::now(), 0);
+            return Err(self.is_another(&format!("'{}' has changed", file.display())));
+        }
+        let began = Instant::now();
+        match self.load(&Stop::new(), || LONGEST_START <= began.elapsed()) {
             Ok((worker, loaded)) if state.loaded.as_ref().is_some_and(|it| *it != loaded) => {
                 drop(worker);
                 state.life.died(Instant::now(), 0);
-                Err(BackendError::Load(format!(
-                    "the files of model '{}' are others than when it was loaded; load it again",
-                    self.model()
-                )))
+                Err(self.is_another("it has other inputs, outputs or properties"))
             }
             Ok((worker, _)) => {
                 tracing::info!(model = self.model(), worker = worker.pid(), "a new process serves");
@@ -112,6 +121,17 @@ impl Supervisor {
                 Err(error)
             }
         }
+    }
+
+    /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
+    fn is_another(&self, what: &str) -> BackendError {
+        let model = self.model();
+        let problem = format!(
+            "the process of model '{model}' has died and is not started again: {what} since the model was loaded; \
+             load it again"
+        );
+        tracing::error!(model, "{problem}");
+        BackendError::Unavailable(problem)
     }
 
     /// Forgets the worker that has died, with a line of log.
@@ -128,8 +148,12 @@ impl Supervisor {
         );
     }
 
-    /// Starts a worker that loads the model.
-    fn load(self: &Arc<Self>, stop: &Stop) -> Result<(Arc<Worker>, Loaded), BackendError> {
+    /// Starts a worker that loads the model, and ends it where `is_given_up` says so.
+    fn load(
+        self: &Arc<Self>,
+        stop: &Stop,
+        is_given_up: impl Fn() -> bool,
+    ) -> Result<(Arc<Worker>, Loaded), BackendError> {
         let weak = Arc::downgrade(self);
         let ended = move |worker: Arc<Worker>| revive(&weak, worker);
         let started = Worker::start(&self.program, self.model(), &self.children, ended);
@@ -143,7 +167,7 @@ impl Supervisor {
                 worker.send_at_once(&ToWorker::StopLoad);
             }
         });
-        let answer = self.ask_to_load(&worker, &mut answers, stop);
+        let answer = self.ask_to_load(&worker, &mut answers, is_given_up);
         stop.clear_hook();
         match answer {
             Ok(answer) => Ok((worker, *answer?)),
@@ -160,18 +184,28 @@ impl Supervisor {
         &self,
         worker: &Worker,
         answers: &mut Receiver,
-        stop: &Stop,
+        is_given_up: impl Fn() -> bool,
     ) -> Result<LoadAnswer, ChannelError> {
         let (engine, source) = (self.engine.clone(), Box::new(self.source.clone()));
         worker.send(&ToWorker::Load { engine, source })?;
         answers.set_timeout(LOOK)?;
-        wait(answers, worker, Some(stop))?;
+        wait(answers, worker, is_given_up)?;
         answers.receive()
     }
 
-    /// Is the first load over? A worker that dies in it has no successor.
-    fn has_loaded(&self) -> bool {
-        self.lock().loaded.is_some()
+    /// A worker has died: is the caller the one to see to it that there is another? Not in the first load, as that
+    /// fails then.
+    fn begins_to_revive(&self) -> bool {
+        let mut state = self.lock();
+        state.loaded.is_some() && !std::mem::replace(&mut state.is_reviving, true)
+    }
+
+    /// Is there a living worker? Whoever has seen to that need not do so any more.
+    fn has_revived(&self) -> bool {
+        let mut state = self.lock();
+        let lives = state.worker.as_ref().is_some_and(|it| !it.is_dead());
+        state.is_reviving = !lives;
+        lives
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -179,21 +213,18 @@ impl Supervisor {
     }
 }
 
-/// Waits for an answer of that worker. Where the stop was requested and the worker does not heed it, it is ended.
+/// Waits for an answer of that worker, which is ended once `is_given_up` says so.
 pub(crate) fn wait(
     answers: &mut Receiver,
     worker: &Worker,
-    stop: Option<&Stop>,
+    is_given_up: impl Fn() -> bool,
 ) -> Result<(), ChannelError> {
-    let mut asked = None;
     loop {
         match answers.wait() {
             Err(ChannelError::Timeout) => {}
             other => return other,
         }
-        if stop.is_some_and(Stop::is_over)
-            && GRACE <= asked.get_or_insert_with(Instant::now).elapsed()
-        {
+        if is_given_up() {
             worker.kill();
         }
     }
@@ -202,13 +233,14 @@ pub(crate) fn wait(
 /// A worker has ended that nobody has let go of: another takes its place, before the next request asks for it.
 fn revive(supervisor: &Weak<Supervisor>, worker: Arc<Worker>) {
     drop(worker);
+    if !supervisor.upgrade().is_some_and(|it| it.begins_to_revive()) {
+        return;
+    }
     while let Some(supervisor) = supervisor.upgrade() {
-        if !supervisor.has_loaded() {
-            return;
-        }
         match supervisor.worker() {
-            Ok(_) => return,
-            Err(BackendError::Unavailable(_)) => {}
+            // One that dies from now on is seen to by somebody else.
+            Ok(_) if supervisor.has_revived() => return,
+            Ok(_) | Err(BackendError::Unavailable(_)) => {}
             Err(error) => tracing::warn!(model = supervisor.model(), "{error}"),
         }
         let pause = supervisor.lock().life.pause(Instant::now());

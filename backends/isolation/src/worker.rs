@@ -73,17 +73,20 @@ fn be_a_worker() {
 struct Shared {
     engines: Vec<Arc<dyn Backend>>,
     model: OnceLock<Arc<dyn Model>>,
-    /// The run that each lane makes.
-    lanes: Mutex<HashMap<u32, Running>>,
+    /// Those that are open.
+    lanes: Mutex<HashMap<u32, Runs>>,
 }
 
-struct Running {
-    run: u64,
-    stop: Arc<Stop>,
+/// The run that a lane makes, and the last that nobody waits for. The two come by sockets of their own, in either
+/// order.
+#[derive(Default)]
+struct Runs {
+    running: Option<(u64, Arc<Stop>)>,
+    stopped: Option<u64>,
 }
 
 impl Shared {
-    fn lanes(&self) -> MutexGuard<'_, HashMap<u32, Running>> {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<u32, Runs>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,6 +116,22 @@ impl Shared {
     }
 }
 
+impl Runs {
+    /// A run begins that this stop ends.
+    fn begin(&mut self, run: u64, stop: &Arc<Stop>) {
+        if self.stopped.is_some_and(|it| run <= it) {
+            stop.stop();
+        }
+        self.running = Some((run, stop.clone()));
+    }
+
+    /// Nobody waits for that run any more: what ends it, if it has begun.
+    fn stop(&mut self, run: u64) -> Option<Arc<Stop>> {
+        self.stopped = self.stopped.max(Some(run));
+        self.running.as_ref().filter(|it| it.0 == run).map(|it| it.1.clone())
+    }
+}
+
 /// Does what the server says, until it says no more.
 fn listen(
     shared: &Arc<Shared>,
@@ -138,6 +157,7 @@ fn listen(
                 let (Some(socket), Some(memory)) = (messages.file(), messages.file()) else {
                     return Err(ChannelError::Garbage("a lane without its files".to_owned()));
                 };
+                shared.lanes().insert(lane, Runs::default());
                 let shared = shared.clone();
                 spawn("lane", move || {
                     // It ends when the server closes its socket.
@@ -146,10 +166,7 @@ fn listen(
                 })?;
             }
             ToWorker::Stop { lane, run } => {
-                let lanes = shared.lanes();
-                let running = lanes.get(&lane).filter(|it| it.run == run);
-                let stop = running.map(|it| it.stop.clone());
-                drop(lanes);
+                let stop = shared.lanes().get_mut(&lane).and_then(|it| it.stop(run));
                 if let Some(stop) = stop {
                     stop.stop();
                 }
@@ -189,7 +206,7 @@ fn run_lane(
         let execute: Execute<'_> = batches.receive()?;
         let stop = Arc::new(Stop::new());
         stop.end_by(execute.ends_in.and_then(|it| Instant::now().checked_add(it)));
-        shared.lanes().insert(lane, Running { run: execute.run, stop: stop.clone() });
+        shared.lanes().entry(lane).or_default().begin(execute.run, &stop);
         // What an engine keeps of a run must not be written over by the next.
         let inputs = arena.inputs(&execute.inputs, keeps_state);
         let ran = caught(|| run(inputs?, &mut *instance, &execute, &stop));
@@ -223,4 +240,22 @@ fn run(
     let signature = execute.signature as usize;
     let batch = Batch { inputs: &inputs, outputs: &outputs, rows, signature, stop };
     Ok(instance.execute(&batch)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_stopped_whether_it_begins_before_or_after_nobody_waits_for_it() {
+        let (mut runs, stops) = (Runs::default(), [(); 4].map(|()| Arc::new(Stop::new())));
+        runs.begin(0, &stops[0]);
+        assert!(runs.stop(0).is_some_and(|it| Arc::ptr_eq(&it, &stops[0])));
+        runs.begin(1, &stops[1]);
+        assert!(!stops[1].is_stopped());
+        assert!(runs.stop(0).is_none() && runs.stop(2).is_none());
+        runs.begin(2, &stops[2]);
+        runs.begin(3, &stops[3]);
+        assert!(stops[2].is_stopped() && !stops[3].is_stopped());
+    }
 }

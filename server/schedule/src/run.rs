@@ -160,19 +160,19 @@ pub(super) fn in_halves<T, D>(
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Vec<Result<D, Error>> {
     let mut answers = Vec::with_capacity(items.len());
-    // Groups still to run, the leftmost on top, so that answers come in order; and whether a process has died in one.
-    let mut groups = vec![(items, false)];
-    while let Some((group, has_crashed)) = groups.pop() {
-        match attempt(group, has_crashed) {
+    // Groups still to run, the leftmost on top, so that answers come in order; and how many processes have died in each.
+    let mut groups = vec![(items, 0)];
+    while let Some((group, crashes)) = groups.pop() {
+        match attempt(group, 0 < crashes) {
             Ok(done) => answers.extend(done.into_iter().map(Ok)),
-            Err(failure) if failure.is_crash() && !has_crashed && repeats() => {
-                groups.extend(group.chunks(1).rev().map(|it| (it, true)));
+            Err(failure) if failure.is_crash() && crashes < failure.most_crashes() && repeats() => {
+                groups.extend(group.chunks(1).rev().map(|it| (it, crashes + 1)));
             }
             Err(RunFailure::Batch(error))
                 if 1 < group.len() && !is_of_process(&error) && repeats() =>
             {
                 let (left, right) = group.split_at(group.len() / 2);
-                groups.extend([(right, has_crashed), (left, has_crashed)]);
+                groups.extend([(right, crashes), (left, crashes)]);
             }
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));

@@ -176,6 +176,7 @@ impl Runs {
             self.batches.iter().enumerate().find_map(|(at, it)| Some((at, is_deaf(it)?)))
         {
             let Running { replies, stop, device, .. } = self.batches.swap_remove(at).run;
+            stop.give_up();
             let is_replaced = self.lost.len() < MOST_REPLACED;
             self.lost.push(Lost { stop, is_replaced });
             abandoned.push(Abandoned { replies, limit, device, is_replaced });

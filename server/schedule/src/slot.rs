@@ -124,6 +124,15 @@ impl RunFailure {
         let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
         matches!(error, BackendError::Crashed(_))
     }
+
+    /// So many ends of processes an item may see before the next is its own. One in which no instance could be made
+    /// was not the item's.
+    pub(super) fn most_crashes(&self) -> usize {
+        match self {
+            RunFailure::Batch(_) => 1,
+            RunFailure::NoInstance(_) => 3,
+        }
+    }
 }
 
 /// Calls the engine; its panic becomes an error.

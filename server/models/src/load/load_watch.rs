@@ -115,6 +115,7 @@ impl LoadWatch {
                 }
                 State::Phase(phase) => {
                     let limit = phase.limit;
+                    phase.stop.give_up();
                     *state = State::GivenUp;
                     give_up();
                     return Err(limit);

@@ -14,6 +14,9 @@ const ON_CPU: Duration = Duration::from_secs(120);
 /// On a GPU: TensorRT compiles in the first run, for minutes.
 const ON_GPU: Duration = Duration::from_secs(900);
 
+/// A run that was stopped so long ago and goes on is given up.
+const DEAF: Duration = Duration::from_secs(10);
+
 /// So much later a run ends itself that cannot be stopped in between.
 const LATER: Duration = Duration::from_millis(100);
 
@@ -49,8 +52,13 @@ impl RunLimit {
         stop.end_by(Instant::now().checked_add(limit + LATER));
         let stopped = stop.clone();
         let wait = move || {
-            if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(limit) {
+            let is_late =
+                |limit| is_over.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+            if is_late(limit) {
                 stopped.stop();
+                if is_late(DEAF) {
+                    stopped.give_up();
+                }
             }
         };
         let spawned = thread::Builder::new().name("run-limit".to_owned()).spawn(wait);

@@ -50,7 +50,10 @@ pub(crate) fn warm(
             limit.check()?;
             run.map_err(|it| match it {
                 // The sample has no part in it.
-                BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
+                BackendError::Device(_)
+                | BackendError::OutOfMemory(_)
+                | BackendError::Crashed(_)
+                | BackendError::Unavailable(_) => it,
                 it => in_sample(it.to_string()),
             })?;
         }
@@ -66,7 +69,7 @@ pub(crate) fn warm(
         let outcome = execute(instance, &work.work, extra, limit);
         limit.check()?;
         if let Err(error) = outcome {
-            if let BackendError::Device(_) = error {
+            if let BackendError::Device(_) | BackendError::Crashed(_) = error {
                 return Err(error);
             }
             tracing::debug!(model = %signature.model, %error, "cannot warm up with zeros");

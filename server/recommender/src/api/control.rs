@@ -1,7 +1,9 @@
 //! All operations by their names.
 
 use std::{
+    collections::hash_map::RandomState,
     fs::{self, DirBuilder, File, TryLockError},
+    hash::BuildHasher,
     io,
     os::unix::fs::DirBuilderExt,
     path::PathBuf,
@@ -46,7 +48,9 @@ impl ControlPlane {
         let temporary = settings.jobs.is_none().then(temporary);
         let root = settings.jobs.clone().or(temporary.clone()).unwrap_or_default();
         let failed = |it: io::Error| format!("directory of jobs '{}': {it}", root.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed)?;
+        // One in the directory of temporary files that somebody else has made is not used.
+        let is_shared = temporary.is_none();
+        DirBuilder::new().recursive(is_shared).mode(0o700).create(&root).map_err(failed)?;
         let lock = File::create(root.join("lock")).map_err(failed)?;
         lock.try_lock().map_err(|it| match it {
             TryLockError::WouldBlock => {
@@ -163,7 +167,8 @@ fn text<'a>(request: &'a Value, name: &str) -> &'a str {
     request.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A directory for this process alone.
+/// A directory for this process alone, of a name that nobody can guess.
 fn temporary() -> PathBuf {
-    std::env::temp_dir().join(format!("muster-recommender-{}", std::process::id()))
+    let random = RandomState::new().hash_one(std::process::id());
+    std::env::temp_dir().join(format!("muster-recommender-{random:016x}"))
 }

@@ -8,7 +8,10 @@ use std::{
     time::SystemTime,
 };
 
-use super::jobs::{Jobs, Work};
+use super::{
+    jobs::{Jobs, Work},
+    models::may_be_set,
+};
 use crate::{
     archive, child, describe,
     job::{Configuration, Job},
@@ -82,7 +85,9 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, work: &Work) -> Result<Done, Strin
     let mut environment = Vec::new();
     let unpacked = folder.room();
     if let Some(model) = &state.model {
+        // Somebody may have written to the file of the job since it was made.
         environment.clone_from(&model.environment);
+        environment.retain(|it| may_be_set(&it.0));
         let is_archive = archive::is_archive(&model.path) && Path::new(&model.path).is_file();
         job.model = Some(match is_archive {
             true => {

@@ -62,6 +62,7 @@ impl Running {
             (false, Some((asked, limit)), _)
                 if GRACE.min(limit) <= now.saturating_duration_since(asked) =>
             {
+                self.stop.give_up();
                 self.is_abandoned = true;
                 Step::Abandon(std::mem::take(&mut self.replies), limit)
             }
