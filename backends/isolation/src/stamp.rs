@@ -2,8 +2,8 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use backend::ModelSource;
@@ -16,7 +16,8 @@ const MOST_FILES: usize = 10_000;
 struct FileStamp {
     path: PathBuf,
     len: u64,
-    modified: Option<SystemTime>,
+    /// Seconds since 1970, and nanoseconds.
+    modified: (i64, i64),
 }
 
 /// The files that an engine reads to load a model version.
@@ -58,7 +59,7 @@ fn add(path: &Path, files: &mut Vec<FileStamp>) {
         paths.sort();
         paths.iter().for_each(|it| add(it, files));
     } else {
-        let modified = metadata.modified().ok();
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
         files.push(FileStamp { path: path.to_owned(), len: metadata.len(), modified });
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn in_halves<T, D>(
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Vec<Result<D, Error>> {
     let mut answers = Vec::with_capacity(items.len());
-    // Groups still to run, the leftmost on top, so that answers come in order; and how many processes have died in each.
+    // Groups still to run, the leftmost on top, so that answers come in order; and how many processes died in each.
     let mut groups = vec![(items, 0)];
     while let Some((group, crashes)) = groups.pop() {
         match attempt(group, 0 < crashes) {
