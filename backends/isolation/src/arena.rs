@@ -105,9 +105,14 @@ impl HostArena {
     /// The outputs that the worker has written, as copies: it can change them no more.
     ///
     /// # Errors
-    /// Where they are not what they are said to be.
+    /// Where they are not what they are said to be, or are more bytes together than this memory has.
     pub(crate) fn take(&mut self, outputs: &[Placed<'_>]) -> Result<Vec<NamedTensor>, String> {
         let half = self.half();
+        // Outputs may lie in the same place: copies of a small answer may be large.
+        let all = outputs.iter().map(|it| it.len).fold(0, u64::saturating_add);
+        if (self.mapping.len() as u64) < all {
+            return Err(format!("outputs of {all} bytes, in memory of {}", self.mapping.len()));
+        }
         let mut end = half;
         let taken = outputs.iter().map(|it| {
             let (at, len) = (it.at as usize, it.len as usize);
@@ -160,16 +165,17 @@ impl WorkerArena {
     pub(crate) fn put<'a>(&self, outputs: &'a [NamedTensor]) -> Result<Vec<Placed<'a>>, Fault> {
         let (mut at, end) = (self.0.len() / 2, self.0.len());
         let room = end - at;
+        let bytes = outputs.iter().map(|it| it.tensor.byte_len()).fold(0, usize::saturating_add);
         let all = outputs.iter().map(|it| {
             match it.tensor.contiguous().and_then(|it| self.0.place_of(it)) {
                 Some(here) => Some(placed(it, here)),
                 None => put(&self.0, it, &mut at, end),
             }
         });
-        all.collect::<Option<_>>().ok_or_else(|| {
-            let all: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
+        // One that is several outputs at once takes room in the server for each of them.
+        all.collect::<Option<_>>().filter(|_| bytes <= end).ok_or_else(|| {
             Fault::out_of_memory(format!(
-                "its outputs take {all} bytes, and a model in a process of its own has {room} bytes for those of a \
+                "its outputs take {bytes} bytes, and a model in a process of its own has {room} bytes for those of a \
                  run (--worker-arena-bytes)"
             ))
         })

@@ -8,7 +8,7 @@ use std::{
         fd::{BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::net::{
@@ -21,7 +21,13 @@ use serde::{Deserialize, Serialize};
 const HEAD: usize = 4;
 
 /// The longest frame. A model's description is the longest that there is: it has labels and metadata of its file.
-const LONGEST: usize = 256 << 20;
+pub(crate) const LONGEST: usize = 256 << 20;
+
+/// The longest answer to a run: a list of tensors, or the text of an error.
+pub(crate) const LONGEST_ANSWER: usize = 4 << 20;
+
+/// A worker that reads nothing for so long while there is no room for more is of no use.
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// Bytes that one read asks for: more than a usual frame.
 const READ: usize = 16 << 10;
@@ -38,7 +44,10 @@ pub(crate) enum ChannelError {
     /// No frame came within the time that was set.
     #[error("nothing came in time")]
     Timeout,
-    /// What came is no frame.
+    /// The other side reads nothing, and there is no room for more.
+    #[error("it reads nothing of what it is sent")]
+    Unread,
+    /// What came is no frame, or not the one that was waited for.
     #[error("what came cannot be read: {0}")]
     Garbage(String),
     #[error(transparent)]
@@ -62,14 +71,21 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
+    /// One that waits for the other side to read, however long that takes.
     pub(crate) fn new(stream: UnixStream) -> Sender {
         Sender { stream, frame: Vec::new() }
+    }
+
+    /// One that waits for [`LONGEST_SILENCE`] at most.
+    pub(crate) fn impatient(stream: UnixStream) -> io::Result<Sender> {
+        stream.set_write_timeout(Some(LONGEST_SILENCE))?;
+        Ok(Sender::new(stream))
     }
 
     /// Sends one frame. Blocks while the other side reads nothing and the socket is full.
     pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
         self.encode(message)?;
-        Ok(self.stream.write_all(&self.frame)?)
+        self.stream.write_all(&self.frame).map_err(unsent)
     }
 
     /// Sends one frame if there is room for it at once. Where there is not, it is lost.
@@ -81,7 +97,7 @@ impl Sender {
         }
     }
 
-    /// Sends one frame, and open files with it.
+    /// Sends one frame, and open files with it. [`ChannelError::Unread`] where there is no room for it at once.
     pub(crate) fn send_with(
         &mut self,
         message: &impl Serialize,
@@ -92,9 +108,10 @@ impl Sender {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&files));
         let frame = [IoSlice::new(&self.frame)];
-        let sent = rustix::net::sendmsg(&self.stream, &frame, &mut ancillary, SendFlags::NOSIGNAL);
-        let sent = sent.map_err(io::Error::from)?;
-        Ok(self.stream.write_all(self.frame.get(sent..).unwrap_or_default())?)
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = rustix::net::sendmsg(&self.stream, &frame, &mut ancillary, flags);
+        let sent = sent.map_err(|it| unsent(it.into()))?;
+        self.stream.write_all(self.frame.get(sent..).unwrap_or_default()).map_err(unsent)
     }
 
     fn encode(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
@@ -112,9 +129,21 @@ impl Sender {
     }
 }
 
+fn unsent(error: io::Error) -> ChannelError {
+    match ChannelError::from(error) {
+        ChannelError::Timeout => ChannelError::Unread,
+        other => other,
+    }
+}
+
 /// The receiving half of a socket.
 pub(crate) struct Receiver {
     stream: UnixStream,
+    /// A longer frame is garbage.
+    longest: usize,
+    /// May files come along? Where they may not, they are closed by the system, and are garbage.
+    takes_files: bool,
+    timeout: Option<Duration>,
     /// What was read. The first `used` bytes are of the frame that was given out last.
     buffer: Vec<u8>,
     used: usize,
@@ -122,20 +151,41 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(stream: UnixStream) -> Receiver {
-        Receiver { stream, buffer: Vec::new(), used: 0, files: VecDeque::new() }
+    /// Of frames of at most `longest` bytes, without files.
+    pub(crate) fn new(stream: UnixStream, longest: usize) -> Receiver {
+        Receiver {
+            stream,
+            longest,
+            takes_files: false,
+            timeout: None,
+            buffer: Vec::new(),
+            used: 0,
+            files: VecDeque::new(),
+        }
+    }
+
+    /// The same of frames with which files come along.
+    pub(crate) fn with_files(stream: UnixStream, longest: usize) -> Receiver {
+        Receiver { takes_files: true, ..Receiver::new(stream, longest) }
     }
 
     /// [`Receiver::wait`] fails with [`ChannelError::Timeout`] after that time, and can be called again.
-    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> io::Result<()> {
+        self.timeout = Some(timeout);
         self.stream.set_read_timeout(Some(timeout))
     }
 
     /// Waits until the next frame is here. Blocking.
     pub(crate) fn wait(&mut self) -> Result<(), ChannelError> {
         self.buffer.drain(..std::mem::take(&mut self.used));
+        let mut began = None;
         while self.frame_end()?.is_none() {
             self.read()?;
+            // A frame whose bytes come one by one is not here in time, either.
+            let began = *began.get_or_insert_with(Instant::now);
+            if self.timeout.is_some_and(|it| it <= began.elapsed()) && self.frame_end()?.is_none() {
+                return Err(ChannelError::Timeout);
+            }
         }
         Ok(())
     }
@@ -152,8 +202,11 @@ impl Receiver {
     fn frame_end(&self) -> Result<Option<usize>, ChannelError> {
         let Some(head) = self.buffer.first_chunk::<HEAD>() else { return Ok(None) };
         let len = u32::from_le_bytes(*head) as usize;
-        if LONGEST < len {
-            return Err(ChannelError::Garbage(format!("a frame of {len} bytes")));
+        if self.longest < len {
+            let longest = self.longest;
+            return Err(ChannelError::Garbage(format!(
+                "a frame of {len} bytes, expected at most {longest}"
+            )));
         }
         Ok(Some(HEAD + len).filter(|end| *end <= self.buffer.len()))
     }
@@ -167,7 +220,8 @@ impl Receiver {
         let had = self.buffer.len();
         self.buffer.resize(had + READ, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let room = if self.takes_files { space.len() } else { 0 };
+        let mut ancillary = RecvAncillaryBuffer::new(space.get_mut(..room).unwrap_or_default());
         let mut parts = [IoSliceMut::new(self.buffer.get_mut(had..).unwrap_or_default())];
         let received = loop {
             let flags = RecvFlags::CMSG_CLOEXEC;
@@ -185,7 +239,7 @@ impl Receiver {
         self.buffer.truncate(had + count);
         let received = received.map_err(io::Error::from)?;
         if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(ChannelError::Garbage("more files than a frame brings".to_owned()));
+            return Err(ChannelError::Garbage("files that were not asked for".to_owned()));
         }
         if count == 0 { Err(ChannelError::Closed) } else { Ok(()) }
     }
@@ -198,7 +252,7 @@ mod tests {
 
     fn pair() -> (Sender, Receiver) {
         let (one, other) = UnixStream::pair().unwrap();
-        (Sender::new(one), Receiver::new(other))
+        (Sender::new(one), Receiver::with_files(other, LONGEST))
     }
 
     #[test]
@@ -226,6 +280,55 @@ mod tests {
         let came: Vec<OwnedFd> = std::iter::from_fn(|| receiver.file()).collect();
         assert_eq!(came.len(), 2);
         UnixStream::from(came[0].try_clone().unwrap()).write_all(b"!").unwrap();
+    }
+
+    #[test]
+    fn files_that_nobody_asked_for_are_closed_and_garbage() {
+        let (mut sender, receiver) = pair();
+        let mut receiver = Receiver::new(receiver.stream, LONGEST);
+        let (one, other) = UnixStream::pair().unwrap();
+        sender.send_with(&7u32, [other.as_fd(), other.as_fd()]).unwrap();
+        drop(other);
+        assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Garbage(_))));
+        assert!(receiver.file().is_none());
+        // Nobody has the other end open.
+        let mut one = one;
+        assert_eq!(std::io::Read::read(&mut one, &mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_frame_that_comes_byte_by_byte_is_not_in_time() {
+        let (mut sender, mut receiver) = pair();
+        receiver.set_timeout(Duration::from_millis(30)).unwrap();
+        let slow = std::thread::spawn(move || {
+            sender.stream.write_all(&50u32.to_le_bytes()).unwrap();
+            for byte in [0; 50] {
+                std::thread::sleep(Duration::from_millis(5));
+                if sender.stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        let (mut timeouts, mut outcome) = (0, receiver.wait());
+        while let Err(ChannelError::Timeout) = outcome {
+            timeouts += 1;
+            outcome = receiver.wait();
+        }
+        outcome.unwrap();
+        assert!(0 < timeouts);
+        assert_eq!(receiver.receive::<[u8; 32]>().unwrap(), [0; 32]);
+        slow.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_reads_nothing_is_not_waited_for_for_ever() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut sender = Sender::impatient(ours).unwrap();
+        let unread = std::iter::repeat_with(|| sender.send(&7u32)).find_map(Result::err).unwrap();
+        assert!(matches!(unread, ChannelError::Unread));
+        let (one, other) = UnixStream::pair().unwrap();
+        let unread = sender.send_with(&7u32, [one.as_fd(), other.as_fd()]);
+        assert!(matches!(unread, Err(ChannelError::Unread)));
     }
 
     #[test]

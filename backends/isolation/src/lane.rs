@@ -11,9 +11,9 @@ use backend::{BackendError, Batch, Device, Instance, NamedTensor};
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, Receiver, Sender},
+    channel::{ChannelError, LONGEST_ANSWER, Receiver, Sender},
     launch::Worker,
-    message::{Answer, Execute, ToWorker},
+    message::{Answer, Execute, Opened, ToWorker},
     supervisor::{LONGEST_START, LOOK, Supervisor, wait},
 };
 
@@ -73,10 +73,7 @@ impl Lane {
             }
             Err(error) => {
                 let worker = &self.open.worker;
-                if !matches!(error, ChannelError::Closed) {
-                    let (model, worker) = (worker.model(), worker.pid());
-                    tracing::error!(model, worker, "its process is ended: {error}");
-                }
+                note_fault(worker, &error);
                 // What else ends a process by SIGKILL than its run: its operator, and the system for want of memory.
                 let is_closed = matches!(error, ChannelError::Closed);
                 let obituary = worker.obituary();
@@ -115,12 +112,16 @@ impl Open {
         let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
         let sending = ours.try_clone().map_err(|it| lacking("socket", it))?;
-        let (sender, receiver) = (Sender::new(sending), Receiver::new(ours));
+        let sender = Sender::impatient(sending).map_err(|it| lacking("socket", it))?;
+        let receiver = Receiver::new(ours, LONGEST_ANSWER);
         let lane = worker.next_lane();
         let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver };
         match opened.begin(host.device, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
-            Err(_) => Err(BackendError::Crashed(opened.worker.obituary())),
+            Err(error) => {
+                note_fault(&opened.worker, &error);
+                Err(BackendError::Crashed(opened.worker.obituary()))
+            }
         }
     }
 
@@ -137,8 +138,8 @@ impl Open {
         drop(theirs);
         let began = Instant::now();
         wait(&mut self.receiver, &self.worker, || LONGEST_START <= began.elapsed())?;
-        let answer: Answer<'_> = self.receiver.receive()?;
-        Ok(answer.map(drop).map_err(BackendError::from))
+        let answer: Opened = self.receiver.receive()?;
+        Ok(answer.map_err(BackendError::from))
     }
 
     /// One run. The outer error is that of the worker, which is of no more use then.
@@ -177,7 +178,13 @@ impl Open {
         batch.stop.clear_hook();
         waited?;
         let answer: Answer<'_> = self.receiver.receive()?;
-        match answer {
+        if answer.run != run {
+            return Err(ChannelError::Garbage(format!(
+                "an answer to run {}, where run {run} is waited for",
+                answer.run
+            )));
+        }
+        match answer.outputs {
             Ok(outputs) => {
                 let taken = self.arena.take(&outputs);
                 taken.map(Ok).map_err(ChannelError::Garbage)
@@ -186,5 +193,13 @@ impl Open {
             Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
             Err(fault) => Ok(Err(fault.into())),
         }
+    }
+}
+
+/// A worker that has not ended by itself is ended for a reason, which the log tells.
+fn note_fault(worker: &Worker, error: &ChannelError) {
+    if !matches!(error, ChannelError::Closed) {
+        let (model, worker) = (worker.model(), worker.pid());
+        tracing::error!(model, worker, "its process is ended: {error}");
     }
 }

@@ -17,12 +17,13 @@ use std::{
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal};
 
 use crate::{
-    channel::{ChannelError, FILES, Receiver, Sender},
+    channel::{ChannelError, FILES, LONGEST, LONGEST_SILENCE, Receiver, Sender},
     children::Children,
     message::ToWorker,
     output::{LastLines, drain},
@@ -30,6 +31,9 @@ use crate::{
 
 /// Stack of the thread that reads what a worker writes.
 const DRAIN_STACK: usize = 256 << 10;
+
+/// A pause before something is sent again for which there was no room.
+const NO_ROOM: Duration = Duration::from_millis(5);
 
 /// How a worker is started: a program that comes to [`crate::serve`], and its arguments.
 #[derive(Debug, Clone)]
@@ -67,6 +71,7 @@ impl Worker {
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
     ) -> io::Result<(Arc<Worker>, Receiver)> {
         let (ours, theirs) = UnixStream::pair()?;
+        let control = Mutex::new(Sender::impatient(ours.try_clone()?)?);
         let (output, written) = io::pipe()?;
         let mut command = Command::new(&program.path);
         command
@@ -85,7 +90,7 @@ impl Worker {
         let worker = Arc::new(Worker {
             model: model.to_owned(),
             process: process.clone(),
-            control: Mutex::new(Sender::new(ours.try_clone()?)),
+            control,
             last_lines: last_lines.clone(),
             is_dead: AtomicBool::new(false),
             lanes: AtomicU32::new(0),
@@ -102,7 +107,7 @@ impl Worker {
             }
         };
         thread::Builder::new().name(name).stack_size(DRAIN_STACK).spawn(read)?;
-        Ok((worker, Receiver::new(ours)))
+        Ok((worker, Receiver::new(ours, LONGEST)))
     }
 
     pub(crate) fn model(&self) -> &str {
@@ -142,7 +147,15 @@ impl Worker {
         message: &ToWorker,
         files: [BorrowedFd<'_>; FILES],
     ) -> Result<(), ChannelError> {
-        self.control().send_with(message, files)
+        let until = Instant::now() + LONGEST_SILENCE;
+        loop {
+            // Nobody waits for the lock while there is no room.
+            match self.control().send_with(message, files) {
+                Err(ChannelError::Unread) if Instant::now() < until => {}
+                other => return other,
+            }
+            thread::sleep(NO_ROOM);
+        }
     }
 
     /// The same without waiting for the worker to read; what it has no room for is lost.
@@ -204,8 +217,9 @@ impl Process {
     /// Ends it and its children. The status of one that has ended already is settled.
     fn kill(&self) {
         if let Some(pid) = Pid::from_raw(self.pid as i32).filter(|_| self.end.get().is_none()) {
-            // Where it has ended, there is nobody to kill.
+            // Where it has ended, there is nobody to kill. One that has left its group is killed by its number.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
 

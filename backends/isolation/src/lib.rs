@@ -14,6 +14,10 @@ mod arena;
 mod channel;
 mod children;
 mod engine;
+#[cfg(test)]
+mod garbage;
+#[cfg(test)]
+mod hostile;
 mod lane;
 mod launch;
 mod life;

@@ -49,8 +49,17 @@ pub(crate) struct Execute<'a> {
     pub(crate) ends_in: Option<Duration>,
 }
 
-/// What a lane answers: when it is open, nothing; to a run, its outputs.
-pub(crate) type Answer<'a> = Result<Vec<Placed<'a>>, Fault>;
+/// What a lane answers when it is open.
+pub(crate) type Opened = Result<(), Fault>;
+
+/// What a lane answers to a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer<'a> {
+    /// That of its [`Execute`].
+    pub(crate) run: u64,
+    #[serde(borrow)]
+    pub(crate) outputs: Result<Vec<Placed<'a>>, Fault>,
+}
 
 /// A tensor in the memory of a lane.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,6 +70,9 @@ pub(crate) struct Placed<'a> {
     pub(crate) at: u64,
     pub(crate) len: u64,
 }
+
+/// The text of a fault is cut here, so that it fits into an answer.
+const LONGEST_TEXT: usize = 64 << 10;
 
 /// A [`BackendError`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +92,16 @@ enum FaultKind {
 }
 
 impl Fault {
+    fn new(kind: FaultKind, mut text: String) -> Fault {
+        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+        Fault { kind, text }
+    }
+
     /// The engine has panicked.
     pub(crate) fn panic(payload: &(dyn Any + Send)) -> Fault {
         let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Fault { kind: FaultKind::Panic, text }
+        Fault::new(FaultKind::Panic, text)
     }
 
     pub(crate) fn is_panic(&self) -> bool {
@@ -92,15 +109,15 @@ impl Fault {
     }
 
     pub(crate) fn load(text: String) -> Fault {
-        Fault { kind: FaultKind::Load, text }
+        Fault::new(FaultKind::Load, text)
     }
 
     pub(crate) fn execute(text: String) -> Fault {
-        Fault { kind: FaultKind::Execute, text }
+        Fault::new(FaultKind::Execute, text)
     }
 
     pub(crate) fn out_of_memory(text: String) -> Fault {
-        Fault { kind: FaultKind::OutOfMemory, text }
+        Fault::new(FaultKind::OutOfMemory, text)
     }
 }
 
@@ -115,7 +132,7 @@ impl From<BackendError> for Fault {
             | BackendError::Crashed(text)
             | BackendError::Unavailable(text) => (FaultKind::Execute, text),
         };
-        Fault { kind, text }
+        Fault::new(kind, text)
     }
 }
 

@@ -22,8 +22,8 @@ use rustix::process::{Resource, Rlimit, Signal};
 
 use crate::{
     arena::WorkerArena,
-    channel::{ChannelError, Receiver, Sender},
-    message::{Answer, Execute, Fault, LoadAnswer, Loaded, ToWorker},
+    channel::{ChannelError, LONGEST, Receiver, Sender},
+    message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
 };
 
 /// By so much more than the server is a worker the process to end where memory runs out.
@@ -47,7 +47,9 @@ pub fn serve(engines: Vec<Arc<dyn Backend>>) -> ExitCode {
     let ended = listen(&shared, &load_stop, control);
     if let Err(ChannelError::Closed) = ended {
         // Runs may not end, and libraries may take their time to: what they hold is the system's.
+        // Its children are of its group.
         let own = rustix::process::getpid();
+        let _ = rustix::process::kill_process_group(own, Signal::KILL);
         let _ = rustix::process::kill_process(own, Signal::KILL);
     }
     ExitCode::FAILURE
@@ -139,7 +141,7 @@ fn listen(
     control: UnixStream,
 ) -> Result<(), ChannelError> {
     let mut answers = Some(Sender::new(control.try_clone()?));
-    let mut messages = Receiver::new(control);
+    let mut messages = Receiver::with_files(control, LONGEST);
     loop {
         let message: ToWorker = messages.receive()?;
         match message {
@@ -192,16 +194,16 @@ fn run_lane(
         Ok(arena) => arena,
         Err(error) => {
             let text = format!("no memory to share for an instance: {error}");
-            return sender.send(&Answer::Err(Fault::out_of_memory(text)));
+            return sender.send(&Opened::Err(Fault::out_of_memory(text)));
         }
     };
     let keeps_state = shared.model.get().is_some_and(|it| it.keeps_state());
-    let mut batches = Receiver::new(socket);
+    let mut batches = Receiver::new(socket, LONGEST);
     let mut instance = match caught(|| shared.instantiate(device)) {
         Ok(instance) => instance,
-        Err(fault) => return sender.send(&Answer::Err(fault)),
+        Err(fault) => return sender.send(&Opened::Err(fault)),
     };
-    sender.send(&Answer::Ok(Vec::new()))?;
+    sender.send(&Opened::Ok(()))?;
     loop {
         let execute: Execute<'_> = batches.receive()?;
         let stop = Arc::new(Stop::new());
@@ -210,12 +212,12 @@ fn run_lane(
         // What an engine keeps of a run must not be written over by the next.
         let inputs = arena.inputs(&execute.inputs, keeps_state);
         let ran = caught(|| run(inputs?, &mut *instance, &execute, &stop));
-        let answer = match &ran {
+        let outputs = match &ran {
             Ok(outputs) => arena.put(outputs),
             Err(fault) => Err(fault.clone()),
         };
-        let is_lost = answer.as_ref().is_err_and(Fault::is_panic);
-        sender.send(&answer)?;
+        let is_lost = outputs.as_ref().is_err_and(Fault::is_panic);
+        sender.send(&Answer { run: execute.run, outputs })?;
         if is_lost {
             return Ok(());
         }

@@ -1,0 +1,330 @@
+//! Tests with workers that do what no worker of ours does: the worker is ended, the run fails with a named error, and
+//! nobody waits for ever. The worker is this test program, which plays a part by the name of its model.
+
+use std::{
+    io::{self, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, RwLock, mpsc},
+    thread,
+    time::Duration,
+};
+
+use backend::{
+    BackendError, Batch, DataType, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor,
+};
+use rustix::process::{Pid, Signal};
+
+use crate::{
+    arena::WorkerArena,
+    channel::{LONGEST, Receiver, Sender},
+    children::Children,
+    lane::{Host, Lane},
+    launch::{Program, Worker},
+    message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    supervisor::Supervisor,
+};
+
+/// Room of a lane for the inputs of a run, in bytes.
+const HALF: u64 = 1 << 16;
+
+/// How long a test waits for what is sure to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Plays a worker where the server's side has started this program as one; else there is nothing to test.
+#[test]
+fn play_a_worker() {
+    let Ok(part) = std::env::var("MUSTER_MODEL") else { return };
+    let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return };
+    // Whatever goes wrong here ends the process, as a worker that fails.
+    play(&part, socket.into()).expect("the server's side has ended");
+}
+
+fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error>> {
+    let mut answers = Sender::new(control.try_clone()?);
+    let mut messages = Receiver::with_files(control.try_clone()?, LONGEST);
+    if part == "stopped at the load" {
+        stop_here();
+    }
+    messages.receive::<ToWorker>()?;
+    match part {
+        "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
+        "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
+        "leaves at the load" => {
+            rustix::net::shutdown(&control, rustix::net::Shutdown::Both)?;
+            thread::park();
+        }
+        _ => {
+            let loaded = Loaded {
+                spec: None,
+                signatures: None,
+                large_outputs: Vec::new(),
+                notes: Vec::new(),
+                keeps_state: false,
+                allows_trial_runs: true,
+                version: None,
+            };
+            answers.send(&LoadAnswer::Ok(Box::new(loaded)))?;
+        }
+    }
+    messages.receive::<ToWorker>()?;
+    let socket = UnixStream::from(messages.file().ok_or("no socket")?);
+    let memory = messages.file().ok_or("no memory")?;
+    play_a_lane(part, socket, memory)
+}
+
+fn play_a_lane(
+    part: &str,
+    socket: UnixStream,
+    memory: OwnedFd,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut sender, mut batches) =
+        (Sender::new(socket.try_clone()?), Receiver::new(socket.try_clone()?, LONGEST));
+    let arena = WorkerArena::open(memory)?;
+    if part == "stopped at the opening" {
+        stop_here();
+    }
+    sender.send(&Opened::Ok(()))?;
+    if part == "answers before it is asked" {
+        for run in 0.. {
+            sender.send(&Answer { run, outputs: Ok(Vec::new()) })?;
+        }
+    }
+    let execute: Execute<'_> = batches.receive()?;
+    let run = execute.run;
+    let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
+    let honest = |run| Answer { run, outputs: arena.put(&inputs) };
+    let mut lie = |dtype, dims: &[u64], at, len| {
+        let output = Placed { name: "x", dtype, dims: dims.into(), at, len };
+        sender.send(&Answer { run, outputs: Ok(vec![output]) })
+    };
+    match part {
+        "outside of the memory" => lie(DataType::Fp32, &[2], 2 * HALF - 4, 8)?,
+        "beyond what can be addressed" => lie(DataType::Fp32, &[2], u64::MAX - 3, 8)?,
+        "longer than there is memory" => lie(DataType::Bool, &[1 << 32], HALF, 1 << 32)?,
+        "too few bytes" => lie(DataType::Fp32, &[3], HALF, 8)?,
+        "dimensions that overflow" => lie(DataType::Fp32, &[1 << 63, 4], HALF, 8)?,
+        "strings that lie" => {
+            let text = NamedTensor {
+                name: "x".into(),
+                tensor: Tensor::new(
+                    DataType::Uint32,
+                    Shape::new(&[2]),
+                    [9u32, 9].map(u32::to_le_bytes).concat().into(),
+                )?,
+            };
+            arena.put(&[text]).map_err(|it| it.text)?;
+            lie(DataType::Bytes, &[1], HALF, 8)?;
+        }
+        "twice" => {
+            sender.send(&honest(run))?;
+            sender.send(&honest(run))?;
+        }
+        "another run" => sender.send(&honest(run + 1))?,
+        "with files" => {
+            let (one, other) = UnixStream::pair()?;
+            sender.send_with(&honest(run), [one.as_fd(), other.as_fd()])?;
+        }
+        "a huge frame" => (&socket).write_all(&[0xff; 4])?,
+        "bytes at random" => {
+            let bytes: Vec<u8> =
+                (1..5000u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+            (&socket).write_all(&[[2, 0, 0, 0].as_slice(), &bytes].concat())?;
+        }
+        "an answer in small pieces" => {
+            (&socket).write_all(&1_000_000u32.to_le_bytes())?;
+            loop {
+                (&socket).write_all(&[0])?;
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        "half an answer" => (&socket).write_all(&[100, 0, 0, 0, 1, 2])?,
+        "closes its socket" => rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)?,
+        "stopped in a run" => stop_here(),
+        "in another group" => {
+            let parent = rustix::process::getppid().ok_or("no parent")?;
+            rustix::process::setpgid(None, Some(rustix::process::getpgid(Some(parent))?))?;
+        }
+        "a long text" => {
+            let fault = Fault::execute("text ".repeat(1 << 20));
+            sender.send(&Answer { run, outputs: Err(fault) })?;
+        }
+        _ => {
+            sender.send(&honest(run))?;
+        }
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// This thread runs on for a moment, where the signal stops another one first.
+fn stop_here() -> ! {
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, Signal::STOP).expect("this process is there");
+    loop {
+        thread::park();
+    }
+}
+
+/// A model whose worker plays that part.
+fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
+    let program = Program {
+        path: std::env::current_exe().unwrap(),
+        name: "worker".into(),
+        args: ["--exact", "hostile::play_a_worker", "--nocapture"].map(Into::into).into(),
+    };
+    let mut source = ModelSource::new(part, "/nowhere");
+    source.stop = stop.into();
+    Ok(Supervisor::start(&program, &Children::default(), "any", &source)?.0)
+}
+
+fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {
+    Lane::new(Host {
+        supervisor: supervisor.clone(),
+        sharing: Arc::<RwLock<()>>::default(),
+        device: Device::Cpu,
+        arena_bytes: HALF as usize,
+        keeps_state: false,
+    })
+}
+
+fn run(lane: &mut Lane, stop: &Stop) -> Result<Vec<NamedTensor>, BackendError> {
+    let tensor = Tensor::from_vec(Shape::new(&[2]), vec![1.0f32, 2.0]).unwrap();
+    let inputs = [NamedTensor { name: "x".into(), tensor }];
+    lane.execute(&Batch { inputs: &inputs, outputs: &["x".into()], rows: 1, signature: 0, stop })
+}
+
+/// Fails where that takes for ever.
+fn within_reason<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = mpsc::channel();
+    thread::spawn(move || sender.send(work()));
+    done.recv_timeout(PATIENCE).expect("an end")
+}
+
+#[track_caller]
+fn check_ended(worker: &Worker) {
+    assert!(worker.is_dead());
+    let pid = Pid::from_raw(worker.pid() as i32).unwrap();
+    assert!(rustix::process::test_kill_process(pid).is_err(), "the process is still there");
+}
+
+/// A run of a worker that plays this part, after `honest` runs that go well, ends with it.
+#[track_caller]
+fn check(part: &'static str, honest: usize, is_given_up: bool) {
+    let (worker, error) = within_reason(move || {
+        let supervisor = load(part, Stop::new()).unwrap();
+        let worker = supervisor.worker().unwrap();
+        let mut lane = open(&supervisor).unwrap();
+        let stop = Stop::new();
+        if is_given_up {
+            stop.give_up();
+        }
+        for _ in 0..honest {
+            let taken = run(&mut lane, &stop).unwrap();
+            assert_eq!(taken[0].tensor.as_slice_of::<f32>().unwrap(), [1.0, 2.0]);
+        }
+        (worker, run(&mut lane, &stop).unwrap_err())
+    });
+    let expected = format!("the process of model '{part}' ended by signal 9 (SIGKILL)");
+    assert_eq!(error, BackendError::Crashed(expected));
+    check_ended(&worker);
+}
+
+#[test]
+fn answers_that_lie_about_their_tensors_end_the_worker() {
+    check("outside of the memory", 0, false);
+    check("beyond what can be addressed", 0, false);
+    check("longer than there is memory", 0, false);
+    check("too few bytes", 0, false);
+    check("dimensions that overflow", 0, false);
+    check("strings that lie", 0, false);
+}
+
+#[test]
+fn answers_that_nobody_waits_for_end_the_worker() {
+    check("twice", 1, false);
+    check("another run", 0, false);
+    check("with files", 0, false);
+}
+
+#[test]
+fn bytes_that_are_no_answer_end_the_worker() {
+    check("a huge frame", 0, false);
+    check("bytes at random", 0, false);
+    check("closes its socket", 0, false);
+}
+
+#[test]
+fn the_text_of_an_error_is_cut_so_that_it_is_an_answer() {
+    let error = within_reason(|| {
+        let supervisor = load("a long text", Stop::new()).unwrap();
+        run(&mut open(&supervisor).unwrap(), &Stop::new()).unwrap_err()
+    });
+    let BackendError::Execute(text) = error else { panic!("{error:?}") };
+    assert!(text.starts_with("text text") && text.len() == 64 << 10);
+}
+
+#[test]
+fn a_worker_that_does_not_go_on_is_ended_with_the_run_that_is_given_up() {
+    check("stopped in a run", 0, true);
+    check("half an answer", 0, true);
+    check("an answer in small pieces", 0, true);
+    check("in another group", 0, true);
+}
+
+#[test]
+fn a_worker_that_reads_nothing_holds_up_no_run() {
+    let (worker, error) = within_reason(|| {
+        let supervisor = load("answers before it is asked", Stop::new()).unwrap();
+        let worker = supervisor.worker().unwrap();
+        let mut lane = open(&supervisor).unwrap();
+        let stop = Stop::new();
+        let error = std::iter::repeat_with(|| run(&mut lane, &stop)).find_map(Result::err);
+        (worker, error.unwrap())
+    });
+    assert!(matches!(error, BackendError::Crashed(_)), "{error}");
+    check_ended(&worker);
+}
+
+#[test]
+fn a_worker_that_is_stopped_takes_messages_until_there_is_no_room_and_is_ended_then() {
+    within_reason(|| {
+        let supervisor = load("stopped in a run", Stop::new()).unwrap();
+        let worker = supervisor.worker().unwrap();
+        let mut lane = open(&supervisor).unwrap();
+        let stop = Arc::new(Stop::new());
+        let asked = stop.clone();
+        let running = thread::spawn(move || run(&mut lane, &asked));
+        // Nothing waits for what has no room, however often it is said.
+        (0..10_000).for_each(|run| worker.send_at_once(&ToWorker::Stop { lane: 7, run }));
+        stop.give_up();
+        assert!(matches!(running.join().unwrap(), Err(BackendError::Crashed(_))));
+        check_ended(&worker);
+    });
+}
+
+#[test]
+fn loads_that_are_answered_with_garbage_fail_with_its_name() {
+    for (part, text) in [
+        ("garbage at the load", "cannot be read"),
+        ("a huge frame at the load", "a frame of 4294967295 bytes"),
+        ("leaves at the load", "while it was loaded"),
+    ] {
+        let error = within_reason(move || load(part, Stop::new()).map(drop)).unwrap_err();
+        let BackendError::Load(told) = &error else { panic!("{error:?}") };
+        assert!(told.contains(text) && told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_stopped_ends_with_the_load_that_is_given_up() {
+    let error = within_reason(|| {
+        let stop = Stop::new();
+        stop.give_up();
+        load("stopped at the load", stop).map(drop)
+    });
+    assert!(matches!(error, Err(BackendError::Load(_))), "{error:?}");
+}
