@@ -352,7 +352,7 @@ fn a_run_ends_at_its_deadline_and_its_instance_serves_the_next_request() {
         .copy("rounds", &format!("{FIXTURES}/rounds"))
         .file("rounds/config.pbtxt", "instance_group { count: 1 }");
     // Far less than what a run of so many rounds takes, which is minutes.
-    let flags = ["--request-timeout-ms=500"];
+    let flags = ["--request-timeout-ms=3000"];
     let Some((mut process, _repository)) = serve_those(repository, &flags) else { return };
     let mut client = process.client();
     let path = "/v1/models/rounds:predict";

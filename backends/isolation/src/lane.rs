@@ -66,6 +66,13 @@ impl Lane {
             }
             self.open = Open::new(&self.host)?;
         }
+        // It may have waited for a process, or for one that is to be alone, beyond its time: an engine that cannot be
+        // stopped is not to begin.
+        if batch.stop.is_over() {
+            return Err(BackendError::Execute(
+                "the time of the run was over before it began".into(),
+            ));
+        }
         match self.open.run(batch) {
             Ok(outcome) => {
                 self.open.worker.note_answer();

@@ -181,6 +181,8 @@ pub(super) struct Leading<'a> {
     /// `None` once it has run.
     slot: Option<Slot>,
     pending: Pending,
+    /// Is it counted as canceled where its client leaves?
+    is_counted: bool,
     deadline: Option<Instant>,
 }
 
@@ -211,10 +213,10 @@ impl<'a> Leading<'a> {
         shared: &'a Arc<Shared>,
         slot: Slot,
         group: u64,
-        pending: Pending,
+        (pending, is_counted): (Pending, bool),
         deadline: Option<Instant>,
     ) -> Leading<'a> {
-        Leading { shared, group, slot: Some(slot), pending, deadline }
+        Leading { shared, group, slot: Some(slot), pending, is_counted, deadline }
     }
 
     /// Lets the thread's other tasks run first, then runs all that have joined.
@@ -234,7 +236,7 @@ impl<'a> Leading<'a> {
         let job = Job { pending, work, expiry: None, deadline, passed_over: None, reply, counted };
         shared.make_again(vec![(ticket, job)]);
         let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
-        let is_counted = true;
+        let is_counted = self.is_counted;
         Waiting { shared, ticket, receiver, entered, expiry, deadline, is_counted }.answer().await
     }
 
@@ -329,6 +331,9 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         if self.slot.is_some() {
             self.run(None);
+            if !self.is_counted {
+                return;
+            }
             let waited = self.pending.enqueued_at.elapsed();
             self.shared.metrics.failure_after(FailureReason::Canceled, waited);
         }

@@ -107,7 +107,7 @@ pub struct Limited {
 
 impl Limited {
     /// Waits until the instance may run. What it needs is its own until the permit is dropped. Blocking.
-    pub fn acquire(&self) -> ResourcePermit<'_> {
+    pub fn acquire(self: Arc<Self>) -> ResourcePermit {
         let mut state = self.limiter.lock();
         state.waiting.push(self.number);
         while !state.admit(self.number) {
@@ -130,9 +130,9 @@ impl Drop for Limited {
 /// The right to one run.
 #[must_use]
 #[derive(Debug)]
-pub struct ResourcePermit<'a>(&'a Limited);
+pub struct ResourcePermit(Arc<Limited>);
 
-impl Drop for ResourcePermit<'_> {
+impl Drop for ResourcePermit {
     fn drop(&mut self) {
         self.0.limiter.lock().release(self.0.number);
         self.0.limiter.changed.notify_all();
@@ -323,11 +323,11 @@ mod tests {
     #[test]
     fn a_permit_that_is_dropped_lets_the_next_run() {
         let limiter = Arc::new(RateLimiter::new(Vec::new()));
-        let limited = || limiter.register(&need("R", 1, true), Device::Cpu).unwrap();
+        let limited = || Arc::new(limiter.register(&need("R", 1, true), Device::Cpu).unwrap());
         let (first, second) = (limited(), limited());
-        let permit = first.acquire();
+        let permit = first.clone().acquire();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| drop(second.acquire()));
+            let waits = scope.spawn(|| drop(second.clone().acquire()));
             while limiter.lock().waiting.is_empty() && !waits.is_finished() {
                 std::thread::yield_now();
             }

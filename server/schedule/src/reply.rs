@@ -26,6 +26,11 @@ impl Reply {
         (Reply { sender: Some(sender), place }, receiver)
     }
 
+    /// From now on its answer leaves behind those that have lined up before, where answers leave in order.
+    pub fn line_up(&mut self, order: Option<&Arc<Order>>) {
+        self.place = order.map(|it| (it.clone(), it.enter()));
+    }
+
     /// A reply for which no request waits.
     pub fn none() -> Reply {
         Reply { sender: None, place: None }

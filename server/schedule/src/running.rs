@@ -7,7 +7,7 @@ use std::{
 
 use backend::{Device, Stop};
 
-use super::{reply::Reply, watchdog::SEEN_AFTER};
+use super::{ratelimit::ResourcePermit, reply::Reply, watchdog::SEEN_AFTER};
 
 /// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
 const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
@@ -34,6 +34,8 @@ pub struct Running {
     pub limit: Option<Duration>,
     /// Where its instance is.
     pub device: Device,
+    /// What it has of resources: free again when it ends, and when it is given up.
+    pub permit: Option<ResourcePermit>,
 }
 
 /// How a batch has ended.
@@ -175,7 +177,9 @@ impl Runs {
         while let Some((at, limit)) =
             self.batches.iter().enumerate().find_map(|(at, it)| Some((at, is_deaf(it)?)))
         {
-            let Running { replies, stop, device, .. } = self.batches.swap_remove(at).run;
+            let Running { replies, stop, device, permit, .. } = self.batches.swap_remove(at).run;
+            // Others are not to wait for a run that does not end.
+            drop(permit);
             stop.give_up();
             let is_replaced = self.lost.len() < MOST_REPLACED;
             self.lost.push(Lost { stop, is_replaced });
@@ -213,6 +217,7 @@ mod tests {
             started: now,
             limit: Some(LIMIT),
             device: Device::Cpu,
+            permit: None,
         });
         stop
     }

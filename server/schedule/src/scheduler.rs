@@ -285,7 +285,7 @@ impl Shared {
         Ok(())
     }
 
-    fn late(&self) -> Error {
+    pub(super) fn late(&self) -> Error {
         Error::DeadlineExceeded { model: self.settings.model.to_string() }
     }
 
@@ -326,7 +326,8 @@ impl Shared {
                 None
             }
             Some(InlineRun::Leading(slot, group)) => {
-                let leading = Leading::new(self, slot, group, pending, deadline);
+                let is_counted = extent == Extent::Whole;
+                let leading = Leading::new(self, slot, group, (pending, is_counted), deadline);
                 return Ok(Entered::Leads(leading, work));
             }
             Some(InlineRun::Joining(group)) => Some(group),

@@ -45,10 +45,14 @@ impl Waiting<'_> {
             return self.finish(answer.ok());
         };
         match timeout_at(at.into(), &mut self.receiver).await {
-            Ok(answer) => self.finish(answer.ok()),
+            Ok(answer) => match self.finish(answer.ok()) {
+                // A run may have ended itself at the deadline.
+                Err(_) if at <= Instant::now() => Err(shared.late()),
+                answer => answer,
+            },
             Err(_) => {
                 self.abandon();
-                Err(Error::DeadlineExceeded { model: model() })
+                Err(shared.late())
             }
         }
     }

@@ -11,7 +11,7 @@ use backend::{MODEL_STACK, Stop};
 use super::{
     policy::Decision,
     queue::{Dropped, Job},
-    ratelimit::Limited,
+    ratelimit::{Limited, ResourcePermit},
     row_check::Sample,
     run::{self, Observed},
     running::{Ended as EndedRun, Running},
@@ -66,10 +66,15 @@ impl Drop for Ended {
         if !self.is_counted {
             return;
         }
-        self.shared.lock().threads -= 1;
+        let mut state = self.shared.lock();
+        state.threads -= 1;
+        // A request that came since this one has looked has found a thread too many to start another.
+        let woken = state.wake_needed_worker(Instant::now());
+        drop(state);
         // The others may have waited for the jobs that this one has run.
         self.shared.changed.notify_all();
         self.shared.ended.notify_all();
+        wake(&self.shared, woken);
     }
 }
 
@@ -117,8 +122,8 @@ fn work(shared: &Arc<Shared>) -> bool {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
                     let locked = match slot.limit().cloned() {
-                        None => run_batch(shared, state, slot, (jobs, reason), now),
-                        Some(limited) => run_limited(shared, state, slot, &limited),
+                        None => run_batch(shared, state, slot, None, (jobs, reason), now),
+                        Some(limited) => run_limited(shared, state, slot, limited),
                     };
                     match locked {
                         Some(locked) => state = locked,
@@ -179,14 +184,16 @@ fn run_limited<'a>(
     shared: &'a Arc<Shared>,
     state: MutexGuard<'_, State>,
     slot: Slot,
-    limited: &Limited,
+    limited: Arc<Limited>,
 ) -> Option<MutexGuard<'a, State>> {
     drop(state);
-    let _permit = limited.acquire();
+    let permit = limited.acquire();
     let mut state = shared.lock();
     let now = Instant::now();
     match state.queue.decide(now, state.flushing) {
-        Decision::Run { jobs, reason } => run_batch(shared, state, slot, (jobs, reason), now),
+        Decision::Run { jobs, reason } => {
+            run_batch(shared, state, slot, Some(permit), (jobs, reason), now)
+        }
         // The requests that waited have left.
         Decision::WaitUntil(_) | Decision::WaitForJob => {
             let surplus = state.put_back(slot);
@@ -202,6 +209,7 @@ fn run_batch<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'_, State>,
     mut slot: Slot,
+    permit: Option<ResourcePermit>,
     (jobs, reason): (usize, BatchReason),
     now: Instant,
 ) -> Option<MutexGuard<'a, State>> {
@@ -229,7 +237,8 @@ fn run_batch<'a>(
         works.push(work);
     }
     let device = slot.device();
-    let run = Running { tickets, replies, rows, stop: stop.clone(), started: now, limit, device };
+    let (run_stop, started) = (stop.clone(), now);
+    let run = Running { tickets, replies, rows, stop: run_stop, started, limit, device, permit };
     state.runs.begin(run);
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
@@ -314,11 +323,12 @@ fn check_rows<'a>(
 ) -> Option<MutexGuard<'a, State>> {
     // Instances that wait for resources are not to wait for this.
     if slot.limit().is_none() {
-        let (stop, device) = (Arc::new(Stop::new()), slot.device());
+        let (stop, device, permit) = (Arc::new(Stop::new()), slot.device(), None);
         let (tickets, replies, started) = (Vec::new(), Vec::new(), Instant::now());
         let rows = sample.rows();
         let (run_stop, limit) = (stop.clone(), None);
-        let run = Running { tickets, replies, rows, stop: run_stop, started, limit, device };
+        let run =
+            Running { tickets, replies, rows, stop: run_stop, started, limit, device, permit };
         state.runs.begin(run);
         drop(state);
         shared.check_rows(&mut slot, sample, &stop);

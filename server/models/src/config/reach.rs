@@ -7,6 +7,12 @@ pub(crate) fn beyond_the_model(raw: &RawConfig, engines: &Engines) -> Option<Str
     if raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty()) {
         return Some("model_operations: libraries of operators are code".to_owned());
     }
+    let in_process = raw.parameters.iter().find(|(key, value)| {
+        key.eq_ignore_ascii_case("ISOLATION") && value.string_value.trim() != "process"
+    });
+    if let Some((key, _)) = in_process {
+        return Some(format!("parameter {key} says that native code runs in the server's process"));
+    }
     let named = raw.parameters.keys().find(|it| engines.names_files(it));
     if let Some(key) = named {
         return Some(format!("parameter {key} reads or writes files of the server"));
@@ -52,6 +58,7 @@ mod tests {
                 "parameters { key: 'session.optimized_model_filepath' value { string_value: '/x' } }",
                 "filepath",
             ),
+            ("parameters { key: 'isolation' value { string_value: 'in_process' } }", "isolation"),
             (accelerator, "accelerator 'tensorrt': parameter engine_cache_path"),
         ] {
             let text = found(text).unwrap();
@@ -62,7 +69,8 @@ mod tests {
     #[test]
     fn what_stays_in_the_model_is_not() {
         let text = "default_model_filename: 'a.onnx' parameters {
-            key: 'session.disable_prepacking' value { string_value: '1' } }";
+            key: 'session.disable_prepacking' value { string_value: '1' } }
+            parameters { key: 'ISOLATION' value { string_value: 'process' } }";
         assert_eq!(found(text), None);
     }
 }

@@ -14,8 +14,9 @@ const ON_CPU: Duration = Duration::from_secs(120);
 /// On a GPU: TensorRT compiles in the first run, for minutes.
 const ON_GPU: Duration = Duration::from_secs(900);
 
-/// A run that was stopped so long ago and goes on is given up.
-const DEAF: Duration = Duration::from_secs(10);
+/// A run that was stopped so long ago and goes on is given up: before its load is, so that what ends it by force lets
+/// the load fail in order.
+const DEAF: Duration = Duration::from_secs(2);
 
 /// So much later a run ends itself that cannot be stopped in between.
 const LATER: Duration = Duration::from_millis(100);

@@ -180,6 +180,22 @@ async fn requests_merged_with_one_whose_client_left_are_answered() {
 }
 
 #[tokio::test]
+async fn one_that_leads_for_somebody_who_counts_it_is_not_counted_when_its_client_leaves() {
+    let fast = Fast::new(Duration::from_micros(20));
+    fast.become_likely().await;
+    let leading = fast.spawn_as(1.0, 0, Extent::Made);
+    let joining = fast.spawn(2.0);
+    tokio::task::yield_now().await;
+    leading.abort();
+    assert!(leading.await.unwrap_err().is_cancelled());
+    assert_eq!(joining.await.unwrap().unwrap(), 2.0);
+    assert_eq!(fast.batches(), [1]);
+    let counted = fast.metrics.render();
+    let counted = std::str::from_utf8(&counted).unwrap();
+    assert!(!counted.contains("reason=\"CANCELED\",version=\"1\"} 1"), "{counted}");
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_before_the_run_takes_its_row_along() {
     let fast = Fast::new(Duration::from_micros(20));
     fast.become_likely().await;

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -17,6 +17,7 @@ use crate::{
     learn::RunTimes,
     policy::BatchPolicy,
     queue::QueuePolicy,
+    ratelimit::{Limits, Need, RateLimiter},
     request_queue::RequestQueue,
     row_check::RowCheck,
     run_context::RunContext,
@@ -33,6 +34,9 @@ const HANGS: f32 = 66.0;
 /// A run of this value ends once the engine hears again.
 const DEAF: f32 = 77.0;
 
+/// A run of this value ends itself, without a result, once it is of no use any more.
+const ENDS: f32 = 88.0;
+
 /// So much later every run of these tests has lasted too long.
 const LATER: Duration = Duration::from_secs(36_000);
 
@@ -41,6 +45,7 @@ const LATER: Duration = Duration::from_secs(36_000);
 struct Engine {
     hears: AtomicBool,
     entered: AtomicUsize,
+    ended: AtomicBool,
     stopped: Mutex<usize>,
 }
 
@@ -55,6 +60,13 @@ impl Instance for Echo {
         engine.entered.fetch_add(1, Ordering::SeqCst);
         while values.contains(&DEAF) && !engine.hears.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(1));
+        }
+        if values.contains(&ENDS) {
+            while !batch.stop.is_over() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            engine.ended.store(true, Ordering::SeqCst);
+            return Err(BackendError::Execute("its time is over".into()));
         }
         let was_stopped = 0 < *engine.stopped.lock().unwrap();
         while values.contains(&HANGS) && !was_stopped {
@@ -78,6 +90,24 @@ struct Model {
 impl Model {
     /// One that is known to be fast runs in place.
     fn new(instances: usize, caller_runs_below: Duration) -> Model {
+        Model::with(instances, caller_runs_below, |slot| slot)
+    }
+
+    /// One whose instance waits for a resource that there is once.
+    fn limited() -> Model {
+        let limiter = Arc::new(RateLimiter::new(Vec::new()));
+        let need = Need { name: "R".into(), count: 1, global: true };
+        let limits = Limits { needs: vec![need], priority: 1 };
+        let limited = limiter.register(&limits, Device::Cpu).unwrap();
+        let mut limited = Some(limited);
+        Model::with(1, Duration::ZERO, |slot| slot.limited(limited.take().unwrap()))
+    }
+
+    fn with(
+        instances: usize,
+        caller_runs_below: Duration,
+        mut finish: impl FnMut(Slot) -> Slot,
+    ) -> Model {
         let engine = Arc::new(Engine::default());
         let echo = engine.clone();
         let make: Arc<MakeInstance> = Arc::new(move || Ok(Box::new(Echo(echo.clone()))));
@@ -101,7 +131,7 @@ impl Model {
         let slots = (0..instances).map(|_| {
             let mut slot = Slot::empty(make.clone());
             slot.fill().unwrap();
-            slot
+            finish(slot)
         });
         let mut times = RunTimes::default();
         (0..100).for_each(|_| times.record(1, Duration::from_micros(20)));
@@ -120,6 +150,10 @@ impl Model {
     }
 
     fn spawn(&self, value: f32) -> JoinHandle<Result<f32, Error>> {
+        self.spawn_until(value, None)
+    }
+
+    fn spawn_until(&self, value: f32, deadline: Option<Instant>) -> JoinHandle<Result<f32, Error>> {
         let scheduler = self.scheduler.clone();
         tokio::spawn(async move {
             let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
@@ -132,7 +166,7 @@ impl Model {
                 length: 0,
                 priority: 0,
                 queue_timeout: None,
-                deadline: None,
+                deadline,
                 extent: Extent::Whole,
             };
             let done = scheduler.submit(submission).await?;
@@ -206,6 +240,35 @@ async fn an_instance_that_cannot_be_stopped_is_replaced() {
     model.scheduler.close();
     assert_eq!(model.scheduler.wait_closed(Duration::from_secs(10)), 0);
     model.engine.hears.store(true, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn a_run_that_is_given_up_leaves_its_resources_to_others() {
+    let model = Model::limited();
+    let deaf = model.spawn(DEAF);
+    model.entered(1).await;
+    let behind = model.spawn(1.0);
+    model.abandon();
+    assert_eq!(deaf.await.unwrap().unwrap_err(), late());
+    let behind = tokio::time::timeout(Duration::from_secs(30), behind).await.unwrap();
+    assert_eq!(behind.unwrap().unwrap(), 1.0);
+    model.engine.hears.store(true, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn a_run_that_ends_itself_at_the_deadline_is_late_and_no_failure_of_the_model() {
+    let model = Model::new(1, Duration::ZERO);
+    let deadline = Instant::now() + Duration::from_millis(100);
+    let ending = model.spawn_until(ENDS, Some(deadline));
+    // Its answer is there before this thread has looked at the clock.
+    model.entered(1).await;
+    while !model.engine.ended.load(Ordering::SeqCst)
+        || model.scheduler.shared.lock().runs.has_batch()
+    {
+        thread::yield_now();
+    }
+    let error = ending.await.unwrap().unwrap_err();
+    assert_eq!(error, Error::DeadlineExceeded { model: "m".into() });
 }
 
 #[tokio::test]

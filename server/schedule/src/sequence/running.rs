@@ -7,7 +7,7 @@ use std::{
 
 use backend::Stop;
 
-use crate::{reply::Reply, running::GRACE};
+use crate::{ratelimit::ResourcePermit, reply::Reply, running::GRACE};
 
 /// A run on an instance.
 pub(super) struct Running {
@@ -18,6 +18,8 @@ pub(super) struct Running {
     /// When it was asked to end, and the time that it had had.
     pub(super) asked: Option<(Instant, Duration)>,
     pub(super) is_abandoned: bool,
+    /// What it has of resources: free again when it ends, and when it is given up.
+    permit: Option<ResourcePermit>,
 }
 
 /// What is to be done about a run.
@@ -33,9 +35,13 @@ pub(super) enum Step {
 
 impl Running {
     /// A run that begins now.
-    pub(super) fn new(replies: Vec<Reply>, now: Instant) -> Running {
+    pub(super) fn new(
+        replies: Vec<Reply>,
+        permit: Option<ResourcePermit>,
+        now: Instant,
+    ) -> Running {
         let stop = Arc::new(Stop::new());
-        Running { stop, started: now, replies, asked: None, is_abandoned: false }
+        Running { stop, started: now, replies, asked: None, is_abandoned: false, permit }
     }
 
     /// It has ended: the time that it had, where it was asked to end. One that `failed` after its limit has ended
@@ -63,6 +69,7 @@ impl Running {
                 if GRACE.min(limit) <= now.saturating_duration_since(asked) =>
             {
                 self.stop.give_up();
+                self.permit = None;
                 self.is_abandoned = true;
                 Step::Abandon(std::mem::take(&mut self.replies), limit)
             }
@@ -78,7 +85,7 @@ mod tests {
     #[test]
     fn a_run_is_stopped_then_given_up() {
         let (now, limit) = (Instant::now(), Duration::from_secs(9));
-        let mut run = Running::new(vec![Reply::none()], now);
+        let mut run = Running::new(vec![Reply::none()], None, now);
         assert!(matches!(run.next(now + limit * 9, None), Step::None));
         assert!(matches!(run.next(now + limit / 2, Some(limit)), Step::None));
         assert!(matches!(run.next(now + limit, Some(limit)), Step::Stop(_)));
@@ -91,7 +98,7 @@ mod tests {
     #[test]
     fn a_run_that_has_ended_itself_before_it_was_asked_is_overdue_all_the_same() {
         let (now, limit) = (Instant::now(), Duration::from_secs(9));
-        let mut run = Running::new(Vec::new(), now);
+        let mut run = Running::new(Vec::new(), None, now);
         assert_eq!(run.overdue(true, now + limit, Some(limit)), Some(limit));
         assert_eq!(run.overdue(true, now + limit / 2, Some(limit)), None);
         assert_eq!(run.overdue(false, now + limit, Some(limit)), None);

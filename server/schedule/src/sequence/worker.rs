@@ -18,7 +18,10 @@ use super::{
     shared::{Job, LockedState, Shared, Wake, refuse},
     table::{CarriedState, Taken},
 };
-use crate::{reply::Reply, slot::Slot, watchdog::SEEN_AFTER, worker::lower_priority};
+use crate::{
+    ratelimit::ResourcePermit, reply::Reply, slot::Slot, watchdog::SEEN_AFTER,
+    worker::lower_priority,
+};
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
@@ -111,15 +114,15 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
         let until = match next(shared, &state, instance, now) {
             Next::Run(rows, reason) => {
                 state = match slot.limit().cloned() {
-                    None => run(shared, state, instance, &mut slot, &rows, reason),
+                    None => run(shared, state, instance, &mut slot, None, (&rows, reason)),
                     Some(limited) => {
                         drop(state);
-                        let _permit = limited.acquire();
+                        let permit = Some(limited.acquire());
                         let state = shared.lock();
                         // Of what waits by now.
                         match next(shared, &state, instance, Instant::now()) {
                             Next::Run(rows, reason) => {
-                                run(shared, state, instance, &mut slot, &rows, reason)
+                                run(shared, state, instance, &mut slot, permit, (&rows, reason))
                             }
                             Next::WaitUntil(_) | Next::Wait => state,
                         }
@@ -174,13 +177,17 @@ fn run<'a>(
     mut state: MutexGuard<'_, LockedState>,
     instance: usize,
     slot: &mut Slot,
-    rows: &[usize],
-    reason: BatchReason,
+    permit: Option<ResourcePermit>,
+    (rows, reason): (&[usize], BatchReason),
 ) -> MutexGuard<'a, LockedState> {
     let mut taken = state.table.take(instance, rows);
-    let replies = taken.iter_mut().map(|it| mem::replace(&mut it.job.reply, Reply::none()));
+    let replies = taken.iter_mut().map(|it| {
+        let mut reply = mem::replace(&mut it.job.reply, Reply::none());
+        reply.line_up(shared.order.as_ref());
+        reply
+    });
     let now = Instant::now();
-    let running = Running::new(replies.collect(), now);
+    let running = Running::new(replies.collect(), permit, now);
     let stop = running.stop.clone();
     let limit = shared.settings.run_limit.of(None);
     stop.end_by(limit.and_then(|it| now.checked_add(it + SEEN_AFTER)));

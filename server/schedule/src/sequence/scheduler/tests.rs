@@ -207,6 +207,19 @@ async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
 }
 
 #[tokio::test]
+async fn what_waits_for_a_seat_keeps_no_answer_back_where_answers_leave_in_order() {
+    let strategy =
+        Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: true };
+    let (scheduler, _) = scheduler(1, Settings { strategy, ..settings() });
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    let unseated = spawn(&scheduler, 2, START, 7);
+    tokio::task::yield_now().await;
+    let seated = send(&scheduler, 1, END, submission(1));
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), seated).await, Ok(Ok(6)));
+    assert_eq!(unseated.await.unwrap(), Ok(7));
+}
+
+#[tokio::test]
 async fn a_sequence_that_waited_for_the_seat_of_a_lost_instance_gets_it() {
     let settings = Settings { engine_keeps_state: true, ..settings() };
     let (scheduler, gate) = scheduler(1, settings);
