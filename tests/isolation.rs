@@ -11,7 +11,7 @@ use crate::support::{
 const ALL: &str = "--isolation=all";
 
 /// The processes whose parent is that one.
-fn workers(parent: u32) -> Vec<u32> {
+pub fn workers(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|it| it.ok()?.file_name().to_str()?.parse::<u32>().ok());

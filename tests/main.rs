@@ -47,6 +47,7 @@ mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations
 mod rerank_routes; // rankings, scores and classes, in the form of those who have clients for them
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
+mod sandbox; // what such a process can reach
 mod shared_memory; // inputs and outputs in memory that clients share
 mod steps; // ensembles of steps before and behind a graph
 mod streaming; // replies that are streams, and large ones

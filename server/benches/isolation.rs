@@ -9,7 +9,7 @@ use std::{
 };
 
 use backend::{Backend, Batch, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor};
-use isolation::Children;
+use isolation::{Children, Sandbox};
 use muster::{
     config::{Engines, Isolation},
     engines::EngineSettings,
@@ -45,7 +45,8 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         model_cache_dir: None,
     };
     let settings = EngineSettings { engines, onednn: String::new() };
-    let isolation = Isolation { all, models: BTreeSet::new(), arena_bytes: 64 << 20 };
+    let isolation =
+        Isolation { all, models: BTreeSet::new(), arena_bytes: 64 << 20, sandbox: Sandbox::On };
     let program = env!("CARGO_BIN_EXE_muster").into();
     settings.isolated_engines(&isolation, program, &Children::default()).expect("engines")
 }

@@ -1,10 +1,10 @@
 //! All engines of model files, and the process that runs one of their models by itself.
 
-use std::{ffi::OsString, io, path::PathBuf, sync::Arc};
+use std::{env, ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use backend::Backend;
 use identity::Identity;
-use isolation::{Children, Isolated, Program};
+use isolation::{Children, Isolated, Program, Sandbox};
 use libtensorflow::TensorFlow;
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
@@ -50,7 +50,7 @@ impl EngineSettings {
     /// server, whose main function comes to [`EngineSettings::of_worker`] at the word `worker`.
     ///
     /// # Errors
-    /// When the settings cannot be written as an argument.
+    /// When the settings cannot be written as an argument, and when the kernel cannot do what a strict sandbox needs.
     pub fn isolated_engines(
         &self,
         isolation: &Isolation,
@@ -58,7 +58,8 @@ impl EngineSettings {
         children: &Children,
     ) -> io::Result<Vec<Arc<dyn Backend>>> {
         let settings = serde_json::to_string(self)?;
-        let settings = Arc::new(isolation::Settings {
+        let sandbox = isolation.sandbox;
+        let settings = isolation::Settings {
             all: isolation.all,
             models: isolation.models.clone(),
             arena_bytes: isolation.arena_bytes,
@@ -66,10 +67,14 @@ impl EngineSettings {
                 path: program,
                 name: "muster".into(),
                 args: vec!["worker".into(), settings.into()],
+                environment: environment(sandbox),
+                sandbox,
+                temporary: env::temp_dir(),
             },
             children: children.clone(),
-        });
-        let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, settings.clone())) };
+        };
+        let isolation = Arc::new(isolation::Isolation::new(settings)?);
+        let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, isolation.clone())) };
         Ok(self.engines().into_iter().map(isolated).collect())
     }
 
@@ -81,4 +86,10 @@ impl EngineSettings {
         let settings = args.next().unwrap_or_default();
         Ok(serde_json::from_slice(settings.as_encoded_bytes())?)
     }
+}
+
+/// This process's variables, of which a worker in that sandbox is given those that it may know.
+fn environment(sandbox: Sandbox) -> Vec<(OsString, OsString)> {
+    let passes = |name: &OsString| isolation::passes(sandbox, &name.to_string_lossy());
+    env::vars_os().filter(|(name, _)| passes(name)).collect()
 }

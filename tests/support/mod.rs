@@ -34,7 +34,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings that change how a request is run and nothing that its client sees: every test must pass with each
 /// of them on and off.
-const SWITCHES: [&str; 3] = ["MUSTER_CALLER_RUNS", "MUSTER_ISOLATION", "MUSTER_WORKER_SPIN_US"];
+const SWITCHES: [&str; 4] =
+    ["MUSTER_CALLER_RUNS", "MUSTER_ISOLATION", "MUSTER_WORKER_SANDBOX", "MUSTER_WORKER_SPIN_US"];
 
 /// For tests of what the server's own process holds.
 pub const IN_PROCESS: &str = "--isolation=off";

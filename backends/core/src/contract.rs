@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use crate::{Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Signatures, Stop};
+use crate::{
+    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Places, Signatures, Stop,
+};
 
 /// An engine: it turns files into models.
 pub trait Backend: Send + Sync {
@@ -20,6 +22,12 @@ pub trait Backend: Send + Sync {
     /// The version of the library that it works with; `None` where it has none, or has loaded no model yet.
     fn version(&self) -> Option<String> {
         None
+    }
+
+    /// What of this machine loads and runs reach besides the files that a [`ModelSource`] names: what a process is left
+    /// that may reach nothing else. Blocking: it looks for libraries.
+    fn places(&self) -> Places {
+        Places::default()
     }
 
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model

@@ -32,11 +32,13 @@ pub enum Fault {
     WrongRows,
     /// `missing_output`: the last wanted output is not returned.
     MissingOutput,
+    /// `reach`: tries to reach beyond the model, and says in a [`BackendError::Execute`] what came of each attempt.
+    Reach,
 }
 
 impl Fault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, Fault); 10] = [
+    pub(crate) const ALL: [(&'static str, Fault); 11] = [
         ("fail", Fault::Fail),
         ("invalid", Fault::Invalid),
         ("out_of_memory", Fault::OutOfMemory),
@@ -47,6 +49,7 @@ impl Fault {
         ("leak", Fault::Leak),
         ("wrong_rows", Fault::WrongRows),
         ("missing_output", Fault::MissingOutput),
+        ("reach", Fault::Reach),
     ];
 
     /// Does the damage; `outputs` is what would have been returned.
@@ -89,6 +92,7 @@ impl Fault {
                 outputs.pop();
                 Ok(outputs)
             }
+            Fault::Reach => Err(BackendError::Execute(crate::reach::attempts().join("; "))),
         }
     }
 }

@@ -40,6 +40,7 @@
 mod fault;
 mod landscape;
 mod latency;
+mod reach;
 mod settings;
 
 use std::{

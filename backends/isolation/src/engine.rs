@@ -2,12 +2,19 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    io,
+    sync::{Arc, Mutex, Once, PoisonError},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places};
 
-use crate::{children::Children, launch::Program, model::IsolatedModel, supervisor::Supervisor};
+use crate::{
+    children::Children,
+    launch::Program,
+    model::IsolatedModel,
+    sandbox::{Kernel, Sandbox, remove_leftovers},
+    supervisor::Supervisor,
+};
 
 /// The parameter of a model's configuration that says where it runs.
 pub(crate) const PARAMETER: &str = "ISOLATION";
@@ -34,28 +41,76 @@ impl Settings {
         let said = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
         match said.map(|(_, value)| value.trim()) {
             Some("process") => Ok(true),
+            // A strict sandbox is there for models that nobody vouches for.
+            Some("in_process")
+                if self.program.sandbox == Sandbox::Strict && self.asks_for(source) =>
+            {
+                Err(BackendError::Load(format!(
+                    "model '{}': parameter '{PARAMETER}': in_process is not for the model to say where \
+                     --worker-sandbox=strict; leave the parameter out, or the model out of --isolation",
+                    source.name
+                )))
+            }
             Some("in_process") => Ok(false),
             Some(other) => Err(BackendError::Load(format!(
                 "model '{}': parameter '{PARAMETER}': expected 'process' or 'in_process', given '{other}'",
                 source.name
             ))),
-            None => Ok(self.all || self.models.contains(&source.name)),
+            None => Ok(self.asks_for(source)),
         }
+    }
+
+    fn asks_for(&self, source: &ModelSource) -> bool {
+        self.all || self.models.contains(&source.name)
+    }
+}
+
+/// The settings of all engines of a server, and what is done once for all of them.
+#[derive(Debug)]
+pub struct Isolation {
+    settings: Settings,
+    first: Once,
+}
+
+impl Isolation {
+    /// Engines with these settings.
+    ///
+    /// # Errors
+    /// Where the kernel cannot do what a strict sandbox needs.
+    pub fn new(settings: Settings) -> io::Result<Isolation> {
+        Kernel::ask().suffices(settings.program.sandbox).map_err(io::Error::other)?;
+        Ok(Isolation { settings, first: Once::new() })
+    }
+
+    /// Before the first worker.
+    fn prepare(&self) {
+        let Program { sandbox, temporary, .. } = &self.settings.program;
+        if *sandbox == Sandbox::Off {
+            return;
+        }
+        self.first.call_once(|| {
+            remove_leftovers(temporary);
+            for lack in Kernel::ask().lacks() {
+                tracing::warn!(
+                    "sandbox of models in processes of their own: the kernel lacks {lack}"
+                );
+            }
+        });
     }
 }
 
 /// An engine that loads some models, or all, in workers.
 pub struct Isolated {
     engine: Arc<dyn Backend>,
-    settings: Arc<Settings>,
+    isolation: Arc<Isolation>,
     /// The version of the engine's library that workers have named.
     version: Mutex<Option<String>>,
 }
 
 impl Isolated {
     /// That engine, with these settings.
-    pub fn new(engine: Arc<dyn Backend>, settings: Arc<Settings>) -> Isolated {
-        Isolated { engine, settings, version: Mutex::default() }
+    pub fn new(engine: Arc<dyn Backend>, isolation: Arc<Isolation>) -> Isolated {
+        Isolated { engine, isolation, version: Mutex::default() }
     }
 }
 
@@ -69,10 +124,12 @@ impl Backend for Isolated {
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
-        let Settings { program, children, arena_bytes, .. } = &*self.settings;
-        if !self.settings.isolates(source)? {
+        let settings = &self.isolation.settings;
+        if !settings.isolates(source)? {
             return self.engine.load(source);
         }
+        self.isolation.prepare();
+        let Settings { program, children, arena_bytes, .. } = settings;
         let (supervisor, loaded) = Supervisor::start(program, children, self.name(), source)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
         Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes)))
@@ -81,6 +138,10 @@ impl Backend for Isolated {
     fn version(&self) -> Option<String> {
         let of_workers = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.engine.version().or(of_workers)
+    }
+
+    fn places(&self) -> Places {
+        self.engine.places()
     }
 
     fn give_back_memory(&self) {

@@ -24,6 +24,7 @@ use crate::{
     lane::{Host, Lane},
     launch::{Program, Worker},
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    sandbox::Sandbox,
     supervisor::Supervisor,
 };
 
@@ -175,6 +176,9 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
         path: std::env::current_exe().unwrap(),
         name: "worker".into(),
         args: ["--exact", "hostile::play_a_worker", "--nocapture"].map(Into::into).into(),
+        environment: std::env::vars_os().collect(),
+        sandbox: Sandbox::Off,
+        temporary: std::env::temp_dir(),
     };
     let mut source = ModelSource::new(part, "/nowhere");
     source.stop = stop.into();

@@ -10,7 +10,7 @@ use std::{
             process::{CommandExt, ExitStatusExt},
         },
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -27,6 +27,7 @@ use crate::{
     children::Children,
     message::ToWorker,
     output::{LastLines, drain},
+    sandbox::{Order, PrivateDirectory, Sandbox},
 };
 
 /// Stack of the thread that reads what a worker writes.
@@ -44,12 +45,54 @@ pub struct Program {
     pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// Its variables, of those of the server's.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What it may reach.
+    pub sandbox: Sandbox,
+    /// The directory for temporary files, in which each worker has a directory of its own.
+    pub temporary: PathBuf,
 }
+
+impl Program {
+    /// What a worker is told of its sandbox.
+    pub(crate) fn order(&self, private: Option<&Path>) -> Order {
+        let searched = self.environment.iter().find(|(name, _)| name == SEARCHED);
+        let libraries = searched.map(|(_, value)| std::env::split_paths(value).collect());
+        let mut libraries: Vec<PathBuf> = libraries.unwrap_or_default();
+        libraries.retain(|it| it.is_absolute());
+        Order { sandbox: self.sandbox, private: private.map(Path::to_owned), libraries }
+    }
+
+    /// A directory for a worker. `None` without a sandbox, and where none can be made: it writes nowhere then.
+    fn private_directory(&self) -> Option<PrivateDirectory> {
+        if self.sandbox == Sandbox::Off {
+            return None;
+        }
+        let directory = PrivateDirectory::new(&self.temporary);
+        let warn = |error: &io::Error| {
+            let parent = self.temporary.display();
+            tracing::warn!(
+                "no directory in {parent} for a worker, which has nowhere to write: {error}"
+            );
+        };
+        directory.inspect_err(warn).ok()
+    }
+}
+
+/// Directories in which the loader looks for libraries first.
+const SEARCHED: &str = "LD_LIBRARY_PATH";
+
+/// Variables that say where to write: its own directory.
+const WRITTEN: [&str; 3] = ["TMPDIR", "HOME", "XDG_CACHE_HOME"];
 
 /// A worker that was started.
 pub(crate) struct Worker {
     model: String,
     process: Arc<Process>,
+    /// What it is told of its sandbox.
+    order: Order,
+    /// Goes with the worker.
+    _private: Option<PrivateDirectory>,
     control: Mutex<Sender>,
     last_lines: LastLines,
     /// Has it ended, or is it of no more use?
@@ -73,10 +116,16 @@ impl Worker {
         let (ours, theirs) = UnixStream::pair()?;
         let control = Mutex::new(Sender::impatient(ours.try_clone()?)?);
         let (output, written) = io::pipe()?;
+        let private = program.private_directory();
+        let private_path = private.as_ref().map(PrivateDirectory::path);
+        let order = program.order(private_path);
         let mut command = Command::new(&program.path);
         command
             .arg0(&program.name)
             .args(&program.args)
+            .env_clear()
+            .envs(program.environment.iter().map(|(name, value)| (name, value)))
+            .envs(private_path.into_iter().flat_map(|it| WRITTEN.map(|name| (name, it))))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(written.try_clone()?)
             .stderr(written)
@@ -90,6 +139,8 @@ impl Worker {
         let worker = Arc::new(Worker {
             model: model.to_owned(),
             process: process.clone(),
+            order,
+            _private: private,
             control,
             last_lines: last_lines.clone(),
             is_dead: AtomicBool::new(false),
@@ -112,6 +163,11 @@ impl Worker {
 
     pub(crate) fn model(&self) -> &str {
         &self.model
+    }
+
+    /// What it is told of its sandbox.
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -265,7 +321,14 @@ mod tests {
 
     fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
         let args = ["-c", script].map(OsString::from).into();
-        let program = Program { path: "/bin/sh".into(), name: "sh".into(), args };
+        let program = Program {
+            path: "/bin/sh".into(),
+            name: "sh".into(),
+            args,
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            sandbox: Sandbox::On,
+            temporary: std::env::temp_dir(),
+        };
         let (sender, ended) = mpsc::channel();
         let told = move |_: Arc<Worker>| sender.send(()).unwrap();
         let (worker, receiver) = Worker::start(&program, "m", &Children::default(), told).unwrap();

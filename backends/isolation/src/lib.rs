@@ -9,6 +9,8 @@
 //! The end of a worker closes its sockets, so that whoever waits for it notices at once. A run that was in it fails
 //! with [`backend::BackendError::Crashed`]; the next one finds a new worker, unless too many have died of late. A
 //! worker ends by itself when the server does, however that ends.
+//!
+//! A worker reaches what its model and its engine need and nothing else ([`Sandbox`]): the kernel keeps to that.
 
 mod arena;
 mod channel;
@@ -25,11 +27,13 @@ mod mapping;
 mod message;
 mod model;
 mod output;
+mod sandbox;
 mod stamp;
 mod supervisor;
 mod worker;
 
 pub use children::Children;
-pub use engine::{Isolated, Settings};
+pub use engine::{Isolated, Isolation, Settings};
 pub use launch::Program;
+pub use sandbox::{Sandbox, passes};
 pub use worker::serve;

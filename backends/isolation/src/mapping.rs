@@ -1,5 +1,4 @@
 //! Memory that two processes share: an anonymous file of fixed size, mapped by both, of which each writes to one half.
-//! The only unsafe code of this crate.
 
 use std::{
     io,

@@ -5,11 +5,14 @@ use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 use backend::{BackendError, DataType, Device, ModelSource, ModelSpec, Signatures};
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::Order;
+
 /// What the server says to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
-    /// The first message: the model to load, by the engine of that name. Answered by a [`LoadAnswer`].
-    Load { engine: String, source: Box<ModelSource> },
+    /// The first message: the model to load, by the engine of that name, in that sandbox. Answered by a
+    /// [`LoadAnswer`].
+    Load { engine: String, source: Box<ModelSource>, order: Order },
     /// The load has lasted too long.
     StopLoad,
     /// One more instance. Its socket and its memory file come along; the answer comes by that socket.

@@ -187,7 +187,8 @@ impl Supervisor {
         is_given_up: impl Fn() -> bool,
     ) -> Result<LoadAnswer, ChannelError> {
         let (engine, source) = (self.engine.clone(), Box::new(self.source.clone()));
-        worker.send(&ToWorker::Load { engine, source })?;
+        let order = worker.order().clone();
+        worker.send(&ToWorker::Load { engine, source, order })?;
         answers.set_timeout(LOOK)?;
         wait(answers, worker, is_given_up)?;
         answers.receive()

@@ -24,14 +24,16 @@ use crate::{
     arena::WorkerArena,
     channel::{ChannelError, LONGEST, Receiver, Sender},
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
+    sandbox::{Order, Pins, close_inherited, enter},
 };
 
 /// By so much more than the server is a worker the process to end where memory runs out.
 const OOM_SCORE: i32 = 500;
 
 /// Loads and runs a model for the server at the other end of standard input, until that is closed. A worker of the
-/// engine that the server names must be among `engines`.
+/// engine that the server names must be among `engines`. To be called while there is one thread.
 pub fn serve(engines: Vec<Arc<dyn Backend>>) -> ExitCode {
+    close_inherited();
     let control = match control() {
         Ok(control) => control,
         Err(error) => {
@@ -92,12 +94,20 @@ impl Shared {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn engine(&self, name: &str) -> Result<&dyn Backend, Fault> {
+        let engine = self.engines.iter().find(|it| it.name() == name);
+        let missing = || Fault::load(format!("this program has no engine '{name}'"));
+        engine.map(|it| &**it).ok_or_else(missing)
+    }
+
+    /// To be called before there is a second thread.
+    fn enter(&self, order: &Order, engine: &str, source: &ModelSource) -> Result<Pins, Fault> {
+        let entered = enter(order, self.engine(engine)?, source);
+        entered.map_err(|it| Fault::load(format!("the sandbox of its process: {it}")))
+    }
+
     fn load(&self, engine: &str, source: &ModelSource) -> LoadAnswer {
-        let engine = self
-            .engines
-            .iter()
-            .find(|it| it.name() == engine)
-            .ok_or_else(|| Fault::load(format!("this program has no engine '{engine}'")))?;
+        let engine = self.engine(engine)?;
         let model = engine.load(source)?;
         let loaded = Loaded {
             spec: model.spec().cloned(),
@@ -142,11 +152,21 @@ fn listen(
 ) -> Result<(), ChannelError> {
     let mut answers = Some(Sender::new(control.try_clone()?));
     let mut messages = Receiver::with_files(control, LONGEST);
+    // Kept to the end.
+    let mut _pins = Pins::default();
     loop {
         let message: ToWorker = messages.receive()?;
         match message {
-            ToWorker::Load { engine, mut source } => {
+            ToWorker::Load { engine, mut source, order } => {
                 let Some(mut sender) = answers.take() else { continue };
+                // On this thread, the only one: those that it starts are in the sandbox too.
+                match shared.enter(&order, &engine, &source) {
+                    Ok(pins) => _pins = pins,
+                    Err(fault) => {
+                        sender.send(&LoadAnswer::Err(fault))?;
+                        continue;
+                    }
+                }
                 source.stop = load_stop.clone();
                 let shared = shared.clone();
                 spawn("load", move || {

@@ -35,10 +35,10 @@ mod zipmap;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 
 use cache::Cache;
 
@@ -47,6 +47,8 @@ use cache::Cache;
 pub struct OnnxRuntime {
     options: Options,
     cache: Option<Cache>,
+    /// The library that was found before the process could no longer look for one.
+    found: OnceLock<PathBuf>,
 }
 
 /// What the engine is made with.
@@ -87,7 +89,7 @@ impl OnnxRuntime {
     /// An engine that opens its library when the first model is loaded.
     pub fn new(options: Options) -> OnnxRuntime {
         let cache = options.model_cache_dir.clone().map(Cache::new);
-        OnnxRuntime { options, cache }
+        OnnxRuntime { options, cache, found: OnceLock::new() }
     }
 
     /// Opens the library now, unless it is open. Blocking, some 20 ms.
@@ -101,7 +103,7 @@ impl OnnxRuntime {
     }
 
     fn wanted(&self) -> Option<&Path> {
-        self.options.library.as_deref()
+        self.options.library.as_deref().or(self.found.get().map(PathBuf::as_path))
     }
 }
 
@@ -151,6 +153,14 @@ impl Backend for OnnxRuntime {
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
         Ok(Arc::new(model::OnnxModel::load(runtime, source, self.cache.as_ref())?))
+    }
+
+    fn places(&self) -> Places {
+        let found = || library::find().ok().map(|it| self.found.get_or_init(|| it).as_path());
+        let library = self.options.library.as_deref().or_else(found);
+        let mut places = library.map(Places::of_library).unwrap_or_default();
+        places.keeps.extend(self.options.model_cache_dir.clone());
+        places
     }
 
     fn version(&self) -> Option<String> {

@@ -84,7 +84,7 @@ fn problem(error: &LoadDynamicError) -> String {
 }
 
 /// The library beside the program or in `lib/` beside it, else the one that the build made ready.
-fn find() -> Result<PathBuf, BackendError> {
+pub(crate) fn find() -> Result<PathBuf, BackendError> {
     let program = std::env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);
     let beside = folder.iter().flat_map(|it| [it.to_path_buf(), it.join("lib")]);

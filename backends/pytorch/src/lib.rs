@@ -29,7 +29,7 @@ mod trial;
 
 use std::{path::PathBuf, sync::Arc};
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -113,5 +113,13 @@ impl Backend for PyTorch {
         let path = file::find(&source.path)?;
         let library = library::open(self.options.plugin.as_deref())?;
         Ok(Arc::new(model::TorchModel::load(library, source, path)?))
+    }
+
+    fn places(&self) -> Places {
+        let plugin = self.options.plugin.clone().or_else(library::installed);
+        let Some(plugin) = plugin else { return Places::default() };
+        let mut places = Places::of_library(&plugin);
+        places.reads.push(library::libtorch(&plugin));
+        places
     }
 }

@@ -170,11 +170,23 @@ impl Library {
 
 /// The plugin in `pytorch/` beside the program, else in the one beside the program's folder.
 fn find() -> Result<PathBuf, BackendError> {
+    installed().ok_or_else(|| missing(&places()))
+}
+
+/// The plugin that is found where none is named, if there is one.
+pub(crate) fn installed() -> Option<PathBuf> {
+    places().into_iter().find(|it| it.is_file())
+}
+
+/// The directory of libtorch's libraries, beside a plugin.
+pub(crate) fn libtorch(plugin: &Path) -> PathBuf {
+    plugin.parent().unwrap_or(Path::new("")).join("libtorch/lib")
+}
+
+fn places() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let folders = program.as_deref().into_iter().flat_map(|it| it.ancestors().skip(1).take(2));
-    let places: Vec<PathBuf> = folders.map(|it| it.join(PLACE)).collect();
-    let found = places.iter().find(|it| it.is_file());
-    found.cloned().ok_or_else(|| missing(&places))
+    folders.map(|it| it.join(PLACE)).collect()
 }
 
 fn missing(places: &[PathBuf]) -> BackendError {
@@ -201,7 +213,7 @@ fn explain(path: &Path, problem: &str) -> String {
     // The loader begins with the file that it was about, which is the plugin or what that needs.
     let line = line.strip_prefix(&shown).map_or(line, |it| it.trim_start_matches(": "));
     if line.contains("cannot open shared object file") && !line.starts_with("cannot") {
-        let folder = path.parent().unwrap_or(Path::new("")).join("libtorch/lib");
+        let folder = libtorch(path);
         return format!("{line}; libtorch's libraries are looked for in {}", folder.display());
     }
     if line.contains("undefined symbol") {

@@ -27,7 +27,7 @@ use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use config::Defaults;
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -111,6 +111,11 @@ impl Backend for TensorFlow {
         };
         let open = || library::open(library.as_deref(), onednn, &folder);
         Ok(Arc::new(model::TensorFlowModel::load(source, &folder, defaults, open)?))
+    }
+
+    fn places(&self) -> Places {
+        let library = self.options.library.clone().or_else(library::installed);
+        library.as_deref().map(Places::of_library).unwrap_or_default()
     }
 
     fn version(&self) -> Option<String> {

@@ -102,11 +102,18 @@ pub(crate) fn opened() -> Option<Arc<Opened>> {
 }
 
 fn find(model: &Path) -> Result<PathBuf, BackendError> {
+    installed().ok_or_else(|| missing(&places(), model))
+}
+
+/// The library that is found where none is named, if there is one.
+pub(crate) fn installed() -> Option<PathBuf> {
+    places().into_iter().find(|it| it.is_file())
+}
+
+fn places() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let folders = program.as_deref().into_iter().flat_map(|it| it.ancestors().skip(1).take(2));
-    let places: Vec<PathBuf> = folders.map(|it| it.join(PLACE)).collect();
-    let found = places.iter().find(|it| it.is_file());
-    found.cloned().ok_or_else(|| missing(&places, model))
+    folders.map(|it| it.join(PLACE)).collect()
 }
 
 const PREPARE: &str = "Fetch it with `python3 backends/tensorflow/prepare.py`, or name the file of another in \

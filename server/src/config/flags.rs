@@ -107,6 +107,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "model-load-thread-count",
         "backend-config",
         "isolation",
+        "worker-sandbox",
         "worker-arena-bytes",
         "pytorch-plugin",
         "tensorflow-library",

@@ -6,12 +6,14 @@ use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
+use isolation::Sandbox;
 use machine::Machine;
 
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("isolation", "off", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, or names of models with commas between them. A model's parameter ISOLATION goes before it: process or in_process"),
+    Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
     Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
 ];
 
@@ -27,6 +29,8 @@ pub struct Isolation {
     pub models: BTreeSet<String>,
     /// `--worker-arena-bytes`: the largest inputs of one run, and its largest outputs.
     pub arena_bytes: usize,
+    /// `--worker-sandbox`: what they may reach.
+    pub sandbox: Sandbox,
 }
 
 /// Reads the settings.
@@ -38,7 +42,18 @@ pub(super) fn resolve(
     let (all, models) = sources.read("isolation", models, problems).unwrap_or_default();
     let given = sources.read("worker-arena-bytes", arena_bytes, problems).flatten();
     let bytes = given.unwrap_or_else(|| machine.memory.map_or(ARENA, |it| ARENA.min(it / 8)));
-    Isolation { all, models, arena_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+    let arena_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let sandbox = sources.read("worker-sandbox", sandbox, problems).unwrap_or(Sandbox::On);
+    Isolation { all, models, arena_bytes, sandbox }
+}
+
+fn sandbox(text: &str) -> Parse<Sandbox> {
+    match text {
+        "off" => Ok(Sandbox::Off),
+        "on" => Ok(Sandbox::On),
+        "strict" => Ok(Sandbox::Strict),
+        _ => Err("off, on or strict".to_owned()),
+    }
 }
 
 fn models(text: &str) -> Parse<(bool, BTreeSet<String>)> {

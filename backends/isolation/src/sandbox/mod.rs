@@ -1,0 +1,68 @@
+//! What a worker may reach: the files of its model and of its engine, memory that it shares with the server, and nothing
+//! else. The kernel keeps to it, whatever the model makes of the process.
+//!
+//! The server starts a worker with an environment and a directory of its own ([`Order`]). The worker enters its sandbox
+//! by [`enter`], before there is a second thread and before anything of the model is read: threads that start later are
+//! in it, and no call leads out of it.
+
+mod calls;
+mod descriptors;
+mod environment;
+mod kernel;
+mod limits;
+mod links;
+mod order;
+mod private;
+mod reach;
+mod rules;
+
+use std::fs;
+
+use backend::{Backend, ModelSource};
+
+pub(crate) use descriptors::close_inherited;
+pub use environment::passes;
+pub(crate) use kernel::Kernel;
+pub(crate) use order::Order;
+pub use order::Sandbox;
+pub(crate) use private::{PrivateDirectory, remove_leftovers};
+pub(crate) use rules::Pins;
+
+use reach::Reach;
+
+/// Puts the calling thread, and the threads that it starts from then on, into the sandbox. What comes back is to be
+/// kept for as long as the process lives.
+///
+/// # Errors
+/// A sentence, where the kernel refuses what it has, and with [`Sandbox::Strict`] where it has no landlock or no
+/// seccomp.
+pub(crate) fn enter(
+    order: &Order,
+    engine: &dyn Backend,
+    source: &ModelSource,
+) -> Result<Pins, String> {
+    if order.sandbox == Sandbox::Off {
+        return Ok(Pins::default());
+    }
+    // Rules hold for a thread and those that it starts, so that another one would be outside.
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads != 1 {
+        return Err(format!("{threads} threads run already, and one may"));
+    }
+    let kernel = Kernel::ask();
+    kernel.suffices(order.sandbox)?;
+    let reach = Reach::new(order, engine, source);
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        format!("{what} cannot be set: {error} (--worker-sandbox)")
+    };
+    limits::set().map_err(|it| failed("limits", &it))?;
+    limits::drop_capabilities().map_err(|it| failed("capabilities", &it))?;
+    let pins = rules::restrict(&reach).map_err(|it| failed("landlock", &it))?;
+    if kernel.has_seccomp {
+        calls::restrict(reach.has_gpu).map_err(|it| failed("seccomp", &it))?;
+    }
+    Ok(pins)
+}
+
+#[cfg(test)]
+mod tests;

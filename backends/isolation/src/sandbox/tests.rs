@@ -1,0 +1,191 @@
+//! What a thread in the sandbox reaches. Landlock, seccomp and capabilities are those of a thread, so that each test has
+//! one of its own.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    process::Command,
+    thread,
+};
+
+use rustix::{
+    io::Errno,
+    process::{getpid, getppid, test_kill_process},
+    thread::{CapabilitySet, capabilities},
+};
+
+use super::{calls, kernel::Kernel, limits, reach::Reach, rules};
+
+/// Runs that on a thread that reads in `readable` and writes in `writable`; both are given, and a directory beside them.
+/// Not where the kernel has no sandbox.
+fn within(has_gpu: bool, test: impl FnOnce(&Path, &Path, &Path) + Send + 'static) {
+    let kernel = Kernel::ask();
+    if !(kernel.has_landlock && kernel.has_seccomp) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [readable, writable, beside] = ["readable", "writable", "beside"].map(|it| {
+        let folder = dir.path().join(it);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("file"), "text").unwrap();
+        folder
+    });
+    let reach = Reach {
+        reads: vec!["/proc/self".into(), "/dev/urandom".into(), readable.clone()],
+        writes: vec![writable.clone()],
+        devices: vec!["/dev/null".into()],
+        has_gpu,
+    };
+    let inside = move || {
+        let _pins = rules::restrict(&reach).unwrap();
+        calls::restrict(reach.has_gpu).unwrap();
+        test(&readable, &writable, &beside);
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+#[track_caller]
+fn denied<T>(outcome: io::Result<T>) {
+    let error = outcome.err().expect("denied");
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+}
+
+#[test]
+fn files_that_are_not_named_are_neither_read_nor_written() {
+    within(false, |readable, writable, beside| {
+        assert_eq!(fs::read(readable.join("file")).unwrap(), b"text");
+        assert_eq!(fs::read_dir(readable).unwrap().count(), 1);
+        denied(fs::read(beside.join("file")));
+        denied(fs::read_dir(beside));
+        denied(fs::read("/etc/passwd"));
+        // By a link, and by the way of another directory.
+        std::os::unix::fs::symlink(beside.join("file"), writable.join("link")).unwrap();
+        denied(fs::read(writable.join("link")));
+        denied(fs::read(readable.join("../beside/file")));
+        denied(fs::read(format!("/proc/self/root{}", beside.join("file").display())));
+        // The kernel calls it another device.
+        fs::hard_link(beside.join("file"), writable.join("hard")).unwrap_err();
+        fs::rename(readable.join("file"), writable.join("moved")).unwrap_err();
+
+        fs::create_dir(writable.join("folder")).unwrap();
+        fs::write(writable.join("folder/other"), "text").unwrap();
+        fs::rename(writable.join("folder/other"), writable.join("other")).unwrap();
+        fs::remove_file(writable.join("other")).unwrap();
+        denied(fs::write(readable.join("other"), "text"));
+        denied(fs::write(beside.join("other"), "text"));
+        denied(fs::remove_file(readable.join("file")));
+        denied(OpenOptions::new().append(true).open(readable.join("file")));
+        denied(fs::set_permissions(readable.join("file"), PermissionsExt::from_mode(0o777)));
+        denied(fs::create_dir(std::env::temp_dir().join("muster-not-there")));
+        File::create("/dev/null").unwrap().write_all(b"gone").unwrap();
+    });
+}
+
+#[test]
+fn a_process_sees_itself_and_no_other() {
+    within(false, |_, _, _| {
+        assert!(fs::read_to_string("/proc/thread-self/status").unwrap().contains("NoNewPrivs:\t1"));
+        assert!(0 < fs::read_dir("/proc/self/task").unwrap().count());
+        let parent = getppid().unwrap();
+        denied(fs::read(format!("/proc/{}/environ", parent.as_raw_pid())));
+        denied(fs::read(format!("/proc/{}/cmdline", parent.as_raw_pid())));
+        denied(fs::read_dir("/proc"));
+        assert_eq!(test_kill_process(parent), Err(Errno::PERM));
+        test_kill_process(getpid()).unwrap();
+    });
+}
+
+#[test]
+fn there_is_no_network_and_no_socket() {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap();
+    within(false, move |_, writable, _| {
+        denied(TcpStream::connect(address));
+        denied(TcpListener::bind("127.0.0.1:0"));
+        denied(UdpSocket::bind("127.0.0.1:0"));
+        denied(UnixStream::pair());
+        denied(UnixListener::bind(writable.join("socket")));
+    });
+    within(true, move |_, writable, _| {
+        denied(TcpStream::connect(address));
+        denied(UdpSocket::bind("127.0.0.1:0"));
+        UnixStream::pair().unwrap();
+        // No socket is made where others could find it.
+        denied(UnixListener::bind(writable.join("socket")));
+    });
+}
+
+#[test]
+fn no_program_is_started_and_threads_are() {
+    within(false, |_, _, _| {
+        denied(Command::new("/bin/true").spawn());
+        assert_eq!(thread::spawn(|| 7).join().unwrap(), 7);
+        thread::spawn(|| denied(fs::read("/etc/passwd"))).join().unwrap();
+    });
+}
+
+/// What the call says that is given nothing but zeros.
+fn error_of(call: i64) -> Option<i32> {
+    // SAFETY: no call that is asked for reads or writes memory by a null pointer without failing.
+    let outcome = unsafe { libc::syscall(call, 0, 0, 0, 0, 0, 0) };
+    (outcome < 0).then(|| io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+#[test]
+fn calls_that_reach_beyond_the_process_are_refused() {
+    within(true, |_, _, _| {
+        for call in [
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_kexec_load,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_io_uring_setup,
+            libc::SYS_mount,
+            libc::SYS_unshare,
+            libc::SYS_keyctl,
+            libc::SYS_userfaultfd,
+            libc::SYS_shmget,
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_truncate,
+            libc::SYS_kill,
+        ] {
+            assert_eq!(error_of(call), Some(libc::EPERM), "{call}");
+        }
+        assert_eq!(error_of(libc::SYS_clone3), Some(libc::ENOSYS));
+        assert_eq!(error_of(libc::SYS_getpid), None);
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_second_set_of_calls_of_x86_is_refused_as_the_first() {
+    within(true, |_, _, _| {
+        let bit = 0x4000_0000;
+        for call in [libc::SYS_socketpair, libc::SYS_clone, libc::SYS_bpf, 520, 521] {
+            assert_eq!(error_of(call | bit), Some(libc::EPERM), "{call}");
+        }
+        assert_eq!(error_of(libc::SYS_clone3 | bit), Some(libc::ENOSYS));
+    });
+}
+
+#[test]
+fn rights_of_root_are_given_up_but_for_reading() {
+    thread::spawn(|| {
+        limits::drop_capabilities().unwrap();
+        let left = capabilities(None).unwrap();
+        let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        assert!(kept.contains(left.permitted) && kept.contains(left.effective));
+    })
+    .join()
+    .unwrap();
+}

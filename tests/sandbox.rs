@@ -1,0 +1,225 @@
+//! What a model in a process of its own can reach: what is its own, and nothing else of the machine.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    isolation::workers,
+    savedmodels::{FIXTURES, serve_those},
+    support::{Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, infer, row, wait_for},
+};
+
+const ALL: &str = "--isolation=all";
+const STRICT: &str = "--worker-sandbox=strict";
+
+/// What came of the attempts of the engine `identity` to reach beyond itself.
+fn attempts(flags: &[&str]) -> Vec<(String, String)> {
+    let server = Server::start(&Repository::identity("m", &[("fault", "reach")]), flags);
+    let error = server.post(&infer("m"), row(1)).error(500);
+    let attempts = error.split("; ").filter_map(|it| {
+        let (what, outcome) = it.rsplit_once(": ")?;
+        Some((what.rsplit(": ").next()?.to_owned(), outcome.to_owned()))
+    });
+    attempts.collect()
+}
+
+#[test]
+fn hostile_code_reaches_nothing_beyond_its_model() {
+    for flags in [&[ALL, "--worker-sandbox=on"], &[ALL, STRICT]] {
+        let attempts = attempts(flags);
+        assert_eq!(attempts.len(), 11, "{attempts:?}");
+        for (what, outcome) in attempts {
+            let is_its_own = ["write to TMPDIR", "start a thread"].contains(&&*what);
+            let expected = if is_its_own { "done" } else { "denied" };
+            assert_eq!(outcome, expected, "{what} with {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_sandbox_it_reaches_what_the_server_does() {
+    for flags in [&[ALL, "--worker-sandbox=off"][..], &[IN_PROCESS]] {
+        for (what, outcome) in attempts(flags) {
+            assert_eq!(outcome, "done", "{what} with {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn every_thread_of_a_worker_is_in_the_sandbox() {
+    let repository = Repository::of(&["mlp"]);
+    let mut server = Process::start(&repository, &[ALL], &[]);
+    server.wait_ready();
+    let [worker] = workers(server.id())[..] else { panic!("one worker") };
+    let tasks = fs::read_dir(format!("/proc/{worker}/task")).unwrap();
+    let all: Vec<PathBuf> = tasks.map(|it| it.unwrap().path()).collect();
+    assert!(1 < all.len());
+    for task in all {
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapPrm:\t00000000000000"] {
+            assert!(status.contains(line), "{line} in {status}");
+        }
+    }
+}
+
+/// The directories of workers in that one.
+fn private(parent: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).unwrap().map(|it| it.unwrap().path());
+    entries.filter(|it| it.to_string_lossy().contains("muster-worker-")).collect()
+}
+
+/// The variables of a process.
+fn variables(pid: u32) -> Vec<(String, String)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let split =
+        |it: &str| it.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    text.split('\0').filter_map(split).collect()
+}
+
+#[test]
+fn a_worker_writes_in_a_directory_that_goes_with_it() {
+    let repository = Repository::identity("m", &[]).file(".scratch/here", "");
+    let scratch = repository.path().join(".scratch");
+    let flags = [ALL, "--model-control-mode=explicit", "--load-model=*"];
+    let environment = [("TMPDIR", scratch.to_str().unwrap()), ("HOME", "/root")];
+    let mut server = Process::start(&repository, &flags, &environment);
+    server.wait_ready();
+    let [own] = &private(&scratch)[..] else { panic!("one directory") };
+    let [worker] = workers(server.id())[..] else { panic!("one worker") };
+    for name in ["TMPDIR", "HOME", "XDG_CACHE_HOME"] {
+        let expected = (name.to_owned(), own.display().to_string());
+        assert!(variables(worker).contains(&expected), "{name}");
+    }
+    server.client().post("/v2/repository/models/m/unload", &[], "").expect(200);
+    wait_for("the directory to go", || private(&scratch).is_empty().then_some(()));
+    server.client().post("/v2/repository/models/m/load", &[], "").expect(200);
+    assert_eq!(private(&scratch).len(), 1);
+    server.signal("TERM");
+    server.wait();
+    assert_eq!(private(&scratch), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn secrets_of_the_server_are_none_of_its_workers_and_a_strict_one_has_a_list() {
+    let environment = [
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("SOME_TOKEN", "secret"),
+        ("SOME_SETTING", "plain"),
+        ("OMP_NUM_THREADS", "2"),
+    ];
+    for (flag, has_setting) in [("--worker-sandbox=on", true), (STRICT, false)] {
+        let repository = Repository::identity("m", &[]);
+        let mut server = Process::start(&repository, &[ALL, flag], &environment);
+        server.wait_ready();
+        let [worker] = workers(server.id())[..] else { panic!("one worker") };
+        let variables = variables(worker);
+        let has = |name: &str| variables.iter().any(|it| it.0 == name);
+        assert!(variables.iter().all(|it| it.1 != "secret"), "{variables:?}");
+        assert!(has("OMP_NUM_THREADS") && has("MUSTER_MODEL"));
+        assert_eq!(has("SOME_SETTING"), has_setting);
+    }
+}
+
+#[test]
+fn files_that_the_server_has_inherited_are_not_open_in_a_worker() {
+    let repository = Repository::identity("m", &[]).file("secret", "text");
+    let secret = repository.path().join("secret");
+    let script = format!("exec 9<'{}'; exec \"$0\" \"$@\"", secret.display());
+    let (path, muster) = (repository.at(""), env!("CARGO_BIN_EXE_muster"));
+    let args = ["-c", &script, muster, "--model-repository", &path, ALL, "--http-port=0"];
+    let ports = ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+    let mut server = Process::program("/bin/sh", &[&args[..], &ports].concat(), &[]);
+    server.wait_ready();
+    let opens = |pid: u32| {
+        let all = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        all.filter_map(|it| fs::read_link(it.unwrap().path()).ok()).any(|it| it == secret)
+    };
+    let [worker] = workers(server.id())[..] else { panic!("one worker") };
+    assert!(opens(server.id()) && !opens(worker));
+}
+
+/// Why a server with these models, of which there is one, serves none; nothing, where it serves it.
+fn problem(repository: &Repository, flags: &[&str]) -> String {
+    match Start::new(repository).flags(flags).try_run() {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_link_out_of_a_models_directory_is_followed_but_in_a_strict_sandbox() {
+    let repository = Repository::of(&["mlp"]).file(".elsewhere/here", "");
+    let (graph, elsewhere) =
+        (repository.path().join("mlp/1/model.onnx"), repository.path().join(".elsewhere/graph"));
+    fs::rename(&graph, &elsewhere).unwrap();
+    symlink(elsewhere, graph).unwrap();
+    assert_eq!(problem(&repository, &[ALL]), "");
+    let error = problem(&repository, &[ALL, STRICT]);
+    assert!(error.contains("mlp/1/model.onnx"), "{error}");
+}
+
+#[test]
+fn weights_of_a_model_do_not_come_from_the_system() {
+    // As long as the name that stands there.
+    let (name, other) = (b"weights.bin", b"/etc/passwd");
+    let repository =
+        Repository::new().copy("m/1/model.onnx", "backends/onnxruntime/tests/models/external");
+    let graph = repository.path().join("m/1/model.onnx/model.onnx");
+    let mut bytes = fs::read(&graph).unwrap();
+    let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+    bytes[at..at + other.len()].copy_from_slice(other);
+    fs::write(&graph, bytes).unwrap();
+    for flags in [&[ALL][..], &[ALL, STRICT]] {
+        let error = problem(&repository, flags);
+        assert!(error.contains("external data"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_a_setting_names_is_written_but_in_a_strict_sandbox() {
+    let repository = Repository::of(&["mlp"]).file(".out/here", "");
+    let out = repository.path().join(".out/optimized.onnx");
+    let config = format!(
+        "backend: \"onnxruntime\"\nparameters {{ key: \"session.optimized_model_filepath\" value {{ string_value: \
+         \"{}\" }} }}\n",
+        out.display()
+    );
+    let repository = repository.file("mlp/config.pbtxt", config);
+    let error = problem(&repository, &[ALL, STRICT]);
+    assert!(error.contains("optimized.onnx\" failed: Permission denied"), "{error}");
+    assert!(!out.exists());
+    assert_eq!(problem(&repository, &[ALL]), "");
+    assert!(out.exists());
+}
+
+#[test]
+fn a_model_does_not_leave_a_strict_sandbox_by_its_own_word() {
+    let repository = Repository::identity("m", &[("ISOLATION", "in_process")]);
+    assert_eq!(problem(&repository, &[ALL]), "");
+    let error = problem(&repository, &[ALL, STRICT]);
+    assert!(error.contains("'ISOLATION'") && error.contains("--worker-sandbox=strict"), "{error}");
+}
+
+#[test]
+fn a_graph_that_writes_files_writes_none_of_the_system() {
+    let written = Path::new("/tmp/written");
+    let models = || Repository::new().copy("writes", &format!("{FIXTURES}/writes"));
+    let Some((mut process, _repository)) = serve_those(models(), &[ALL]) else { return };
+    let before = fs::read(written).ok();
+    let input = Tensor::strings("text", &[], &[b"from a model in a sandbox"]);
+    let error = process.client().infer("writes", &[input], Form::Binary, "").error(500);
+    assert!(error.contains("/tmp/written"), "{error}");
+    assert_eq!(fs::read(written).ok(), before);
+}
+
+#[test]
+fn another_word_than_the_three_is_refused_with_them() {
+    let repository = Repository::identity("m", &[]);
+    let finished = Process::start(&repository, &[ALL, "--worker-sandbox=loose"], &[]).wait();
+    assert!(!finished.status.success());
+    let log = finished.log.join("\n");
+    assert!(log.contains("worker-sandbox") && log.contains("off, on or strict"), "{log}");
+}
