@@ -1,5 +1,5 @@
-//! Which calls of the system a worker is refused: those that reach other processes, the network, the machine's state, or
-//! that would start another program.
+//! Which calls of the system a worker is refused: those that reach other processes, the network or the machine's state,
+//! and those that would start another program.
 
 use std::{collections::BTreeMap, io};
 

@@ -1,5 +1,5 @@
-//! What a worker may reach: the files of its model and of its engine, memory that it shares with the server, and nothing
-//! else. The kernel keeps to it, whatever the model makes of the process.
+//! What a worker may reach: the files of its model and of its engine, memory that it shares with the server, and
+//! nothing else. The kernel keeps to it, whatever the model makes of the process.
 //!
 //! The server starts a worker with an environment and a directory of its own ([`Order`]). The worker enters its sandbox
 //! by [`enter`], before there is a second thread and before anything of the model is read: threads that start later are

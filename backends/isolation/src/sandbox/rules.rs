@@ -1,5 +1,5 @@
-//! The rules of landlock: which files a worker reads and writes. Beyond these it has neither TCP nor signals nor abstract
-//! sockets, where the kernel knows of such rules.
+//! The rules of landlock: which files a worker reads and writes. Beyond these it has neither TCP nor signals nor
+//! abstract sockets, where the kernel knows of such rules.
 
 use std::path::PathBuf;
 

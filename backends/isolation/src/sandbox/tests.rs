@@ -1,5 +1,5 @@
-//! What a thread in the sandbox reaches. Landlock, seccomp and capabilities are those of a thread, so that each test has
-//! one of its own.
+//! What a thread in the sandbox reaches. Landlock, seccomp and capabilities are those of a thread, so that each test
+//! has one of its own.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,8 +22,8 @@ use rustix::{
 
 use super::{calls, kernel::Kernel, limits, reach::Reach, rules};
 
-/// Runs that on a thread that reads in `readable` and writes in `writable`; both are given, and a directory beside them.
-/// Not where the kernel has no sandbox.
+/// Runs that on a thread that reads in `readable` and writes in `writable`; both are given, and a directory beside
+/// them. Not where the kernel has no sandbox.
 fn within(has_gpu: bool, test: impl FnOnce(&Path, &Path, &Path) + Send + 'static) {
     let kernel = Kernel::ask();
     if !(kernel.has_landlock && kernel.has_seccomp) {
