@@ -24,12 +24,19 @@ pub fn workers(parent: u32) -> Vec<u32> {
     pids.filter(is_child).collect()
 }
 
-fn kill(pid: u32) {
+/// Ends that process by SIGKILL.
+pub fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-fn process(repository: &Repository, flags: &[&str]) -> Process {
+/// Has that process ended?
+pub fn is_gone(pid: &u32) -> bool {
+    !fs::exists(format!("/proc/{pid}/exe")).unwrap()
+}
+
+/// A server whose models all run in processes of their own.
+pub fn process(repository: &Repository, flags: &[&str]) -> Process {
     let flags: Vec<&str> = [ALL].into_iter().chain(flags.iter().copied()).collect();
     let mut process = Process::start(repository, &flags, &[]);
     process.wait_ready();
@@ -177,7 +184,6 @@ fn processes_end_with_their_models_and_with_the_server_however_it_ends() {
     wait_for("one process to end", || (workers(server.id()).len() == 1).then_some(()));
     server.signal("KILL");
     server.wait();
-    let is_gone = |pid: &u32| !fs::exists(format!("/proc/{pid}/exe")).unwrap();
     wait_for("the other to end", || both.iter().all(is_gone).then_some(()));
 }
 
