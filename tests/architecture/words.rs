@@ -132,6 +132,11 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/image/src/jpeg/library.rs",
             "server/configuration/src/environment.rs",
             "server/src/main.rs",
+            // What of it workers are given, and what they make of a list of directories.
+            "server/src/engines.rs",
+            "backends/isolation/src",
+            // What hostile code would look for.
+            "backends/identity/src/reach.rs",
             "backends/onnxruntime/src",
             "backends/pytorch/src/library.rs",
             "backends/tensorflow/src/library.rs",
