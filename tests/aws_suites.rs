@@ -103,7 +103,8 @@ impl Endpoint {
     fn start(environment: &[(&str, &str)]) -> Endpoint {
         let repository = Repository::new()
             .copy("half_plus_three", &format!("{MODELS}/half_plus_three"))
-            .copy("other", &format!("{MODELS}/half_plus_three"));
+            .copy("other", &format!("{MODELS}/half_plus_three"))
+            .copy("trees", "tests/fixtures/trees/binary");
         let root = format!("--sagemaker-models-root={}", repository.at(""));
         let ports = ["http", "grpc", "sagemaker", "metrics"].map(|it| format!("--{it}-port=0"));
         let mut args = vec!["--drain-delay-secs=0", &root];
@@ -121,9 +122,17 @@ impl Endpoint {
         (reply.status, reply.json())
     }
 
-    fn load(&mut self, model: &str) -> u16 {
+    fn load(&mut self, model: &str) -> (u16, Value) {
         let body = json!({"model_name": model, "url": self.1.at(model)}).to_string();
-        self.ask("POST", "/models", Some(&body)).0
+        self.ask("POST", "/models", Some(&body))
+    }
+
+    fn unload(&mut self, model: &str) -> (u16, Value) {
+        self.ask("DELETE", &format!("/models/{model}"), None)
+    }
+
+    fn list(&mut self) -> (u16, Value) {
+        self.ask("GET", "/models", None)
     }
 
     fn invoke(&mut self, model: &str) -> (u16, Value) {
@@ -132,29 +141,79 @@ impl Endpoint {
     }
 }
 
-/// Cases of three suites; what differs is in docs/contributing.md.
+/// `{"modelName", "modelUrl"}` of these models.
+fn entries(endpoint: &Endpoint, models: &[&str]) -> Value {
+    let entry = |it: &&str| json!({"modelName": it, "modelUrl": endpoint.1.at(it)});
+    json!({"models": models.iter().map(entry).collect::<Vec<_>>()})
+}
+
 #[test]
-fn models_are_loaded_listed_asked_and_unloaded_with_the_statuses_of_awss_containers() {
-    for environment in [&[][..], &[("SAGEMAKER_TFS_NGINX_LOGLEVEL", "info")]] {
-        let mut endpoint = Endpoint::start(environment);
-        // ping, list_models_empty, container_start_invocation_fail, delete_unloaded_model
-        let mut client = Client::connect(endpoint.0.address("sagemaker"));
-        client.get("/ping").expect(200);
-        assert_eq!(endpoint.ask("GET", "/models", None), (200, json!({"models": []})));
-        assert_eq!(endpoint.invoke("half_plus_three").0, 404);
-        assert_eq!(endpoint.ask("DELETE", "/models/non-existing-model", None).0, 404);
-        // load_two_models, load_one_model_two_times
-        assert_eq!(endpoint.load("half_plus_three"), 200);
-        let (status, reply) = endpoint.invoke("half_plus_three");
-        assert_eq!((status, reply), (200, json!({"predictions": [3.5, 4.0, 5.5]})));
-        assert_eq!(endpoint.load("other"), 200);
-        assert_eq!(endpoint.load("other"), 409);
-        let entry = |name: &str| json!({"modelName": name, "modelUrl": endpoint.1.at(name)});
-        let both = json!({"models": [entry("half_plus_three"), entry("other")]});
-        assert_eq!(endpoint.ask("GET", "/models", None), (200, both));
-        // unload_models, delete_model
-        assert_eq!(endpoint.ask("DELETE", "/models/other", None).0, 200);
-        assert_eq!(endpoint.invoke("other").0, 404);
-        assert_eq!(endpoint.invoke("half_plus_three").0, 200);
+fn a_multi_model_endpoint_has_the_words_of_tensorflow_servings_container_in_its_place() {
+    let mut endpoint = Endpoint::start(&[("SAGEMAKER_TFS_NGINX_LOGLEVEL", "info")]);
+    // test_ping, test_container_start_invocation_fail, test_delete_unloaded_model
+    let mut client = Client::connect(endpoint.0.address("sagemaker"));
+    client.get("/ping").expect(200);
+    let (status, reply) = endpoint.invoke("half_plus_three");
+    assert_eq!(status, 404);
+    assert!(reply.to_string().contains("Model half_plus_three is not loaded yet."), "{reply}");
+    let (status, reply) = endpoint.unload("non-existing-model");
+    assert_eq!(status, 404);
+    assert!(reply.to_string().contains("Model non-existing-model is not loaded yet"), "{reply}");
+    // test_delete_model, test_load_one_model_two_times
+    let (status, reply) = endpoint.load("half_plus_three");
+    assert_eq!(status, 200);
+    assert!(reply.to_string().contains("Successfully loaded model half_plus_three"), "{reply}");
+    let (status, reply) = endpoint.load("half_plus_three");
+    assert_eq!(status, 409);
+    assert!(reply.to_string().contains("Model half_plus_three is already loaded"), "{reply}");
+    let predictions = json!({"predictions": [3.5, 4.0, 5.5]});
+    assert_eq!(endpoint.invoke("half_plus_three"), (200, predictions));
+    assert_eq!(endpoint.unload("half_plus_three").0, 200);
+    let (status, reply) = endpoint.invoke("half_plus_three");
+    assert_eq!(status, 404);
+    assert!(reply.to_string().contains("Model half_plus_three is not loaded yet."), "{reply}");
+    // test_load_non_existing_model
+    let (status, reply) = endpoint.load("gone");
+    let expected =
+        format!("Could not find valid base path {} for servable gone", endpoint.1.at("gone"));
+    assert_eq!(status, 404);
+    assert!(reply.to_string().contains(&expected), "{reply}");
+}
+
+#[test]
+fn a_multi_model_endpoint_has_the_words_of_the_multi_model_server() {
+    let mut endpoint = Endpoint::start(&[]);
+    // The inference toolkit: test_ping, test_list_models_empty, test_load_models
+    let mut client = Client::connect(endpoint.0.address("sagemaker"));
+    client.get("/ping").expect(200);
+    assert_eq!(endpoint.list(), (200, json!({"models": []})));
+    for models in [&["half_plus_three"][..], &["half_plus_three", "other"]] {
+        let (status, reply) = endpoint.load(models[models.len() - 1]);
+        assert_eq!((status, &reply["status"]), (200, &json!("Workers scaled")));
+        let listed = entries(&endpoint, models);
+        assert_eq!(endpoint.list(), (200, listed));
     }
+    // test_unload_models, test_load_non_existing_model, test_unload_non_existing_model, test_load_model_multiple_times
+    let (status, reply) = endpoint.unload("half_plus_three");
+    let expected = json!("Model \"half_plus_three\" unregistered");
+    assert_eq!((status, &reply["status"]), (200, &expected));
+    let listed = entries(&endpoint, &["other"]);
+    assert_eq!(endpoint.list(), (200, listed));
+    assert_eq!(endpoint.load("banana").0, 404);
+    assert_eq!(endpoint.unload("half_plus_three").0, 404);
+    assert_eq!(endpoint.load("other").0, 409);
+    // XGBoost's container: test_container_start_invocation_fail, test_load_and_unload_model, which with a second model
+    // is test_load_and_unload_two_models, and test_load_one_model_two_times
+    let (status, reply) = endpoint.invoke("half_plus_three");
+    assert_eq!((status, &reply["message"]), (404, &json!("Model not found: half_plus_three")));
+    assert_eq!(endpoint.load("trees").1["status"], "Workers scaled");
+    let csv = [("content-type", "text/csv")];
+    let mut client = Client::connect(endpoint.0.address("sagemaker"));
+    client.post("/models/trees/invoke", &csv, "0,1").expect(200);
+    let (status, reply) = endpoint.load("trees");
+    assert_eq!((status, &reply["message"]), (409, &json!("Model trees is already registered.")));
+    let (status, reply) = endpoint.unload("trees");
+    assert_eq!((status, &reply["status"]), (200, &json!("Model \"trees\" unregistered")));
+    let reply = client.post("/models/trees/invoke", &csv, "0,1");
+    assert_eq!(reply.error(404), "Model not found: trees");
 }

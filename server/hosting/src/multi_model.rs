@@ -15,7 +15,7 @@ use frontend::http::{
     service::{TARGET_MODEL, text},
 };
 use inference::error::{Error, Kind};
-use protocol::sagemaker::models;
+use protocol::sagemaker::{ModelWords, models};
 
 pub async fn answer(
     hosting: &Hosting,
@@ -27,7 +27,8 @@ pub async fn answer(
         MultiModelPath::Load => load(hosting, parts, body).await,
         MultiModelPath::List => list(hosting, parts),
         MultiModelPath::Describe(name) => {
-            let model = hosting.http.serving.control.multi_model()?.get(name)?;
+            let models = hosting.http.serving.control.multi_model()?;
+            let model = models.get(name).map_err(|it| not_loaded(words(hosting), name, it))?;
             Ok(respond::ok(models::model(&model.key, &model.url)))
         }
         MultiModelPath::Unload(name) => unload(hosting, name).await,
@@ -41,13 +42,18 @@ async fn load(hosting: &Hosting, parts: &Parts, body: &mut Incoming) -> Answer {
     let request = models::load_request(&bytes)?;
     drop((bytes, permit));
     let label = text(&parts.headers, &TARGET_MODEL).map(str::to_owned);
-    let control = hosting.http.serving.control.clone();
+    let (control, words) = (hosting.http.serving.control.clone(), words(hosting));
     let load = move || {
         let models::LoadRequest { name, url } = &request;
-        control.multi_model()?.load(EndpointLoad { key: name, url, label: label.as_deref() })
+        let load = EndpointLoad { key: name, url, label: label.as_deref() };
+        control.multi_model()?.load(load).map_err(|error| match error {
+            Error::AlreadyLoaded(_) => Error::AlreadyLoaded(words.already_loaded(name)),
+            Error::NotFound(reason) => Error::NotFound(words.nothing_there(name, url, &reason)),
+            error => error,
+        })
     };
     let model = hosting.http.serving.control_threads.run(load).await??;
-    Ok(respond::ok(models::model(&model.key, &model.url)))
+    Ok(respond::ok(words.loaded(&model.key, &model.url)))
 }
 
 fn list(hosting: &Hosting, parts: &Parts) -> Answer {
@@ -68,20 +74,32 @@ fn list(hosting: &Hosting, parts: &Parts) -> Answer {
 /// Answers once the model is gone and its memory is given back.
 async fn unload(hosting: &Hosting, name: &str) -> Answer {
     let (control, name) = (hosting.http.serving.control.clone(), name.to_owned());
-    let model = hosting
-        .http
-        .serving
-        .control_threads
-        .run(move || control.multi_model()?.unload(&name))
-        .await??;
-    Ok(respond::ok(models::model(&model.key, &model.url)))
+    let words = words(hosting);
+    let unload =
+        move || control.multi_model()?.unload(&name).map_err(|it| not_loaded(words, &name, it));
+    let model = hosting.http.serving.control_threads.run(unload).await??;
+    Ok(respond::ok(words.unloaded(&model.key, &model.url)))
 }
 
 async fn ask(hosting: &Hosting, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
     let label = text(&parts.headers, &TARGET_MODEL);
-    let model = hosting.http.serving.control.multi_model()?.find(name, label)?;
+    let models = hosting.http.serving.control.multi_model()?;
+    let model = models.find(name, label).map_err(|it| not_loaded(words(hosting), name, it))?;
     let answer = invoke(hosting, model, parts, parse(&parts.headers)?, body.into()).await;
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
+}
+
+/// The words of the container whose place this one takes.
+fn words(hosting: &Hosting) -> ModelWords {
+    hosting.http.settings.sagemaker.model_words()
+}
+
+/// The error of a model that is asked for by its key, in the words of the container.
+fn not_loaded(words: ModelWords, name: &str, error: Error) -> Error {
+    match error {
+        Error::NotFound(_) => Error::NotFound(words.not_loaded(name)),
+        error => error,
+    }
 }
 
 /// The platform reads any 404 as: the model is not loaded. This model is loaded, so its 404 becomes another error.

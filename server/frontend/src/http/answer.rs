@@ -84,6 +84,8 @@ pub fn failed(
             let form = service.settings.sagemaker.error_form(content_type);
             respond::error(&failure.error, &id, form)
         }
+        // Most of AWS's containers have the Multi Model Server on these addresses; others read `error`.
+        Some(Family::MultiModel) => respond::error(&failure.error, &id, ErrorForm::Mms),
         Some(Family::OpenAi) => respond::openai_error(&failure.error, &id),
         Some(Family::TextEmbeddingsInference) => {
             let batch_status = service.settings.texts.tei_batch_status;

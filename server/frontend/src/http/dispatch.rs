@@ -57,7 +57,7 @@ pub async fn answer<P: Platform>(
     let protocol = match family {
         Some(Family::KServe) => Protocol::KserveV2,
         Some(Family::TensorFlowServing) => Protocol::TensorflowServing,
-        Some(Family::SageMaker) => Protocol::Sagemaker,
+        Some(Family::SageMaker | Family::MultiModel) => Protocol::Sagemaker,
         Some(Family::OpenAi) => Protocol::OpenAi,
         Some(Family::TextEmbeddingsInference) => Protocol::TextEmbeddingsInference,
         Some(Family::Rerank) => Protocol::Rerank,

@@ -13,6 +13,7 @@ mod huggingface;
 mod json;
 mod look;
 mod mlflow;
+mod model_words;
 pub mod models;
 mod objects;
 mod outputs;
@@ -47,6 +48,7 @@ pub use dialect::{Dialect, InferenceType};
 pub use form::{Invocation, Options, ReplyFormat};
 pub(crate) use huggingface::pipeline_body;
 pub use huggingface::{PipelineReply, Top};
+pub use model_words::ModelWords;
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
 pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {

@@ -134,11 +134,16 @@ pub fn list<'a>(models: impl Iterator<Item = (&'a str, &'a str)>, has_more: bool
 
 fn write_model(json: &mut Vec<u8>, name: &str, url: &str) {
     json.push(b'{');
+    write_keys(json, name, url);
+    json.push(b'}');
+}
+
+/// `modelName` and `modelUrl` of an object that has begun.
+pub(super) fn write_keys(json: &mut Vec<u8>, name: &str, url: &str) {
     write::key(json, "modelName");
     write::string(json, name);
     write::key(json, "modelUrl");
     write::string(json, url);
-    json.push(b'}');
 }
 
 #[cfg(test)]

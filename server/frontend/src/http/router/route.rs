@@ -131,6 +131,7 @@ pub enum Family {
     KServe,
     TensorFlowServing,
     SageMaker,
+    MultiModel,
     OpenAi,
     TextEmbeddingsInference,
     Rerank,
@@ -227,7 +228,7 @@ impl PlatformRoute<'_> {
             PlatformRoute::Invocations | PlatformRoute::InvocationsStream => {
                 (Family::SageMaker, reading(Category::Inference))
             }
-            PlatformRoute::MultiModel(path) => (Family::SageMaker, path.need()),
+            PlatformRoute::MultiModel(path) => (Family::MultiModel, path.need()),
             PlatformRoute::VertexHealth => (Family::KServe, reading(Category::Health)),
             PlatformRoute::VertexInfer(_) => (Family::KServe, reading(Category::Inference)),
         }

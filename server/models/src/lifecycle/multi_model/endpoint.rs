@@ -57,8 +57,8 @@ impl MultiModel {
     ///
     /// # Errors
     /// [`Error::AlreadyLoaded`]; [`Error::Backend`] with [`backend::BackendError::OutOfMemory`] where there is too
-    /// little memory; [`Error::InvalidRequest`] for what is wrong with the request or the model; those of the load
-    /// that was waited for.
+    /// little memory; [`Error::NotFound`] where there is no model; [`Error::InvalidRequest`] for what is wrong with the
+    /// request or the model; those of the load that was waited for.
     pub fn load(&self, load: EndpointLoad<'_>) -> Result<EndpointModel, Error> {
         check_name("model_name", load.key)?;
         load.label.map_or(Ok(()), |it| check_name("X-Amzn-SageMaker-Target-Model", it))?;

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component::ParentDir, Path, PathBuf},
     sync::Arc,
 };
 
@@ -31,23 +31,31 @@ type Read = (FoundModel, Option<raw::ModelConfig>);
 /// The path that is meant by `url`, without links.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] when there is nothing, or it does not lie below `root`.
+/// [`Error::NotFound`] when there is nothing below `root`; [`Error::InvalidRequest`] when it does not lie there.
 pub(super) fn resolve(url: &str, root: &Path) -> Result<PathBuf, Error> {
-    let refused = |problem: &str| {
-        Error::InvalidRequest(format!(
+    let wrong = |problem: &str| {
+        format!(
             "url '{}': expected an absolute path below --sagemaker-models-root '{}'; {problem}",
             url.escape_debug(),
             root.display()
-        ))
+        )
     };
+    let refused = |problem: &str| Error::InvalidRequest(wrong(problem));
     let path = Path::new(url);
     if !path.is_absolute() {
         return Err(refused("this is none"));
     }
     let real_root = fs::canonicalize(root)
         .map_err(|it| refused(&format!("that directory cannot be opened: {it}")))?;
-    let real =
-        fs::canonicalize(path).map_err(|it| refused(&format!("it cannot be opened: {it}")))?;
+    let real = fs::canonicalize(path).map_err(|error| {
+        let text = wrong(&format!("it cannot be opened: {error}"));
+        // What is there outside of the root is nobody's business.
+        let is_inside = path.starts_with(root) && !path.components().any(|it| it == ParentDir);
+        match error.kind() {
+            io::ErrorKind::NotFound if is_inside => Error::NotFound(text),
+            _ => Error::InvalidRequest(text),
+        }
+    })?;
     match is_below(&real, &real_root) {
         true => Ok(real),
         false => Err(refused(&format!("it leads to '{}'", real.display()))),
@@ -61,8 +69,8 @@ fn is_below(path: &Path, root: &Path) -> bool {
 /// The model at `path`, under that key.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] when there is none, or several and none of them is made of the others, or
-/// anything in its directory leads out of `root`.
+/// [`Error::NotFound`] when there is none; [`Error::InvalidRequest`] when there are several and none of them is made
+/// of the others, or anything in its directory leads out of `root`.
 pub(super) fn look(
     path: &Path,
     root: &Path,
@@ -81,6 +89,12 @@ pub(super) fn look(
     found.warnings.iter().for_each(|it| tracing::warn!(model = key, "{it}"));
     let read = found.models.into_values().map(|it| Ok((it.clone(), loader.read_config(&it)?)));
     let read = read.collect::<Result<Vec<Read>, String>>().map_err(Error::InvalidRequest)?;
+    if read.is_empty() {
+        return Err(Error::NotFound(format!(
+            "'{shown}': there is no model there; expected config.pbtxt with version directories, one directory with \
+             such a model, or a model file"
+        )));
+    }
     let (entry, others) =
         choose(read).map_err(|it| Error::InvalidRequest(format!("'{shown}': {it}")))?;
     let entry = FoundModel {
@@ -124,18 +138,13 @@ fn hold(path: &Path, root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The only model, or the only ensemble that no other is made of; and the rest.
+/// The only model, or the only ensemble that no other is made of; and the rest. There is at least one.
 fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), String> {
     let names = |it: &[Read]| -> String {
         let names: Vec<String> = it.iter().map(|(it, _)| format!("'{}'", it.name)).collect();
         names.join(", ")
     };
     let at = match read.as_slice() {
-        [] => {
-            return Err("there is no model there; expected config.pbtxt with version directories, one directory \
-                        with such a model, or a model file"
-                .to_owned());
-        }
         [_] => 0,
         several => {
             let inner: Vec<String> = several
@@ -221,7 +230,6 @@ mod tests {
         assert!(error.contains("'a', 'b'") && error.contains("none is"), "{error}");
         let error = entry(vec![ensemble("a", "c"), ensemble("b", "c"), model("c", "")]);
         assert!(error.unwrap_err().contains("several are"));
-        assert!(entry(vec![]).unwrap_err().contains("there is no model there"));
     }
 
     #[test]
@@ -237,6 +245,11 @@ mod tests {
             let error = ask(&root.join(url)).unwrap_err().to_string();
             let names = [root.to_str().unwrap(), "url '"];
             assert!(names.iter().all(|it| error.contains(it)), "{url}: {error}");
+        }
+        // What is there outside of the root is not told.
+        for (url, is_not_found) in [("gone", true), ("../gone", false), ("m/../../gone", false)] {
+            let error = ask(&root.join(url)).unwrap_err();
+            assert_eq!(matches!(error, Error::NotFound(_)), is_not_found, "{url}: {error}");
         }
         assert!(resolve("m", &root).unwrap_err().to_string().contains("absolute"));
         fs::remove_dir_all(&dir).unwrap();
