@@ -2,6 +2,7 @@
 //! the names that its cases have.
 
 use super::{fields::reason, model_config::index_with};
+use crate::support::{Repository, Server};
 
 /// A step: the model, and the pairs of its own name and that of the ensemble's tensor.
 fn step(model: &str, inputs: &[(&str, &str)], outputs: &[(&str, &str)]) -> String {
@@ -200,6 +201,27 @@ fn ensembles_whose_tensors_lead_nowhere_are_refused() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Without the flag a request that is too large for a member runs in parts.
+#[test]
+fn an_ensemble_that_takes_more_rows_than_a_member_is_refused_where_rows_are_bounded() {
+    let fp32_16 = "data_type: TYPE_FP32 dims: [ 16 ]";
+    let steps = [step("one", &[("input0", "data")], &[("output0", "prob")])];
+    let of = |rows: usize| {
+        ensemble(&["data"], &["prob"], &steps, "")
+            .replace("max_batch_size: 2", &format!("max_batch_size: {rows}"))
+    };
+    let repository = Repository::new()
+        .model("one", &member(1, 1, fp32_16, 4))
+        .model("good", &of(4))
+        .model("invalid_batch_size", &of(8));
+    let flags = ["--strict-max-batch-size=true", "--strict-readiness=false"];
+    let server = Server::start(&repository, &flags);
+    let index = server.post("/v2/repository/index", "").expect(200).json();
+    let told = reason(&index, "invalid_batch_size");
+    assert!(told.contains("max_batch_size is 8") && told.contains("'one' takes 4"), "{told}");
+    server.get("/v2/models/good/ready").expect(200);
+}
+
 /// An output that nothing of an ensemble reads is no mistake, nor is an ensemble in an ensemble, nor one open size.
 #[test]
 fn ensembles_that_fit_are_served() {
@@ -222,7 +244,7 @@ fn ensembles_that_fit_are_served() {
             ensemble(&["data"], &["prob"], &[one("one", "data", "t"), inner], ""),
         ),
         ("unmapped_output", ensemble(&["data"], &["prob"], &[one("split", "data", "prob")], "")),
-        // Triton refuses this one. A request that is too large for a member runs in parts.
+        // Triton refuses this one, and so does `--strict-max-batch-size`.
         (
             "invalid_batch_size",
             ensemble(&["data"], &["prob"], &[one("one", "data", "prob")], "")

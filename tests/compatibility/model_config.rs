@@ -227,20 +227,19 @@ fn what_else_cannot_be_is_refused_by_its_name() {
     assert!(reason(&index, "no_version").contains("version"), "{index}");
 }
 
-/// Models take and give tensors without elements, and a folder names its model.
 #[test]
-fn sizes_of_zero_and_a_missing_name_are_taken() {
+fn sizes_of_zero_are_refused_by_their_place() {
     let zero = |port: &str| {
         of_identity(&format!("{port} {{ name: \"{port}\" data_type: TYPE_FP32 dims: [ 0 ] }}"))
     };
-    let models = [
-        ("zerodims_input", zero("input")),
-        ("zerodims_output", zero("output")),
-        ("no_name", of_identity("")),
-    ];
-    let models = models.map(|(name, config)| (name.to_owned(), config));
-    let (server, _) = index_with(&models);
-    for (name, _) in &models {
-        server.get(&format!("/v2/models/{name}/ready")).expect(200);
-    }
+    check_refused(&["input", "output"].map(|port| {
+        (format!("zerodims_{port}"), zero(port), "dims[0] is 0; expected at least 1, or -1")
+    }));
+}
+
+/// Triton refuses this in its strict mode only, and documents that a folder names its model.
+#[test]
+fn a_folder_names_its_model() {
+    let (server, _) = index_with(&[("no_name".to_owned(), of_identity(""))]);
+    server.get("/v2/models/no_name/ready").expect(200);
 }

@@ -27,6 +27,7 @@ use crate::config::{
     },
     server_ports,
     unbatch::unbatch,
+    zero_sizes,
 };
 
 /// How long a sequence may be without a request where nothing is said, as in Triton.
@@ -160,6 +161,7 @@ pub fn complete(
     fill_defaults(&mut raw);
     fill_idle_time(&mut raw, defaults.sequence_idle);
     let mut config = check(&raw, engines, &open, &mut report);
+    zero_sizes::check(&raw, spec, &mut report);
     match spec {
         Some(spec) if raw.max_batch_size() >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.

@@ -19,3 +19,4 @@ pub(crate) mod sequence_batching;
 pub(crate) mod server_ports;
 pub(crate) mod unapplied;
 pub(crate) mod unbatch;
+mod zero_sizes;

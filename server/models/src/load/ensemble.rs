@@ -25,6 +25,23 @@ use crate::{
 use inference::signature::Signature;
 use telemetry::metrics::ModelOptions;
 
+/// Does each member take as many rows as requests to the ensemble may have? Only where rows of requests are bounded at
+/// all: otherwise one that is too large for a member runs in parts.
+fn members_take(signature: &Signature, resolved: &Resolved) -> Result<(), String> {
+    let Some(rows) = signature.most_rows else { return Ok(()) };
+    for member in &resolved.members {
+        let member = &member.model.signature;
+        let bound = member.most_rows.filter(|it| member.batches() && *it < rows);
+        let Some(most) = bound else { continue };
+        return Err(format!(
+            "max_batch_size is {rows}, and the member '{}' takes {most} rows at most; expected at most {most}, or a \
+             start without --strict-max-batch-size, for which larger requests run in parts",
+            member.model
+        ));
+    }
+    Ok(())
+}
+
 /// An output is what the member that makes it says: its classes have the member's names, where the ensemble gives
 /// none, and its rows are numbers where the member's are.
 fn take_from_members(signature: &mut Signature, resolved: &Resolved) {
@@ -59,6 +76,7 @@ impl Loader {
         take_from_members(&mut signature, &resolved);
         let is_strict = self.settings.defaults.strict_max_batch_size;
         signature.most_rows = strict_rows(Some(raw), is_strict);
+        members_take(&signature, &resolved).map_err(|it| problem(it).to_string())?;
         let signature = Arc::new(signature);
         let options = ModelOptions {
             tags: config.metric_tags.clone(),

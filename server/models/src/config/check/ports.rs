@@ -98,7 +98,7 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
     let dtype = data_type(place, given.data_type, report);
     if given.dims.is_empty() {
         report.problem(format!(
-            "{place}: dims is missing; expected at least one size, each at least 0, or -1 for any"
+            "{place}: dims is missing; expected at least one size, each at least 1, or -1 for any"
         ));
     }
     let dims = sizes(place, "dims", given.dims, report);
@@ -123,8 +123,8 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
     })
 }
 
-/// Sizes, `None` for -1; noted and `None` as a whole if any is another number below zero. A size of zero is one: some
-/// models take or give tensors without elements.
+/// Sizes, `None` for -1; noted and `None` as a whole if any is another number below zero. Whether a size of zero may be
+/// is up to the model's file.
 fn sizes(
     place: &str,
     field: &str,
@@ -140,7 +140,7 @@ fn sizes(
             Err(_) => {
                 valid = false;
                 report.problem(format!(
-                    "{place}: {field}[{i}] is {size}; expected at least 0, or -1 for any size"
+                    "{place}: {field}[{i}] is {size}; expected at least 1, or -1 for any size"
                 ));
             }
         }

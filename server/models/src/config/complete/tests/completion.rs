@@ -49,6 +49,8 @@ fn a_size_of_zero_in_the_model_is_one_of_its_configuration() {
     spec.outputs[0].dims.push(Some(0));
     let config = accepted("", &spec).config;
     assert_eq!(config.outputs[0].dims.last(), Some(&Some(0)));
+    let written = "output { name: 'scores' data_type: TYPE_FP32 dims: [ 1000, 0 ] }";
+    assert_eq!(accepted(written, &spec).config.outputs, config.outputs);
 }
 
 #[test]

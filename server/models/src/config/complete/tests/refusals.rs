@@ -20,6 +20,23 @@ fn name_and_folder_must_agree() {
 }
 
 #[test]
+fn a_size_of_zero_that_the_model_does_not_have_is_refused() {
+    let told = "expected at least 1, or -1 for any size: the model's file has no size of 0 there";
+    let ports = "input { name: 'x' data_type: TYPE_FP32 dims: [ 2, 0 ] }
+        output { name: 'y' data_type: TYPE_FP32 dims: [ 0 ] reshape { shape: [ 0 ] } }";
+    let (x, y) = (
+        format!("input[0] 'x': dims[1] is 0; {told}"),
+        format!("output[0] 'y': dims[0] is 0; {told}"),
+    );
+    refused_alone(ports, &[&x, &y]);
+    // A size that the file leaves open is not of any use as zero.
+    let mut spec = classifier();
+    spec.outputs[0].dims.push(None);
+    let written = "output { name: 'scores' data_type: TYPE_FP32 dims: [ 1000, 0 ] }";
+    refused_for(&spec, written, &[&format!("output[0] 'scores': dims[1] is 0; {told}")]);
+}
+
+#[test]
 fn all_problems_are_reported_at_once() {
     refused(
         "name: 'other' max_batch_size: 2
@@ -28,7 +45,7 @@ fn all_problems_are_reported_at_once() {
          dynamic_batching { preferred_batch_size: [ 4 ] }",
         &[
             "name is 'other', the folder's name is 'm'; they must be equal",
-            "input[0] 'pixel': dims[1] is -2; expected at least 0, or -1 for any size",
+            "input[0] 'pixel': dims[1] is -2; expected at least 1, or -1 for any size",
             "instance_group[0]: kind KIND_CPU takes no gpus, given [0]; leave them out or write KIND_GPU",
             "dynamic_batching.preferred_batch_size[0] is 4; expected 1 to max_batch_size, which is 2",
             "input 'pixel' is not in the model, whose inputs are 'pixels'; did you mean 'pixels'?",
@@ -90,9 +107,9 @@ fn inputs_and_outputs_need_name_type_and_dims() {
         &[
             "input[0]: name is missing",
             &format!("input[0]: data_type is missing; expected one of {types}"),
-            "input[0]: dims is missing; expected at least one size, each at least 0, or -1 for any",
+            "input[0]: dims is missing; expected at least one size, each at least 1, or -1 for any",
             &format!("output[0] 'y': data_type is missing; expected one of {types}"),
-            "output[0] 'y': dims is missing; expected at least one size, each at least 0, or -1 for any",
+            "output[0] 'y': dims is missing; expected at least one size, each at least 1, or -1 for any",
         ],
     );
     refused_alone(
@@ -152,7 +169,7 @@ fn a_reshape_keeps_elements_and_free_sizes() {
     );
     refused_alone(
         &with(0, "[ 2 ]", "[ -2 ]"),
-        &["input[0] 'x': reshape.shape[0] is -2; expected at least 0, or -1 for any size"],
+        &["input[0] 'x': reshape.shape[0] is -2; expected at least 1, or -1 for any size"],
     );
     let empty = "reshape with an empty shape needs max_batch_size above 0 and dims [ 1 ]";
     refused_alone(
