@@ -1,8 +1,9 @@
 //! A sound's header, and its samples.
 
 use crate::{
-    bounds::check, error::SoundError, format::Format, header::Header, limits::Limits,
-    packets::Stream, resample::resample_while, sniff::format_of, watched::StillWanted, wav::Wav,
+    bounds::check, error::SoundError, format::Format, guard::guarded, header::Header,
+    limits::Limits, packets::Stream, resample::resample_while, sniff::format_of,
+    watched::StillWanted, wav::Wav,
 };
 
 /// Samples of one channel.
@@ -22,11 +23,11 @@ pub struct Sound {
 pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Header, SoundError> {
     let header = match format_of(bytes)? {
         Format::Wav => Wav::open(bytes)?.header,
-        format => {
+        format => guarded(format, || {
             let stream = Stream::open(format, bytes, &|| true)?;
             check(&stream.header, limits)?;
-            stream.counted(limits)
-        }
+            Ok(stream.counted(limits))
+        })?,
     };
     check(&header, limits)?;
     Ok(header)
@@ -52,11 +53,11 @@ fn decode_while(
             check(&wav.header, limits)?;
             (wav.header.rate, wav.samples()?)
         }
-        _ => {
+        _ => guarded(format, || {
             let stream = Stream::open(format, bytes, wanted)?;
             check(&stream.header, limits)?;
-            (stream.header.rate, stream.samples(limits, wanted)?)
-        }
+            Ok((stream.header.rate, stream.samples(limits, wanted)?))
+        })?,
     };
     match samples.is_empty() {
         true => Err(SoundError::Empty(format)),

@@ -2,8 +2,9 @@
 
 use crate::{format::Format, limits::Limits};
 
-/// Most bytes that a decoder of packets holds beside the samples: tables of Vorbis, and packets.
-const OF_DECODER: u64 = 4 << 20;
+/// Most bytes that a decoder of packets holds beside the samples and what the file itself makes it hold: packets, and
+/// tables that are the same for all files.
+pub(crate) const OF_DECODER: u64 = 4 << 20;
 
 /// What the first bytes of a sound say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Header {
     /// Samples of each channel; `None` where they are not known before the end, as in some files of FLAC. Decoding
     /// fails when there are more.
     pub samples: Option<u64>,
+    /// Bytes that its decoder holds at most beside the samples: packets, and tables that the file describes.
+    pub decoder: u64,
 }
 
 impl Header {
@@ -33,8 +36,8 @@ impl Header {
             true => 0,
             false => (own as f64 * f64::from(rate) / f64::from(self.rate.max(1))) as u64 + 1,
         };
-        let beside = if self.format == Format::Wav { 0 } else { OF_DECODER };
-        own.saturating_add(other).saturating_mul(size_of::<f32>() as u64).saturating_add(beside)
+        let samples = own.saturating_add(other).saturating_mul(size_of::<f32>() as u64);
+        samples.saturating_add(self.decoder)
     }
 }
 
@@ -44,13 +47,13 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_samples_at_both_rates() {
-        let header =
-            Header { format: Format::Wav, rate: 8_000, channels: 2, samples: Some(16_000) };
+        let (format, rate, samples) = (Format::Wav, 8_000, Some(16_000));
+        let header = Header { format, rate, channels: 2, samples, decoder: 0 };
         let limits = Limits { max_seconds: 10.0, ..Limits::default() };
         assert_eq!(header.seconds(), Some(2.0));
         assert_eq!(header.most_bytes(8_000, &limits), 64_000);
         assert_eq!(header.most_bytes(16_000, &limits), 64_000 + 128_004);
-        let packets = Header { format: Format::Ogg, ..header };
+        let packets = Header { format: Format::Ogg, decoder: OF_DECODER, ..header };
         assert_eq!(packets.most_bytes(8_000, &limits), 64_000 + OF_DECODER);
         let unknown = Header { samples: None, ..header };
         assert_eq!(unknown.most_bytes(8_000, &limits), 320_000);

@@ -10,6 +10,7 @@ mod decode;
 mod error;
 mod features;
 mod format;
+mod guard;
 mod header;
 mod limits;
 mod log_mel;
@@ -19,6 +20,7 @@ mod packets;
 mod resample;
 mod sniff;
 mod spectrum;
+mod vorbis;
 mod watched;
 mod wav;
 

@@ -2,7 +2,9 @@
 
 use symphonia::{
     core::{
-        codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions},
+        codecs::audio::{
+            AudioCodecParameters, AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_VORBIS,
+        },
         errors::Error,
         formats::{FormatOptions, FormatReader, TrackType},
         io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions},
@@ -17,10 +19,11 @@ use crate::{
     bounds::too_long,
     error::SoundError,
     format::Format,
-    header::Header,
+    header::{Header, OF_DECODER},
     limits::Limits,
     mp3,
     sniff::without_tags,
+    vorbis,
     watched::{StillWanted, Watched},
 };
 
@@ -77,15 +80,17 @@ impl<'a> Stream<'a> {
         let parameters = track.codec_params.as_ref().and_then(|it| it.audio()).cloned();
         let parameters =
             parameters.ok_or_else(|| unreadable("its coding is not said".to_owned()))?;
-        let (rate, channels) = (parameters.sample_rate, parameters.channels.as_ref());
+        let rate = parameters.sample_rate;
+        let channels = parameters.channels.as_ref().map_or(0, |it| it.count());
         // Without a tag the length of a file of MP3 is an estimate, by which its end must not be cut.
         let gapless = format != Format::Mp3 || track.delay.is_some();
         let samples = track.num_frames.filter(|it| *it > 0 && gapless);
         let header = Header {
             format,
             rate: rate.unwrap_or(0),
-            channels: channels.map_or(0, |it| it.count()),
+            channels,
             samples,
+            decoder: OF_DECODER + tables(&parameters, channels)?,
         };
         Ok(Stream { header, track: track.id, reader, parameters, gapless })
     }
@@ -112,7 +117,7 @@ impl<'a> Stream<'a> {
         limits: &Limits,
         wanted: StillWanted<'_>,
     ) -> Result<Vec<f32>, SoundError> {
-        let Header { format, rate, channels, samples } = self.header;
+        let Header { format, rate, channels, samples, .. } = self.header;
         let mut decoder = decoder(format, &self.parameters, self.gapless)
             .map_err(|error| broken(format, 0, &error))?;
         let most = limits.most_samples(rate);
@@ -167,6 +172,25 @@ impl<'a> Stream<'a> {
         }
         Ok(mono)
     }
+}
+
+/// Bytes of the tables that the decoder of these parameters makes by what the file says.
+fn tables(parameters: &AudioCodecParameters, channels: usize) -> Result<u64, SoundError> {
+    if parameters.codec != CODEC_ID_VORBIS {
+        return Ok(0);
+    }
+    let headers = parameters.extra_data.as_deref().unwrap_or_default();
+    let format = Format::Ogg;
+    let bytes = vorbis::most_bytes(headers, channels).map_err(|problem| SoundError::Broken {
+        format,
+        at: 0,
+        problem,
+    })?;
+    if bytes > vorbis::MOST {
+        let what = format!("codebooks of more than {} MiB", vorbis::MOST >> 20);
+        return Err(SoundError::Unsupported { format, what });
+    }
+    Ok(bytes)
 }
 
 fn decoder(

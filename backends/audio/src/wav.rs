@@ -81,7 +81,8 @@ impl<'a> Wav<'a> {
                     let count = data.len() / block.max(1);
                     let data = &data[..count * block];
                     let samples = Some(count as u64);
-                    let header = Header { format: Format::Wav, rate, channels, samples };
+                    let header =
+                        Header { format: Format::Wav, rate, channels, samples, decoder: 0 };
                     return Ok(Wav { header, kind, from, data });
                 }
                 _ => {}
