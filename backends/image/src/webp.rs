@@ -25,65 +25,94 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
 fn size(bytes: &[u8]) -> Option<(u32, u32)> {
     let data = bytes.get(20..)?;
     match bytes.get(12..16)? {
-        b"VP8X" => {
-            let number = |at: usize| {
-                Some(u32::from_le_bytes([
-                    *data.get(at)?,
-                    *data.get(at + 1)?,
-                    *data.get(at + 2)?,
-                    0,
-                ]))
-            };
-            Some((number(4)? + 1, number(7)? + 1))
-        }
+        b"VP8X" => Some((number(data.get(4..7)?) + 1, number(data.get(7..10)?) + 1)),
         b"VP8L" if data.first() == Some(&0x2F) => {
             let bits = u32::from_le_bytes(data.get(1..5)?.try_into().ok()?);
             Some(((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1))
         }
-        b"VP8 " if data.get(3..6) == Some(&[0x9D, 0x01, 0x2A]) => {
-            let number = |at: usize| {
-                Some(u32::from(u16::from_le_bytes(data.get(at..at + 2)?.try_into().ok()?) & 0x3FFF))
-            };
-            Some((number(6)?, number(8)?))
-        }
+        b"VP8 " => lossy_size(data),
         _ => None,
     }
 }
 
-fn orientation(bytes: &[u8]) -> Orientation {
-    let mut at = 12_usize;
-    for _ in 0..MOST_CHUNKS {
-        let Some([name @ .., a, b, c, d]) = bytes.get(at..at + 8) else { break };
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        if name == b"EXIF" {
-            let exif = bytes.get(at + 8..at + 8 + length).unwrap_or_default();
-            return exif::orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
-        }
-        at += 8 + length + length % 2;
-    }
-    Orientation::Upright
+/// The size of a lossy frame by its own first bytes; `None` where they are none of such a frame.
+fn lossy_size(frame: &[u8]) -> Option<(u32, u32)> {
+    let size = frame.get(3..10)?.strip_prefix(&[0x9D, 0x01, 0x2A])?;
+    Some((number(&size[..2]) & 0x3FFF, number(&size[2..]) & 0x3FFF))
 }
 
-/// Is each lossy frame as long as it says?
-fn frames_fit(bytes: &[u8]) -> bool {
-    let mut at = 12_usize;
-    for _ in 0..MOST_CHUNKS {
-        let Some([name @ .., a, b, c, d]) = bytes.get(at..at + 8) else { break };
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        match name {
-            // A frame of an animation: 16 bytes, and chunks of its own.
-            b"ANMF" => at += 8 + 16,
-            b"VP8 " => {
-                let frame = &bytes[at + 8..bytes.len().min(at + 8 + length)];
-                if !partitions_fit(frame) {
-                    return false;
+/// Of up to four bytes, the lowest first.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+}
+
+/// The chunks behind each other in these bytes: names, and contents as far as they are there.
+struct Chunks<'a>(&'a [u8]);
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = ([u8; 4], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (head, rest) = self.0.split_first_chunk::<8>()?;
+        let [n, a, m, e, size @ ..] = *head;
+        let length = u32::from_le_bytes(size) as usize;
+        let content = &rest[..length.min(rest.len())];
+        self.0 = rest.get(length + length % 2..).unwrap_or_default();
+        Some(([n, a, m, e], content))
+    }
+}
+
+/// The chunks of the file.
+fn chunks(bytes: &[u8]) -> Chunks<'_> {
+    Chunks(bytes.get(12..).unwrap_or_default())
+}
+
+fn orientation(bytes: &[u8]) -> Orientation {
+    let mut chunks = chunks(bytes).take(MOST_CHUNKS);
+    let exif = chunks.find(|(name, _)| name == b"EXIF");
+    exif.map_or(Orientation::Upright, |(_, exif)| {
+        exif::orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(exif))
+    })
+}
+
+/// Fails where a lossy frame is not as long, or as large, as the file says outside of it. The decoder takes both from
+/// the frame, and makes room, before it compares.
+fn check_frames(bytes: &[u8], header: &Header) -> Result<(), ImageError> {
+    for (name, content) in chunks(bytes) {
+        match &name {
+            b"VP8 " => check_frame(content, (header.width, header.height))?,
+            // A frame of an animation: where it lies, how large it is, and chunks of its own.
+            b"ANMF" => {
+                let number = |at: usize| Some(number(content.get(at..at + 3)?) + 1);
+                let (Some(width), Some(height)) = (number(6), number(9)) else { continue };
+                let inner = Chunks(content.get(16..).unwrap_or_default());
+                for (_, frame) in inner.filter(|(name, _)| name == b"VP8 ") {
+                    check_frame(frame, (width, height))?;
                 }
-                at += 8 + length + length % 2;
             }
-            _ => at += 8 + length + length % 2,
+            _ => {}
         }
     }
-    true
+    Ok(())
+}
+
+fn check_frame(frame: &[u8], expected: (u32, u32)) -> Result<(), ImageError> {
+    if !partitions_fit(frame) {
+        return Err(ImageError::broken(Format::WebP, "its parts are longer than the file"));
+    }
+    match lossy_size(frame) {
+        Some((width, height)) if (width, height) != expected => {
+            let (expected_width, expected_height) = expected;
+            Err(ImageError::broken(
+                Format::WebP,
+                format!(
+                    "a frame of {expected_width}x{expected_height} pixels is said to have {width}x{height} where it \
+                     begins"
+                ),
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn decode(
@@ -92,9 +121,7 @@ pub(crate) fn decode(
     wanted: StillWanted<'_>,
 ) -> Result<Rgb, ImageError> {
     let broken = |error: image_webp::DecodingError| ImageError::broken(Format::WebP, error);
-    if !frames_fit(bytes) {
-        return Err(ImageError::broken(Format::WebP, "its parts are longer than the file"));
-    }
+    check_frames(bytes, header)?;
     let mut decoder = WebPDecoder::new(Watched::new(bytes, wanted)).map_err(broken)?;
     decoder.set_memory_limit(usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX));
     if decoder.dimensions() != (header.width, header.height) {

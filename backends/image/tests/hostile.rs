@@ -303,6 +303,40 @@ fn a_lossy_webp_whose_parts_would_be_longer_than_the_file_takes_no_memory_for_th
     check_refused("partitions", &webp, |it| it.to_string().contains("longer than the file"));
 }
 
+/// A chunk of WebP.
+fn chunk(name: &[u8; 4], content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u32).to_le_bytes();
+    [name, &length[..], content, &[0][..content.len() % 2]].concat()
+}
+
+#[test]
+fn a_lossy_frame_that_is_larger_than_its_canvas_takes_no_memory() {
+    let lossy = file("lossy.webp");
+    let at = position(&lossy, b"VP8 ") + 8;
+    let size = 4_000u16.to_le_bytes();
+    let large = chunk(b"VP8 ", &patched(&lossy[at..], 6, &[size, size].concat()));
+    let webp = |flags: u8, chunks: &[&[u8]]| {
+        let canvas = chunk(b"VP8X", &[flags, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let content = [b"WEBP", &canvas[..], &chunks.concat()].concat();
+        chunk(b"RIFF", &content)
+    };
+    let other = chunk(b"none", b"");
+    let animation = chunk(b"ANIM", &[0; 6]);
+    let frame = |chunks: &[u8]| chunk(b"ANMF", &[&[0; 16], chunks].concat());
+    // By its own length it reaches far beyond the frame that it is in.
+    let hiding = frame(&[&b"none\xff\xff\xff\0"[..], &[0; 16]].concat());
+    for (name, bytes) in [
+        ("plain", webp(0, &[&large])),
+        ("behind many", webp(0, &[&other.repeat(20_000), &large])),
+        ("animated", webp(2, &[&animation, &frame(&large)])),
+        ("behind a chunk that is too long", webp(0, &[&hiding, &large])),
+    ] {
+        check_refused(name, &bytes, |it| {
+            it.to_string().ends_with("1x1 pixels is said to have 4000x4000 where it begins")
+        });
+    }
+}
+
 #[test]
 fn an_image_that_is_not_wanted_any_more_is_given_up() {
     for (name, bytes) in files() {
