@@ -48,6 +48,38 @@ fn the_server_and_its_models_are_well_in_both_languages() {
 }
 
 #[test]
+fn a_call_without_inputs_or_files_takes_short_messages_only() {
+    let (_server, mut client) = start();
+    let long = || "x".repeat(2 << 20);
+    let expected = "exceeds the maximum allowed value of 1048576 bytes (of messages of calls other than inference";
+    let ready = ModelReadyRequest { name: long(), version: String::new() };
+    let ready = client.call::<_, ModelReadyResponse>("ModelReady", ready);
+    let text = refused(ready, Code::ResourceExhausted);
+    assert!(text.contains(expected), "{text}");
+    let question = ServerReflectionRequest { host: long(), message_request: None };
+    let path = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let (answers, end) = client.stream::<_, ServerReflectionResponse>(path, vec![question], &[]);
+    assert!(answers.is_empty());
+    let text = refused(end, Code::ResourceExhausted);
+    assert!(text.contains(expected), "{text}");
+    // A configuration of that length is one of a file.
+    let parameters = [(
+        "config".to_owned(),
+        named(|it: &mut ModelRepositoryParameter| {
+            it.parameter_choice =
+                Some(model_repository_parameter::ParameterChoice::StringParam(long()));
+        }),
+    )];
+    let load = RepositoryModelLoadRequest {
+        model_name: "m".to_owned(),
+        parameters: parameters.into(),
+        ..Default::default()
+    };
+    let load = client.call::<_, RepositoryModelLoadResponse>("RepositoryModelLoad", load);
+    assert_ne!(load.unwrap_err().code(), Code::ResourceExhausted);
+}
+
+#[test]
 fn who_watches_is_told_of_the_end() {
     let (mut server, client) = start();
     let address = "/grpc.health.v1.Health/Watch";

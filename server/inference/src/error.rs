@@ -121,6 +121,17 @@ pub enum Error {
         /// How many times as much is taken.
         ratio: usize,
     },
+    /// The request takes more memory than all requests may take together, so that it never fits.
+    #[error(
+        "the request takes up to {needed} bytes while it is read, more than the {limit} that all requests may take \
+         together (--max-inflight-bytes); send less at once"
+    )]
+    NeverFits {
+        /// Bytes that it takes at most.
+        needed: usize,
+        /// Bytes that there are.
+        limit: usize,
+    },
     /// The client did not send its body in time.
     #[error("the body did not arrive within {} seconds", .0.as_secs())]
     BodyTimeout(Duration),
@@ -266,7 +277,9 @@ impl Error {
             Error::MethodNotAllowed { .. } => Kind::MethodNotAllowed,
             Error::UnsupportedMediaType(_) => Kind::UnsupportedMediaType,
             Error::NotAcceptable(_) => Kind::NotAcceptable,
-            Error::BodyTooLarge { .. } | Error::BodyExpands { .. } => Kind::TooLarge,
+            Error::BodyTooLarge { .. } | Error::BodyExpands { .. } | Error::NeverFits { .. } => {
+                Kind::TooLarge
+            }
             Error::UnsupportedEncoding { .. } => Kind::Unimplemented,
             Error::BodyTimeout(_) => Kind::RequestTimeout,
             Error::ModelNotReady { .. } | Error::ShuttingDown | Error::Unavailable(_) => {

@@ -90,6 +90,24 @@ impl Permit {
         self.units.checked_add(more).is_some_and(|units| self.grow_to(units))
     }
 
+    /// Makes this permit larger by `more` bytes, for what is about to be made of a request.
+    ///
+    /// # Errors
+    /// [`Error::NeverFits`] where no other permit is in the way, so that to come back later does not help;
+    /// [`Error::OutOfBudget`] otherwise.
+    pub fn make_room(&mut self, more: usize) -> Result<(), Error> {
+        if self.grow_by(more) {
+            return Ok(());
+        }
+        Err(match self.is_alone() {
+            true => Error::NeverFits {
+                needed: self.units.saturating_add(more),
+                limit: self.budget.limit,
+            },
+            false => out_of_bytes(&self.budget),
+        })
+    }
+
     /// Makes this permit at least `units` large, whether the budget has them or not: for what is in memory
     /// already. Others are refused until it is gone.
     pub fn cover(&mut self, units: usize) {
@@ -203,6 +221,18 @@ mod tests {
         assert!(permit.is_alone());
         let _other = budget.take(1).unwrap();
         assert!(!permit.is_alone());
+    }
+
+    #[test]
+    fn what_never_fits_is_told_from_what_fits_later() {
+        let budget = Budget::new(10);
+        let mut permit = budget.take(4).unwrap();
+        assert_eq!(permit.make_room(6), Ok(()));
+        assert_eq!(permit.make_room(1), Err(Error::NeverFits { needed: 11, limit: 10 }));
+        permit.resize(4);
+        let _other = budget.take(1).unwrap();
+        assert!(matches!(permit.make_room(6), Err(Error::OutOfBudget(_))));
+        assert_eq!(permit.units(), 4);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! How much memory a decoded request keeps of its body: an input that is a slice of it keeps all of it.
 
+use std::sync::Arc;
+
 use backend::NamedTensor;
 use bytes::Bytes;
 
-use inference::request::InferenceRequest;
+use inference::request::{InferenceRequest, Parameter};
 
 /// A body that has been decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct HeldBody {
     pub length: usize,
     /// Those of its bytes that are inputs.
     sliced: usize,
+    /// Bytes of texts that were copied out of it: the id, and names and values of parameters.
+    texts: usize,
 }
 
 impl HeldBody {
@@ -23,15 +27,22 @@ impl HeldBody {
             it.tensor.segments().iter().filter(lies_in).map(Bytes::len).sum()
         };
         let sliced = request.inputs.iter().map(segments).sum();
-        HeldBody { length: body.len(), sliced }
+        let text = |(name, value): &(Arc<str>, Parameter)| match value {
+            Parameter::Text(text) => name.len() + text.len(),
+            Parameter::Bool(_) | Parameter::Int(_) | Parameter::Double(_) => name.len(),
+        };
+        let id = request.id.as_ref().map_or(0, |it| it.len());
+        let texts = id + request.parameters.iter().map(text).sum::<usize>();
+        HeldBody { length: body.len(), sliced, texts }
     }
 
-    /// Bytes that inputs of so many bytes keep in memory, those in the body among them.
+    /// Bytes that inputs of so many bytes, and texts, keep in memory, those in the body among them.
     pub fn with_inputs(self, inputs: usize) -> usize {
-        match self.sliced {
+        let held = match self.sliced {
             0 => inputs,
             sliced => self.length.saturating_add(inputs.saturating_sub(sliced)),
-        }
+        };
+        held.saturating_add(self.texts)
     }
 }
 

@@ -37,7 +37,11 @@ impl Context {
             Method::Predict => layout::TENSOR_CONTENT,
             _ => layout::RAW_INPUT,
         };
-        Messages::new(body, self.encoding, way, &self.front.settings.messages)
+        let limits = match self.method.has_data() {
+            true => &self.front.settings.messages,
+            false => &self.front.control,
+        };
+        Messages::new(body, self.encoding, way, limits)
     }
 
     /// The encoding of answers: one that the client accepts, where the operator wants compression.

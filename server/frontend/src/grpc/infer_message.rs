@@ -1,24 +1,16 @@
 //! Parses a `ModelInferRequest` without a copy: names and raw tensors point into the message, typed contents stay
 //! encoded until their model is known. Pure.
 
-use std::collections::BTreeMap;
-
 use backend::DataType;
 use bytes::Bytes;
-use prost::{
-    Message,
-    encoding::{WireType, decode_varint},
-};
+use prost::encoding::{WireType, decode_varint};
 use smallvec::SmallVec;
 
 use super::{
-    proto::InferParameter,
+    parameters::{self, Parameters},
     wire::{self, Lists, Parts, Problem},
 };
 use inference::error::Error;
-
-/// Parameters by their keys.
-pub type Parameters = BTreeMap<String, InferParameter>;
 
 /// A `ModelInferRequest`.
 #[derive(Debug, Default)]
@@ -30,7 +22,7 @@ pub struct Request<'a> {
     /// The client's name for the request; may be empty.
     pub id: &'a str,
     /// The parameters of the request itself.
-    pub parameters: Parameters,
+    pub parameters: Parameters<'a>,
     /// Its inputs.
     pub inputs: SmallVec<[Input<'a>; 2]>,
     /// The outputs that the client requests; none for all.
@@ -101,7 +93,7 @@ pub struct Input<'a> {
     /// Its dimensions.
     pub shape: SmallVec<[i64; 4]>,
     /// Its parameters: among others, its place in shared memory.
-    pub parameters: Parameters,
+    pub parameters: Parameters<'a>,
     /// Encoded `InferTensorContents`, to be merged; empty where the message has none.
     pub contents: SmallVec<[Bytes; 1]>,
 }
@@ -112,16 +104,7 @@ pub struct Output<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its parameters: among others, its form.
-    pub parameters: Parameters,
-}
-
-/// One entry of a map of parameters.
-#[derive(Clone, PartialEq, Message)]
-struct Entry {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(message, optional, tag = "2")]
-    value: Option<InferParameter>,
+    pub parameters: Parameters<'a>,
 }
 
 impl<'a> Request<'a> {
@@ -142,7 +125,7 @@ impl<'a> Request<'a> {
                 1 => self.model = wire::text(kind, &mut rest)?,
                 2 => self.version = wire::text(kind, &mut rest)?,
                 3 => self.id = wire::text(kind, &mut rest)?,
-                4 => parameter(&mut self.parameters, kind, &mut rest)?,
+                4 => parameters::read(&mut self.parameters, kind, &mut rest)?,
                 5 => {
                     let input = self.input(message, wire::delimited(kind, &mut rest)?)?;
                     self.inputs.push(input);
@@ -175,7 +158,7 @@ impl<'a> Request<'a> {
                         self.count(1)?;
                     }
                 }
-                4 => parameter(&mut input.parameters, kind, &mut rest)?,
+                4 => parameters::read(&mut input.parameters, kind, &mut rest)?,
                 5 => input.contents.push(message.slice_ref(wire::delimited(kind, &mut rest)?)),
                 _ => wire::skip(number, kind, &mut rest)?,
             }
@@ -189,7 +172,7 @@ impl<'a> Request<'a> {
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
                 1 => output.name = wire::text(kind, &mut rest)?,
-                2 => parameter(&mut output.parameters, kind, &mut rest)?,
+                2 => parameters::read(&mut output.parameters, kind, &mut rest)?,
                 _ => wire::skip(number, kind, &mut rest)?,
             }
             self.count(1)?;
@@ -206,14 +189,16 @@ impl<'a> Request<'a> {
         Target { model: self.model, version: self.version, id: self.id }
     }
 
-    /// Bytes of memory that decoding the typed contents takes at most, besides the message. An element may be sixteen
-    /// times as large as on the wire, and a growing list has room for twice its elements.
+    /// Bytes of memory that decoding takes at most, besides the message. An element of typed contents may be sixteen
+    /// times as large as on the wire, and a growing list has room for twice its elements. The id and the texts of
+    /// parameters are copied.
     pub fn expanded(&self) -> usize {
         let contents = self.inputs.iter().flat_map(|it| &it.contents);
-        contents
-            .map(|it| wire::expanded(it, &CONTENTS))
-            .fold(0, usize::saturating_add)
-            .saturating_mul(2)
+        let contents = contents.map(|it| wire::expanded(it, &CONTENTS).saturating_mul(2));
+        let inputs = self.inputs.iter().map(|it| &it.parameters);
+        let outputs = self.outputs.iter().map(|it| &it.parameters);
+        let parameters = inputs.chain(outputs).chain([&self.parameters]).map(parameters::copied);
+        contents.chain(parameters).fold(self.id.len(), usize::saturating_add)
     }
 
     /// Bytes of raw tensors that may be read element by element: lengths of strings and booleans are checked.
@@ -229,23 +214,21 @@ impl<'a> Request<'a> {
 /// The lists of `InferTensorContents`.
 const CONTENTS: Lists = Lists { numbers: &[(1, 1), (2, 4), (3, 8), (4, 4), (5, 8)], strings: 8 };
 
-fn parameter(parameters: &mut Parameters, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
-    let Entry { key, value } = Entry::decode(wire::delimited(kind, rest)?)?;
-    parameters.insert(key, value.unwrap_or_default());
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
+
+    use prost::Message;
+
+    use super::{super::parameters::Value, *};
     use crate::grpc::proto::{
-        InferTensorContents, ModelInferRequest,
+        InferParameter, InferTensorContents, ModelInferRequest,
         infer_parameter::ParameterChoice,
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
     };
     use crate::grpc::wire::MOST_PARTS;
 
-    fn parameters() -> Parameters {
+    fn parameters() -> BTreeMap<String, InferParameter> {
         let value = ParameterChoice::Int64Param(-3);
         let value = InferParameter { parameter_choice: Some(value) };
         [("key".to_owned(), value), ("none".to_owned(), InferParameter::default())].into()
@@ -295,17 +278,22 @@ mod tests {
         let given = request();
         let message = Bytes::from(given.encode_to_vec());
         let read = Request::of(&message).unwrap();
+        let expected: Parameters<'_> =
+            [("key", Value::Int64(-3)), ("none", Value::None)].into_iter().collect();
         assert_eq!((read.model, read.version, read.id), ("m", "2", "ü"));
-        assert_eq!(read.parameters, given.parameters);
+        assert_eq!(read.parameters, expected);
         for (read, given) in read.inputs.iter().zip(&given.inputs) {
             assert_eq!((read.name, read.datatype), (&*given.name, &*given.datatype));
             assert_eq!(read.shape[..], given.shape);
-            assert_eq!(read.parameters, given.parameters);
+            match given.parameters.is_empty() {
+                true => assert!(read.parameters.is_empty()),
+                false => assert_eq!(read.parameters, expected),
+            }
             let contents = given.contents.iter().map(Message::encode_to_vec);
             assert!(read.contents.iter().eq(contents.collect::<Vec<_>>().iter()));
         }
         assert_eq!((read.inputs.len(), read.outputs[0].name), (2, "z"));
-        assert_eq!(read.outputs[0].parameters, given.outputs[0].parameters);
+        assert_eq!(read.outputs[0].parameters, expected);
         assert_eq!(read.raw[..], given.raw_input_contents);
         assert!(message.as_ptr_range().contains(&read.raw[0].as_ptr()));
     }
@@ -370,9 +358,28 @@ mod tests {
         assert!(1000 * 8 * 2 <= expanded(numbers));
         let floats = InferTensorContents { fp32_contents: vec![1.0; 1000], ..Default::default() };
         assert!(1000 * 4 * 2 <= expanded(floats));
-        let message = Bytes::from(request().encode_to_vec());
-        let mut without = Request::of(&message).unwrap();
-        without.inputs[0].contents.clear();
-        assert_eq!(without.expanded(), 0);
+        let without = ModelInferRequest {
+            raw_input_contents: vec![Bytes::from(vec![0; 1000])],
+            ..Default::default()
+        };
+        assert_eq!(Request::of(&without.encode_to_vec().into()).unwrap().expanded(), 0);
+    }
+
+    #[test]
+    fn the_id_and_texts_of_parameters_count_wherever_they_are() {
+        let value = ParameterChoice::StringParam("x".repeat(10_000));
+        let long: BTreeMap<String, InferParameter> =
+            [("key".to_owned(), InferParameter { parameter_choice: Some(value) })].into();
+        let input = InferInputTensor { parameters: long.clone(), ..Default::default() };
+        let output = InferRequestedOutputTensor { parameters: long.clone(), ..Default::default() };
+        for request in [
+            ModelInferRequest { id: "x".repeat(10_000), ..Default::default() },
+            ModelInferRequest { parameters: long, ..Default::default() },
+            ModelInferRequest { inputs: vec![input], ..Default::default() },
+            ModelInferRequest { outputs: vec![output], ..Default::default() },
+        ] {
+            let expanded = Request::of(&request.encode_to_vec().into()).unwrap().expanded();
+            assert!((10_000..11_000).contains(&expanded), "{expanded}");
+        }
     }
 }

@@ -94,6 +94,37 @@ impl Method {
         })
     }
 
+    /// Do its messages have inputs or files, which are as large as the client likes? All others are short.
+    pub fn has_data(self) -> bool {
+        match self {
+            ModelInfer | ModelStreamInfer | Predict | Classify | Regress | MultiInference
+            | RepositoryModelLoad => true,
+            ServerLive
+            | ServerReady
+            | ModelReady
+            | ServerMetadata
+            | ModelMetadata
+            | Method::ModelConfig
+            | ModelStatistics
+            | RepositoryIndex
+            | RepositoryModelUnload
+            | SystemSharedMemoryStatus
+            | SystemSharedMemoryRegister
+            | SystemSharedMemoryUnregister
+            | CudaSharedMemoryStatus
+            | CudaSharedMemoryRegister
+            | CudaSharedMemoryUnregister
+            | TraceSetting
+            | LogSettings
+            | HealthCheck
+            | HealthWatch
+            | Reflection
+            | GetModelMetadata
+            | GetModelStatus
+            | HandleReloadConfigRequest => false,
+        }
+    }
+
     /// The access that a client needs to call it.
     pub fn need(self) -> Need {
         match self {

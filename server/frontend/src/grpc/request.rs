@@ -7,10 +7,8 @@ use bytes::Bytes;
 
 use super::{
     contents,
-    infer_message::{self, Input, Output, Parameters},
-    parameters,
-    parameters::Place,
-    proto::infer_parameter::ParameterChoice,
+    infer_message::{self, Input, Output},
+    parameters::{self, Parameters, Place, Value},
 };
 use inference::{
     error::Error,
@@ -129,15 +127,15 @@ struct RawData {
     rest: smallvec::IntoIter<[Bytes; 2]>,
 }
 
-fn read_parameters(request: &mut InferenceRequest, given: &Parameters) -> Result<(), Error> {
+fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Result<(), Error> {
     let (mut id, mut start, mut end) = (None, false, false);
-    for (key, value) in given {
+    for (&key, &value) in given {
         let place = Place { of: "", key };
-        match key.as_str() {
+        match key {
             "sequence_id" => {
-                id = match &value.parameter_choice {
-                    Some(ParameterChoice::StringParam(text)) => {
-                        Some(SequenceId::Text(text.as_str().into())).filter(|_| !text.is_empty())
+                id = match value {
+                    Value::Text(text) => {
+                        Some(SequenceId::Text(text.into())).filter(|_| !text.is_empty())
                     }
                     _ => {
                         let number = parameters::integer(place, value, 0)?;
@@ -163,7 +161,7 @@ fn read_parameters(request: &mut InferenceRequest, given: &Parameters) -> Result
             }
             _ => {
                 let value: Parameter = parameters::custom(place, value)?;
-                request.parameters.push((key.as_str().into(), value));
+                request.parameters.push((key.into(), value));
             }
         }
     }
@@ -255,10 +253,10 @@ fn source(
 }
 
 /// The part of a region of shared memory that the parameters name, where they name one.
-fn region(of: &str, given: &Parameters) -> Result<Option<RegionPart>, Error> {
+fn region(of: &str, given: &Parameters<'_>) -> Result<Option<RegionPart>, Error> {
     let number = |key: &str| {
         let value = given.get(key);
-        value.map(|it| parameters::integer(Place { of, key }, it, 0)).transpose()
+        value.map(|it| parameters::integer(Place { of, key }, *it, 0)).transpose()
     };
     let (key, size_key) = ("shared_memory_region", "shared_memory_byte_size");
     let (offset, size) = (number("shared_memory_offset")?, number(size_key)?);
@@ -268,7 +266,7 @@ fn region(of: &str, given: &Parameters) -> Result<Option<RegionPart>, Error> {
             _ => Err(Error::InvalidRequest(format!("{of}parameter '{key}': expected, given none"))),
         };
     };
-    let name = parameters::text(Place { of, key }, name)?;
+    let name = parameters::text(Place { of, key }, *name)?;
     let needed =
         || Error::InvalidRequest(format!("{of}parameter '{size_key}': expected, given none"));
     Ok(Some(RegionPart {
@@ -300,7 +298,7 @@ fn output_form(
     let key = "classification";
     let classes = output.parameters.get(key);
     let classes =
-        classes.map(|it| parameters::integer(Place { of: &of, key }, it, 1)).transpose()?;
+        classes.map(|it| parameters::integer(Place { of: &of, key }, *it, 1)).transpose()?;
     let form = match (classes, region(&of, &output.parameters)?) {
         (None, None) => None,
         (Some(classes), None) => {

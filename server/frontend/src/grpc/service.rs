@@ -24,6 +24,9 @@ pub struct GrpcSettings {
     pub tls: Option<Acceptor>,
 }
 
+/// Most bytes of a message that has neither inputs nor files. A configuration of some thousand models has as many.
+const LONGEST_CONTROL: u64 = 1 << 20;
+
 /// Everything that a call needs. Each I/O thread has a clone of its own.
 #[derive(Clone)]
 pub struct Grpc {
@@ -31,11 +34,23 @@ pub struct Grpc {
     pub serving: Serving,
     /// The settings of gRPC.
     pub settings: GrpcSettings,
+    /// Limits of a message that has neither inputs nor files.
+    pub control: Limits,
 }
 
 impl Grpc {
     /// A front for these models.
     pub fn new(serving: Serving, settings: GrpcSettings) -> Grpc {
-        Grpc { serving, settings }
+        let messages = settings.messages.clone();
+        let control = match LONGEST_CONTROL < messages.limit {
+            true => Limits {
+                limit: LONGEST_CONTROL,
+                whole: LONGEST_CONTROL,
+                setting: "of messages of calls other than inference and RepositoryModelLoad",
+                ..messages
+            },
+            false => messages,
+        };
+        Grpc { serving, settings, control }
     }
 }

@@ -18,6 +18,13 @@ pub enum Problem {
     Malformed(String),
     /// The message has too many parts.
     Parts,
+    /// The key of a parameter is too long.
+    Key {
+        /// Bytes of it.
+        given: usize,
+        /// The bound.
+        most: usize,
+    },
 }
 
 impl From<DecodeError> for Problem {
@@ -35,6 +42,9 @@ impl Problem {
                 "the request has too many inputs, outputs, raw tensors, dimensions and parameters together; \
                  expected at most {MOST_PARTS}"
             ),
+            Problem::Key { given, most } => {
+                format!("expected a parameter's key of at most {most} bytes, given {given}")
+            }
         })
     }
 }
@@ -119,6 +129,18 @@ pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem
 pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
     check_wire_type(WireType::Varint, kind)?;
     Ok(decode_varint(rest)?)
+}
+
+/// The value of a field that is a floating-point number of eight bytes.
+///
+/// # Errors
+/// When it is of another kind, or reaches past the end.
+pub fn double(kind: WireType, rest: &mut &[u8]) -> Result<f64, Problem> {
+    check_wire_type(WireType::SixtyFourBit, kind)?;
+    let cut = || Problem::Malformed(format!("a number of 8 bytes, {} are left", rest.len()));
+    let (bytes, behind) = rest.split_first_chunk().ok_or_else(cut)?;
+    *rest = behind;
+    Ok(f64::from_le_bytes(*bytes))
 }
 
 /// The bytes of a field with a length.

@@ -59,6 +59,11 @@ pub(super) fn model_ready(
 }
 
 pub(super) fn check(serving: &Serving, _: &HealthCheckRequest) -> HealthCheckResponse {
+    state(serving)
+}
+
+/// The state of the server, whatever service the question is about.
+fn state(serving: &Serving) -> HealthCheckResponse {
     let status = match serving.not_ready() {
         None => ServingStatus::Serving,
         Some(_) => ServingStatus::NotServing,
@@ -68,7 +73,8 @@ pub(super) fn check(serving: &Serving, _: &HealthCheckRequest) -> HealthCheckRes
 
 /// Starts to send a client the state of the server.
 pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
-    let request: HealthCheckRequest = decode(context.messages(body).only().await?.bytes)?;
+    // Not kept: the answers are the same for every question.
+    let _: HealthCheckRequest = decode(context.messages(body).only().await?.bytes)?;
     // A bound of 1: states do not pile up for a client that does not read.
     let (answers, queue) = mpsc::channel(1);
     let metrics = context.front.serving.metrics.clone();
@@ -78,7 +84,7 @@ pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered
         let mut closing = std::pin::pin!(guard.closing());
         let mut sent = None;
         loop {
-            let now = check(serving, &request);
+            let now = state(serving);
             if sent != Some(now) && answers.send(Answer::Message(encode(&now))).await.is_err() {
                 return;
             }
@@ -88,7 +94,7 @@ pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered
                 () = closing.as_mut() => break,
             }
         }
-        let now = check(serving, &request);
+        let now = state(serving);
         if sent != Some(now) {
             let _ = answers.send(Answer::Message(encode(&now))).await;
         }

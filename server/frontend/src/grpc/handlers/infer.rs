@@ -180,7 +180,7 @@ impl Codec for ModelInfer {
     ) -> Result<&'s Signature, Error> {
         let named = default.named.as_ref().and_then(|_| message.parameters.get(SIGNATURE_NAME));
         let Some(value) = named else { return Ok(default) };
-        let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, value)?;
+        let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, *value)?;
         default.of_name(name).map_err(Error::InvalidRequest)
     }
 

@@ -6,8 +6,20 @@ use bytes::{BufMut, Bytes};
 use prost::Message;
 
 use super::super::{body::Encoded, context::Context, reply::PREFIX};
-use inference::error::Error;
+use inference::{error::Error, limits::Permit};
 use models::ServedModel;
+
+/// Bytes of memory that a byte of a message takes at most: two bytes may stand for the configuration of a model, in a
+/// list that has room for twice as many.
+const EXPANDED: usize = 256;
+
+/// Takes room for what the message of a call without data is decoded to.
+///
+/// # Errors
+/// Those of [`Permit::make_room`].
+pub fn make_room(permit: &mut Permit, message: &Bytes) -> Result<(), Error> {
+    permit.make_room(message.len().saturating_mul(EXPANDED))
+}
 
 /// Decodes a message.
 pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {
@@ -50,5 +62,36 @@ pub fn version(text: &str) -> Result<Option<u64>, Error> {
             let expected = "expected a whole number, or nothing for the highest";
             Err(Error::InvalidRequest(format!("version: {expected}, given '{shown}'")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::proto::tensorflow::serving::{
+        GetModelMetadataRequest, ModelConfig, ModelConfigList,
+    };
+    use inference::limits::Budget;
+
+    /// Bytes that room is made for, for a message of so many.
+    fn room(bytes: usize) -> usize {
+        let mut permit = Budget::new(usize::MAX).take(0).unwrap();
+        make_room(&mut permit, &vec![0; bytes].into()).unwrap();
+        permit.units()
+    }
+
+    #[test]
+    fn a_message_of_two_bytes_for_each_part_has_its_room() {
+        let message = [0x0a, 0].repeat(5_000);
+        let room = room(message.len());
+        let list: ModelConfigList = decode(message.into()).unwrap();
+        assert_eq!(list.config.len(), 5_000);
+        // While the list grows there is the one before it, half as long.
+        let used = list.config.capacity() * size_of::<ModelConfig>() * 3 / 2;
+        assert!(used <= room, "{used} {room}");
+        let message = [0x12, 0].repeat(5_000);
+        let request: GetModelMetadataRequest = decode(message.into()).unwrap();
+        assert_eq!(request.metadata_field.len(), 5_000);
+        assert!(request.metadata_field.capacity() * size_of::<String>() * 3 / 2 <= room);
     }
 }

@@ -1,5 +1,6 @@
 //! gRPC's reflection service: tools ask the server which calls it has.
 
+use bytes::Bytes;
 use h2::RecvStream;
 use prost::Message;
 use prost_reflect::{DescriptorPool, FileDescriptor};
@@ -21,10 +22,10 @@ use super::{
         },
         status::Status,
     },
-    message::{decode, encode},
+    message::{decode, encode, make_room},
 };
 use crate::{
-    exchange::{Failure, rendering::Code},
+    exchange::{Failure, intake::Received, rendering::Code},
     net::Task,
 };
 use inference::error::Error;
@@ -64,8 +65,9 @@ async fn read(
             () = closing.as_mut() => return Err(Error::ShuttingDown),
             next = messages.next(false) => next?,
         };
-        let Some(message) = next else { return Ok(()) };
-        let request: ServerReflectionRequest = decode(message.bytes)?;
+        let Some(Received { bytes, mut permit }) = next else { return Ok(()) };
+        make_room(&mut permit, &bytes)?;
+        let request: ServerReflectionRequest = decode(bytes)?;
         let answer = match &request.message_request {
             Some(asked) => answer(&pool, asked),
             None => refused(Code::InvalidArgument, "expected a question, given none"),
@@ -75,7 +77,11 @@ async fn read(
             original_request: Some(request),
             message_response: Some(answer),
         };
-        if answers.send(Answer::Message(encode(&response))).await.is_err() {
+        let mut encoded = encode(&response);
+        drop(response);
+        permit.resize(encoded.pieces.iter().map(Bytes::len).sum());
+        encoded.permit = Some(permit);
+        if answers.send(Answer::Message(encoded)).await.is_err() {
             return Ok(());
         }
     }
