@@ -39,6 +39,9 @@ pub struct ShownToken<'a> {
     pub place: Option<(usize, usize)>,
 }
 
+/// Most tokens of a request, and of a reply.
+pub const MOST: usize = 1 << 20;
+
 /// Bytes of memory that a token takes at most while it is found and written.
 pub const TOKEN: usize = 256;
 
@@ -80,7 +83,8 @@ pub fn read_tokenize(body: &[u8], most: usize) -> Result<TokenizeRequest, Error>
     Ok(TokenizeRequest { texts, add_special_tokens, prompt_name })
 }
 
-/// `{"ids", "skip_special_tokens"?}` with the ids of one text, or with a list of at most so many.
+/// `{"ids", "skip_special_tokens"?}` with the ids of one text, or with a list of at most so many. At most [`MOST`] ids
+/// are kept.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -107,7 +111,16 @@ pub fn read_decode(body: &[u8], most: usize) -> Result<DecodeRequest, Error> {
 fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Error> {
     let start = reader.mark();
     let (mut lists, mut ids) = (Vec::new(), Vec::new());
-    let mut given = 0;
+    let (mut given, mut count) = (0, 0);
+    // Those beyond the bound are counted for the error, and not kept.
+    let mut keep = |reader: &mut Reader<'_>, list: &mut Vec<u32>| -> Result<(), Error> {
+        let id = reader.number()?;
+        count += 1;
+        if count <= MOST {
+            list.push(id);
+        }
+        Ok(())
+    };
     reader.array(|reader, _| match reader.peek()? {
         JsonToken::Array => {
             given += 1;
@@ -115,23 +128,21 @@ fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Err
                 return reader.skip_value();
             }
             let mut list = Vec::new();
-            reader.array(|reader, _| {
-                list.push(reader.number()?);
-                Ok(())
-            })?;
+            reader.array(|reader, _| keep(reader, &mut list))?;
             lists.push(list);
             Ok(())
         }
-        _ => {
-            ids.push(reader.number()?);
-            Ok(())
-        }
+        _ => keep(reader, &mut ids),
     })?;
     match (given, ids.is_empty()) {
         (0, true) => Err(texts::empty_list(reader, &start)),
+        (1.., false) => Err(reader.error_about(&start, "expected ids or lists of ids, found both")),
+        (given, _) if most < given => Err(Error::TooManyInputs { given, most }),
+        _ if MOST < count => {
+            let problem = format!("expected at most {MOST} ids together, found {count}");
+            Err(reader.error_about(&start, problem))
+        }
         (0, false) => Ok(vec![ids]),
-        (_, false) => Err(reader.error_about(&start, "expected ids or lists of ids, found both")),
-        (given, true) if most < given => Err(Error::TooManyInputs { given, most }),
         (_, true) => Ok(lists),
     }
 }
@@ -210,6 +221,21 @@ mod tests {
         }
         let flag = read_decode(br#"{"ids":[1],"skip_special_tokens":false}"#, 2).unwrap();
         assert!(!flag.skip_special_tokens);
+    }
+
+    #[test]
+    fn ids_beyond_the_bound_are_counted_and_not_kept() {
+        let body = |count: usize| format!(r#"{{"ids":[{}]}}"#, vec!["1"; count].join(","));
+        let (most, many) = (body(MOST), body(2 * MOST));
+        assert_eq!(read_decode(most.as_bytes(), 2).unwrap().lists.concat().len(), MOST);
+        let mut error = String::new();
+        let used = allocation_counter::measure(|| {
+            error = read_decode(many.as_bytes(), 2).unwrap_err().to_string();
+        });
+        let expected = format!("expected at most {MOST} ids together, found {}", 2 * MOST);
+        assert!(error.contains(&expected), "{error}");
+        // The list of those that are kept, while it grows.
+        assert!(used.bytes_max < 8 * MOST as u64, "{} bytes", used.bytes_max);
     }
 
     #[test]

@@ -13,18 +13,12 @@ use crate::{
     },
     http::{answer::Answer, body::Segments, respond, router::ModelPath, service::Service},
 };
-use inference::{
-    error::Error,
-    limits::{Permit, out_of_bytes},
-};
+use inference::{error::Error, limits::Permit};
 use models::{ServedModel, TextModel, TextToken, TokenizeOptions};
 use protocol::{
     EncodedReply,
-    tei::tokens::{self, DecodeRequest, ShownToken, TOKEN, TokenizeRequest},
+    tei::tokens::{self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest},
 };
-
-/// Most tokens for which room is taken before they are found: no reply has more.
-const MOST: usize = 1 << 20;
 
 /// The tokens of texts.
 pub async fn tokenize(
@@ -84,12 +78,10 @@ fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
     model.text_model().ok_or_else(|| Error::Internal("the model takes no texts".to_owned()))
 }
 
-/// Room for the tokens of a body, each of which has a byte of it at least.
+/// Room for the texts of a body, and for its tokens, each of which has a byte of it at least.
 fn take_room(permit: &mut Permit, body: &Bytes) -> Result<(), Error> {
-    match permit.grow_by(body.len().min(MOST).saturating_mul(TOKEN)) {
-        true => Ok(()),
-        false => Err(out_of_bytes(permit.budget())),
-    }
+    let tokens = body.len().min(MOST).saturating_mul(TOKEN);
+    permit.make_room(body.len().saturating_add(tokens))
 }
 
 fn shown(token: &TextToken) -> ShownToken<'_> {
@@ -116,6 +108,18 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use inference::limits::Budget;
+
+    #[test]
+    fn a_body_whose_tokens_never_fit_is_too_large_where_it_is_alone() {
+        let (body, budget) = (Bytes::from(vec![b' '; 100]), Budget::new(1_000));
+        let mut permit = budget.take(body.len()).unwrap();
+        let never = take_room(&mut permit, &body).unwrap_err();
+        assert!(matches!(never, Error::NeverFits { limit: 1_000, .. }), "{never}");
+        let _other = budget.take(1);
+        let later = take_room(&mut permit, &body).unwrap_err();
+        assert!(matches!(later, Error::OutOfBudget(_)), "{later}");
+    }
 
     #[tokio::test]
     async fn long_replies_are_written_on_the_pool() {

@@ -25,7 +25,7 @@ use crate::{
     },
     http::{answer::Answer, body::Segments, router::ModelPath, service::Service},
 };
-use inference::limits::out_of_bytes;
+use inference::limits::{Permit, out_of_bytes};
 use models::ServedModel;
 use protocol::tei::vertex::instances;
 
@@ -41,15 +41,29 @@ pub async fn vertex(
 ) -> Answer {
     let began = Instant::now();
     let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
-    // Covers all bodies until the last of them is answered.
-    let Received { bytes, permit: _held } = received;
+    // Covers all bodies until the last of them is answered, and their replies until the last byte is written: a short
+    // reply has no permit of its own.
+    let Received { bytes, mut permit } = received;
+    let mut covered = bytes.len();
     let most = model.signature.most_rows.unwrap_or(usize::MAX);
     let bodies = match bytes.len() <= LARGE {
         true => instances(&bytes, most)?,
         false => offload(move || instances(&bytes, most)).await??,
     };
     let run = |body: Bytes| (body.len(), one(service, &model, parts, body));
-    let replies = in_order(bodies.into_iter().map(run)).await?;
+    let cover = |reply: &Segments| {
+        covered = covered.saturating_add(reply.length());
+        permit.cover(covered);
+    };
+    let replies = in_order(bodies.into_iter().map(run), cover).await?;
+    let mut response = Response::new(joined(&replies, permit));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    add_times(&mut response, began);
+    Ok(response)
+}
+
+/// The replies as one body, which keeps `permit` for them.
+fn joined(replies: &[Segments], mut permit: Permit) -> Segments {
     let mut pieces = vec![Bytes::from_static(b"{\"predictions\":[")];
     for (at, reply) in replies.iter().enumerate() {
         if at > 0 {
@@ -58,10 +72,10 @@ pub async fn vertex(
         pieces.extend(reply.pieces().cloned());
     }
     pieces.push(Bytes::from_static(b"]}"));
-    let mut response = Response::new(Segments::from(pieces));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    add_times(&mut response, began);
-    Ok(response)
+    let mut body = Segments::from(pieces);
+    permit.resize(body.length());
+    body.hold(permit);
+    body
 }
 
 async fn one(
@@ -78,16 +92,19 @@ async fn one(
     Ok(response.into_body())
 }
 
-/// What comes of these futures, in their order; a few of them run at a time. The first failure ends all.
+/// What comes of these futures, in their order; a few of them run at a time. The first failure ends all. `look` sees
+/// each result as soon as it is there.
 ///
 /// With each stand the bytes that it reads when it begins. After [`LARGE`] of them other tasks of the thread have a
 /// turn.
 async fn in_order<T>(
     mut futures: impl Iterator<Item = (usize, impl Future<Output = Result<T, Failure>>)>,
+    mut look: impl FnMut(&T),
 ) -> Result<Vec<T>, Failure> {
     let mut running: Vec<(usize, Pin<Box<_>>)> = Vec::with_capacity(AT_ONCE);
     let mut done: Vec<(usize, T)> = Vec::new();
     let (mut begun, mut read) = (0, 0);
+    let mut seen = |outcome: Result<T, Failure>| outcome.inspect(&mut look);
     loop {
         while running.len() < AT_ONCE {
             let Some((bytes, future)) = futures.next() else { break };
@@ -99,7 +116,7 @@ async fn in_order<T>(
             let mut future = Box::pin(future);
             let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
             match first {
-                Poll::Ready(outcome) => done.push((begun, outcome?)),
+                Poll::Ready(outcome) => done.push((begun, seen(outcome)?)),
                 Poll::Pending => running.push((begun, future)),
             }
             begun += 1;
@@ -118,7 +135,7 @@ async fn in_order<T>(
             Poll::Pending
         });
         let (at, outcome) = next.await;
-        done.push((at, outcome?));
+        done.push((at, seen(outcome)?));
     }
 }
 
@@ -127,6 +144,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use inference::limits::Budget;
 
     /// Turns of another task while twenty bodies of so many bytes are read.
     async fn turns(bytes: usize) -> usize {
@@ -138,10 +156,35 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         });
-        let all = in_order((0..20).map(|it| (bytes, async move { Ok(it) }))).await;
+        let all = in_order((0..20).map(|it| (bytes, async move { Ok(it) })), |_| ()).await;
         other.abort();
         assert!(all.is_ok_and(|it| it.into_iter().eq(0..20)));
         turns.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn each_result_is_seen_before_the_last_one_is_there() {
+        let seen = AtomicUsize::new(0);
+        let futures = (0..20).map(|at| {
+            assert_eq!(seen.load(Ordering::Relaxed), at);
+            (1, async move { Ok(at) })
+        });
+        let count = |_: &usize| {
+            seen.fetch_add(1, Ordering::Relaxed);
+        };
+        assert_eq!(in_order(futures, count).await.unwrap().len(), 20);
+        assert_eq!(seen.load(Ordering::Relaxed), 20);
+    }
+
+    #[test]
+    fn many_short_replies_are_counted_until_they_are_written() {
+        let budget = Budget::new(1 << 20);
+        let short = || Segments::from(Bytes::from(vec![b'1'; 100]));
+        let body = joined(&(0..100).map(|_| short()).collect::<Vec<_>>(), budget.take(7).unwrap());
+        assert_eq!(budget.used(), body.length());
+        assert!(10_000 < body.length());
+        drop(body);
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]
