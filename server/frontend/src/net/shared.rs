@@ -23,7 +23,10 @@ use tokio::{
     time::sleep,
 };
 
-use super::{arrival::Arrival, shared_tls::SharedTls};
+use super::{
+    arrival::{Arrival, is_read_closed},
+    shared_tls::SharedTls,
+};
 
 /// A reply that announces another one. Every client of HTTP/1.1 must take it, whether it asked for it or not.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -80,18 +83,26 @@ impl Watched {
         }
     }
 
-    /// Returns when the peer has sent its last byte; an error where nothing can reach it any more.
+    /// Returns when the peer has sent its last byte, whether or not all are read; an error where nothing can reach it
+    /// any more.
     async fn end_of_bytes(&self) -> io::Result<()> {
         loop {
             let has_more = match self {
                 Watched::Plain(stream) => (**stream).as_ref().peek(&mut [0]).await? != 0,
                 Watched::Tls(stream) => stream.has_more().await?,
             };
-            if !has_more {
+            if !has_more || self.is_read_closed() {
                 return Ok(());
             }
             // A part of a body, or the next request, which is not read yet.
             sleep(LONGEST_PAUSE).await;
+        }
+    }
+
+    fn is_read_closed(&self) -> bool {
+        match self {
+            Watched::Plain(stream) => is_read_closed((**stream).as_ref()),
+            Watched::Tls(stream) => stream.is_read_closed(),
         }
     }
 
@@ -175,5 +186,43 @@ impl AsyncWrite for SharedStream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let stream: &TcpStream = (*self.write).as_ref();
         Poll::Ready(SockRef::from(stream).shutdown(Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Both ends of a connection, of which the first has sent a byte that the other has not read.
+    async fn pair() -> (TcpStream, Watched, SharedStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        client.write_all(b"G").await.unwrap();
+        let (shared, watched) = SharedStream::new(listener.accept().await.unwrap().0);
+        (client, watched, shared)
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_leaves_behind_bytes_that_are_not_read_has_left() {
+        let (client, watched, _shared) = pair().await;
+        drop(client);
+        tokio::time::timeout(Duration::from_secs(60), watched.departed(|| true)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_has_only_sent_its_last_byte_is_asked_and_has_not_left() {
+        let (mut client, watched, _shared) = pair().await;
+        client.shutdown().await.unwrap();
+        let mut asked = [0; INTERIM.len()];
+        tokio::select! {
+            () = watched.departed(|| true) => panic!("it is there"),
+            read = client.read_exact(&mut asked) => drop(read.unwrap()),
+        }
+        assert_eq!(asked, INTERIM);
     }
 }

@@ -12,7 +12,10 @@ use std::{
 
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{arrival::Arrival, tls::TlsStream};
+use super::{
+    arrival::{Arrival, is_read_closed},
+    tls::TlsStream,
+};
 
 /// A TLS connection that is watched. Clones are the same connection.
 #[derive(Clone)]
@@ -57,6 +60,11 @@ impl SharedTls {
             })
         })
         .await
+    }
+
+    /// Has the peer sent its last byte, whether or not all are read?
+    pub(super) fn is_read_closed(&self) -> bool {
+        is_read_closed(self.stream().get_ref().0)
     }
 
     /// Has the connection ended?
