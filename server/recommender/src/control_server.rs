@@ -1,12 +1,13 @@
 //! The operations over HTTP: `POST /` with the header `X-Amz-Target`.
 //!
-//! A page in a browser cannot ask for them: the header needs a permission that is never given.
+//! A page in a browser cannot ask for them: the header needs a permission that is never given, and a page that comes
+//! from here by a name of its own, which does not need one, says that name as `Host`.
 
 use std::{
     convert::Infallible,
     hash::{BuildHasher, Hasher, RandomState},
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
         Arc,
@@ -20,7 +21,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+    http::{request::Parts, uri::Authority},
     server::conn::http1,
     service::service_fn,
 };
@@ -147,6 +149,11 @@ async fn operation(
     longest: Duration,
 ) -> Result<Reply, StatusCode> {
     let (parts, body) = request.into_parts();
+    if !is_here(&parts) {
+        let body = "expected the header Host to be an address or localhost, given another name\n"
+            .to_owned();
+        return Ok(Reply { status: StatusCode::MISDIRECTED_REQUEST.as_u16(), body: body.into() });
+    }
     match (&parts.method, parts.uri.path()) {
         (&Method::POST, "/") => {}
         (_, "/") => return Err(StatusCode::METHOD_NOT_ALLOWED),
@@ -158,6 +165,20 @@ async fn operation(
     let body = body.map_err(|_| StatusCode::REQUEST_TIMEOUT)?;
     let body = body.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?.to_bytes();
     Ok(control.answer(&target, &body))
+}
+
+/// Does the request name this server by an address, or as `localhost`? Other names may be anybody's.
+fn is_here(parts: &Parts) -> bool {
+    let named: Option<Authority> = match (parts.uri.authority(), parts.headers.get(HOST)) {
+        (Some(authority), _) => Some(authority.clone()),
+        (None, Some(host)) => Authority::try_from(host.as_bytes()).ok(),
+        // No browser leaves it out.
+        (None, None) => return true,
+    };
+    named.is_some_and(|it| {
+        let host = it.host().trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+    })
 }
 
 fn response(reply: Reply) -> Response<Full<Bytes>> {
@@ -239,7 +260,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    const LIST: &str = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\
+    const LIST: &str = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\
                         X-Amz-Target: SageMaker.ListInferenceRecommendationsJobs\r\n\r\n{}";
 
     #[test]
@@ -252,7 +273,7 @@ mod tests {
         let body = LIST.replace("Length: 2", "Length: 9");
         silent[2].write_all(body.as_bytes()).unwrap();
         let mut late = connect(address);
-        late.write_all(LIST.replace("Host: x", "Host: x\r\nConnection: close").as_bytes()).unwrap();
+        late.write_all(LIST.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes()).unwrap();
         let reply = rest(late);
         assert!(reply.ends_with("{\"InferenceRecommendationsJobs\":[]}"), "{reply}");
         let mut ends = silent.into_iter().map(rest);
@@ -260,6 +281,26 @@ mod tests {
         assert_eq!(ends.next().unwrap(), "");
         assert!(ends.next().unwrap().starts_with("HTTP/1.1 408"));
         assert!(ends.all(|it| it.is_empty()));
+        std::fs::remove_dir_all(jobs).unwrap();
+    }
+
+    #[test]
+    fn a_name_other_than_localhost_is_not_answered() {
+        let (address, jobs) = start("name", Times { head: LONG, body: LONG, all: LONG });
+        let status = |host: &str| {
+            let mut stream = connect(address);
+            let host = format!("Host: {host}\r\nConnection: close");
+            stream.write_all(LIST.replace("Host: localhost", &host).as_bytes()).unwrap();
+            rest(stream)["HTTP/1.1 ".len()..][..3].to_owned()
+        };
+        let port = address.port();
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "[::1]", "[::1]:7"] {
+            assert_eq!(status(host), "200", "{host}");
+        }
+        assert_eq!(status(&address.to_string()), "200");
+        for host in ["evil.example", &format!("evil.example:{port}"), "127.0.0.1.example", "a b"] {
+            assert_eq!(status(host), "421", "{host}");
+        }
         std::fs::remove_dir_all(jobs).unwrap();
     }
 

@@ -254,12 +254,12 @@ impl JobFolder {
         self.path.join(MODEL)
     }
 
-    /// Removes the folder with all that is in it.
+    /// Removes the folder with all that is in it. One that is gone is removed.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn remove(self) -> io::Result<()> {
-        fs::remove_dir_all(self.path)
+    pub fn remove(&self) -> io::Result<()> {
+        gone(fs::remove_dir_all(&self.path))
     }
 
     /// Forgets what was tried, the answers and the lines. The state stays.
@@ -267,13 +267,17 @@ impl JobFolder {
     /// # Errors
     /// Those of the file system.
     pub fn clear(&self) -> io::Result<()> {
-        let gone = |outcome: io::Result<()>| match outcome {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
         gone(fs::remove_file(self.path.join(TRIED)))?;
         gone(fs::remove_file(self.path.join(LOG)))?;
         gone(fs::remove_dir_all(self.path.join(ANSWERS)))
+    }
+}
+
+/// What comes of removing something; that it is not there is no failure.
+fn gone(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -18,10 +18,11 @@ use super::{
     fault::Fault,
     jobs::Jobs,
     list, logs,
-    models::{Models, located, may_be_set},
+    models::{Models, located},
     reply::Reply,
     requests::{CREATE_JOB, CREATE_MODEL, JOB, LIST_JOBS, LIST_STEPS, LOG_EVENTS, MODEL},
     shape::Shape,
+    variables::may_be_set,
     worker::{self, Settings},
 };
 use crate::{arn::job_arn, description::describe, job::Job};

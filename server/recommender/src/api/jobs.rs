@@ -229,10 +229,12 @@ impl Table {
         let Some(oldest) = oldest else {
             return Err(Fault::limit(format!("{MOST} jobs are not over yet, no more are kept")));
         };
-        match self.jobs.remove(&oldest) {
-            Some(entry) => entry.folder.remove().map_err(failed),
-            None => Ok(()),
+        // The folder first: where it stays, the job does.
+        if let Some(entry) = self.jobs.get(&oldest) {
+            entry.folder.remove().map_err(failed)?;
         }
+        self.jobs.remove(&oldest);
+        Ok(())
     }
 }
 
@@ -384,6 +386,26 @@ mod tests {
         assert!(!folder.0.join("d").exists());
         create(&jobs, "c").unwrap();
         assert_eq!(status(&jobs, "c"), JobStatus::Pending);
+    }
+
+    #[test]
+    fn a_job_whose_folder_cannot_be_removed_stays() {
+        let folder = Folder::new("stays");
+        let jobs = folder.open();
+        for number in 0..MOST {
+            create(&jobs, &format!("j{number}")).unwrap();
+        }
+        jobs.stop("j3", at(3)).unwrap();
+        // A file is in the place of the folder.
+        let path = folder.0.join("j3");
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(create(&jobs, "x").is_err());
+        assert_eq!(status(&jobs, "j3"), JobStatus::Stopped);
+        // A folder that is gone is no reason to stay.
+        fs::remove_file(&path).unwrap();
+        create(&jobs, "x").unwrap();
+        assert!(jobs.read("j3", |_| ()).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod models;
 mod reply;
 mod requests;
 mod shape;
+mod variables;
 mod worker;
 
 pub use control::ControlPlane;

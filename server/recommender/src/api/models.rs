@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::fault::Fault;
+use super::{fault::Fault, variables::may_be_set};
 use crate::{
     arn::{ROLE, model_arn},
     job_folder::{ModelAt, seconds},
@@ -20,12 +20,6 @@ use crate::{
 
 /// Models that are kept. For another one the oldest is forgotten; jobs keep what they were made with.
 const MOST: usize = 100;
-
-/// Beginnings of the names of variables that clients may set. Others could make a server load code.
-const VARIABLES: [&str; 9] =
-    ["MUSTER_", "SAGEMAKER_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "TF_", "TS_", "HF_"];
-/// Names that say what code is loaded.
-const CODE: [&str; 4] = ["LIBRAR", "PLUGIN", "SCRIPT", "TOOL"];
 
 /// All models, by their names: the requests that made them, with `CreationTime`.
 #[derive(Debug)]
@@ -83,8 +77,13 @@ impl Models {
                 (it.1["CreationTime"].as_f64().unwrap_or(0.0) * 1e6) as u64
             };
             if let Some(oldest) = table.iter().min_by_key(age).map(|it| it.0.clone()) {
-                table.remove(&oldest);
-                fs::remove_file(self.file(&oldest)).map_err(failed)?;
+                // The file first: where it stays, the model does.
+                match fs::remove_file(self.file(&oldest)) {
+                    Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
+                        return Err(failed(problem));
+                    }
+                    Ok(()) | Err(_) => drop(table.remove(&oldest)),
+                }
             }
         }
         self.write(name, &request).map_err(failed)?;
@@ -148,11 +147,6 @@ impl Models {
     }
 }
 
-/// May a client set this variable of a server?
-pub(super) fn may_be_set(name: &str) -> bool {
-    VARIABLES.iter().any(|it| name.starts_with(it)) && !CODE.iter().any(|it| name.contains(it))
-}
-
 /// A path, without `file://`, where there is something; addresses of stores as they are.
 pub(super) fn located(address: &str) -> Option<String> {
     let path = address.strip_prefix("file://").unwrap_or(address);
@@ -211,6 +205,27 @@ mod tests {
         }
         assert!(models.describe("m99").is_err() && models.describe("m100").is_ok());
         assert_eq!(fs::read_dir(&root).unwrap().count(), MOST);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_model_whose_file_cannot_be_removed_stays() {
+        let root = folder("stays");
+        let models = Models::open(&root).unwrap();
+        for number in 0..MOST as u64 {
+            let at = UNIX_EPOCH + Duration::from_secs(number);
+            models.create(&format!("m{number}"), json!({}), at).unwrap();
+        }
+        // A directory is in the place of the file.
+        fs::remove_file(root.join("m0.json")).unwrap();
+        fs::create_dir(root.join("m0.json")).unwrap();
+        let late = UNIX_EPOCH + Duration::from_secs(1_000);
+        assert!(models.create("new", json!({}), late).is_err());
+        assert!(models.describe("m0").is_ok() && models.describe("new").is_err());
+        // A file that is gone is no reason to stay.
+        fs::remove_dir(root.join("m0.json")).unwrap();
+        models.create("new", json!({}), late).unwrap();
+        assert!(models.describe("m0").is_err() && models.describe("new").is_ok());
         fs::remove_dir_all(root).unwrap();
     }
 

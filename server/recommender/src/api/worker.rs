@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     jobs::{Jobs, Work},
-    models::may_be_set,
+    variables::may_be_set,
 };
 use crate::{
     archive, child, describe,
