@@ -9,7 +9,7 @@ use super::{file, path::Step, reader::Reader};
 use crate::{
     elements::{Booleans, Column, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
-    number::{self, Number},
+    number::{self, Excerpt, Number},
 };
 use inference::error::Error;
 
@@ -177,6 +177,7 @@ impl Reader<'_> {
         let mut given = false;
         self.object(|reader, key| {
             if key != "b64" {
+                let key = Excerpt(&key);
                 return Err(reader.error(format_args!("expected the one key 'b64', found '{key}'")));
             }
             given = true;

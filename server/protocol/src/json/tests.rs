@@ -166,6 +166,9 @@ fn base64_is_read_where_it_is_allowed() {
     for bad in [r#"{"b64":"?"}"#, r#"{"b65":""}"#, "{}", r#"{"b64":"","b64":""}"#] {
         assert!(shaped(DataType::Bytes, BytesForm::TextOrBase64, bad).is_err(), "{bad}");
     }
+    let long = format!(r#"{{"{}": ""}}"#, "k".repeat(1000));
+    let error = shaped(DataType::Bytes, BytesForm::TextOrBase64, &long).unwrap_err().to_string();
+    assert!(error.contains(&format!("found '{}...'", "k".repeat(40))), "{error}");
 }
 
 #[test]

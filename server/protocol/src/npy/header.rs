@@ -6,6 +6,7 @@ use std::fmt::Write;
 use backend::{DataType, Shape};
 use bytes::Bytes;
 
+use crate::number::Excerpt;
 use inference::signature::Port;
 
 /// The bytes that every file begins with.
@@ -131,6 +132,7 @@ fn element_type(descr: &str) -> Result<(DataType, bool), String> {
                 Some('S' | 'U') => "text does not travel as npy; send strings as JSON or CSV",
                 _ => "expected booleans, integers or floats of 1 to 8 bytes",
             };
+            let descr = Excerpt(descr);
             Err(format!("npy: arrays of dtype '{descr}' are not supported: {reason}"))
         }
     }
@@ -159,7 +161,10 @@ impl<'a> Dict<'a> {
                 "descr" => descr.replace(self.string()?).is_some(),
                 "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
                 "shape" => shape.replace(self.tuple()?).is_some(),
-                other => return Err(format!("npy: the header has an unknown key '{other}'")),
+                other => {
+                    let key = Excerpt(other);
+                    return Err(format!("npy: the header has an unknown key '{key}'"));
+                }
             };
             if repeated {
                 return Err(format!("npy: the header has the key '{key}' twice"));
@@ -303,6 +308,11 @@ mod tests {
         refused("{'descr': '<U5', 'fortran_order': False, 'shape': (1,)}", "'<U5'");
         refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "structured");
         refused("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", "expected booleans");
+        let long = "x".repeat(1000);
+        let shown = format!("'{}...'", "x".repeat(40));
+        refused(&format!("{{'{long}': 1}}"), &shown);
+        let text = format!("{{'descr': '{long}', 'fortran_order': False, 'shape': (1,)}}");
+        refused(&text, &shown);
     }
 
     #[test]

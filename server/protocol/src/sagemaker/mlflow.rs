@@ -5,6 +5,7 @@ use super::{Decoded, ReplyFormat};
 use crate::{
     expansion::{self, Elements, Separators},
     json::{Reader, Token},
+    number::Excerpt,
     rows::{self, List},
     table::{self, Table, check_columns, column_name},
 };
@@ -190,6 +191,7 @@ fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Err
             }
             None => {
                 let record = record + 1;
+                let key = Excerpt(&key);
                 let problem = format!("record {record}: the first record has no column '{key}'");
                 Err(reader.error(problem))
             }
@@ -292,6 +294,9 @@ mod tests {
         refused(short, "record 1: expected 2 values, found 1");
         let key = r#"{"dataframe_records": [{"a": 1, "b": 3}, {"a": 1, "c": 3}]}"#;
         refused(key, "record 2: the first record has no column 'c'");
+        let long = key.replace(r#""c""#, &format!(r#""{}""#, "c".repeat(1000)));
+        let shown = format!("no column '{}...'", "c".repeat(40));
+        refused(&long, &shown);
         refused(r#"{"dataframe_records": []}"#, "expected at least one record");
         refused(r#"{"dataframe_split": {"columns": ["a"]}}"#, "expected the key 'data'");
         refused(r#"{"instances": [{"a": 1, "b": 2}], "inputs": 1}"#, "found both 'instances' and");
