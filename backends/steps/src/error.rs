@@ -64,6 +64,14 @@ impl From<FolderError> for BackendError {
     }
 }
 
+/// As much of a client's own text as an error repeats to it.
+pub(crate) fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_SHOWN).collect()
+}
+
+/// Characters of a text that are shown.
+const LONGEST_SHOWN: usize = 100;
+
 /// Why one input has no answer. Other inputs of the same request or run are not concerned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {

@@ -15,6 +15,7 @@ mod explain;
 mod finish;
 pub mod folder;
 mod head;
+mod hypothesis;
 mod numbers;
 mod outputs;
 mod parameters;

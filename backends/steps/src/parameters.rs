@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    error::RowError,
+    error::{RowError, shortened},
+    folder::document::shown,
     request::{Function, Parameters, Similarity, Strategy, TopK},
     side::Side,
     text,
@@ -64,13 +65,14 @@ fn own_names(task: Task) -> &'static [&'static str] {
 }
 
 impl Parameters {
-    /// Sets the parameter of that name in a request for `task`.
+    /// Does the parameter of that name say anything in a request for `task`? Not one that is passed over, whatever its
+    /// value is.
     ///
     /// # Errors
-    /// When the task has no such parameter, with the nearest name, or the value is none that it can have.
-    pub fn set(&mut self, task: Task, name: &str, value: &Value) -> Result<(), RowError> {
+    /// When the task has no such parameter, with the nearest name.
+    pub fn is_heeded(task: Task, name: &str) -> Result<bool, RowError> {
         if PASSED_OVER.contains(&name) {
-            return Ok(());
+            return Ok(false);
         }
         if !names(task).any(|it| it == name) {
             let hint = match nearest(name, names(task)) {
@@ -81,7 +83,18 @@ impl Parameters {
             let problem = format!("{task} has no such parameter; {hint}");
             return Err(RowError::Parameter { name: shortened(name), problem });
         }
-        self.set_known(&Given { name, value })
+        Ok(true)
+    }
+
+    /// Sets the parameter of that name in a request for `task`.
+    ///
+    /// # Errors
+    /// Those of [`Parameters::is_heeded`], and when the value is none that the parameter can have.
+    pub fn set(&mut self, task: Task, name: &str, value: &Value) -> Result<(), RowError> {
+        match Parameters::is_heeded(task, name)? {
+            true => self.set_known(&Given { name, value }),
+            false => Ok(()),
+        }
     }
 
     fn set_known(&mut self, given: &Given<'_>) -> Result<(), RowError> {
@@ -171,14 +184,6 @@ impl Parameters {
     }
 }
 
-/// As much of a client's own name as is repeated to it.
-fn shortened(name: &str) -> String {
-    name.chars().take(LONGEST_SHOWN).collect()
-}
-
-/// Characters of a name that are shown.
-const LONGEST_SHOWN: usize = 100;
-
 /// A parameter as it came. `null` is as if it had not come.
 struct Given<'a> {
     name: &'a str,
@@ -187,7 +192,7 @@ struct Given<'a> {
 
 impl Given<'_> {
     fn wrong(&self, expected: &str) -> RowError {
-        let problem = format!("it is {}, not {expected}", self.value);
+        let problem = format!("it is {}, not {expected}", shown(self.value));
         RowError::Parameter { name: self.name.to_owned(), problem }
     }
 
@@ -276,6 +281,17 @@ mod tests {
         );
         assert!(set(Task::FillMask, "stride", json!(1)).is_err());
         assert!(set(Task::FillMask, "timeout", json!("any")).is_ok());
+    }
+
+    #[test]
+    fn errors_repeat_the_beginning_of_a_long_value() {
+        let long = json!(vec!["x".repeat(1000); 3]);
+        for (name, value) in [("top_k", long), ("function_to_apply", json!("y".repeat(1000)))] {
+            let error = set(Task::TextClassification, name, value).unwrap_err();
+            assert!(error.len() < 200 && error.contains("…, not "), "{error}");
+        }
+        let name = "z".repeat(1000);
+        assert!(set(Task::TextClassification, &name, json!(1)).unwrap_err().len() < 500);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) fn prepare(
             _ => Err(wrong(task)),
         },
         (Task::FillMask, Head::Masks) => match *input {
-            Input::Text(text) => tasks::fills(parts, parameters, text),
+            Input::Text(text) => tasks::fills(parts, parameters, text, wanted),
             _ => Err(wrong(task)),
         },
         (Task::ZeroShotClassification, Head::Entailment(classes)) => match *input {
@@ -179,7 +179,7 @@ fn ranking<'a>(
     let beginnings = others.iter().enumerate().map(beginning);
     let beginnings = beginnings.collect::<Result<Vec<&str>, _>>()?;
     let encodings =
-        texts.encode_pairs(query, &beginnings, Strategy::LongestFirst, "text", wanted)?;
+        texts.encode_pairs(query, beginnings.iter(), Strategy::LongestFirst, "text", wanted)?;
     let row = |it| texts.only_row(it, WorkKind::Logits);
     let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     Ok(Prepared { rows, context: Context(ContextKind::Ranking { activation }) })

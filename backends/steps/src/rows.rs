@@ -65,8 +65,8 @@ impl<'a> Texts<'a> {
         self.checked(self.parts.tokenizer.encode(text, pair, &how)?)
     }
 
-    /// The tokens of a text with each of several others, the text being split only once. `what` the others are, for
-    /// errors.
+    /// The tokens of a text with each of several others, the text being split only once. Of the others one is held at
+    /// a time. `what` they are, for errors.
     ///
     /// # Errors
     /// Those of [`Texts::encode`], with the place of the other text. [`RowError::Stopped`] where they are not `wanted`
@@ -74,7 +74,7 @@ impl<'a> Texts<'a> {
     pub(crate) fn encode_pairs(
         &self,
         text: &str,
-        others: &[impl AsRef<str>],
+        others: impl ExactSizeIterator<Item = impl AsRef<str>>,
         strategy: Strategy,
         what: &'static str,
         wanted: StillWanted<'_>,
@@ -83,15 +83,16 @@ impl<'a> Texts<'a> {
         let how = self.how(strategy, Detail::Ids);
         let text = self.limits.apply(text, side)?;
         let first = self.parts.tokenizer.first_of_pairs(text, &how)?;
-        let pair = |(at, other): (usize, &_)| {
+        let count = others.len();
+        let pair = |(at, other)| {
             still(wanted)?;
             let encode = || {
-                let other = self.limits.apply(AsRef::<str>::as_ref(other), side)?;
+                let other = self.limits.apply(AsRef::<str>::as_ref(&other), side)?;
                 self.checked(self.parts.tokenizer.encode_pair(&first, other, &how)?)
             };
-            encode().map_err(|it| it.in_list(what, at, others.len()))
+            encode().map_err(|it| it.in_list(what, at, count))
         };
-        others.iter().enumerate().map(pair).collect()
+        others.enumerate().map(pair).collect()
     }
 
     /// The same of token ids.

@@ -13,6 +13,7 @@ use crate::{
         entities::Scored,
         mask::{MaskWork, Masked, check_fills},
     },
+    hypothesis::Hypothesis,
     parts::Parts,
     request::{Parameters, Strategy, TopK},
     rows::Texts,
@@ -151,6 +152,7 @@ pub(crate) fn fills(
     parts: &Parts,
     parameters: &Parameters,
     text: &str,
+    wanted: StillWanted<'_>,
 ) -> Result<Prepared, RowError> {
     let Some((mask, written)) = &parts.special.mask else {
         return Err(RowError::Input("the tokenizer has no mask token".to_owned()));
@@ -166,7 +168,7 @@ pub(crate) fn fills(
     let targets = parameters
         .targets
         .as_ref()
-        .map(|it| target_ids(&parts.tokenizer, parts.limits, it))
+        .map(|it| target_ids(&parts.tokenizer, parts.limits, it, wanted))
         .transpose()?;
     let top_k = count(parameters.top_k, 5);
     let choice = targets.as_ref().map_or(parts.tokenizer.vocabulary(), |it| it.len());
@@ -191,16 +193,11 @@ pub(crate) fn candidates(
     if text.is_empty() {
         return Err(RowError::Input("the text is empty".to_owned()));
     }
-    let template = parameters.hypothesis_template.as_deref().unwrap_or("This example is {}.");
-    let Some((before, behind)) = template.split_once("{}") else {
-        let problem = "it has no {} where the label would stand".to_owned();
-        return Err(wrong("hypothesis_template", problem));
-    };
+    let hypothesis = Hypothesis::of(parameters, "This example is {}.", parts.limits)?;
     let texts = Texts::new(parts, parameters, true);
-    let sentences: Vec<String> =
-        labels.iter().map(|label| format!("{before}{label}{behind}")).collect();
+    let sentences = labels.iter().map(|it| hypothesis.about(it));
     let only_first = text::Strategy::OnlyFirst;
-    let encodings = texts.encode_pairs(text, &sentences, only_first, "label", wanted)?;
+    let encodings = texts.encode_pairs(text, sentences, only_first, "label", wanted)?;
     let row = |it| texts.only_row(it, WorkKind::Logits);
     let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     let candidates = Candidates {

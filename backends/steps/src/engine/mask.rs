@@ -45,7 +45,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
         return Err(settings.wrong(vocabulary::FILE, "the tokenizer has no mask token"));
     };
     let limits = TextLimits { bytes: TextLimits::DEFAULT_BYTES, tokens: usize::MAX };
-    let ids = |it: Vec<String>| target_ids(&vocabulary.tokenizer, limits, &it);
+    let ids = |it: Vec<String>| target_ids(&vocabulary.tokenizer, limits, &it, &|| true);
     let targets = settings.list("targets").map(ids).transpose();
     let targets = targets.map_err(|error| settings.wrong("targets", error))?;
     let top_k = settings.count("top_k")?.unwrap_or(5);

@@ -172,7 +172,7 @@ impl Document {
 }
 
 /// A value as errors show it, cut where it is long.
-fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(40) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,6 +1,6 @@
 //! Prompts in front of the texts of embeddings.
 
-use crate::error::RowError;
+use crate::error::{RowError, shortened};
 
 /// The prompts of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,7 +28,7 @@ impl Prompts {
                         true => "; the model has none".to_owned(),
                         false => format!("; there are {}", names.join(", ")),
                     };
-                    return Err(RowError::UnknownPrompt { name: name.to_owned(), known });
+                    return Err(RowError::UnknownPrompt { name: shortened(name), known });
                 }
             },
         };

@@ -5,6 +5,7 @@ use backend::{DataType, Filler, ModelSpec, NamedTensor, PaddingSide, Shape, Tens
 use crate::{
     error::{FolderError, RowError},
     folder::Folder,
+    hypothesis::Hypothesis,
     parts::SpecialTokens,
     request::{Function, Parameters},
     side::Side,
@@ -126,12 +127,9 @@ impl LabelTexts {
         if labels.is_empty() {
             return Err(wrong("candidate_labels", "at least one label is needed"));
         }
-        let template = parameters.hypothesis_template.as_deref().unwrap_or(TEMPLATE);
-        let Some((before, behind)) = template.split_once("{}") else {
-            return Err(wrong("hypothesis_template", "it has no {} where the label would stand"));
-        };
+        let hypothesis = Hypothesis::of(parameters, TEMPLATE, self.limits)?;
         let encode = |(at, label): (usize, &&str)| {
-            let row = self.row(&format!("{before}{label}{behind}"), self.cuts);
+            let row = self.row(&hypothesis.about(label), self.cuts);
             row.map_err(|error| match error {
                 RowError::TooManyTokens { given, allowed } => {
                     let number = at + 1;

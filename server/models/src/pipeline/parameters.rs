@@ -22,14 +22,29 @@ pub(crate) struct Asked {
     pub(crate) bytes: usize,
 }
 
-/// What these parameters of a request for that task mean.
+/// Most bytes of one parameter in text: as many as a text has by default. As JSON it becomes up to 35 times as much, and
+/// it is read by the thread that talks to the client.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What these parameters of a request for that task mean. Of those that say nothing no value is read.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for a name that the task does not have, and for a value of the wrong type.
+/// [`Error::InvalidParameter`] for a name that the task does not have, for a value of the wrong type, and for one that
+/// is too long; [`Error::InvalidRequest`] for labels that are none.
 pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (key, value) in parameters {
+        let are_labels = key.as_ref() == CANDIDATE_LABELS
+            && matches!(task, Task::ZeroShotClassification | Task::ZeroShotImageClassification);
+        if !are_labels && !Parameters::is_heeded(task, key).map_err(row_error::error)? {
+            continue;
+        }
         if let Parameter::Text(text) = value {
+            if MOST_BYTES < text.len() {
+                let problem =
+                    format!("its text has {} bytes, at most {MOST_BYTES} are taken", text.len());
+                return Err(Error::InvalidParameter { name: key.to_string(), problem });
+            }
             asked.bytes = asked.bytes.saturating_add(text.len());
         }
         if let Parameter::Double(number) = value
@@ -39,17 +54,9 @@ pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<A
             return Err(Error::InvalidParameter { name: key.to_string(), problem });
         }
         let value = value_of(key, value);
-        match (task, &**key) {
-            (
-                Task::ZeroShotClassification | Task::ZeroShotImageClassification,
-                CANDIDATE_LABELS,
-            ) => {
-                asked.candidate_labels = Some(labels(&value)?);
-            }
-            (_, key) => {
-                let set = asked.parameters.set(task, key, &value);
-                set.map_err(row_error::error)?;
-            }
+        match are_labels {
+            true => asked.candidate_labels = Some(labels(&value)?),
+            false => asked.parameters.set(task, key, &value).map_err(row_error::error)?,
         }
     }
     Ok(asked)
@@ -133,6 +140,24 @@ mod tests {
             asked.unwrap().parameters.hypothesis_template.unwrap()
         };
         assert_eq!((template("{}"), template("[1, {}]")), ("{}".to_owned(), "[1, {}]".to_owned()));
+    }
+
+    #[test]
+    fn a_text_is_measured_before_it_is_read_and_after_its_name() {
+        let long = format!("[{}1]", "1,".repeat(MOST_BYTES / 2));
+        for (task, name) in [
+            (Task::FillMask, "targets"),
+            (Task::ZeroShotClassification, CANDIDATE_LABELS),
+            (Task::ZeroShotClassification, "hypothesis_template"),
+        ] {
+            let error = read(task, &[(name.into(), text(&long))]).unwrap_err();
+            assert_eq!(error.parameter(), Some(name), "{error}");
+            assert!(error.to_string().contains("1048579 bytes, at most 1048576"), "{error}");
+        }
+        let error = asked(Task::FillMask, "target", text(&long)).unwrap_err();
+        assert!(error.contains("the nearest is 'targets'"), "{error}");
+        let passed_over = asked(Task::FillMask, "timeout", text(&long)).unwrap();
+        assert_eq!(passed_over, Asked::default());
     }
 
     #[test]
