@@ -35,7 +35,7 @@ pub use dtype::{DataType, Element};
 pub use padding::{Filler, PaddingSide};
 pub use places::Places;
 pub use row_cuts::RowCuts;
-pub use shape::{Shape, SizeMismatch};
+pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};
 pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,

@@ -4,6 +4,14 @@ use smallvec::SmallVec;
 
 use crate::DataType;
 
+/// Most parts of a tensor without elements: as rows without tokens, or the heads of an empty cache. Each of them may
+/// become a list of its own.
+pub const MOST_EMPTY_PARTS: usize = 1 << 20;
+
+/// Most elements of a shape without elements, if its zeros are left out: in FP32 they are 1 GiB, as much as the largest
+/// body that a server takes by default. So an empty batch is taken of every item that could be sent.
+pub const LARGEST_WITHOUT_ZEROS: usize = 1 << 28;
+
 /// The size of each dimension. Empty for a scalar.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
@@ -26,6 +34,18 @@ impl Shape {
             return Some(0);
         }
         self.0.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
+    }
+
+    /// Is it a shape without elements whose dimensions are too large to go by? The dimensions in front of its first zero
+    /// come to more than [`MOST_EMPTY_PARTS`], or all that are not zero to more than [`LARGEST_WITHOUT_ZEROS`].
+    ///
+    /// Lists, loops and outputs go by single dimensions. Those of other shapes are bounded by the bytes of the tensor.
+    pub fn overstates(&self) -> bool {
+        let product = |dims: &[usize]| {
+            dims.iter().filter(|it| **it != 0).fold(1usize, |all, it| all.saturating_mul(*it))
+        };
+        let Some(zero) = self.0.iter().position(|it| *it == 0) else { return false };
+        MOST_EMPTY_PARTS < product(&self.0[..zero]) || LARGEST_WITHOUT_ZEROS < product(&self.0)
     }
 
     /// The first dimension; `None` for a scalar.
@@ -112,4 +132,24 @@ pub enum SizeMismatch {
         /// Elements in the data.
         given: usize,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_without_elements_are_usual_up_to_a_size() {
+        let usual: [&[usize]; 6] =
+            [&[], &[0], &[1 << 40], &[0, 3, 4320, 7680], &[8, 32, 0, 128], &[1 << 20, 0, 4]];
+        for dims in usual {
+            assert!(!Shape::new(dims).overstates(), "{dims:?}");
+        }
+        let most = usize::MAX;
+        let too_much: [&[usize]; 5] =
+            [&[0, 1 << 29], &[1, 1 << 50, 0], &[1 << 21, 0], &[0, most, most], &[0, 0, most]];
+        for dims in too_much {
+            assert!(Shape::new(dims).overstates(), "{dims:?}");
+        }
+    }
 }

@@ -208,6 +208,17 @@ fn inputs_that_do_not_fit_are_the_clients_fault_and_named() {
 }
 
 #[test]
+fn a_shape_that_overflows_before_its_zero_fails_and_ends_nothing() {
+    let mut instance = instance("identity/FP32");
+    let input = Tensor::new(DataType::Fp32, Shape::new(&[4, 1 << 62, 0, 3]), Bytes::new()).unwrap();
+    run(&mut *instance, &[("x", input)], &["y"]).unwrap_err();
+    let deep = floats(&[1; 1000], &[1.0]);
+    run(&mut *instance, &[("x", deep)], &["y"]).unwrap_err();
+    let output = run(&mut *instance, &[("x", floats(&[1, 1], &[1.5]))], &["y"]).unwrap();
+    assert_eq!(values(&output[0]), [1.5]);
+}
+
+#[test]
 fn an_instance_runs_on_after_a_failure() {
     let mut instance = instance("gather");
     let bad = Tensor::from_vec(Shape::new(&[1]), vec![7i64]).unwrap();

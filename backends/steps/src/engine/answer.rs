@@ -83,7 +83,7 @@ impl Run for Answers {
         if !self.is_unbatched && contexts.len() != rows {
             return Err(invalid(TEXT_PAIR, "it has not as many rows as 'start_logits'"));
         }
-        let kept = Kept::of(call, rows, length)?;
+        let kept = Kept::of(call, START, [rows, length])?;
         let result = |(number, context): (usize, &&str)| {
             call.check()?;
             let of_text = if self.is_unbatched { 0..rows } else { number..number + 1 };

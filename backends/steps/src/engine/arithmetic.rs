@@ -1,11 +1,11 @@
 //! The steps that take one tensor and give one: `normalize`, `softmax`, `top_k`, `argmax` and `scale`.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use backend::{BackendError, ModelSource, NamedTensor};
 
 use super::{
-    call::{Call, invalid},
+    call::{Call, Numbers, invalid},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, INTEGERS, port, spec},
     settings::Settings,
@@ -125,101 +125,139 @@ impl Run for Arithmetic {
         let Some(&length) = given.dims.get(self.axis) else {
             return Err(invalid(&self.input, &format!("its shape is {:?}", given.dims)));
         };
-        let inner: usize = given.dims.iter().skip(self.axis + 1).product();
-        let outer: usize = given.dims.iter().take(self.axis).product();
-        let line = |outer: usize, at: usize| -> Vec<f32> {
-            let from = outer * length * inner + at;
-            (0..length).map(|it| given.values[from + it * inner]).collect()
-        };
-        let mut lines = Vec::with_capacity(outer * inner);
-        let mut picked: Vec<Vec<i64>> = Vec::new();
-        for (outer, at) in (0..outer).flat_map(|it| (0..inner).map(move |at| (it, at))) {
-            let mut values = line(outer, at);
-            let indices = self.apply(&mut values)?;
-            lines.push(values);
-            picked.extend(indices);
-        }
         let mut dims = given.dims.clone();
-        let has_indices = !picked.is_empty();
-        let width = match (lines.first(), picked.first()) {
-            (_, Some(indices)) => indices.len(),
-            (Some(values), None) => values.len(),
-            (None, None) => 0,
+        dims[self.axis] = self.width(length)?;
+        let Found { mut values, mut indices } = match given.values.is_empty() {
+            // Whatever the other dimensions are, there is nothing to go through.
+            true => Found::default(),
+            false => self.along(call, &given, length, dims[self.axis])?,
         };
-        dims[self.axis] = width;
-        let output = |name: &Arc<str>| {
+        let mut outputs: Vec<NamedTensor> = Vec::with_capacity(call.batch.outputs.len());
+        for name in call.batch.outputs {
+            let made = outputs.iter().find(|it| it.name == *name).cloned();
             let is_index = &**name == INDICES || matches!(self.operation, Operation::Argmax);
-            match is_index && has_indices {
-                true => call.integer_output(name, &dims, in_place(&picked, outer, inner)),
-                false if is_index => call.integer_output(name, &dims, Vec::new()),
-                false => call.float_output(name, &dims, in_place(&lines, outer, inner)),
-            }
-        };
-        call.batch.outputs.iter().map(output).collect()
+            outputs.push(match made {
+                Some(made) => made,
+                None if is_index => call.integer_output(name, &dims, mem::take(&mut indices))?,
+                None => call.float_output(name, &dims, mem::take(&mut values))?,
+            });
+        }
+        Ok(outputs)
     }
+}
+
+/// So many blocks of lines are gone through before it is asked again whether the batch is still wanted.
+const BLOCKS_OF_CHECK: usize = 256;
+
+/// Elements of the outputs, in their places.
+#[derive(Default)]
+struct Found {
+    values: Vec<f32>,
+    /// Of steps that give places.
+    indices: Vec<i64>,
+}
+
+/// The values along the axis at one place of the other dimensions.
+#[derive(Default)]
+struct Line {
+    values: Vec<f32>,
+    /// Places in the line, of steps that give them.
+    places: Vec<usize>,
+    /// Room for values in another order.
+    spare: Vec<f32>,
 }
 
 impl Arithmetic {
-    /// Turns the values along the axis into those of the output, or into their places.
-    fn apply(&self, values: &mut Vec<f32>) -> Result<Option<Vec<i64>>, BackendError> {
-        let count = values.len();
+    /// How many values of `length` along the axis the outputs have.
+    ///
+    /// # Errors
+    /// When the step needs another number of them.
+    fn width(&self, length: usize) -> Result<usize, BackendError> {
+        let wrong = |problem: &str| Err(invalid(&self.input, problem));
         match &self.operation {
-            Operation::Normalize => normalize(values),
-            Operation::Softmax => softmax(values),
-            Operation::Argmax if count == 0 => {
-                return Err(invalid(&self.input, "it has no values"));
+            Operation::Normalize | Operation::Softmax => Ok(length),
+            Operation::Argmax if length == 0 => wrong("it has no values"),
+            Operation::Argmax => Ok(1),
+            Operation::TopK(k) if *k > length => {
+                wrong(&format!("it has {length} values along the axis, and k is {k}"))
             }
-            Operation::Argmax => return Ok(Some(vec![argmax(values) as i64])),
-            Operation::TopK(k) if *k > count => {
-                let problem = format!("it has {count} values along the axis, and k is {k}");
-                return Err(invalid(&self.input, &problem));
-            }
-            Operation::TopK(k) => {
-                let mut ranked: Vec<usize> = (0..count).collect();
-                // Stable: of equal values the first comes first.
-                ranked.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
-                ranked.truncate(*k);
-                *values = ranked.iter().map(|it| values[*it]).collect();
-                return Ok(Some(ranked.into_iter().map(|it| it as i64).collect()));
-            }
+            Operation::TopK(k) => Ok(*k),
             Operation::Scale(mean, std) => {
-                let of = |all: &Vec<f32>, at: usize| match all.as_slice() {
-                    [one] => Some(*one),
-                    all => all.get(at).copied(),
-                };
-                for (at, value) in values.iter_mut().enumerate() {
-                    let Some((mean, std)) = of(mean, at).zip(of(std, at)) else {
-                        let problem = format!("it has {count} values along the axis");
-                        return Err(invalid(&self.input, &problem));
-                    };
-                    *value = (*value - mean) / std;
+                let is_enough = |it: &Vec<f32>| it.len() == 1 || length <= it.len();
+                match is_enough(mean) && is_enough(std) {
+                    true => Ok(length),
+                    false => wrong(&format!("it has {length} values along the axis")),
                 }
             }
         }
-        Ok(None)
     }
-}
 
-/// Lines along an axis as the elements of a tensor.
-fn in_place<T: Copy>(lines: &[Vec<T>], outer: usize, inner: usize) -> Vec<T> {
-    let width = lines.first().map_or(0, Vec::len);
-    let mut all = Vec::with_capacity(lines.len() * width);
-    for block in lines.chunks(inner.max(1)).take(outer) {
-        for at in 0..width {
-            all.extend(block.iter().map(|it| it[at]));
+    /// All lines along the axis, `length` values each of the input and `width` of the outputs. Beside the outputs one
+    /// line is held.
+    fn along(
+        &self,
+        call: &Call<'_>,
+        given: &Numbers<'_, f32>,
+        length: usize,
+        width: usize,
+    ) -> Result<Found, BackendError> {
+        let inner: usize = given.dims.iter().skip(self.axis + 1).product();
+        let elements = given.values.len() / length * width;
+        let (has_values, has_indices) = match self.operation {
+            Operation::Argmax => (false, true),
+            Operation::TopK(_) => (true, true),
+            Operation::Normalize | Operation::Softmax | Operation::Scale(..) => (true, false),
+        };
+        let mut found = Found {
+            values: vec![0.0; if has_values { elements } else { 0 }],
+            indices: vec![0; if has_indices { elements } else { 0 }],
+        };
+        let mut line = Line::default();
+        for (number, block) in given.values.chunks_exact(length * inner).enumerate() {
+            if number.is_multiple_of(BLOCKS_OF_CHECK) {
+                call.check()?;
+            }
+            for at in 0..inner {
+                line.values.clear();
+                line.values.extend(block.iter().skip(at).step_by(inner));
+                self.apply(&mut line);
+                let from = number * width * inner + at;
+                let values = found.values.iter_mut().skip(from).step_by(inner);
+                values.zip(&line.values).for_each(|(place, value)| *place = *value);
+                let indices = found.indices.iter_mut().skip(from).step_by(inner);
+                indices.zip(&line.places).for_each(|(place, index)| *place = *index as i64);
+            }
         }
+        Ok(found)
     }
-    all
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_go_back_to_their_places() {
-        let lines = [vec![1, 2, 3], vec![4, 5, 6], vec![7, 8, 9], vec![10, 11, 12]];
-        let expect = [1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12];
-        assert_eq!(in_place(&lines, 2, 2), expect);
+    /// Turns the values along the axis into those of the output, and into their places.
+    fn apply(&self, line: &mut Line) {
+        let Line { values, places, spare } = line;
+        match &self.operation {
+            Operation::Normalize => normalize(values),
+            Operation::Softmax => softmax(values),
+            Operation::Argmax => {
+                places.clear();
+                places.push(argmax(values));
+            }
+            Operation::TopK(k) => {
+                places.clear();
+                places.extend(0..values.len());
+                // Stable: of equal values the first comes first.
+                places.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
+                places.truncate(*k);
+                spare.clear();
+                spare.extend(places.iter().map(|it| values[*it]));
+                mem::swap(values, spare);
+            }
+            Operation::Scale(mean, std) => {
+                // There is one for each value, as `width` has checked.
+                let of = |all: &[f32], at: usize| if let [one] = all { *one } else { all[at] };
+                for (at, value) in values.iter_mut().enumerate() {
+                    *value = (*value - of(mean, at)) / of(std, at);
+                }
+            }
+        }
     }
 }

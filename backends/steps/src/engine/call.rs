@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use backend::{BackendError, Batch, DataType, ModelSpec, NamedTensor, Shape, SizeMismatch, Tensor};
 
-use crate::numbers::floats;
+use crate::numbers::{converted, floats};
 
 /// A batch, and the ports of the step that runs it.
 pub(super) struct Call<'a> {
@@ -21,9 +21,10 @@ pub(super) struct Numbers<'a, T: Clone> {
 }
 
 impl<T: Clone> Numbers<'_, T> {
-    /// Elements of one row.
+    /// Elements of one row. Of an input without elements it is 0, whatever its other dimensions are.
     pub(super) fn per_row(&self) -> usize {
-        self.dims.iter().skip(1).product()
+        let rows = self.dims.first().copied().unwrap_or(0);
+        self.values.len().checked_div(rows).unwrap_or(0)
     }
 
     /// The elements of a row; none of one that is not there.
@@ -169,15 +170,10 @@ fn integers_of<'a>(name: &str, tensor: &'a Tensor) -> Result<Numbers<'a, i64>, B
     let values = match tensor.dtype() {
         DataType::Int64 => match tensor.as_slice_of::<i64>() {
             Some(values) => Cow::Borrowed(values),
-            None => Cow::Owned(numbers_of(tensor, i64::from_le_bytes)),
+            None => Cow::Owned(converted(tensor, i64::from_le_bytes)),
         },
-        DataType::Int32 => Cow::Owned(numbers_of(tensor, |it| i64::from(i32::from_le_bytes(it)))),
+        DataType::Int32 => Cow::Owned(converted(tensor, |it| i64::from(i32::from_le_bytes(it)))),
         other => return Err(invalid(name, &format!("it is {other}, expected INT64 or INT32"))),
     };
     Ok(Numbers { dims, values })
-}
-
-fn numbers_of<T, const N: usize>(tensor: &Tensor, read: impl Fn([u8; N]) -> T) -> Vec<T> {
-    let bytes = tensor.to_bytes();
-    bytes.as_chunks::<N>().0.iter().map(|it| read(*it)).collect()
 }

@@ -11,7 +11,7 @@ use super::{
     ports::{port, spec},
     settings::Settings,
 };
-use crate::numbers::{elements, of_type};
+use crate::numbers::of_type;
 
 pub(super) const PARAMETERS: &[&str] = &["data_type"];
 
@@ -64,7 +64,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
 impl Run for Cast {
     fn run(&self, call: &Call<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         let given = call.tensor(&self.input)?;
-        let bytes = of_type(self.to, &elements(given));
+        let bytes = of_type(self.to, given);
         let shape = Shape::new(given.shape().dims());
         Ok(vec![named(&self.output, Tensor::new(self.to, shape, bytes.into()))?])
     }

@@ -77,7 +77,7 @@ impl Run for Entities {
         let (ids, special) = (call.integers(IDS)?, call.integers(SPECIAL)?);
         let places = call.integers("offsets")?;
         same_tokens(&[(IDS, &ids), (SPECIAL, &special), ("offsets", &places)], rows, length)?;
-        let kept = Kept::of(call, rows, length)?;
+        let kept = Kept::of(call, LOGITS, [rows, length])?;
         let of_text = |text: usize| if self.is_unbatched { 0..rows } else { text..text + 1 };
         if !self.is_unbatched && texts.len() != rows {
             return Err(invalid(TEXT_INPUT, "it has not as many rows as 'logits'"));

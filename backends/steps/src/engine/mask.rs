@@ -68,7 +68,7 @@ impl Run for Masks {
             return Err(invalid(LOGITS, &format!("its shape is {:?}", logits.dims)));
         };
         same_tokens(&[(IDS, &ids)], rows, length)?;
-        let kept = Kept::of(call, rows, length)?;
+        let kept = Kept::of(call, LOGITS, [rows, length])?;
         let result = |row: usize| {
             call.check()?;
             let id =

@@ -93,7 +93,7 @@ impl Run for Pool {
         let &[rows, length, width] = &*tokens.dims else {
             return Err(invalid(TOKENS, &format!("its shape is {:?}", tokens.dims)));
         };
-        let kept = Kept::of(call, rows, length)?;
+        let kept = Kept::of(call, TOKENS, [rows, length])?;
         let vector = |row: usize| {
             call.check()?;
             let values = kept.select(row, tokens.row(row), width);

@@ -57,7 +57,7 @@ impl Run for Sparse {
         let &[rows, length, width] = &*logits.dims else {
             return Err(invalid(LOGITS, &format!("its shape is {:?}", logits.dims)));
         };
-        let kept = Kept::of(call, rows, length)?;
+        let kept = Kept::of(call, LOGITS, [rows, length])?;
         let vector = |row: usize| {
             call.check()?;
             let values = kept.select(row, logits.row(row), width);

@@ -67,12 +67,9 @@ impl Value {
     /// it beyond the run, in a variable; the memory stays for as long as that.
     ///
     /// # Errors
-    /// A dimension of 2^63 or more.
+    /// A shape that TensorFlow has no tensors of.
     pub(super) fn of(table: &Arc<Table>, tensor: &Tensor) -> Result<Value, Failure> {
-        let dims = tensor.shape().dims().iter().map(|&it| i64::try_from(it));
-        let dims: SmallVec<[i64; 8]> = dims
-            .collect::<Result<_, _>>()
-            .map_err(|_| Failure::ours("an input has a dimension of 2^63 or more"))?;
+        let dims = dims(tensor.shape())?;
         let (element, rank) = (to_element(tensor.dtype()), count(dims.len()));
         let pointer = match tensor.contiguous() {
             _ if tensor.dtype() == DataType::Bytes => {
@@ -177,6 +174,31 @@ impl Drop for Value {
     }
 }
 
+/// Most dimensions of a tensor: `TensorShape::MaxDimensions` of `tensorflow/core/framework/tensor_shape.h`.
+const MOST_DIMS: usize = 254;
+
+/// The dimensions as the C API takes them. It ends the process for others: too many, or some that come to 2^63 or more
+/// elements before a zero among them makes that none.
+fn dims(shape: &Shape) -> Result<SmallVec<[i64; 8]>, Failure> {
+    let rank = shape.dims().len();
+    if MOST_DIMS < rank {
+        let text = format!("an input has {rank} dimensions, TensorFlow takes at most {MOST_DIMS}");
+        return Err(Failure::ours(text));
+    }
+    let mut elements = 1i64;
+    let dim = |&it: &usize| {
+        let dim = i64::try_from(it).ok()?;
+        elements = elements.checked_mul(dim)?;
+        Some(dim)
+    };
+    let dims = shape.dims().iter().map(dim).collect::<Option<_>>();
+    dims.ok_or_else(|| {
+        Failure::ours(format!(
+            "an input has the shape {shape}, whose dimensions come to 2^63 or more elements"
+        ))
+    })
+}
+
 /// Can TensorFlow read the elements where they are?
 fn is_usable(dtype: DataType, bytes: &Bytes) -> bool {
     let aligned = bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) && !bytes.is_empty();
@@ -204,6 +226,22 @@ pub(super) fn count(length: usize) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::native::Code;
+
+    #[test]
+    fn shapes_that_would_end_the_process_are_refused() {
+        let of = |it: &[usize]| dims(&Shape::new(it)).map(|it| it.to_vec());
+        assert_eq!(of(&[4, 0, 3]), Ok(vec![4, 0, 3]));
+        assert_eq!(of(&[0, 1 << 62, 1 << 62]), Ok(vec![0, 1 << 62, 1 << 62]));
+        assert_eq!(of(&[1; 254]), Ok(vec![1; 254]));
+        let error = of(&[1; 255]).unwrap_err();
+        assert_eq!(error.text, "an input has 255 dimensions, TensorFlow takes at most 254");
+        for dims in [&[4, 1 << 62, 0, 3][..], &[0, usize::MAX]] {
+            let error = of(dims).unwrap_err();
+            assert_eq!(error.code, Code::InvalidArgument);
+            assert!(error.text.contains(&Shape::new(dims).to_string()), "{}", error.text);
+        }
+    }
 
     #[test]
     fn every_type_has_a_number_of_its_own() {

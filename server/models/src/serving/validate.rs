@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{NamedTensor, Shape, Tensor};
+use backend::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape, Tensor};
 
 use crate::config::model::{ModelConfig, PortConfig, Rows};
 use inference::{
@@ -59,6 +59,7 @@ pub fn prepare(
                 port.dtype,
             )));
         }
+        check_size(port, tensor.shape())?;
         if leaves_shapes && is_left_to_graph(signature, port, tensor.shape()) {
             // Only requests of the same shapes may share a batch.
             tensor.shape().hash(&mut key);
@@ -210,6 +211,19 @@ fn wrong_shape(signature: &Signature, port: &Port, given: &Shape) -> String {
     };
     let wrong = messages::wrong_shape(&port.name, &signature.model, &expected, given);
     format!("{wrong} ({batch}; {example} would do)")
+}
+
+/// A shape without elements is of a size that any code may go by. Engines and clients differ in what they hold for a
+/// dimension, and none of its bytes has been sent or counted.
+fn check_size(port: &Port, given: &Shape) -> Result<(), Error> {
+    if !given.overstates() {
+        return Ok(());
+    }
+    let problem = format!(
+        "its shape {given} has no elements; such a shape may have {MOST_EMPTY_PARTS} parts in front of its first zero, \
+         and {LARGEST_WITHOUT_ZEROS} elements without its zeros"
+    );
+    Err(Error::input(&*port.name, problem))
 }
 
 /// All inputs have the same number of rows, no more than the model takes.
@@ -417,11 +431,29 @@ mod tests {
         let of = |dims: &[usize]| prepared(text, &request(&[("x", Fp32, dims)]));
         assert_eq!(of(&[8, 0]).unwrap().work.rows, 8);
         assert_eq!(of(&[9, 1]).unwrap().work.rows, 9);
-        let error = of(&[1_000_000_000_000, 0]).unwrap_err().to_string();
-        let text = "inference request batch-size must be <= 8 for 'm': its 1000000000000 rows have no elements";
+        let error = of(&[1_000_000, 0]).unwrap_err().to_string();
+        let text =
+            "inference request batch-size must be <= 8 for 'm': its 1000000 rows have no elements";
         assert_eq!(error, text);
         let beside = request(&[("a", Fp32, &[9, 3]), ("b", Int64, &[9, 0])]);
         assert_eq!(prepared(USUAL, &beside).unwrap().work.rows, 9);
+    }
+
+    #[test]
+    fn an_input_without_elements_is_of_a_size_that_could_be_sent() {
+        let text = r#"
+            input [{ name: "x" data_type: TYPE_FP32 dims: [ -1, -1, -1 ] }]
+            output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }]
+        "#;
+        let of = |dims: &[usize]| prepared(text, &request(&[("x", Fp32, dims)]));
+        for dims in [[0, 4320, 7680], [4096, 0, 128], [1, 1, 0]] {
+            assert_eq!(of(&dims).unwrap().work.inputs[0].tensor.shape().dims(), dims);
+        }
+        for dims in [[1, 1 << 50, 0], [0, 1 << 50, 1], [1 << 50, 0, 0], [1 << 40, 1 << 40, 0]] {
+            let error = of(&dims).unwrap_err().to_string();
+            let shown = format!("its shape {} has no elements; such a shape", Shape::new(&dims));
+            assert!(error.contains("'x'") && error.contains(&shown), "{error}");
+        }
     }
 
     #[test]
