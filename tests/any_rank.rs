@@ -1,9 +1,12 @@
 //! Inputs of which the model's file does not say how many dimensions they have: any shape is served, with no
 //! configuration.
 
+use frontend::grpc::proto::ModelInferRequest;
 use serde_json::json;
+use tonic::Code;
 
 use crate::{
+    grpc::client::{Client as Calls, input},
     savedmodels::{post, serve},
     support::{Client, Form, Repository, Server, Tensor},
 };
@@ -51,9 +54,15 @@ fn a_signature_of_a_saved_model_takes_any_shape_over_every_protocol() {
     let Some((mut process, _repository)) = serve(&["any_rank"], &[]) else { return };
     let mut client = process.client();
     check_overflow(&mut client, "any_rank", "x");
-    let deep = [Tensor::fp32("x", &[1; 255], &[1.0])];
-    let reply = client.infer("any_rank", &deep, Form::Binary, "").expect(400).text();
-    assert!(reply.contains("255 dimensions, TensorFlow takes at most 254"), "{reply}");
+    let deep = ModelInferRequest {
+        model_name: "any_rank".to_owned(),
+        inputs: vec![input("x", "FP32", &[1; 255])],
+        raw_input_contents: vec![1.0f32.to_le_bytes().to_vec().into()],
+        ..ModelInferRequest::default()
+    };
+    let mut calls = Calls::connect(process.address("grpc"));
+    let error = calls.refused(deep, Code::InvalidArgument);
+    assert!(error.contains("255 dimensions, TensorFlow takes at most 254"), "{error}");
     check_ranks(&mut client, "any_rank", "x", "y");
     let predict = "/v1/models/any_rank:predict";
     let rows = post(&mut client, predict, &json!({"inputs": [[1.0, 2.0], [3.0, 4.0]]}));
