@@ -55,7 +55,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/trees/src/sklearn",
         ],
     ),
-    ("symphonia::", &["backends/audio/src/packets.rs"]),
+    ("symphonia::", &["backends/audio/src/packets.rs", "backends/audio/src/vorbis.rs"]),
     ("tokenizers::", &["backends/steps/src/text/tokenize.rs"]),
     ("safetensors::", &["backends/steps/src/folder/dense.rs"]),
     ("chrono::", &["server/telemetry/src/capture", "server/protocol/src/sagemaker/session.rs"]),
