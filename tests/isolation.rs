@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::{
-    Client, Process, Repository, Server, ask, first_of, infer, root, row, wait_for,
+    Client, Page, Process, Repository, Server, ask, first_of, infer, root, row, wait_for,
 };
 
 const ALL: &str = "--isolation=all";
@@ -28,6 +28,14 @@ pub fn workers(parent: u32) -> Vec<u32> {
 pub fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// A number of a model's worker, as the page of metrics has it.
+fn of_worker(page: &Page, model: &str, name: &str, label: &str) -> f64 {
+    let mut labels = [format!("model=\"{model}\""), "version=\"1\"".to_owned(), label.to_owned()];
+    labels.sort();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+    page.value(&format!("muster_worker_{name}{{{}}}", labels.join(",")))
 }
 
 /// Has that process ended?
@@ -103,6 +111,40 @@ fn who_kills_the_process_gets_an_error_and_those_beside_it_get_answers() {
         }
     }
     assert_eq!(first_of(&server.post(&infer("m"), row(7))), 7.0);
+    let page = Page::read(server.http());
+    let shown = |name: &str, label: &str| of_worker(&page, "m", name, label);
+    assert_eq!(shown("restarts_total", "reason=\"signal\""), 2.0);
+    assert_eq!(shown("rerun_total", "outcome=\"failed\""), 1.0);
+    // The first request may have been answered before the process died, or with the others.
+    assert!((4.0..=5.0).contains(&shown("rerun_total", "outcome=\"ok\"")));
+}
+
+#[test]
+fn what_the_process_of_a_model_is_and_uses_is_on_the_page_of_metrics() {
+    let repository =
+        Repository::identity("m", &[]).with_identity("inside", &[("ISOLATION", "in_process")]);
+    let server = process(&repository, &[]);
+    let shown = |name: &str, label: &str| {
+        let page = Page::read(server.address("http"));
+        of_worker(&page, "m", name, label)
+    };
+    assert_eq!(shown("up", ""), 1.0);
+    assert_eq!(shown("pid", ""), f64::from(workers(server.id())[0]));
+    assert_eq!(shown("start_seconds_count", ""), 1.0);
+    assert!(0.0 < shown("start_seconds_sum", ""));
+    // Its stacks and its heap, and what a run has put in the memory that it shares.
+    assert!(100_000.0 < shown("memory_bytes", "kind=\"private\""));
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+    wait_for("the arena to be seen", || {
+        (0.0 < shown("memory_bytes", "kind=\"arena\"")).then_some(())
+    });
+    let cpu = shown("cpu_seconds_total", "");
+    kill(workers(server.id())[0]);
+    wait_for("another process", || (shown("start_seconds_count", "") == 2.0).then_some(()));
+    assert!(cpu <= shown("cpu_seconds_total", ""));
+    assert_eq!(shown("restarts_total", "reason=\"signal\""), 1.0);
+    let page = server.client().get("/metrics").expect(200).text();
+    assert!(!page.lines().any(|it| it.starts_with("muster_worker_") && it.contains("inside")));
 }
 
 #[test]
@@ -120,6 +162,10 @@ fn a_run_whose_process_is_killed_is_made_again_and_nobody_else_notices() {
     let after =
         wait_for("another process", || Some(workers(server.id())).filter(|it| it.len() == 1));
     assert_ne!(before, after);
+    let page = Page::read(server.address("http"));
+    let shown = |name: &str, label: &str| of_worker(&page, "slow", name, label);
+    assert_eq!(shown("rerun_total", "outcome=\"ok\""), 1.0);
+    assert_eq!(shown("restarts_total", "reason=\"signal\""), 1.0);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("trees", &["backend"]),
     ("textproto", &["inference"]),
     ("configuration", &["inference"]),
-    ("telemetry", &["configuration", "inference", "machine"]),
+    ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("protocol", &["backend", "inference"]),
     (

@@ -3,7 +3,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Places, Signatures, Stop,
+    Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Places, Signatures,
+    Stop,
 };
 
 /// An engine: it turns files into models.
@@ -69,9 +70,9 @@ pub trait Model: Send + Sync {
         !self.keeps_state()
     }
 
-    /// Does it run in a process of its own? No thread that has other work waits for its runs then.
-    fn is_elsewhere(&self) -> bool {
-        false
+    /// The process that it runs in, where that is not this one. No thread that has other work waits for its runs then.
+    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
+        None
     }
 
     /// Makes one more instance. Blocking.

@@ -26,7 +26,7 @@ const RUNS_OF_LATE: u32 = 64;
 
 /// The server's side.
 pub(crate) struct HostArena {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     inputs: Use,
     outputs: Use,
 }
@@ -65,8 +65,13 @@ impl HostArena {
     /// Room for `half` bytes of inputs and as much of outputs.
     pub(crate) fn create(half: usize) -> io::Result<HostArena> {
         let len = half.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapping::create(len)?;
+        let mapping = Arc::new(Mapping::create(len)?);
         Ok(HostArena { mapping, inputs: Use::default(), outputs: Use::default() })
+    }
+
+    /// Its memory, to be counted.
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
     }
 
     /// For the worker.

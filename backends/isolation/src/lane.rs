@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Batch, Device, Instance, NamedTensor};
+use backend::{BackendError, Batch, Device, EndReason, Instance, NamedTensor};
 
 use crate::{
     arena::HostArena,
@@ -117,6 +117,7 @@ impl Open {
             BackendError::OutOfMemory(format!("no {what} for an instance: {error}"))
         };
         let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
+        host.supervisor.figures().has_arena(arena.mapping());
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
         let sending = ours.try_clone().map_err(|it| lacking("socket", it))?;
         let sender = Sender::impatient(sending).map_err(|it| lacking("socket", it))?;
@@ -205,8 +206,12 @@ impl Open {
 
 /// A worker that has not ended by itself is ended for a reason, which the log tells.
 fn note_fault(worker: &Worker, error: &ChannelError) {
-    if !matches!(error, ChannelError::Closed) {
-        let (model, worker) = (worker.model(), worker.pid());
-        tracing::error!(model, worker, "its process is ended: {error}");
-    }
+    let reason = match error {
+        ChannelError::Closed => return,
+        ChannelError::Unread => EndReason::Timeout,
+        ChannelError::Timeout | ChannelError::Garbage(_) | ChannelError::Io(_) => EndReason::Protocol,
+    };
+    let (model, pid) = (worker.model(), worker.pid());
+    tracing::error!(model, worker = pid, "its process is ended: {error}");
+    worker.end(reason);
 }

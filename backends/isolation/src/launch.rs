@@ -20,14 +20,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal};
+use backend::EndReason;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::{
     channel::{ChannelError, FILES, LONGEST, LONGEST_SILENCE, Receiver, Sender},
     children::Children,
+    figures::Figures,
     message::ToWorker,
     output::{LastLines, drain},
     sandbox::{Order, PrivateDirectory, Sandbox},
+    usage::cpu_of,
 };
 
 /// Stack of the thread that reads what a worker writes.
@@ -95,10 +98,6 @@ pub(crate) struct Worker {
     _private: Option<PrivateDirectory>,
     control: Mutex<Sender>,
     last_lines: LastLines,
-    /// Has it ended, or is it of no more use?
-    is_dead: AtomicBool,
-    lanes: AtomicU32,
-    answered: AtomicU64,
 }
 
 impl Worker {
@@ -111,6 +110,7 @@ impl Worker {
         program: &Program,
         model: &str,
         children: &Children,
+        figures: &Arc<Figures>,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
     ) -> io::Result<(Arc<Worker>, Receiver)> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -132,7 +132,8 @@ impl Worker {
             .env("MUSTER_MODEL", model)
             // A signal that a terminal sends to all is for the server alone.
             .process_group(0);
-        let process = Arc::new(Process::spawn(&mut command, children)?);
+        let process = Arc::new(Process::spawn(&mut command, children, figures)?);
+        figures.began(&process);
         // It holds the worker's ends of the pipe and of the socket.
         drop(command);
         let last_lines = LastLines::default();
@@ -143,17 +144,14 @@ impl Worker {
             _private: private,
             control,
             last_lines: last_lines.clone(),
-            is_dead: AtomicBool::new(false),
-            lanes: AtomicU32::new(0),
-            answered: AtomicU64::new(0),
         });
         let (weak, of_model) = (Arc::downgrade(&worker), model.to_owned());
         let name = format!("worker-{}", process.pid);
         let read = move || {
-            drain(output, &of_model, process.pid, &last_lines);
+            drain(output, &of_model, process.pid, &last_lines, &process.figures.dropped_lines);
             process.wait();
             if let Some(worker) = weak.upgrade() {
-                worker.is_dead.store(true, Relaxed);
+                worker.process.is_dead.store(true, Relaxed);
                 ended(worker);
             }
         };
@@ -176,22 +174,22 @@ impl Worker {
 
     /// Has it ended, or is it of no more use?
     pub(crate) fn is_dead(&self) -> bool {
-        self.is_dead.load(Relaxed)
+        self.process.is_dead()
     }
 
     /// The number of its next lane.
     pub(crate) fn next_lane(&self) -> u32 {
-        self.lanes.fetch_add(1, Relaxed)
+        self.process.lanes.fetch_add(1, Relaxed)
     }
 
     /// It has answered one more run.
     pub(crate) fn note_answer(&self) {
-        self.answered.fetch_add(1, Relaxed);
+        self.process.answered.fetch_add(1, Relaxed);
     }
 
     /// The runs that it has answered.
     pub(crate) fn answered(&self) -> u64 {
-        self.answered.load(Relaxed)
+        self.process.answered.load(Relaxed)
     }
 
     pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ChannelError> {
@@ -223,21 +221,32 @@ impl Worker {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it and its children at once.
-    pub(crate) fn kill(&self) {
-        self.is_dead.store(true, Relaxed);
+    /// Ends it and its children at once, for that reason.
+    pub(crate) fn end(&self, reason: EndReason) {
+        // The first is why it ends.
+        let _ = self.process.forced.set(reason);
+        self.kill();
+    }
+
+    fn kill(&self) {
+        self.process.is_dead.store(true, Relaxed);
         self.process.kill();
     }
 
     /// What a client hears of its end. Ends it where it has not: one whose sockets are closed is of no use. Blocking.
     pub(crate) fn obituary(&self) -> String {
         self.kill();
-        format!("the process of model '{}' ended {}", self.model, self.process.wait())
+        format!("the process of model '{}' ended {}", self.model, self.process.wait().how)
     }
 
     /// Was it ended by SIGKILL: by somebody else, or by the system for want of memory? Blocking until it has ended.
     pub(crate) fn was_killed(&self) -> bool {
-        self.process.wait().contains("SIGKILL")
+        self.process.wait().signal == Some(Signal::KILL.as_raw())
+    }
+
+    /// Why it has ended. Blocking until it has.
+    pub(crate) fn end_reason(&self) -> EndReason {
+        self.process.wait().reason
     }
 
     /// What it has written last.
@@ -255,19 +264,62 @@ impl Drop for Worker {
 }
 
 /// A child process.
-struct Process {
+pub(crate) struct Process {
     pid: u32,
     child: Mutex<Child>,
     children: Children,
+    figures: Arc<Figures>,
+    /// Has it ended, or is it of no more use?
+    is_dead: AtomicBool,
+    /// Why it is ended, where that is by this process.
+    forced: OnceLock<EndReason>,
     /// How it has ended.
-    end: OnceLock<String>,
+    end: OnceLock<End>,
+    /// Lanes that it was asked for, and runs that it has answered.
+    lanes: AtomicU32,
+    answered: AtomicU64,
+}
+
+/// How a process has ended.
+struct End {
+    /// For instance `by signal 11 (SIGSEGV)`.
+    how: String,
+    signal: Option<i32>,
+    reason: EndReason,
 }
 
 impl Process {
-    fn spawn(command: &mut Command, children: &Children) -> io::Result<Process> {
+    fn spawn(
+        command: &mut Command,
+        children: &Children,
+        figures: &Arc<Figures>,
+    ) -> io::Result<Process> {
         let child = children.spawn(command)?;
-        let (pid, children) = (child.id(), children.clone());
-        Ok(Process { pid, child: Mutex::new(child), children, end: OnceLock::new() })
+        Ok(Process {
+            pid: child.id(),
+            child: Mutex::new(child),
+            children: children.clone(),
+            figures: figures.clone(),
+            is_dead: AtomicBool::new(false),
+            forced: OnceLock::new(),
+            end: OnceLock::new(),
+            lanes: AtomicU32::new(0),
+            answered: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Has it ended, or is it of no more use?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Relaxed)
+    }
+
+    /// A number that grows with all that it does.
+    pub(crate) fn work(&self) -> u64 {
+        self.answered.load(Relaxed) + u64::from(self.lanes.load(Relaxed))
     }
 
     /// Ends it and its children. The status of one that has ended already is settled.
@@ -279,11 +331,25 @@ impl Process {
         }
     }
 
-    /// How it has ended, for instance `by signal 11 (SIGSEGV)`. Blocking.
-    fn wait(&self) -> &str {
+    /// How it has ended. Blocking.
+    fn wait(&self) -> &End {
         self.end.get_or_init(|| {
             let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-            self.children.wait(&mut child).map_or_else(|| "for a reason unknown".to_owned(), how)
+            // Before its status is taken: the system forgets it then. Where somebody else takes it, that is a race.
+            let until_ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            if let Some(pid) = Pid::from_raw(self.pid as i32) {
+                let _ = rustix::process::waitid(WaitId::Pid(pid), until_ended);
+            }
+            let cpu = cpu_of(self.pid);
+            let status = self.children.wait(&mut child);
+            self.figures.ended(self.pid, cpu);
+            let signal = status.and_then(|it| it.signal());
+            let by_itself = if signal.is_some() { EndReason::Signal } else { EndReason::Exit };
+            End {
+                how: status.map_or_else(|| "for a reason unknown".to_owned(), how),
+                signal,
+                reason: self.forced.get().copied().unwrap_or(by_itself),
+            }
         })
     }
 }
@@ -331,24 +397,26 @@ mod tests {
         };
         let (sender, ended) = mpsc::channel();
         let told = move |_: Arc<Worker>| sender.send(()).unwrap();
-        let (worker, receiver) = Worker::start(&program, "m", &Children::default(), told).unwrap();
+        let (children, figures) = (Children::default(), Arc::default());
+        let (worker, receiver) = Worker::start(&program, "m", &children, &figures, told).unwrap();
         (worker, receiver, ended)
     }
 
     #[track_caller]
-    fn check(script: &str, how: &str, lines: &str) {
+    fn check(script: &str, how: &str, reason: EndReason, lines: &str) {
         let (worker, mut receiver, ended) = start(script);
         assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Closed)));
         ended.recv().unwrap();
         assert!(worker.is_dead());
         assert_eq!(worker.obituary(), format!("the process of model 'm' ended {how}"));
+        assert_eq!(worker.end_reason(), reason);
         assert_eq!(worker.last_lines(), lines);
     }
 
     #[test]
     fn the_end_of_a_process_is_noticed_and_told_with_its_last_lines() {
-        check("echo one; echo two >&2; exit 3", "with exit code 3", "one\ntwo");
-        check("kill -SEGV $$", "by signal 11 (SIGSEGV)", "");
+        check("echo one; echo two >&2; exit 3", "with exit code 3", EndReason::Exit, "one\ntwo");
+        check("kill -SEGV $$", "by signal 11 (SIGSEGV)", EndReason::Signal, "");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod arena;
 mod channel;
 mod children;
 mod engine;
+mod figures;
 #[cfg(test)]
 mod garbage;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod output;
 mod sandbox;
 mod stamp;
 mod supervisor;
+mod usage;
 mod worker;
 
 pub use children::Children;

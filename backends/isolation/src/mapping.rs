@@ -74,6 +74,14 @@ impl Mapping {
         self.file.as_fd()
     }
 
+    /// Bytes of memory that its pages take.
+    pub(crate) fn bytes_in_use(&self) -> u64 {
+        /// What the system counts in, whatever the size of a page.
+        const BLOCK: u64 = 512;
+        let blocks = rustix::fs::fstat(&self.file).map_or(0, |it| it.st_blocks);
+        u64::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK)
+    }
+
     fn holds(&self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.len)
     }
@@ -209,8 +217,11 @@ mod tests {
     fn nobody_makes_the_file_shorter_and_what_is_given_back_reads_as_zeros() {
         let mapping = Mapping::create(8192).unwrap();
         assert!(rustix::fs::ftruncate(mapping.file(), 0).is_err());
+        assert_eq!(mapping.bytes_in_use(), 0);
         mapping.write(0, b"gone").unwrap();
+        assert_eq!(mapping.bytes_in_use(), 4096);
         mapping.give_back(0, 4096).unwrap();
+        assert_eq!(mapping.bytes_in_use(), 0);
         assert_eq!(&mapping.read(0, 4).unwrap()[..], [0; 4]);
         let unsealed = rustix::fs::memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).unwrap();
         assert!(Mapping::open(unsealed).is_err());

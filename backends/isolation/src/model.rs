@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use backend::{BackendError, Device, Instance, Model, ModelSpec, Signatures};
+use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures};
 
 use crate::{
     lane::{Host, Lane},
@@ -51,8 +51,8 @@ impl Model for IsolatedModel {
         self.loaded.allows_trial_runs
     }
 
-    fn is_elsewhere(&self) -> bool {
-        true
+    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
+        Some(self.supervisor.figures().clone())
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

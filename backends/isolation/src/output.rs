@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -37,8 +40,14 @@ impl LastLines {
     }
 }
 
-/// Reads to the end: a worker never blocks because nobody reads.
-pub(crate) fn drain(output: impl Read, model: &str, pid: u32, kept: &LastLines) {
+/// Reads to the end: a worker never blocks because nobody reads. Lines that are too many for the log are counted.
+pub(crate) fn drain(
+    output: impl Read,
+    model: &str,
+    pid: u32,
+    kept: &LastLines,
+    dropped: &AtomicU64,
+) {
     let mut budget = Budget::new(Instant::now());
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
@@ -50,8 +59,8 @@ pub(crate) fn drain(output: impl Read, model: &str, pid: u32, kept: &LastLines) 
             Ok(_) => {}
         }
         let is_rest = std::mem::replace(&mut is_cut, !line.ends_with(b"\n"));
-        if let Some(dropped) = budget.next_second(Instant::now()) {
-            tracing::warn!(model, worker = pid, "{dropped} lines of a model's process are dropped");
+        if let Some(lines) = budget.next_second(Instant::now()) {
+            tracing::warn!(model, worker = pid, "{lines} lines of a model's process are dropped");
         }
         // Of a long line the beginning says what it is.
         if is_rest {
@@ -63,8 +72,9 @@ pub(crate) fn drain(output: impl Read, model: &str, pid: u32, kept: &LastLines) 
             continue;
         }
         kept.push(text);
-        if budget.takes(line.len()) {
-            log(model, pid, text);
+        match budget.takes(line.len()) {
+            true => log(model, pid, text),
+            false => _ = dropped.fetch_add(1, Relaxed),
         }
     }
 }
@@ -129,13 +139,23 @@ mod tests {
             (0..30).flat_map(|it| format!("line {it}\n").into_bytes()).collect();
         output.extend([b'x'; 20_000]);
         output.extend(b"\n\xff\n");
-        drain(&*output, "m", 1, &kept);
+        drain(&*output, "m", 1, &kept, &AtomicU64::new(0));
         let text = kept.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), KEPT);
         assert_eq!(lines[0], "line 12");
         assert_eq!(lines[18].len(), LONGEST_LINE as usize);
         assert_eq!(lines[19], "\u{fffd}");
+    }
+
+    #[test]
+    fn a_line_that_is_not_logged_is_counted() {
+        // More than the bytes of a second, and of the next one if it begins meanwhile.
+        let lines = 4 * BYTES_A_SECOND / 8000;
+        let output: Vec<u8> = [&[b'x'; 7999][..], b"\n"].concat().repeat(lines);
+        let dropped = AtomicU64::new(0);
+        drain(&*output, "m", 1, &LastLines::default(), &dropped);
+        assert!(0 < dropped.load(Relaxed) && dropped.load(Relaxed) < lines as u64);
     }
 
     #[test]

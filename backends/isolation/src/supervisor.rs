@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, ModelSource, Stop};
+use backend::{BackendError, EndReason, ModelSource, Stop};
 
 use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
+    figures::Figures,
     launch::{Program, Worker},
     life::Life,
     message::{LoadAnswer, Loaded, ToWorker},
@@ -35,15 +36,20 @@ pub(crate) struct Supervisor {
     source: ModelSource,
     /// Its files, before they were loaded first.
     stamp: Stamp,
+    /// What its workers have done.
+    figures: Arc<Figures>,
     /// Guards the worker, and is held while one is started: whoever else wants it waits.
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     worker: Option<Arc<Worker>>,
     life: Life,
     /// What the first worker said of the model.
     loaded: Option<Loaded>,
+    /// Why the one before has ended.
+    last_end: Option<EndReason>,
     /// Is somebody at it to start a worker in the place of one that has died?
     is_reviving: bool,
 }
@@ -59,13 +65,14 @@ impl Supervisor {
         engine: &str,
         source: &ModelSource,
     ) -> Result<(Arc<Supervisor>, Loaded), BackendError> {
-        let state = State { worker: None, life: Life::default(), loaded: None, is_reviving: false };
+        let state = State::default();
         let supervisor = Arc::new(Supervisor {
             program: program.clone(),
             children: children.clone(),
             engine: engine.to_owned(),
             source: ModelSource { stop: Arc::default(), ..source.clone() },
             stamp: Stamp::of(source),
+            figures: Arc::default(),
             state: Mutex::new(state),
         });
         let (worker, loaded) = supervisor.load(&source.stop, || source.stop.is_given_up())?;
@@ -77,6 +84,11 @@ impl Supervisor {
 
     pub(crate) fn model(&self) -> &str {
         &self.source.name
+    }
+
+    /// What its workers have done so far.
+    pub(crate) fn figures(&self) -> &Arc<Figures> {
+        &self.figures
     }
 
     /// The living worker, started where there is none. Blocking.
@@ -103,6 +115,9 @@ impl Supervisor {
         if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
             state.life.died(Instant::now(), 0);
             return Err(self.is_another(&format!("'{}' has changed", file.display())));
+        }
+        if let Some(reason) = state.last_end {
+            self.figures.restarted(reason);
         }
         let began = Instant::now();
         match self.load(&Stop::new(), || LONGEST_START <= began.elapsed()) {
@@ -139,6 +154,7 @@ impl Supervisor {
         let Some(worker) = state.worker.take() else { return };
         state.life.died(Instant::now(), worker.answered());
         let (obituary, runs) = (worker.obituary(), worker.answered());
+        state.last_end = Some(worker.end_reason());
         tracing::error!(
             model = self.model(),
             worker = worker.pid(),
@@ -156,7 +172,9 @@ impl Supervisor {
     ) -> Result<(Arc<Worker>, Loaded), BackendError> {
         let weak = Arc::downgrade(self);
         let ended = move |worker: Arc<Worker>| revive(&weak, worker);
-        let started = Worker::start(&self.program, self.model(), &self.children, ended);
+        let began = Instant::now();
+        let (program, children, figures) = (&self.program, &self.children, &self.figures);
+        let started = Worker::start(program, self.model(), children, figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
             BackendError::Load(format!("cannot start a process ({program}): {error}"))
@@ -170,13 +188,20 @@ impl Supervisor {
         let answer = self.ask_to_load(&worker, &mut answers, is_given_up);
         stop.clear_hook();
         match answer {
-            Ok(answer) => Ok((worker, *answer?)),
+            Ok(answer) => {
+                let loaded = *answer?;
+                self.figures.serves(worker.pid(), began.elapsed());
+                Ok((worker, loaded))
+            }
             Err(ChannelError::Closed) => {
                 let (obituary, lines) = (worker.obituary(), worker.last_lines());
                 let said = if lines.is_empty() { "" } else { "; its last lines:\n" };
                 Err(BackendError::Load(format!("{obituary} while it was loaded{said}{lines}")))
             }
-            Err(error) => Err(BackendError::Load(format!("{}: {error}", worker.obituary()))),
+            Err(error) => {
+                worker.end(EndReason::Protocol);
+                Err(BackendError::Load(format!("{}: {error}", worker.obituary())))
+            }
         }
     }
 
@@ -226,7 +251,7 @@ pub(crate) fn wait(
             other => return other,
         }
         if is_given_up() {
-            worker.kill();
+            worker.end(EndReason::Timeout);
         }
     }
 }

@@ -106,6 +106,7 @@ impl Shared {
                 (other, _) => observed.take(&other),
             });
         let ran_out = observed.has_halved(&answers);
+        observed.reruns.count(&self.metrics);
         let (size, failed) = ((work.rows, length), answers.iter().any(Result::is_err));
         let was_stopped = match observed.times.is_empty() {
             true => self.give_back(slot, size, time.as_slice(), ran_out, failed),
@@ -255,7 +256,7 @@ impl<'a> Leading<'a> {
             Member { joined: Some(Joined { ticket, reply, deadline }), pending, work }
         });
         let jobs: Vec<Member> = own.into_iter().chain(joined).collect();
-        let mut observed = Observed { times: Vec::with_capacity(1), ran_out: None };
+        let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
         let mut answers = Vec::with_capacity(jobs.len());
         let mut rest = jobs.as_slice();
         while !rest.is_empty() && !stop.is_over() {
@@ -278,6 +279,7 @@ impl<'a> Leading<'a> {
         }
         // Before the answers leave: a client that sends its next request at once must find it idle.
         let ran_out = observed.has_halved(&answers);
+        observed.reruns.count(&self.shared.metrics);
         if let [_] = observed.times.as_slice() {
             let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);

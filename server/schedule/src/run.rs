@@ -14,7 +14,7 @@ use super::{
     work::{Done, Work},
 };
 use inference::{error::Error, timings::Timings};
-use telemetry::metrics::{BatchReason, ModelMetrics};
+use telemetry::metrics::{BatchReason, ModelMetrics, Rerun};
 
 /// Counts and logs executions of a model.
 pub(super) fn observe(times: &[Timings], reason: BatchReason, model: &str, metrics: &ModelMetrics) {
@@ -25,12 +25,43 @@ pub(super) fn observe(times: &[Timings], reason: BatchReason, model: &str, metri
     }
 }
 
+/// What became of the requests whose process died in their run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reruns {
+    /// Run once more, and answered.
+    pub ok: u64,
+    /// Run once more, and failed.
+    pub failed: u64,
+    /// Not run again.
+    pub late: u64,
+}
+
+impl Reruns {
+    /// Adds others.
+    pub fn add(&mut self, more: Reruns) {
+        self.ok += more.ok;
+        self.failed += more.failed;
+        self.late += more.late;
+    }
+
+    /// Counts them.
+    pub fn count(self, metrics: &ModelMetrics) {
+        let outcomes =
+            [(Rerun::Ok, self.ok), (Rerun::Failed, self.failed), (Rerun::Late, self.late)];
+        for (outcome, requests) in outcomes.into_iter().filter(|(_, it)| 0 < *it) {
+            metrics.reruns(outcome, requests);
+        }
+    }
+}
+
 /// What an execution tells.
 pub enum Execution<'a> {
     /// It has succeeded.
     Ran(&'a Timings),
     /// The memory did not suffice for so many rows.
     RanOut(usize),
+    /// The process of the model has died in it, or before.
+    Reran(Reruns),
 }
 
 /// What the executions of one batch have told.
@@ -40,6 +71,8 @@ pub struct Observed {
     pub times: Vec<Timings>,
     /// The fewest rows that the memory did not suffice for.
     pub ran_out: Option<usize>,
+    /// What became of requests whose process died.
+    pub reruns: Reruns,
 }
 
 impl Observed {
@@ -50,6 +83,7 @@ impl Observed {
             Execution::RanOut(rows) => {
                 self.ran_out = Some(self.ran_out.map_or(*rows, |it| it.min(*rows)));
             }
+            Execution::Reran(reruns) => self.reruns.add(*reruns),
         }
     }
 
@@ -84,7 +118,10 @@ pub fn run(
         }
         done
     };
-    let mut answers = in_halves(jobs, || !stop.is_over(), attempt);
+    let Attempts { mut answers, reruns } = in_halves(jobs, || !stop.is_over(), attempt);
+    if reruns != Reruns::default() {
+        observe(Execution::Reran(reruns));
+    }
     for (job, answer) in jobs.iter().zip(&mut answers) {
         if lacks_memory(answer) && 1 < job.rows && context.splits.load(Relaxed) {
             *answer = run_rows(slot, context, job, stop, observe);
@@ -150,6 +187,14 @@ fn joined(parts: &[Done]) -> Option<Done> {
     Some(Done { outputs, timings })
 }
 
+/// What came of several attempts.
+pub(super) struct Attempts<D> {
+    /// In the order of the items.
+    pub(super) answers: Vec<Result<D, Error>>,
+    /// What became of those whose process died.
+    pub(super) reruns: Reruns,
+}
+
 /// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
 /// fault get the error. Where the process of the model has died, each item is attempted once more by itself, with no
 /// other run beside it: one that kills it costs two processes, and nobody else an answer. `attempt` is told whether the
@@ -158,13 +203,19 @@ pub(super) fn in_halves<T, D>(
     items: &[T],
     repeats: impl Fn() -> bool,
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
-) -> Vec<Result<D, Error>> {
+) -> Attempts<D> {
     let mut answers = Vec::with_capacity(items.len());
+    let mut reruns = Reruns::default();
     // Groups still to run, the leftmost on top, so that answers come in order; and how many processes died in each.
     let mut groups = vec![(items, 0)];
     while let Some((group, crashes)) = groups.pop() {
         match attempt(group, 0 < crashes) {
-            Ok(done) => answers.extend(done.into_iter().map(Ok)),
+            Ok(done) => {
+                if 0 < crashes {
+                    reruns.ok += group.len() as u64;
+                }
+                answers.extend(done.into_iter().map(Ok));
+            }
             Err(failure) if failure.is_crash() && crashes < failure.most_crashes() && repeats() => {
                 groups.extend(group.chunks(1).rev().map(|it| (it, crashes + 1)));
             }
@@ -174,12 +225,18 @@ pub(super) fn in_halves<T, D>(
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([(right, crashes), (left, crashes)]);
             }
-            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
+            Err(failure) => {
+                match crashes {
+                    0 if failure.is_crash() => reruns.late += group.len() as u64,
+                    0 => {}
+                    _ => reruns.failed += group.len() as u64,
+                }
+                let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
             }
         }
     }
-    answers
+    Attempts { answers, reruns }
 }
 
 /// Is it the end of the model's process, and says nothing of what was run?
@@ -272,6 +329,12 @@ mod tests {
 
     /// Runs jobs of these values; the answers (`None` for an error) and the number of runs made.
     fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
+        let (answers, runs, _) = run_observed(jobs);
+        (answers, runs)
+    }
+
+    /// The same, with what became of those whose process died.
+    fn run_observed(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize, Reruns) {
         let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
         let works: Vec<&Work> = works.iter().collect();
         let context = RunContext {
@@ -283,13 +346,15 @@ mod tests {
             padding: None,
         };
         let runs = Arc::new(AtomicUsize::new(0));
-        let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), &mut |_| ());
+        let mut observed = Observed::default();
+        let observe = &mut |it: Execution<'_>| observed.take(&it);
+        let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), observe);
         let values = |done: Done| {
             let bytes = done.outputs[0].tensor.to_bytes();
             bytes.chunks_exact(4).map(|it| i32::from_le_bytes(it.try_into().unwrap())).collect()
         };
         let answers = answers.into_iter().map(|it| it.ok().map(values)).collect();
-        (answers, runs.load(Ordering::Relaxed))
+        (answers, runs.load(Ordering::Relaxed), observed.reruns)
     }
 
     #[test]
@@ -320,6 +385,34 @@ mod tests {
         assert_eq!(runs, 1 + 4);
         assert_eq!(run_all(&[&[112]]), (vec![Some(vec![224])], 2));
         assert_eq!(run_all(&[&[911]]), (vec![None], 2));
+    }
+
+    #[test]
+    fn each_request_of_a_process_that_died_is_counted_once_by_what_became_of_it() {
+        let reruns = |jobs: &[&[i32]]| run_observed(jobs).2;
+        assert_eq!(reruns(&[&[1], &[13]]), Reruns::default());
+        assert_eq!(reruns(&[&[1], &[112]]), Reruns { ok: 2, ..Reruns::default() });
+        let expected = Reruns { ok: 2, failed: 2, late: 0 };
+        assert_eq!(reruns(&[&[1], &[911], &[2], &[13]]), expected);
+    }
+
+    #[test]
+    fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_dies() {
+        let (stop, work) = (Stop::new(), work(&[911]));
+        stop.stop();
+        let context = RunContext {
+            others: Vec::new(),
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+            padding: None,
+        };
+        let (runs, mut observed) = (Arc::default(), Observed::default());
+        let observe = &mut |it: Execution<'_>| observed.take(&it);
+        run(&mut slot_of(&runs), &context, &[&work], &stop, observe);
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        assert_eq!(observed.reruns, Reruns { late: 1, ..Reruns::default() });
     }
 
     #[test]

@@ -246,9 +246,10 @@ fn run_batch<'a>(
     wake(shared, woken);
 
     let works: Vec<&Work> = works.iter().collect();
-    let mut observed = Observed { times: Vec::with_capacity(1), ran_out: None };
+    let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
     let ran_out = observed.has_halved(&answers);
+    observed.reruns.count(&shared.metrics);
     let times = observed.times;
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });

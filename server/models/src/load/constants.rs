@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor, Signatures};
+use backend::{
+    BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, Signatures,
+};
 
 use crate::{
     load::{loader::Loader, version_load::Load},
@@ -77,8 +79,8 @@ impl Model for WithConstants {
         self.model.allows_trial_runs()
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.model.is_elsewhere()
+    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
+        self.model.process()
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

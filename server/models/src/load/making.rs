@@ -162,7 +162,11 @@ impl Loader {
         };
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let keeps_state = model.keeps_state();
-        let runs_elsewhere = plan.uses_gpus() || model.is_elsewhere();
+        let process = model.process();
+        let runs_elsewhere = plan.uses_gpus() || process.is_some();
+        if let Some(process) = process {
+            metrics.has_process(process);
+        }
         let (row_check, kept) = (settled.row_check, settled.kept);
         let runs =
             InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept };

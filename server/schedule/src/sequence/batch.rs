@@ -15,11 +15,11 @@ use super::{
     table::CarriedState,
 };
 use crate::{
-    run::in_halves,
+    run::{Attempts, in_halves},
     slot::Slot,
     work::{Done, Work},
 };
-use inference::{error::Error, request::SequenceId, timings::Timings};
+use inference::{request::SequenceId, timings::Timings};
 
 /// A request in its row of a batch.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) fn run(
     mode: RunMode,
     stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
-) -> Vec<Result<Ran, Error>> {
+) -> Attempts<Ran> {
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     in_halves(
         &places,

@@ -266,8 +266,9 @@ fn answers(
     let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
-    let answers = batch::run(slot, wiring, &rows, mode, stop, &mut |it: &_| times.push(*it));
+    let attempts = batch::run(slot, wiring, &rows, mode, stop, &mut |it: &_| times.push(*it));
+    attempts.reruns.count(&shared.metrics);
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
-    answers
+    attempts.answers
 }

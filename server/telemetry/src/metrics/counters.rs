@@ -11,12 +11,15 @@ use super::{
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
     pipeline_counts::PipelineCounts,
-    reasons::{BatchReason, FailureReason, OverdueRun},
+    process_counts::LoadProcess,
+    reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
 };
 
 /// What one load counts, in a lane for each thread.
 pub(super) struct Counters {
     lanes: Lanes<Counts>,
+    /// What runs the model, where that is another process.
+    pub(super) process: LoadProcess,
     first_response_ms: Option<Vec<u64>>,
 }
 
@@ -45,6 +48,8 @@ pub(super) struct Counts {
     pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
     /// Runs that lasted too long, in the order of [`OverdueRun::ALL`].
     pub(super) overdue: [AtomicU64; OverdueRun::ALL.len()],
+    /// Requests whose process died in their run, in the order of [`Rerun::ALL`].
+    pub(super) reruns: [AtomicU64; Rerun::ALL.len()],
     /// Requests that were answered otherwise merged than alone.
     pub(super) mismatches: AtomicU64,
     /// In milliseconds; `None` where it is off.
@@ -57,7 +62,7 @@ pub(super) struct Counts {
 impl Counters {
     /// No thread has counted yet.
     pub(super) fn new(first_response_ms: Option<Vec<u64>>) -> Counters {
-        Counters { lanes: Lanes::new(), first_response_ms }
+        Counters { lanes: Lanes::new(), process: LoadProcess::new(), first_response_ms }
     }
 
     /// Those of this thread.
@@ -95,6 +100,7 @@ impl Counts {
             batches: Batches::default(),
             reasons: Default::default(),
             overdue: Default::default(),
+            reruns: Default::default(),
             mismatches: AtomicU64::new(0),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
             cache: CacheCounts::default(),
@@ -112,7 +118,8 @@ impl Counts {
             let times = [&it.compute_input, &it.compute_infer, &it.compute_output];
             let alone = times.into_iter().chain([&it.rows, &it.failed, &it.mismatches]);
             let cache = it.cache.numbers();
-            alone.chain(&it.failures).chain(&it.reasons).chain(&it.overdue).chain(cache)
+            let runs = it.reasons.iter().chain(&it.overdue).chain(&it.reruns);
+            alone.chain(&it.failures).chain(runs).chain(cache)
         }
         fn histograms(it: &Counts) -> [&Histogram; 4] {
             [&it.request, &it.queue, &it.compute, &it.batch_rows]

@@ -56,6 +56,20 @@ impl Histogram {
         Histogram { bounds, buckets, sum: AtomicU64::new(0) }
     }
 
+    /// One that has observed so many values between its bounds, which are `sum` together.
+    pub(super) fn of(
+        bounds: impl Into<Cow<'static, [u64]>>,
+        counts: &[u64],
+        sum: u64,
+    ) -> Histogram {
+        let histogram = Histogram::new(bounds);
+        for (bucket, count) in histogram.buckets.iter().zip(counts) {
+            bucket.store(*count, Relaxed);
+        }
+        histogram.sum.store(sum, Relaxed);
+        histogram
+    }
+
     /// Adds one value: a search among the bounds and two additions.
     pub(super) fn observe(&self, value: u64) {
         let bucket = self.bounds.partition_point(|&bound| bound < value);

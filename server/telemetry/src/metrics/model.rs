@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use backend::ModelProcess;
 use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -16,7 +17,7 @@ use super::{
     counters::Counters,
     histogram::nanoseconds,
     pipeline_counts::{TextRefusal, TextStep},
-    reasons::{BatchReason, FailureReason, OverdueRun},
+    reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
     series::Series,
     statistics::{Statistics, Total},
     summary::{HIT, MISS},
@@ -144,6 +145,19 @@ impl ModelMetrics {
         if let Some(count) = self.0.counters.mine().overdue.get(outcome as usize) {
             count.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Counts requests whose process died in their run, by what became of them.
+    pub fn reruns(&self, outcome: Rerun, requests: u64) {
+        if let Some(count) = self.0.counters.mine().reruns.get(outcome as usize) {
+            count.fetch_add(requests, Relaxed);
+        }
+    }
+
+    /// The model runs in that process, whose figures are shown from now on. Only the first one counts.
+    pub fn has_process(&self, process: Arc<dyn ModelProcess>) {
+        // A load has one.
+        let _ = self.0.counters.process.set(process);
     }
 
     /// Says how long loading the model took.

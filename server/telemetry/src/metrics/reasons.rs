@@ -59,6 +59,31 @@ impl OverdueRun {
     }
 }
 
+/// What became of a request whose process died in its run: the label `outcome` of `muster_worker_rerun_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rerun {
+    /// It was run once more, and answered.
+    Ok,
+    /// It was run once more, and that failed.
+    Failed,
+    /// It was not run again: nobody could use the answer any more.
+    Late,
+}
+
+impl Rerun {
+    /// Every outcome, in the order of the declaration.
+    pub(super) const ALL: [Rerun; 3] = [Rerun::Ok, Rerun::Failed, Rerun::Late];
+
+    /// The value of the label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rerun::Ok => "ok",
+            Rerun::Failed => "failed",
+            Rerun::Late => "late",
+        }
+    }
+}
+
 /// Why a batch was run at the size that it had: the label `reason` of `muster_batches_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BatchReason {

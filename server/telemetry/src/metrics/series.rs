@@ -12,6 +12,7 @@ use super::{
     counters::{Counters, Counts},
     gauge::Gauge,
     lock::lock,
+    process_counts::ProcessCounts,
     summary::Summaries,
     tensorflow_counts::TensorFlowLanes,
 };
@@ -51,6 +52,8 @@ struct Loads {
     living: Vec<Arc<Counters>>,
     /// The sum of those that are gone.
     gone: Option<Counts>,
+    /// The same for their processes.
+    gone_processes: Option<ProcessCounts>,
 }
 
 impl Series {
@@ -84,11 +87,28 @@ impl Series {
     pub(super) fn retire(&self, counters: &Arc<Counters>) {
         let mut loads = lock(&self.loads);
         loads.living.retain(|it| !Arc::ptr_eq(it, counters));
+        if let Some(process) = counters.process.get() {
+            loads.gone_processes.get_or_insert_default().retire(&process.figures());
+        }
         let sum = counters.sum();
         match &loads.gone {
             Some(gone) => gone.absorb(&sum),
             None => loads.gone = Some(sum),
         }
+    }
+
+    /// What the processes of all loads have done together; `None` where none has a process.
+    pub(super) fn process(&self) -> Option<ProcessCounts> {
+        let loads = lock(&self.loads);
+        let living: Vec<_> = loads.living.iter().filter_map(|it| it.process.get()).collect();
+        let gone = loads.gone_processes.as_ref();
+        if living.is_empty() && gone.is_none() {
+            return None;
+        }
+        let mut sum = ProcessCounts::default();
+        gone.into_iter().for_each(|it| sum.add(&it.figures));
+        living.iter().for_each(|it| sum.add(&it.figures()));
+        Some(sum)
     }
 
     /// Those of all loads together.

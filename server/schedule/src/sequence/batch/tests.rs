@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use inference::error::Error;
+
 use super::*;
 use crate::sequence::settings::Control;
 
@@ -82,7 +84,7 @@ fn run_counted(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Giv
         work.as_ref().map(|work| Row { work, id, start: true, end: false, carried: None })
     });
     let rows: Vec<Option<Row<'_>>> = rows.collect();
-    let answers = run(&mut slot, &wiring(), &rows, mode, &Stop::new(), &mut |it: &Timings| {
+    let attempts = run(&mut slot, &wiring(), &rows, mode, &Stop::new(), &mut |it: &Timings| {
         counted.push(it.batch_rows)
     });
     let answer = |it: Result<Ran, Error>| {
@@ -92,7 +94,7 @@ fn run_counted(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Giv
         assert_eq!(values(carried), values(&ran.done.outputs[0].tensor));
         Some(values(carried)[0])
     };
-    let answers = answers.into_iter().map(answer).collect();
+    let answers = attempts.answers.into_iter().map(answer).collect();
     let given = given.lock().unwrap().clone();
     (answers, given, counted)
 }

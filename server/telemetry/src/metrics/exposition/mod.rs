@@ -2,6 +2,7 @@
 
 mod cache_families;
 mod pipeline_families;
+mod process_families;
 mod shown;
 pub(super) mod tensorflow_page;
 mod text;
@@ -108,11 +109,13 @@ const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
 /// The text of everything, the models being those given.
 pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let mut text = Text(String::new());
-    let shown = models.iter().map(|it| Shown { series: it, counts: it.counts() });
+    let shown =
+        models.iter().map(|it| Shown { series: it, counts: it.counts(), process: it.process() });
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);
     pipeline_families::families(&mut text, &shown, metrics.options.tei_names);
+    process_families::families(&mut text, &shown);
     cache_families::families(&mut text, &shown, metrics.cache.get().map(|it| &**it));
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
@@ -201,7 +204,7 @@ const MODEL_SUMMARIES: [(&str, &str); TIMES] = [
 /// Quantiles over the last minute; sum and count are those since the start, as in every summary.
 fn model_summaries(text: &mut Text, models: &[Shown<'_>], quantiles: &[f64]) {
     let mut families: [Vec<Metric>; TIMES] = Default::default();
-    for Shown { series, counts } in models {
+    for Shown { series, counts, .. } in models {
         let Some(summaries) = &series.summaries else { continue };
         let (answered, computed) = (counts.request.count(), counts.compute.count());
         let totals = [

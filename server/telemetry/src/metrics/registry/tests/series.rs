@@ -1,6 +1,9 @@
 //! Which series there are, and that their counts hold whatever goes on beside.
 
+use backend::{EndReason, ModelProcess, ProcessFigures};
+
 use super::*;
+use crate::metrics::Rerun;
 
 #[test]
 fn hostile_names_stay_inside_their_labels() {
@@ -182,4 +185,72 @@ fn a_series_does_not_fall_while_loads_come_and_go_under_its_readers() {
     });
     assert_eq!(total(), 200);
     drop(keeper);
+}
+
+/// A process of which so many have ended by a signal, and that may serve.
+struct Worker {
+    pid: Option<u32>,
+    restarts: u64,
+}
+
+impl ModelProcess for Worker {
+    fn figures(&self) -> ProcessFigures {
+        let mut figures = ProcessFigures {
+            pid: self.pid,
+            private_bytes: 1000,
+            arena_bytes: 24,
+            cpu_time: Duration::from_millis(1500),
+            dropped_lines: 3,
+            ..ProcessFigures::default()
+        };
+        figures.restarts[EndReason::Signal as usize] = self.restarts;
+        figures.starts.observe(Duration::from_millis(15));
+        figures
+    }
+}
+
+#[test]
+fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
+    let metrics = metrics();
+    let _inside = model(&metrics, "inside");
+    check(&metrics, "muster_worker_", &[]);
+    let old = model(&metrics, "m");
+    old.has_process(Arc::new(Worker { pid: Some(7), restarts: 2 }));
+    old.reruns(Rerun::Ok, 3);
+    let new = model(&metrics, "m");
+    new.has_process(Arc::new(Worker { pid: Some(9), restarts: 1 }));
+    let labels = r#"model="m",version="1""#;
+    let shown = |name: &str, value: &str| {
+        let name = format!("muster_worker_{name}");
+        check(&metrics, &name, &[&format!("{name}{{{labels}}} {value}")]);
+    };
+    shown("up", "2");
+    shown("pid", "9");
+    drop(old);
+    shown("up", "1");
+    shown("pid", "9");
+    shown("cpu_seconds_total", "3");
+    check(
+        &metrics,
+        "muster_worker_memory_bytes{",
+        &[
+            r#"muster_worker_memory_bytes{kind="private",model="m",version="1"} 1000"#,
+            r#"muster_worker_memory_bytes{kind="arena",model="m",version="1"} 24"#,
+        ],
+    );
+    let restarts = lines(&metrics, "muster_worker_restarts_total{");
+    let signal = r#"muster_worker_restarts_total{model="m",reason="signal",version="1"} 3"#;
+    assert_eq!((restarts.len(), restarts[0].as_str()), (EndReason::ALL.len(), signal));
+    let reruns = lines(&metrics, "muster_worker_rerun_total{");
+    assert_eq!(reruns[0], r#"muster_worker_rerun_total{model="m",outcome="ok",version="1"} 3"#);
+    assert_eq!(reruns.len(), 3);
+    let starts = lines(&metrics, "muster_worker_start_seconds");
+    let of = |end: &str| starts.iter().any(|it| it.ends_with(end));
+    assert!(
+        of(r#"le="0.01"} 0"#)
+            && of(r#"le="0.02"} 2"#)
+            && of("_sum{model=\"m\",version=\"1\"} 0.03")
+    );
+    let dropped = r#"muster_worker_log_dropped_total{model="m",unit="lines",version="1"} 6"#;
+    check(&metrics, "muster_worker_log_dropped_total{", &[dropped]);
 }

@@ -1,0 +1,127 @@
+//! What is known of the process that a model version runs in, where that is not the server's.
+
+use std::time::Duration;
+
+/// The process of a model version, for those who watch it. It may be held longer than the model: what was counted last
+/// can be read when the process is gone.
+pub trait ModelProcess: Send + Sync {
+    /// What the processes of the model have done so far. Looks at the system at most once a second, and only where the
+    /// model has run since; a few short reads then.
+    fn figures(&self) -> ProcessFigures;
+}
+
+/// Why a process has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// A signal ended it.
+    Signal,
+    /// It has ended by itself.
+    Exit,
+    /// The system ended it, as memory had run out.
+    Memory,
+    /// A run or a start took too long.
+    Timeout,
+    /// It said what such a process never says.
+    Protocol,
+    /// It held more memory than it may, and another had taken its place.
+    Recycle,
+}
+
+impl EndReason {
+    /// Every reason, in the order of the declaration.
+    pub const ALL: [EndReason; 6] = [
+        EndReason::Signal,
+        EndReason::Exit,
+        EndReason::Memory,
+        EndReason::Timeout,
+        EndReason::Protocol,
+        EndReason::Recycle,
+    ];
+
+    /// One word, as metrics have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EndReason::Signal => "signal",
+            EndReason::Exit => "exit",
+            EndReason::Memory => "memory",
+            EndReason::Timeout => "timeout",
+            EndReason::Protocol => "protocol",
+            EndReason::Recycle => "recycle",
+        }
+    }
+}
+
+/// What the processes of one loaded model version have done so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProcessFigures {
+    /// The process that serves; `None` while there is none.
+    pub pid: Option<u32>,
+    /// Processes that were started in the place of others, by why those had ended: in the order of [`EndReason::ALL`].
+    pub restarts: [u64; EndReason::ALL.len()],
+    /// How long their starts took.
+    pub starts: StartTimes,
+    /// Memory that they share with nobody.
+    pub private_bytes: u64,
+    /// Memory that they share with the server, for tensors.
+    pub arena_bytes: u64,
+    /// User and system time of all of them, those that have ended included.
+    pub cpu_time: Duration,
+    /// Lines that they have written and that were too many for the log.
+    pub dropped_lines: u64,
+}
+
+/// How long processes took from their start until they had loaded their model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StartTimes {
+    /// How many took no longer than each of [`StartTimes::BOUNDS`] and longer than the one before; the last is those
+    /// that took longer than all of them.
+    pub counts: [u64; StartTimes::BOUNDS.len() + 1],
+    /// All of them together.
+    pub sum: Duration,
+}
+
+impl StartTimes {
+    /// Inclusive upper bounds, rising.
+    pub const BOUNDS: [Duration; 14] = [
+        Duration::from_millis(10),
+        Duration::from_millis(20),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(200),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_secs(2),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+        Duration::from_secs(30),
+        Duration::from_secs(60),
+        Duration::from_secs(300),
+        Duration::from_secs(900),
+    ];
+
+    /// One more start.
+    pub fn observe(&mut self, took: Duration) {
+        let place = StartTimes::BOUNDS.partition_point(|bound| *bound < took);
+        if let Some(count) = self.counts.get_mut(place) {
+            *count += 1;
+        }
+        self.sum += took;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_counted_at_the_first_bound_that_it_does_not_exceed() {
+        let mut times = StartTimes::default();
+        for millis in [10, 11, 900_000, 900_001] {
+            times.observe(Duration::from_millis(millis));
+        }
+        let counted: Vec<usize> =
+            (0..times.counts.len()).filter(|it| times.counts[*it] == 1).collect();
+        assert_eq!(counted, [0, 1, 13, 14]);
+        assert_eq!(times.sum, Duration::from_millis(1_800_022));
+    }
+}

@@ -1,0 +1,217 @@
+//! What the workers of one model version have done so far, for whoever asks.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use backend::{EndReason, ModelProcess, ProcessFigures, StartTimes};
+
+use crate::{launch::Process, mapping::Mapping, usage::Usage};
+
+/// A worker is looked at no more often than that.
+pub(crate) const SAMPLED_EVERY: Duration = Duration::from_secs(1);
+
+/// What is counted of the workers of one model version. It holds none of them.
+#[derive(Default)]
+pub(crate) struct Figures {
+    counted: Mutex<Counted>,
+    /// Lines that were too many for the log.
+    pub(crate) dropped_lines: AtomicU64,
+}
+
+#[derive(Default)]
+struct Counted {
+    /// Those that have not ended, the one that serves among them.
+    living: Vec<Living>,
+    /// The memory files of lanes.
+    arenas: Vec<Weak<Mapping>>,
+    arena_bytes: u64,
+    restarts: [u64; EndReason::ALL.len()],
+    starts: StartTimes,
+    cpu_of_ended: Duration,
+}
+
+struct Living {
+    process: Weak<Process>,
+    pid: u32,
+    serves: bool,
+    sample: Option<Sample>,
+}
+
+/// What a worker used when it was last looked at.
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    /// What it had done by then.
+    work: u64,
+    usage: Usage,
+}
+
+impl Figures {
+    /// A worker was started.
+    pub(crate) fn began(&self, process: &Arc<Process>) {
+        let (weak, pid) = (Arc::downgrade(process), process.pid());
+        let living = Living { process: weak, pid, serves: false, sample: None };
+        self.lock().living.push(living);
+    }
+
+    /// One was started in the place of another, which had ended for that reason.
+    pub(crate) fn restarted(&self, reason: EndReason) {
+        if let Some(count) = self.lock().restarts.get_mut(reason as usize) {
+            *count += 1;
+        }
+    }
+
+    /// That one has loaded its model, so long after it was started, and serves from now on, alone.
+    pub(crate) fn serves(&self, pid: u32, took: Duration) {
+        let mut counted = self.lock();
+        counted.starts.observe(took);
+        counted.living.iter_mut().for_each(|it| it.serves = it.pid == pid);
+    }
+
+    /// That one has ended, having used so much of the processors.
+    pub(crate) fn ended(&self, pid: u32, cpu: Option<Duration>) {
+        let mut counted = self.lock();
+        let Some(at) = counted.living.iter().position(|it| it.pid == pid) else { return };
+        let living = counted.living.swap_remove(at);
+        // What was seen before is not taken back where the system does not tell any more.
+        let seen = living.sample.map_or(Duration::ZERO, |it| it.usage.cpu);
+        counted.cpu_of_ended += cpu.unwrap_or_default().max(seen);
+    }
+
+    /// A lane has that memory file.
+    pub(crate) fn has_arena(&self, arena: &Arc<Mapping>) {
+        let mut counted = self.lock();
+        counted.arenas.retain(|it| 0 < it.strong_count());
+        counted.arenas.push(Arc::downgrade(arena));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counted {
+    /// Looks at the workers that have done something since they were looked at.
+    fn look(&mut self, now: Instant) {
+        let mut has_looked = false;
+        for it in &mut self.living {
+            let Some(process) = it.process.upgrade() else { continue };
+            let work = process.work();
+            let is_fresh = it.sample.is_some_and(|it| {
+                it.work == work || now.saturating_duration_since(it.at) < SAMPLED_EVERY
+            });
+            if is_fresh {
+                continue;
+            }
+            has_looked = true;
+            if let Some(usage) = Usage::of(it.pid) {
+                it.sample = Some(Sample { at: now, work, usage });
+            }
+        }
+        if has_looked {
+            self.arenas.retain(|it| 0 < it.strong_count());
+            let files = self.arenas.iter().filter_map(Weak::upgrade);
+            self.arena_bytes = files.map(|it| it.bytes_in_use()).sum();
+        }
+    }
+
+    fn private_bytes(&self) -> u64 {
+        self.living.iter().filter_map(|it| it.sample).map(|it| it.usage.private_bytes).sum()
+    }
+}
+
+impl ModelProcess for Figures {
+    fn figures(&self) -> ProcessFigures {
+        let mut counted = self.lock();
+        counted.look(Instant::now());
+        let serving = counted.living.iter().find(|it| it.serves);
+        let is_alive = |it: &&Living| it.process.upgrade().is_some_and(|it| !it.is_dead());
+        let cpu_of_living: Duration =
+            counted.living.iter().filter_map(|it| it.sample).map(|it| it.usage.cpu).sum();
+        ProcessFigures {
+            pid: serving.filter(is_alive).map(|it| it.pid),
+            restarts: counted.restarts,
+            starts: counted.starts.clone(),
+            private_bytes: counted.private_bytes(),
+            arena_bytes: counted.arena_bytes,
+            cpu_time: counted.cpu_of_ended + cpu_of_living,
+            dropped_lines: self.dropped_lines.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        children::Children,
+        launch::{Program, Worker},
+    };
+
+    /// A worker that does nothing until it is let go of.
+    fn start(figures: &Arc<Figures>) -> Arc<Worker> {
+        let args = ["-c", "exec sleep 600"].map(Into::into).into();
+        let program = Program { path: "/bin/sh".into(), name: "sh".into(), args };
+        Worker::start(&program, "m", &Children::default(), figures, drop).unwrap().0
+    }
+
+    #[test]
+    fn the_one_that_serves_is_shown_until_it_ends_and_what_was_counted_stays() {
+        let figures = Arc::new(Figures::default());
+        assert_eq!(figures.figures(), ProcessFigures::default());
+        let old = start(&figures);
+        assert_eq!(figures.figures().pid, None, "it has not loaded its model");
+        figures.serves(old.pid(), Duration::from_millis(15));
+        assert_eq!(figures.figures().pid, Some(old.pid()));
+        let new = start(&figures);
+        assert_eq!(figures.figures().pid, Some(old.pid()));
+        figures.restarted(EndReason::Recycle);
+        figures.serves(new.pid(), Duration::from_millis(15));
+        drop(old);
+        let shown = figures.figures();
+        assert_eq!(shown.pid, Some(new.pid()));
+        assert_eq!(shown.restarts[EndReason::Recycle as usize], 1);
+        assert_eq!(shown.starts.sum, Duration::from_millis(30));
+        assert!(0 < shown.private_bytes);
+        new.end(EndReason::Timeout);
+        assert_eq!(figures.figures().pid, None);
+        assert_eq!(new.end_reason(), EndReason::Timeout);
+        drop(new);
+        let last = figures.figures();
+        assert_eq!((last.pid, last.private_bytes), (None, 0));
+        assert!(shown.cpu_time <= last.cpu_time);
+        assert_eq!(last.restarts, shown.restarts);
+    }
+
+    #[test]
+    fn one_that_has_done_nothing_since_is_not_looked_at_again() {
+        let figures = Arc::new(Figures::default());
+        let worker = start(&figures);
+        let sampled = |now| {
+            let mut counted = figures.lock();
+            counted.look(now);
+            counted.living[0].sample.unwrap().at
+        };
+        let now = Instant::now();
+        assert_eq!(sampled(now), now);
+        assert_eq!(sampled(now + 2 * SAMPLED_EVERY), now);
+        worker.note_answer();
+        assert_eq!(sampled(now + SAMPLED_EVERY / 2), now);
+        assert_eq!(sampled(now + SAMPLED_EVERY), now + SAMPLED_EVERY);
+    }
+
+    #[test]
+    fn the_memory_of_lanes_is_what_is_written_of_it() {
+        let figures = Arc::new(Figures::default());
+        let arena = Arc::new(Mapping::create(1 << 20).unwrap());
+        figures.has_arena(&arena);
+        arena.write(0, &[1; 5000]).unwrap();
+        let _worker = start(&figures);
+        assert_eq!(figures.figures().arena_bytes, 8192);
+    }
+}
