@@ -123,11 +123,9 @@ fn who_kills_the_process_gets_an_error_and_those_beside_it_get_answers() {
 fn what_the_process_of_a_model_is_and_uses_is_on_the_page_of_metrics() {
     let repository =
         Repository::identity("m", &[]).with_identity("inside", &[("ISOLATION", "in_process")]);
-    let server = process(&repository, &[]);
-    let shown = |name: &str, label: &str| {
-        let page = Page::read(server.address("http"));
-        of_worker(&page, "m", name, label)
-    };
+    let mut server = process(&repository, &[]);
+    let http = server.address("http");
+    let shown = |name: &str, label: &str| of_worker(&Page::read(http), "m", name, label);
     assert_eq!(shown("up", ""), 1.0);
     assert_eq!(shown("pid", ""), f64::from(workers(server.id())[0]));
     assert_eq!(shown("start_seconds_count", ""), 1.0);
@@ -138,6 +136,10 @@ fn what_the_process_of_a_model_is_and_uses_is_on_the_page_of_metrics() {
     wait_for("the arena to be seen", || {
         (0.0 < shown("memory_bytes", "kind=\"arena\"")).then_some(())
     });
+    let stats = server.client().get("/v2/models/m/stats").expect(200).json();
+    let memory = &stats["model_stats"][0]["memory_usage"][0];
+    assert_eq!(memory["type"], "CPU", "{stats}");
+    assert!(100_000.0 < memory["byte_size"].as_f64().unwrap(), "{stats}");
     let cpu = shown("cpu_seconds_total", "");
     kill(workers(server.id())[0]);
     wait_for("another process", || (shown("start_seconds_count", "") == 2.0).then_some(()));
@@ -190,9 +192,41 @@ fn after_three_early_deaths_of_a_minute_requests_are_refused_for_that_model_alon
         (reply.status == 503).then_some(reply)
     });
     assert!(refused.error(503).contains("has died too often of late"), "{}", refused.text());
-    assert!(refused.header("retry-after").is_some());
+    // Thirty seconds less what has passed, and a few more by chance.
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..40).contains(&seconds), "{seconds}");
     server.get("/v2/health/live").expect(200);
+    let not_ready = server.get("/v2/models/m/ready").error(503);
+    assert!(not_ready.contains("has died too often of late"), "{not_ready}");
+    server.get("/v2/models/other/ready").expect(200);
+    assert_eq!(server.get("/v2/health/ready").status, 400);
+    let index = server.post("/v2/repository/index", "{}").expect(200).json();
+    let entry = |name: &str| {
+        let found = index.as_array().unwrap().iter().find(|it| it["name"] == name);
+        (found.unwrap()["state"].clone(), found.unwrap()["reason"].clone())
+    };
+    let (state, reason) = entry("m");
+    assert_eq!(state, "UNAVAILABLE");
+    assert!(reason.as_str().unwrap().contains("has died too often of late"), "{reason}");
+    assert_eq!(entry("other").0, "READY");
     assert_eq!(first_of(&server.post(&infer("other"), row(2))), 2.0);
+}
+
+#[test]
+fn a_model_whose_files_have_changed_is_not_ready_once_its_process_has_died() {
+    let repository = Repository::identity("m", &[]).file("m/1/weights", "one");
+    let mut server = process(&repository, &["--strict-readiness=false"]);
+    let mut client = server.client();
+    client.get("/v2/models/m/ready").expect(200);
+    let repository = repository.file("m/1/weights", "another");
+    kill(workers(server.id())[0]);
+    let error = wait_for("the model not to be ready", || {
+        let reply = client.get("/v2/models/m/ready");
+        (reply.status == 503).then(|| reply.error(503))
+    });
+    assert!(error.contains("weights' has changed since the model was loaded"), "{error}");
+    client.get("/v2/health/ready").expect(200);
+    drop(repository);
 }
 
 #[test]

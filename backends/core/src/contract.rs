@@ -3,8 +3,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Places, Signatures,
-    Stop,
+    Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Outage, Places,
+    Signatures, Stop,
 };
 
 /// An engine: it turns files into models.
@@ -136,7 +136,7 @@ pub enum BackendError {
     /// run would have given, and the instance can run the next batch.
     #[error("{0}")]
     Crashed(String),
-    /// The process that the model runs in has died too often of late: another is started later.
+    /// There is no process for the model to run in, and none is waited for.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(Outage),
 }

@@ -1,6 +1,6 @@
 //! What is known of the process that a model version runs in, where that is not the server's.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// The process of a model version, for those who watch it. It may be held longer than the model: what was counted last
 /// can be read when the process is gone.
@@ -8,6 +8,25 @@ pub trait ModelProcess: Send + Sync {
     /// What the processes of the model have done so far. Looks at the system at most once a second, and only where the
     /// model has run since; a few short reads then.
     fn figures(&self) -> ProcessFigures;
+
+    /// Why no run can be made at this moment, although the model is loaded: there is no process, and none that would be
+    /// worth to wait for. Cheap: it is asked before every request.
+    fn outage(&self) -> Option<Outage>;
+}
+
+/// There is no process that could run a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage {
+    /// Why; a sentence.
+    pub reason: String,
+    /// How long until the next attempt to start one. Zero where it goes on, or is due.
+    pub retry_after: Duration,
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
 }
 
 /// Why a process has ended.
@@ -68,6 +87,13 @@ pub struct ProcessFigures {
     pub cpu_time: Duration,
     /// Lines that they have written and that were too many for the log.
     pub dropped_lines: u64,
+}
+
+impl ProcessFigures {
+    /// All memory that the processes take, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.private_bytes.saturating_add(self.arena_bytes)
+    }
 }
 
 /// How long processes took from their start until they had loaded their model.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{EndReason, ModelProcess, ProcessFigures, StartTimes};
+use backend::{EndReason, ModelProcess, Outage, ProcessFigures, StartTimes};
 
 use crate::{launch::Process, mapping::Mapping, usage::Usage};
 
@@ -33,6 +33,14 @@ struct Counted {
     restarts: [u64; EndReason::ALL.len()],
     starts: StartTimes,
     cpu_of_ended: Duration,
+    /// There is no worker, and none that is worth to wait for.
+    down: Option<Down>,
+}
+
+/// Why there is no worker, and when the next is started.
+struct Down {
+    reason: String,
+    until: Instant,
 }
 
 struct Living {
@@ -70,6 +78,7 @@ impl Figures {
     pub(crate) fn serves(&self, pid: u32, took: Duration) {
         let mut counted = self.lock();
         counted.starts.observe(took);
+        counted.down = None;
         counted.living.iter_mut().for_each(|it| it.serves = it.pid == pid);
     }
 
@@ -81,6 +90,11 @@ impl Figures {
         // What was seen before is not taken back where the system does not tell any more.
         let seen = living.sample.map_or(Duration::ZERO, |it| it.usage.cpu);
         counted.cpu_of_ended += cpu.unwrap_or_default().max(seen);
+    }
+
+    /// There is no worker, for that reason, and the next attempt to start one is made then.
+    pub(crate) fn is_down(&self, reason: String, until: Instant) {
+        self.lock().down = Some(Down { reason, until });
     }
 
     /// A lane has that memory file.
@@ -143,6 +157,13 @@ impl ModelProcess for Figures {
             dropped_lines: self.dropped_lines.load(Relaxed),
         }
     }
+
+    fn outage(&self) -> Option<Outage> {
+        let counted = self.lock();
+        let down = counted.down.as_ref()?;
+        let retry_after = down.until.saturating_duration_since(Instant::now());
+        Some(Outage { reason: down.reason.clone(), retry_after })
+    }
 }
 
 #[cfg(test)]
@@ -186,6 +207,22 @@ mod tests {
         assert_eq!((last.pid, last.private_bytes), (None, 0));
         assert!(shown.cpu_time <= last.cpu_time);
         assert_eq!(last.restarts, shown.restarts);
+    }
+
+    #[test]
+    fn there_is_none_until_another_serves() {
+        let figures = Arc::new(Figures::default());
+        assert_eq!(figures.outage(), None);
+        figures.is_down("too many".into(), Instant::now() + Duration::from_secs(3600));
+        let outage = figures.outage().unwrap();
+        assert_eq!(outage.reason, "too many");
+        assert!(Duration::from_secs(1) < outage.retry_after);
+        figures.is_down("too many".into(), Instant::now());
+        assert_eq!(figures.outage().unwrap().retry_after, Duration::ZERO);
+        let worker = start(&figures);
+        assert!(figures.outage().is_some(), "it has not loaded its model");
+        figures.serves(worker.pid(), Duration::ZERO);
+        assert_eq!(figures.outage(), None);
     }
 
     #[test]

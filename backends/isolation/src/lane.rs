@@ -4,10 +4,10 @@ use std::{
     os::{fd::AsFd, unix::net::UnixStream},
     panic,
     sync::{Arc, PoisonError, RwLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Device, EndReason, Instance, NamedTensor};
+use backend::{BackendError, Batch, Device, EndReason, Instance, NamedTensor, Outage};
 
 use crate::{
     arena::HostArena,
@@ -85,7 +85,10 @@ impl Lane {
                 let is_closed = matches!(error, ChannelError::Closed);
                 let obituary = worker.obituary();
                 match self.is_alone && is_closed && worker.was_killed() {
-                    true => Err(BackendError::Unavailable(obituary)),
+                    true => Err(BackendError::Unavailable(Outage {
+                        reason: obituary,
+                        retry_after: Duration::ZERO,
+                    })),
                     false => Err(BackendError::Crashed(obituary)),
                 }
             }

@@ -39,13 +39,19 @@ impl Life {
         self.deaths.push_back(Death { at: now, is_early: answered < EARLY });
     }
 
+    /// Have so many died early of late that each further one is refused time?
+    pub(crate) fn is_open(&mut self, now: Instant) -> bool {
+        self.forget(now);
+        BREAKER <= self.deaths.iter().filter(|it| it.is_early).count()
+    }
+
     /// How long until the next may be started.
     pub(crate) fn pause(&mut self, now: Instant) -> Duration {
         self.forget(now);
+        let is_open = self.is_open(now);
         let Some(last) = self.deaths.back() else { return Duration::ZERO };
-        let early = self.deaths.iter().filter(|it| it.is_early).count();
         let pause = match self.deaths.len() {
-            _ if BREAKER <= early => LONGEST_PAUSE,
+            _ if is_open => LONGEST_PAUSE,
             0 | 1 => Duration::ZERO,
             deaths => {
                 let doublings = u32::try_from(deaths - 2).unwrap_or(u32::MAX);
@@ -98,7 +104,11 @@ mod tests {
         check(&[(0, 0), (1, 99), (2, 0)], &[0, 100, 30_000]);
         check(&[(0, 0), (1, 100), (2, 0)], &[0, 100, 200]);
         let (mut life, start) = (Life::default(), Instant::now());
-        (0..3).for_each(|_| life.died(start, 0));
+        (0..2).for_each(|_| life.died(start, 0));
+        assert!(!life.is_open(start));
+        life.died(start, 0);
+        assert!(life.is_open(start + Duration::from_secs(59)));
+        assert!(!life.is_open(start + Duration::from_secs(60)));
         assert_eq!(life.pause(start + Duration::from_secs(10)), Duration::from_secs(20));
         assert_eq!(life.pause(start + Duration::from_secs(30)), Duration::ZERO);
         assert_eq!(life.pause(start + Duration::from_secs(61)), Duration::ZERO);

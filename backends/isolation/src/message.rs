@@ -131,9 +131,8 @@ impl From<BackendError> for Fault {
             BackendError::Device(text) => (FaultKind::Device, text),
             BackendError::InvalidInput(text) => (FaultKind::InvalidInput, text),
             BackendError::OutOfMemory(text) => (FaultKind::OutOfMemory, text),
-            BackendError::Execute(text)
-            | BackendError::Crashed(text)
-            | BackendError::Unavailable(text) => (FaultKind::Execute, text),
+            BackendError::Execute(text) | BackendError::Crashed(text) => (FaultKind::Execute, text),
+            BackendError::Unavailable(outage) => (FaultKind::Execute, outage.reason),
         };
         Fault::new(kind, text)
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, EndReason, ModelSource, Stop};
+use backend::{BackendError, EndReason, ModelProcess, ModelSource, Outage, Stop};
 
 use crate::{
     channel::{ChannelError, Receiver},
@@ -75,7 +75,9 @@ impl Supervisor {
             figures: Arc::default(),
             state: Mutex::new(state),
         });
+        let began = Instant::now();
         let (worker, loaded) = supervisor.load(&source.stop, || source.stop.is_given_up())?;
+        supervisor.figures.serves(worker.pid(), began.elapsed());
         let mut state = supervisor.lock();
         (state.worker, state.loaded) = (Some(worker), Some(loaded.clone()));
         drop(state);
@@ -98,23 +100,30 @@ impl Supervisor {
     /// were loaded first; [`BackendError::Load`] where it dies while it loads the model; else those of the engine.
     pub(crate) fn worker(self: &Arc<Self>) -> Result<Arc<Worker>, BackendError> {
         let mut state = self.lock();
+        let worker = self.worker_of(&mut state);
+        // Also where nobody asks again, as a model that is not ready is not asked.
+        if worker.is_err() && !std::mem::replace(&mut state.is_reviving, true) {
+            let weak = Arc::downgrade(self);
+            let name = format!("revive-{}", self.model());
+            let spawned = thread::Builder::new().name(name).spawn(move || revive(&weak));
+            state.is_reviving = spawned.is_ok();
+        }
+        worker
+    }
+
+    fn worker_of(self: &Arc<Self>, state: &mut State) -> Result<Arc<Worker>, BackendError> {
         if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
             return Ok(worker.clone());
         }
-        self.bury(&mut state);
+        self.bury(state);
         let pause = state.life.pause(Instant::now());
         if WORTH_WAITING < pause {
-            return Err(BackendError::Unavailable(format!(
-                "the process of model '{}' has died too often of late; the next one is started in {} s",
-                self.model(),
-                pause.as_secs() + 1
-            )));
+            return Err(BackendError::Unavailable(self.is_down(state)));
         }
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
         if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
-            state.life.died(Instant::now(), 0);
-            return Err(self.is_another(&format!("'{}' has changed", file.display())));
+            return Err(self.is_another(state, &format!("'{}' has changed", file.display())));
         }
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
@@ -123,30 +132,56 @@ impl Supervisor {
         match self.load(&Stop::new(), || LONGEST_START <= began.elapsed()) {
             Ok((worker, loaded)) if state.loaded.as_ref().is_some_and(|it| *it != loaded) => {
                 drop(worker);
-                state.life.died(Instant::now(), 0);
-                Err(self.is_another("it has other inputs, outputs or properties"))
+                Err(self.is_another(state, "it has other inputs, outputs or properties"))
             }
             Ok((worker, _)) => {
+                self.figures.serves(worker.pid(), began.elapsed());
                 tracing::info!(model = self.model(), worker = worker.pid(), "a new process serves");
                 state.worker = Some(worker.clone());
                 Ok(worker)
             }
             Err(error) => {
                 state.life.died(Instant::now(), 0);
+                self.note_outage(state);
                 Err(error)
             }
         }
     }
 
     /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
-    fn is_another(&self, what: &str) -> BackendError {
+    fn is_another(&self, state: &mut State, what: &str) -> BackendError {
         let model = self.model();
         let problem = format!(
             "the process of model '{model}' has died and is not started again: {what} since the model was loaded; \
              load it again"
         );
         tracing::error!(model, "{problem}");
-        BackendError::Unavailable(problem)
+        let now = Instant::now();
+        state.life.died(now, 0);
+        let retry_after = state.life.pause(now);
+        self.figures.is_down(problem.clone(), now + retry_after);
+        BackendError::Unavailable(Outage { reason: problem, retry_after })
+    }
+
+    /// Nobody need wait for the next worker: from now on the model is not ready.
+    fn is_down(&self, state: &mut State) -> Outage {
+        let now = Instant::now();
+        let retry_after = state.life.pause(now);
+        let model = self.model();
+        let reason = format!("the process of model '{model}' has died too often of late");
+        // What is said already may be more.
+        if self.figures.outage().is_none() {
+            self.figures.is_down(reason.clone(), now + retry_after);
+        }
+        Outage { reason, retry_after }
+    }
+
+    /// After a death: is the next worker worth to wait for?
+    fn note_outage(&self, state: &mut State) {
+        let now = Instant::now();
+        if WORTH_WAITING < state.life.pause(now) || state.life.is_open(now) {
+            self.is_down(state);
+        }
     }
 
     /// Forgets the worker that has died, with a line of log.
@@ -162,6 +197,7 @@ impl Supervisor {
             last_lines = worker.last_lines(),
             "{obituary}"
         );
+        self.note_outage(state);
     }
 
     /// Starts a worker that loads the model, and ends it where `is_given_up` says so.
@@ -171,8 +207,12 @@ impl Supervisor {
         is_given_up: impl Fn() -> bool,
     ) -> Result<(Arc<Worker>, Loaded), BackendError> {
         let weak = Arc::downgrade(self);
-        let ended = move |worker: Arc<Worker>| revive(&weak, worker);
-        let began = Instant::now();
+        let ended = move |worker: Arc<Worker>| {
+            drop(worker);
+            if weak.upgrade().is_some_and(|it| it.begins_to_revive()) {
+                revive(&weak);
+            }
+        };
         let (program, children, figures) = (&self.program, &self.children, &self.figures);
         let started = Worker::start(program, self.model(), children, figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
@@ -188,11 +228,7 @@ impl Supervisor {
         let answer = self.ask_to_load(&worker, &mut answers, is_given_up);
         stop.clear_hook();
         match answer {
-            Ok(answer) => {
-                let loaded = *answer?;
-                self.figures.serves(worker.pid(), began.elapsed());
-                Ok((worker, loaded))
-            }
+            Ok(answer) => Ok((worker, *answer?)),
             Err(ChannelError::Closed) => {
                 let (obituary, lines) = (worker.obituary(), worker.last_lines());
                 let said = if lines.is_empty() { "" } else { "; its last lines:\n" };
@@ -256,12 +292,8 @@ pub(crate) fn wait(
     }
 }
 
-/// A worker has ended that nobody has let go of: another takes its place, before the next request asks for it.
-fn revive(supervisor: &Weak<Supervisor>, worker: Arc<Worker>) {
-    drop(worker);
-    if !supervisor.upgrade().is_some_and(|it| it.begins_to_revive()) {
-        return;
-    }
+/// There is no worker: another takes the place, before the next request asks for it.
+fn revive(supervisor: &Weak<Supervisor>) {
     while let Some(supervisor) = supervisor.upgrade() {
         match supervisor.worker() {
             // One that dies from now on is seen to by somebody else.

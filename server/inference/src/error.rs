@@ -319,11 +319,13 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Overloaded { retry_after, .. } => Some(*retry_after),
+            Error::Backend(BackendError::Unavailable(outage)) => {
+                Some(outage.retry_after.max(Duration::from_secs(1)))
+            }
             Error::OutOfBudget(_)
             | Error::QueueTimeout { .. }
             | Error::SequenceTimeout { .. }
             | Error::ModelNotReady { .. }
-            | Error::Backend(BackendError::Unavailable(_))
             | Error::ShuttingDown => Some(Duration::from_secs(1)),
             Error::Step { error, .. } => error.retry_after(),
             _ => None,

@@ -263,7 +263,7 @@ impl Converger {
                     Err(reason) => failures.push((*version, reason)),
                 }
             }
-            record.bytes = loaded.values().map(|it| it.bytes).sum();
+            record.bytes = loaded.values().map(|it| it.memory_bytes()).sum();
             // Now that it is known what it takes.
             room = room.and_then(|()| self.make_room(&id, record.bytes));
             if let Err(reason) = room {

@@ -113,5 +113,5 @@ impl Eviction {
 }
 
 fn bytes_of(versions: &Versions) -> u64 {
-    versions.values().map(|it| it.bytes).sum()
+    versions.values().map(|it| it.memory_bytes()).sum()
 }

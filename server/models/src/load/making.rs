@@ -164,8 +164,8 @@ impl Loader {
         let keeps_state = model.keeps_state();
         let process = model.process();
         let runs_elsewhere = plan.uses_gpus() || process.is_some();
-        if let Some(process) = process {
-            metrics.has_process(process);
+        if let Some(process) = &process {
+            metrics.has_process(process.clone());
         }
         let (row_check, kept) = (settled.row_check, settled.kept);
         let runs =
@@ -194,6 +194,7 @@ impl Loader {
             large_outputs: LargeOutputs::new(model.large_outputs()),
             pipeline,
             dispatch,
+            process,
             metrics,
             content_hash,
             answers_zeros,

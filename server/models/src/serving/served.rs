@@ -9,6 +9,7 @@ use std::{
     time::SystemTime,
 };
 
+use backend::{BackendError, ModelProcess};
 use bytes::Bytes;
 
 use crate::{
@@ -26,7 +27,7 @@ use crate::{
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
 use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler, work::Work};
-use telemetry::metrics::ModelMetrics;
+use telemetry::metrics::{FailureReason, ModelMetrics};
 
 /// One loaded version of a model. It can be used for as long as it is held, also after it has been replaced.
 pub struct ServedModel {
@@ -48,6 +49,8 @@ pub struct ServedModel {
     pub(crate) pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.
     pub dispatch: Dispatch,
+    /// The process that it runs in, where that is not this one.
+    pub(crate) process: Option<Arc<dyn ModelProcess>>,
     /// Its counters.
     pub metrics: ModelMetrics,
     /// What distinguishes its answers from those of any other model, also of the same name and version.
@@ -60,7 +63,7 @@ pub struct ServedModel {
     pub(crate) planned: Planned,
     /// When it was last asked for.
     pub(crate) used: LastUsed,
-    /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
+    /// Memory that its load took, as far as it was measured; 0 where there is no budget for it.
     pub(crate) bytes: u64,
     /// Files that are only this model's, and go with it. Last, since instances may read them.
     pub(crate) files: Option<Arc<ScratchDir>>,
@@ -222,7 +225,7 @@ impl ServedModel {
     }
 
     /// Could the model answer? An ensemble cannot where a member is missing or does not fit, others not while their
-    /// instances are in runs that do not end.
+    /// instances are in runs that do not end, or while there is no process for them to run in.
     ///
     /// # Errors
     /// [`Error::ModelNotReady`].
@@ -232,15 +235,16 @@ impl ServedModel {
                 ensemble.resolve().map(drop).map_err(|reason| self.not_ready(reason))
             }
             Dispatch::Batches(_) | Dispatch::Sequences(_) => match self.trouble() {
-                Some(reason) => Err(self.not_ready(reason.to_owned())),
+                Some(reason) => Err(self.not_ready(reason)),
                 None => Ok(()),
             },
         }
     }
 
     /// Why its own instances cannot answer, if they cannot.
-    pub(crate) fn trouble(&self) -> Option<&'static str> {
-        self.dispatch.queue().trouble()
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let outage = self.process.as_ref().and_then(|it| it.outage());
+        outage.map(|it| it.reason).or_else(|| self.dispatch.queue().trouble().map(str::to_owned))
     }
 
     /// The error of a request that it cannot answer, for that reason.
@@ -252,9 +256,22 @@ impl ServedModel {
     /// Would a request that came now be refused? Cheap enough to ask before its body is read.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
+    /// [`Error::Overloaded`] or [`Error::ShuttingDown`]; [`Error::Backend`] while there is no process to run it in.
     pub fn admit(&self) -> Result<(), Error> {
+        let outage = self.process.as_ref().and_then(|it| it.outage());
+        // An attempt that is due is made by whoever comes.
+        if let Some(outage) = outage.filter(|it| !it.retry_after.is_zero()) {
+            self.metrics.failure(FailureReason::Backend);
+            return Err(Error::Backend(BackendError::Unavailable(outage)));
+        }
         self.dispatch.queue().admit()
+    }
+
+    /// The memory that it takes: as it was measured at its load, or that of its own process now, whichever is more. In
+    /// bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let own = self.process.as_ref().map_or(0, |it| it.figures().memory_bytes());
+        self.bytes.max(own)
     }
 
     /// Do its instances run on GPUs?

@@ -19,7 +19,7 @@ use super::{
     pipeline_counts::{TextRefusal, TextStep},
     reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
     series::Series,
-    statistics::{Statistics, Total},
+    statistics::{MemoryUsage, Statistics, Total},
     summary::{HIT, MISS},
     tensorflow_counts::TensorFlowCounts,
 };
@@ -205,6 +205,11 @@ impl ModelMetrics {
         let (answered, computed) = (counts.request.count(), counts.compute.count());
         let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
         let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
+        let memory = |it: &Arc<dyn ModelProcess>| MemoryUsage {
+            kind: "CPU",
+            id: 0,
+            bytes: it.figures().memory_bytes(),
+        };
         let total = |count: &AtomicU64, ns: &AtomicU64| Total {
             count: count.load(Relaxed),
             ns: ns.load(Relaxed),
@@ -220,6 +225,7 @@ impl ModelMetrics {
             compute_infer: compute(&counts.compute_infer),
             compute_output: compute(&counts.compute_output),
             batches: counts.batches.statistics(),
+            memory: self.0.counters.process.get().map(memory).into_iter().collect(),
             cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
             cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
             ..Statistics::default()

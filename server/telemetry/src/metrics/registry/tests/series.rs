@@ -1,6 +1,6 @@
 //! Which series there are, and that their counts hold whatever goes on beside.
 
-use backend::{EndReason, ModelProcess, ProcessFigures};
+use backend::{EndReason, ModelProcess, Outage, ProcessFigures};
 
 use super::*;
 use crate::metrics::Rerun;
@@ -207,12 +207,16 @@ impl ModelProcess for Worker {
         figures.starts.observe(Duration::from_millis(15));
         figures
     }
+
+    fn outage(&self) -> Option<Outage> {
+        None
+    }
 }
 
 #[test]
 fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
     let metrics = metrics();
-    let _inside = model(&metrics, "inside");
+    let inside = model(&metrics, "inside");
     check(&metrics, "muster_worker_", &[]);
     let old = model(&metrics, "m");
     old.has_process(Arc::new(Worker { pid: Some(7), restarts: 2 }));
@@ -226,6 +230,9 @@ fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
     };
     shown("up", "2");
     shown("pid", "9");
+    let memory = |it: &ModelMetrics| it.statistics().memory.iter().map(|it| it.bytes).sum();
+    let memory: [u64; 2] = [memory(&old), memory(&inside)];
+    assert_eq!(memory, [1024, 0]);
     drop(old);
     shown("up", "1");
     shown("pid", "9");
