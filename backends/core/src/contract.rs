@@ -90,6 +90,12 @@ pub trait Instance: Send {
     /// an error the instance must be able to run the next batch.
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError>;
 
+    /// Is what runs have left behind in it gone, as its process has ended since? A run would fail with
+    /// [`BackendError::Crashed`], whatever it is, and another instance is to be made.
+    fn has_lost_state(&self) -> bool {
+        false
+    }
+
     /// Shall later runs share their process with no other run of the model? One that may end the process takes no
     /// other along then, and the end of the process says whose fault it was. Nothing where runs are in this process.
     fn run_alone(&mut self, alone: bool) {

@@ -108,6 +108,10 @@ impl Instance for Lane {
         }
     }
 
+    fn has_lost_state(&self) -> bool {
+        self.host.keeps_state && self.open.worker.is_dead()
+    }
+
     fn run_alone(&mut self, alone: bool) {
         self.is_alone = alone;
     }

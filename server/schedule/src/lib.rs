@@ -11,6 +11,7 @@ pub mod admission;
 mod coalesce;
 pub mod cost;
 mod inline_run;
+mod killers;
 pub mod learn;
 mod lock_free_hints;
 mod memory_bound;

@@ -62,6 +62,8 @@ pub enum Execution<'a> {
     RanOut(usize),
     /// The process of the model has died in it, or before.
     Reran(Reruns),
+    /// The job of that place has ended the process of the model twice, the second time alone.
+    KilledTwice(usize),
 }
 
 /// What the executions of one batch have told.
@@ -73,6 +75,8 @@ pub struct Observed {
     pub ran_out: Option<usize>,
     /// What became of requests whose process died.
     pub reruns: Reruns,
+    /// The places of those that have ended the process twice.
+    pub killers: Vec<usize>,
 }
 
 impl Observed {
@@ -84,6 +88,7 @@ impl Observed {
                 self.ran_out = Some(self.ran_out.map_or(*rows, |it| it.min(*rows)));
             }
             Execution::Reran(reruns) => self.reruns.add(*reruns),
+            Execution::KilledTwice(place) => self.killers.push(*place),
         }
     }
 
@@ -118,10 +123,11 @@ pub fn run(
         }
         done
     };
-    let Attempts { mut answers, reruns } = in_halves(jobs, || !stop.is_over(), attempt);
+    let Attempts { mut answers, reruns, killers } = in_halves(jobs, || !stop.is_over(), attempt);
     if reruns != Reruns::default() {
         observe(Execution::Reran(reruns));
     }
+    killers.into_iter().for_each(|it| observe(Execution::KilledTwice(it)));
     for (job, answer) in jobs.iter().zip(&mut answers) {
         if lacks_memory(answer) && 1 < job.rows && context.splits.load(Relaxed) {
             *answer = run_rows(slot, context, job, stop, observe);
@@ -193,6 +199,15 @@ pub(super) struct Attempts<D> {
     pub(super) answers: Vec<Result<D, Error>>,
     /// What became of those whose process died.
     pub(super) reruns: Reruns,
+    /// The places of the items that have ended the process twice, the second time alone.
+    pub(super) killers: Vec<usize>,
+}
+
+impl<D> Attempts<D> {
+    /// Nothing was attempted.
+    pub(super) fn none() -> Attempts<D> {
+        Attempts { answers: Vec::new(), reruns: Reruns::default(), killers: Vec::new() }
+    }
 }
 
 /// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
@@ -205,7 +220,7 @@ pub(super) fn in_halves<T, D>(
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Attempts<D> {
     let mut answers = Vec::with_capacity(items.len());
-    let mut reruns = Reruns::default();
+    let (mut reruns, mut killers) = (Reruns::default(), Vec::new());
     // Groups still to run, the leftmost on top, so that answers come in order; and how many processes died in each.
     let mut groups = vec![(items, 0)];
     while let Some((group, crashes)) = groups.pop() {
@@ -231,12 +246,18 @@ pub(super) fn in_halves<T, D>(
                     0 => {}
                     _ => reruns.failed += group.len() as u64,
                 }
+                if let RunFailure::Batch(BackendError::Crashed(_)) = &failure
+                    && 0 < crashes
+                {
+                    // It is alone, and answers are in the order of the items.
+                    killers.push(answers.len());
+                }
                 let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
             }
         }
     }
-    Attempts { answers, reruns }
+    Attempts { answers, reruns, killers }
 }
 
 /// Is it the end of the model's process, and says nothing of what was run?
@@ -394,6 +415,25 @@ mod tests {
         assert_eq!(reruns(&[&[1], &[112]]), Reruns { ok: 2, ..Reruns::default() });
         let expected = Reruns { ok: 2, failed: 2, late: 0 };
         assert_eq!(reruns(&[&[1], &[911], &[2], &[13]]), expected);
+    }
+
+    #[test]
+    fn a_request_that_ends_its_process_twice_is_told_from_those_beside_it() {
+        let jobs: [&[i32]; 4] = [&[1], &[911], &[13], &[2]];
+        let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
+        let works: Vec<&Work> = works.iter().collect();
+        let context = RunContext {
+            others: Vec::new(),
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+            padding: None,
+        };
+        let mut observed = Observed::default();
+        let observe = &mut |it: Execution<'_>| observed.take(&it);
+        run(&mut slot_of(&Arc::default()), &context, &works, &Stop::new(), observe);
+        assert_eq!(observed.killers, [1]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     inline_run::{InlineRun, Leading},
+    killers::Killers,
     learn::RunTimes,
     lock_free_hints::LockFreeHints,
     overdue::STUCK,
@@ -100,6 +101,7 @@ impl Scheduler {
             changed,
             ended,
             hints,
+            killers: Killers::default(),
             mismatch: OnceLock::new(),
         };
         let shared = Arc::new(shared);
@@ -297,6 +299,7 @@ impl Shared {
     ) -> Result<Entered<'_>, Error> {
         let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
         let Submission { queue_timeout, deadline, extent, is_alone, .. } = submission;
+        self.refuse_killer(&work, now)?;
         // A request without rows still takes a place in its batch.
         let rows = work.rows.max(1);
         let pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };

@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::Stop;
+use backend::{BackendError, Stop};
 
 use crate::{
     admission::{bound, predicted_stay},
+    killers::Killers,
     lock_free_hints::LockFreeHints,
     reply::Order,
     row_check::{Mismatch, RowCheck, Sample},
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) ended: Condvar,
     /// What can be known of the state without the lock.
     pub(crate) hints: LockFreeHints,
+    /// Requests that are refused, as they have ended the model's process.
+    pub(crate) killers: Killers,
     /// What was found of a model whose rows depend on each other.
     pub(crate) mismatch: OnceLock<String>,
 }
@@ -135,6 +138,33 @@ impl Shared {
             (Some(most), None) => tracing::info!(%model, "runs have at most {most} rows again"),
             (None, _) => tracing::info!(%model, "runs are as large as configured again"),
         }
+    }
+
+    /// Remembers the requests at these places, which have ended the model's process twice.
+    pub(crate) fn remember_killers(
+        &self,
+        works: &[&Work],
+        answers: &[Result<Done, Error>],
+        places: &[usize],
+    ) {
+        for place in places {
+            let (Some(work), Some(Err(error))) = (works.get(*place), answers.get(*place)) else {
+                continue;
+            };
+            let model = &self.settings.model;
+            tracing::error!(%model, %error, "a request that has ended the model's process twice is refused from now on");
+            self.killers.remember(work, error.to_string(), Instant::now());
+        }
+    }
+
+    /// Refuses a request that has ended the model's process twice.
+    pub(crate) fn refuse_killer(&self, work: &Work, now: Instant) -> Result<(), Error> {
+        let Some(known) = self.killers.find(work, now) else { return Ok(()) };
+        Err(Error::Backend(BackendError::Execute(format!(
+            "{}; a request with these inputs has done that twice, and is refused for {} s more",
+            known.what,
+            known.left.as_secs() + 1
+        ))))
     }
 
     /// Refuses what could not be answered in time. A request that finds an idle instance, or a place for

@@ -65,6 +65,14 @@ impl Slot {
         self.instance.is_some()
     }
 
+    /// Drops an instance that has lost what runs left behind in it. Is there none now? Blocking.
+    pub(crate) fn drop_lost(&mut self) -> bool {
+        if self.instance.as_ref().is_some_and(|it| it.has_lost_state()) {
+            self.instance = None;
+        }
+        self.instance.is_none()
+    }
+
     /// Ends its runs in place.
     pub(crate) fn stop(&self) -> &Arc<Stop> {
         &self.stop

@@ -250,6 +250,7 @@ fn run_batch<'a>(
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
     let ran_out = observed.has_halved(&answers);
     observed.reruns.count(&shared.metrics);
+    shared.remember_killers(&works, &answers, &observed.killers);
     let times = observed.times;
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });

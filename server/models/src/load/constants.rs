@@ -106,6 +106,10 @@ impl Instance for InstanceWithConstants {
         self.instance.execute(&Batch { inputs: &inputs, outputs, rows, signature, stop })
     }
 
+    fn has_lost_state(&self) -> bool {
+        self.instance.has_lost_state()
+    }
+
     fn run_alone(&mut self, alone: bool) {
         self.instance.run_alone(alone);
     }

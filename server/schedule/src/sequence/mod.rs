@@ -7,6 +7,7 @@
 
 mod batch;
 mod decide;
+mod kept_state;
 mod overdue;
 mod running;
 mod scheduler;

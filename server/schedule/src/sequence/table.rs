@@ -38,6 +38,8 @@ struct Sequence<J> {
     jobs: VecDeque<(u64, J)>,
     /// Is one of its requests running?
     is_running: bool,
+    /// Has one of them run, or begun to?
+    has_run: bool,
     /// It ends with the run that goes on.
     is_broken: bool,
     /// It ends with the last of its requests.
@@ -151,6 +153,7 @@ impl<J> Table<J> {
                 seat: None,
                 jobs: VecDeque::new(),
                 is_running: false,
+                has_run: false,
                 is_broken: false,
                 is_left: false,
                 touched: now,
@@ -207,7 +210,7 @@ impl<J> Table<J> {
             let number = (*self.seats.get(instance)?.get(row)?)?;
             let sequence = self.sequences.get_mut(&number).filter(|it| !it.is_running)?;
             let (_, job) = sequence.jobs.pop_front()?;
-            sequence.is_running = true;
+            (sequence.is_running, sequence.has_run) = (true, true);
             self.queued -= 1;
             let (id, carried) = (sequence.id.clone(), sequence.carried.clone());
             Some(Taken { number, id, row, job, carried })
@@ -257,6 +260,29 @@ impl<J> Table<J> {
     pub fn lose(&mut self, instance: usize) -> Vec<J> {
         let rows = self.seats.get(instance).into_iter().flatten();
         let numbers: Vec<Number> = rows.filter_map(|it| *it).collect();
+        self.lose_all(numbers)
+    }
+
+    /// The instance, on which nothing runs any more, has nothing of what sequences left behind there. Ends those that had
+    /// run there but for `begun`, which have begun anew since, and for those whose next request `begins` anew; returns
+    /// their requests that wait.
+    pub fn lose_state(
+        &mut self,
+        instance: usize,
+        begun: &[Number],
+        begins: impl Fn(&J) -> bool,
+    ) -> Vec<J> {
+        let rows = self.seats.get(instance).into_iter().flatten();
+        let is_lost = |number: &Number| {
+            let Some(it) = self.sequences.get(number) else { return false };
+            let is_spared = it.jobs.front().is_some_and(|(_, job)| begins(job));
+            it.has_run && !is_spared && !begun.contains(number)
+        };
+        let numbers: Vec<Number> = rows.filter_map(|it| *it).filter(is_lost).collect();
+        self.lose_all(numbers)
+    }
+
+    fn lose_all(&mut self, numbers: Vec<Number>) -> Vec<J> {
         let mut lost = Vec::new();
         for number in numbers {
             if let Some(sequence) = self.sequences.get_mut(&number) {

@@ -13,10 +13,11 @@ use backend::{MODEL_STACK, Stop};
 use super::{
     batch::{self, Ran, Row, Rows, RunMode},
     decide::{Candidate, Next, direct, oldest},
+    kept_state::on_kept_state,
     running::Running,
     settings::Strategy,
     shared::{Job, LockedState, Shared, Wake, refuse},
-    table::{CarriedState, Taken},
+    table::{CarriedState, Number, Taken},
 };
 use crate::{
     ratelimit::ResourcePermit, reply::Reply, slot::Slot, watchdog::SEEN_AFTER,
@@ -197,8 +198,7 @@ fn run<'a>(
     drop(state);
     // They do not wait any more.
     taken.iter_mut().for_each(|it| drop(it.job.counted.take()));
-    let had_instance = slot.is_made();
-    let answers = answers(shared, slot, &taken, reason, &stop);
+    let Answered { answers, begun } = answers(shared, slot, &taken, reason, &stop);
 
     // The sequences go on before the answers leave: a client that sends its next request at once must find its own.
     let mut state = shared.lock();
@@ -210,7 +210,11 @@ fn run<'a>(
     let overdue = ran.as_ref().and_then(|it| it.overdue(failed, now, limit));
     let to = ran.map_or(Vec::new(), |it| it.replies);
     let is_whole = slot.is_made() && !was_asked;
-    let lost = had_instance && !is_whole && shared.settings.engine_keeps_state;
+    // What the engine keeps is gone with its instance: only what has begun on another goes on.
+    let begun = match is_whole {
+        true => begun,
+        false => shared.settings.engine_keeps_state.then(Vec::new),
+    };
     let mut ended = Vec::with_capacity(taken.len());
     for (taken, answer) in taken.into_iter().zip(answers) {
         let Taken { number, job, carried, .. } = taken;
@@ -227,11 +231,12 @@ fn run<'a>(
         });
     }
     // Before others sit down there: they have left nothing on the instance that is lost.
-    let jobs = if lost { state.table.lose(instance) } else { Vec::new() };
+    let jobs =
+        begun.map_or(Vec::new(), |it| state.table.lose_state(instance, &it, |job: &Job| job.start));
     let woken = shared.reseat(&mut state, now);
     drop(state);
     start_or_wake(shared, woken);
-    refuse(jobs, &shared.cancelled("the instance that held its state was lost"));
+    refuse(jobs, &shared.cancelled(LOST));
     if let Some(limit) = overdue.filter(|_| !to.is_empty()) {
         shared.note_stopped(limit);
     }
@@ -241,14 +246,24 @@ fn run<'a>(
     shared.lock()
 }
 
-/// One answer for each request, in their order.
+/// Why a sequence ends whose state the engine kept.
+const LOST: &str = "the instance that held its state was lost";
+
+/// What came of a run.
+struct Answered {
+    /// One for each request, in their order.
+    answers: Vec<Result<Ran, Error>>,
+    /// Where the engine keeps state, and what it kept is gone: the sequences that have begun on another instance.
+    begun: Option<Vec<Number>>,
+}
+
 fn answers(
     shared: &Shared,
     slot: &mut Slot,
     taken: &[Taken<Job>],
     reason: BatchReason,
     stop: &Stop,
-) -> Vec<Result<Ran, Error>> {
+) -> Answered {
     fn row(it: &Taken<Job>) -> Row<'_> {
         let Job { work, start, end, .. } = &it.job;
         Row { work, id: &it.id, start: *start, end: *end, carried: it.carried.as_ref() }
@@ -266,9 +281,19 @@ fn answers(
     let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
-    let attempts = batch::run(slot, wiring, &rows, mode, stop, &mut |it: &_| times.push(*it));
+    let run = |slot: &mut Slot, rows: &[Option<Row<'_>>]| {
+        batch::run(slot, wiring, rows, mode, stop, &mut |it: &_| times.push(*it))
+    };
+    let (attempts, begun) = match shared.settings.engine_keeps_state {
+        true => on_kept_state(slot, &rows, stop, || shared.cancelled(LOST), run),
+        false => ({ run }(slot, &rows), None),
+    };
     attempts.reruns.count(&shared.metrics);
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
-    attempts.answers
+    let numbers = |begun: Vec<bool>| {
+        let all = taken.iter().zip(begun);
+        all.filter(|(_, begun)| *begun).map(|(it, _)| it.number).collect()
+    };
+    Answered { answers: attempts.answers, begun: begun.map(numbers) }
 }

@@ -235,6 +235,95 @@ async fn a_sequence_that_waited_for_the_seat_of_a_lost_instance_gets_it() {
     assert_eq!(waits.await.unwrap(), Ok(7));
 }
 
+/// An adder in a process that dies at 911, and at the first 112, with all that it keeps.
+struct Mortal {
+    adder: Adder,
+    /// Processes that have ended.
+    deaths: Arc<AtomicUsize>,
+    /// Those that had when it was made.
+    born: usize,
+}
+
+impl Instance for Mortal {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let deaths = self.deaths.load(Ordering::SeqCst);
+        let x = number(&batch.inputs[0].tensor);
+        if x == 911 || x == 112 && deaths == 0 {
+            self.deaths.fetch_add(1, Ordering::SeqCst);
+        }
+        match self.has_lost_state() {
+            true => Err(BackendError::Crashed("the process ended".into())),
+            false => self.adder.execute(batch),
+        }
+    }
+
+    fn has_lost_state(&self) -> bool {
+        self.born < self.deaths.load(Ordering::SeqCst)
+    }
+}
+
+/// One instance with so many seats, and how many of its processes have ended.
+fn mortal(seats: usize) -> (Arc<SequenceScheduler>, Arc<AtomicUsize>) {
+    let strategy =
+        Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: false };
+    let settings = Settings { engine_keeps_state: true, seats, strategy, ..settings() };
+    let deaths = Arc::new(AtomicUsize::new(0));
+    let (gate, counted) = (Arc::default(), deaths.clone());
+    let slot = Slot::empty(Arc::new(move || {
+        let born = counted.load(Ordering::SeqCst);
+        Ok(Box::new(Mortal { adder: Adder(Arc::clone(&gate)), deaths: counted.clone(), born }))
+    }));
+    let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
+    (Arc::new(SequenceScheduler::new(settings, vec![slot], metrics)), deaths)
+}
+
+#[track_caller]
+fn check_lost(answer: Result<i32, Error>) {
+    let error = answer.unwrap_err();
+    assert!(error.to_string().contains("sequence 1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_start_after_its_process_died_idle_is_served_and_what_had_state_there_is_lost() {
+    let (scheduler, deaths) = mortal(2);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    deaths.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(send(&scheduler, 2, START, submission(7)).await, Ok(7));
+    check_lost(send(&scheduler, 1, NEXT, submission(1)).await);
+    assert_eq!(send(&scheduler, 2, NEXT, submission(1)).await, Ok(8));
+    // The same sequence may begin anew, on the instance that it has lost its state with.
+    deaths.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(send(&scheduler, 2, START, submission(3)).await, Ok(3));
+    assert_eq!(send(&scheduler, 2, NEXT, submission(1)).await, Ok(4));
+}
+
+#[tokio::test]
+async fn a_sequence_whose_process_died_idle_does_not_go_on_with_another_state() {
+    let (scheduler, deaths) = mortal(1);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    deaths.fetch_add(1, Ordering::SeqCst);
+    let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
+    assert!(error.to_string().contains("the instance that held its state was lost"), "{error}");
+    check_lost(send(&scheduler, 1, NEXT, submission(1)).await);
+    assert_eq!(send(&scheduler, 1, START, submission(2)).await, Ok(2));
+}
+
+#[tokio::test]
+async fn a_start_in_whose_run_the_process_dies_is_run_once_more_and_no_other_request_is() {
+    let (scheduler, deaths) = mortal(2);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    assert_eq!(send(&scheduler, 2, START, submission(112)).await, Ok(112));
+    check_lost(send(&scheduler, 1, NEXT, submission(1)).await);
+    assert_eq!(send(&scheduler, 2, NEXT, submission(1)).await, Ok(113));
+    assert!(send(&scheduler, 2, NEXT, submission(911)).await.is_err());
+    assert_eq!(deaths.load(Ordering::SeqCst), 2);
+    assert!(send(&scheduler, 2, NEXT, submission(1)).await.is_err());
+    assert!(send(&scheduler, 3, START, submission(911)).await.is_err());
+    assert_eq!(deaths.load(Ordering::SeqCst), 4);
+    // Nothing has begun there.
+    assert!(send(&scheduler, 3, NEXT, submission(1)).await.is_err());
+}
+
 /// What the watchdog does, when that much time has passed.
 fn look(scheduler: &SequenceScheduler, hours: u64) {
     let later = Instant::now() + Duration::from_secs(hours * 3600);
