@@ -10,7 +10,7 @@ use std::{
 
 use backend::{EndReason, ModelProcess, Outage, ProcessFigures, StartTimes};
 
-use crate::{launch::Process, mapping::Mapping, usage::Usage};
+use crate::{mapping::Mapping, usage::Usage, vitals::Vitals};
 
 /// A worker is looked at no more often than that.
 pub(crate) const SAMPLED_EVERY: Duration = Duration::from_secs(1);
@@ -44,8 +44,7 @@ struct Down {
 }
 
 struct Living {
-    process: Weak<Process>,
-    pid: u32,
+    vitals: Arc<Vitals>,
     serves: bool,
     sample: Option<Sample>,
 }
@@ -61,9 +60,8 @@ struct Sample {
 
 impl Figures {
     /// A worker was started.
-    pub(crate) fn began(&self, process: &Arc<Process>) {
-        let (weak, pid) = (Arc::downgrade(process), process.pid());
-        let living = Living { process: weak, pid, serves: false, sample: None };
+    pub(crate) fn began(&self, worker: &Arc<Vitals>) {
+        let living = Living { vitals: worker.clone(), serves: false, sample: None };
         self.lock().living.push(living);
     }
 
@@ -79,13 +77,13 @@ impl Figures {
         let mut counted = self.lock();
         counted.starts.observe(took);
         counted.down = None;
-        counted.living.iter_mut().for_each(|it| it.serves = it.pid == pid);
+        counted.living.iter_mut().for_each(|it| it.serves = it.vitals.pid == pid);
     }
 
     /// That one has ended, having used so much of the processors.
     pub(crate) fn ended(&self, pid: u32, cpu: Option<Duration>) {
         let mut counted = self.lock();
-        let Some(at) = counted.living.iter().position(|it| it.pid == pid) else { return };
+        let Some(at) = counted.living.iter().position(|it| it.vitals.pid == pid) else { return };
         let living = counted.living.swap_remove(at);
         // What was seen before is not taken back where the system does not tell any more.
         let seen = living.sample.map_or(Duration::ZERO, |it| it.usage.cpu);
@@ -114,8 +112,7 @@ impl Counted {
     fn look(&mut self, now: Instant) {
         let mut has_looked = false;
         for it in &mut self.living {
-            let Some(process) = it.process.upgrade() else { continue };
-            let work = process.work();
+            let work = it.vitals.work();
             let is_fresh = it.sample.is_some_and(|it| {
                 it.work == work || now.saturating_duration_since(it.at) < SAMPLED_EVERY
             });
@@ -123,7 +120,7 @@ impl Counted {
                 continue;
             }
             has_looked = true;
-            if let Some(usage) = Usage::of(it.pid) {
+            if let Some(usage) = Usage::of(it.vitals.pid) {
                 it.sample = Some(Sample { at: now, work, usage });
             }
         }
@@ -144,11 +141,11 @@ impl ModelProcess for Figures {
         let mut counted = self.lock();
         counted.look(Instant::now());
         let serving = counted.living.iter().find(|it| it.serves);
-        let is_alive = |it: &&Living| it.process.upgrade().is_some_and(|it| !it.is_dead());
+        let is_alive = |it: &&Living| !it.vitals.is_dead();
         let cpu_of_living: Duration =
             counted.living.iter().filter_map(|it| it.sample).map(|it| it.usage.cpu).sum();
         ProcessFigures {
-            pid: serving.filter(is_alive).map(|it| it.pid),
+            pid: serving.filter(is_alive).map(|it| it.vitals.pid),
             restarts: counted.restarts,
             starts: counted.starts.clone(),
             private_bytes: counted.private_bytes(),
@@ -172,12 +169,20 @@ mod tests {
     use crate::{
         children::Children,
         launch::{Program, Worker},
+        sandbox::Sandbox,
     };
 
     /// A worker that does nothing until it is let go of.
     fn start(figures: &Arc<Figures>) -> Arc<Worker> {
         let args = ["-c", "exec sleep 600"].map(Into::into).into();
-        let program = Program { path: "/bin/sh".into(), name: "sh".into(), args };
+        let program = Program {
+            path: "/bin/sh".into(),
+            name: "sh".into(),
+            args,
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            sandbox: Sandbox::Off,
+            temporary: std::env::temp_dir(),
+        };
         Worker::start(&program, "m", &Children::default(), figures, drop).unwrap().0
     }
 

@@ -216,7 +216,9 @@ fn note_fault(worker: &Worker, error: &ChannelError) {
     let reason = match error {
         ChannelError::Closed => return,
         ChannelError::Unread => EndReason::Timeout,
-        ChannelError::Timeout | ChannelError::Garbage(_) | ChannelError::Io(_) => EndReason::Protocol,
+        ChannelError::Timeout | ChannelError::Garbage(_) | ChannelError::Io(_) => {
+            EndReason::Protocol
+        }
     };
     let (model, pid) = (worker.model(), worker.pid());
     tracing::error!(model, worker = pid, "its process is ended: {error}");

@@ -12,10 +12,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -31,6 +28,7 @@ use crate::{
     output::{LastLines, drain},
     sandbox::{Order, PrivateDirectory, Sandbox},
     usage::cpu_of,
+    vitals::Vitals,
 };
 
 /// Stack of the thread that reads what a worker writes.
@@ -133,7 +131,7 @@ impl Worker {
             // A signal that a terminal sends to all is for the server alone.
             .process_group(0);
         let process = Arc::new(Process::spawn(&mut command, children, figures)?);
-        figures.began(&process);
+        figures.began(&process.vitals);
         // It holds the worker's ends of the pipe and of the socket.
         drop(command);
         let last_lines = LastLines::default();
@@ -151,7 +149,7 @@ impl Worker {
             drain(output, &of_model, process.pid, &last_lines, &process.figures.dropped_lines);
             process.wait();
             if let Some(worker) = weak.upgrade() {
-                worker.process.is_dead.store(true, Relaxed);
+                worker.process.vitals.note_death();
                 ended(worker);
             }
         };
@@ -174,22 +172,22 @@ impl Worker {
 
     /// Has it ended, or is it of no more use?
     pub(crate) fn is_dead(&self) -> bool {
-        self.process.is_dead()
+        self.process.vitals.is_dead()
     }
 
     /// The number of its next lane.
     pub(crate) fn next_lane(&self) -> u32 {
-        self.process.lanes.fetch_add(1, Relaxed)
+        self.process.vitals.next_lane()
     }
 
     /// It has answered one more run.
     pub(crate) fn note_answer(&self) {
-        self.process.answered.fetch_add(1, Relaxed);
+        self.process.vitals.note_answer();
     }
 
     /// The runs that it has answered.
     pub(crate) fn answered(&self) -> u64 {
-        self.process.answered.load(Relaxed)
+        self.process.vitals.answered()
     }
 
     pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ChannelError> {
@@ -229,7 +227,7 @@ impl Worker {
     }
 
     fn kill(&self) {
-        self.process.is_dead.store(true, Relaxed);
+        self.process.vitals.note_death();
         self.process.kill();
     }
 
@@ -264,20 +262,16 @@ impl Drop for Worker {
 }
 
 /// A child process.
-pub(crate) struct Process {
+struct Process {
     pid: u32,
     child: Mutex<Child>,
     children: Children,
     figures: Arc<Figures>,
-    /// Has it ended, or is it of no more use?
-    is_dead: AtomicBool,
+    vitals: Arc<Vitals>,
     /// Why it is ended, where that is by this process.
     forced: OnceLock<EndReason>,
     /// How it has ended.
     end: OnceLock<End>,
-    /// Lanes that it was asked for, and runs that it has answered.
-    lanes: AtomicU32,
-    answered: AtomicU64,
 }
 
 /// How a process has ended.
@@ -297,29 +291,13 @@ impl Process {
         let child = children.spawn(command)?;
         Ok(Process {
             pid: child.id(),
+            vitals: Arc::new(Vitals::new(child.id())),
             child: Mutex::new(child),
             children: children.clone(),
             figures: figures.clone(),
-            is_dead: AtomicBool::new(false),
             forced: OnceLock::new(),
             end: OnceLock::new(),
-            lanes: AtomicU32::new(0),
-            answered: AtomicU64::new(0),
         })
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    /// Has it ended, or is it of no more use?
-    pub(crate) fn is_dead(&self) -> bool {
-        self.is_dead.load(Relaxed)
-    }
-
-    /// A number that grows with all that it does.
-    pub(crate) fn work(&self) -> u64 {
-        self.answered.load(Relaxed) + u64::from(self.lanes.load(Relaxed))
     }
 
     /// Ends it and its children. The status of one that has ended already is settled.

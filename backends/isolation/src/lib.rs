@@ -32,6 +32,7 @@ mod sandbox;
 mod stamp;
 mod supervisor;
 mod usage;
+mod vitals;
 mod worker;
 
 pub use children::Children;

@@ -107,10 +107,11 @@ mod tests {
         (0..2).for_each(|_| life.died(start, 0));
         assert!(!life.is_open(start));
         life.died(start, 0);
-        assert!(life.is_open(start + Duration::from_secs(59)));
-        assert!(!life.is_open(start + Duration::from_secs(60)));
+        assert!(life.is_open(start));
         assert_eq!(life.pause(start + Duration::from_secs(10)), Duration::from_secs(20));
         assert_eq!(life.pause(start + Duration::from_secs(30)), Duration::ZERO);
+        assert!(life.is_open(start + Duration::from_secs(59)));
+        assert!(!life.is_open(start + Duration::from_secs(60)));
         assert_eq!(life.pause(start + Duration::from_secs(61)), Duration::ZERO);
     }
 }

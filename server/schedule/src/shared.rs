@@ -152,7 +152,11 @@ impl Shared {
                 continue;
             };
             let model = &self.settings.model;
-            tracing::error!(%model, %error, "a request that has ended the model's process twice is refused from now on");
+            tracing::error!(
+                %model,
+                %error,
+                "a request that has ended the model's process twice is refused from now on"
+            );
             self.killers.remember(work, error.to_string(), Instant::now());
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn on_kept_state(
         rows.iter().map(|it| it.filter(|it| !is_another || it.start)).collect();
     let there: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     let has_run = runs.iter().any(Option::is_some);
-    let first = has_run.then(|| run(slot, &runs)).unwrap_or_else(Attempts::none);
+    let first = if has_run { run(slot, &runs) } else { Attempts::none() };
     let mut ran = first.answers.into_iter();
     let answer = |at: &usize| match runs[*at] {
         Some(_) => ran.next().unwrap_or_else(|| Err(lost())),

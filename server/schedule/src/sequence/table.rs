@@ -263,9 +263,9 @@ impl<J> Table<J> {
         self.lose_all(numbers)
     }
 
-    /// The instance, on which nothing runs any more, has nothing of what sequences left behind there. Ends those that had
-    /// run there but for `begun`, which have begun anew since, and for those whose next request `begins` anew; returns
-    /// their requests that wait.
+    /// The instance, on which nothing runs any more, has nothing of what sequences left behind there. Ends those that
+    /// had run there but for `begun`, which have begun anew since, and for those whose next request `begins` anew;
+    /// returns their requests that wait.
     pub fn lose_state(
         &mut self,
         instance: usize,

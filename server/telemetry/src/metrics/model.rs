@@ -228,7 +228,6 @@ impl ModelMetrics {
             memory: self.0.counters.process.get().map(memory).into_iter().collect(),
             cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
             cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
-            ..Statistics::default()
         }
     }
 }

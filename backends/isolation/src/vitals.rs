@@ -1,0 +1,49 @@
+//! What is known of a worker at any moment, whoever holds it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A worker, without a hold on it.
+#[derive(Debug)]
+pub(crate) struct Vitals {
+    pub(crate) pid: u32,
+    is_dead: AtomicBool,
+    /// Lanes that it was asked for, and runs that it has answered.
+    lanes: AtomicU32,
+    answered: AtomicU64,
+}
+
+impl Vitals {
+    pub(crate) fn new(pid: u32) -> Vitals {
+        let is_dead = AtomicBool::new(false);
+        Vitals { pid, is_dead, lanes: AtomicU32::new(0), answered: AtomicU64::new(0) }
+    }
+
+    /// Has it ended, or is it of no more use?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Relaxed)
+    }
+
+    pub(crate) fn note_death(&self) {
+        self.is_dead.store(true, Relaxed);
+    }
+
+    /// The number of its next lane.
+    pub(crate) fn next_lane(&self) -> u32 {
+        self.lanes.fetch_add(1, Relaxed)
+    }
+
+    /// It has answered one more run.
+    pub(crate) fn note_answer(&self) {
+        self.answered.fetch_add(1, Relaxed);
+    }
+
+    /// The runs that it has answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    /// A number that grows with all that it does.
+    pub(crate) fn work(&self) -> u64 {
+        self.answered() + u64::from(self.lanes.load(Relaxed))
+    }
+}
