@@ -318,3 +318,51 @@ fn what_a_process_writes_is_in_the_log_with_the_models_name() {
     let line = server.wait_for_line("told to panic");
     assert!(line.contains("model=m") && line.contains("worker="), "{line}");
 }
+
+#[test]
+fn a_process_that_holds_too_much_memory_is_replaced_and_no_request_notices() {
+    const MIB: u64 = 1 << 20;
+    // More than a worker needs at first; each run loses one.
+    let limit = (64 * MIB).to_string();
+    let leak = [("fault", "leak"), ("execute_delay_ms", "5"), ("MEMORY_RECYCLE_BYTES", &limit)];
+    let mut server = process(&Repository::identity("m", &leak), &[]);
+    let (http, mut client) = (server.address("http"), server.client());
+    let before = workers(server.id());
+    let mut runs = 0;
+    wait_for("a worker to be replaced", || {
+        runs += 1;
+        assert_eq!(first_of(&client.post(&infer("m"), &[], row(runs))), runs as f64);
+        let recycled = || of_worker(&Page::read(http), "m", "restarts_total", "reason=\"recycle\"");
+        (runs % 16 == 0 && 1.0 <= recycled()).then_some(())
+    });
+    wait_for("the old one to end", || {
+        let now = workers(server.id());
+        (now.len() == 1 && now != before).then_some(())
+    });
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(7))), 7.0);
+    let page = Page::read(http);
+    assert_eq!(of_worker(&page, "m", "restarts_total", "reason=\"signal\""), 0.0);
+    assert_eq!(of_worker(&page, "m", "pid", ""), f64::from(workers(server.id())[0]));
+}
+
+#[test]
+fn memory_beyond_the_limit_of_a_process_is_refused_and_it_goes_on() {
+    const LIMIT: &str = "300000000";
+    let allocate = [("fault", "allocate"), ("fault_marker", "666")];
+    let limited = [&allocate[..], &[("MEMORY_LIMIT_BYTES", LIMIT)]].concat();
+    let repository = Repository::identity("m", &limited).with_identity("free", &allocate);
+    let mut server = process(&repository, &[]);
+    let before = workers(server.id());
+    let mut client = server.client();
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
+    assert_eq!(first_of(&client.post(&infer("free"), &[], row(666))), 666.0);
+    let error = client.post(&infer("m"), &[], row(666)).error(500);
+    assert!(error.contains("memory allocation failed"), "{error}");
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(2))), 2.0);
+    assert_eq!(workers(server.id()).len(), before.len());
+    let mut now = workers(server.id());
+    let mut before = before;
+    now.sort();
+    before.sort();
+    assert_eq!(now, before);
+}

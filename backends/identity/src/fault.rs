@@ -9,6 +9,9 @@ use crate::latency::{stopped, wait};
 /// Bytes that one execution with [`Fault::Leak`] never gives back.
 const LEAK_BYTES: usize = 1 << 20;
 
+/// Bytes that one execution with [`Fault::Allocate`] asks for.
+const ALLOCATED_BYTES: usize = 1 << 30;
+
 /// What goes wrong in an execution: the values of the parameter `fault`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -28,6 +31,8 @@ pub enum Fault {
     Abort,
     /// `leak`: the execution goes well, and 1 MiB is lost.
     Leak,
+    /// `allocate`: 1 GiB is asked for, and a [`BackendError::OutOfMemory`] where it is refused.
+    Allocate,
     /// `wrong_rows`: every output has one row less than the batch.
     WrongRows,
     /// `missing_output`: the last wanted output is not returned.
@@ -38,7 +43,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, Fault); 11] = [
+    pub(crate) const ALL: [(&'static str, Fault); 12] = [
         ("fail", Fault::Fail),
         ("invalid", Fault::Invalid),
         ("out_of_memory", Fault::OutOfMemory),
@@ -47,6 +52,7 @@ impl Fault {
         ("deaf", Fault::Deaf),
         ("abort", Fault::Abort),
         ("leak", Fault::Leak),
+        ("allocate", Fault::Allocate),
         ("wrong_rows", Fault::WrongRows),
         ("missing_output", Fault::MissingOutput),
         ("reach", Fault::Reach),
@@ -78,6 +84,13 @@ impl Fault {
             Fault::Leak => {
                 // Ones, so that the pages are really taken.
                 Box::leak(vec![1u8; LEAK_BYTES].into_boxed_slice());
+                Ok(outputs)
+            }
+            Fault::Allocate => {
+                let mut memory: Vec<u8> = Vec::new();
+                let asked = memory.try_reserve_exact(ALLOCATED_BYTES);
+                asked.map_err(|error| BackendError::OutOfMemory(error.to_string()))?;
+                std::hint::black_box(memory);
                 Ok(outputs)
             }
             Fault::WrongRows => {

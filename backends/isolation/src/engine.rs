@@ -11,6 +11,7 @@ use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Plac
 use crate::{
     children::Children,
     launch::Program,
+    limits::MemoryLimits,
     model::IsolatedModel,
     sandbox::{Kernel, Sandbox, remove_leftovers},
     supervisor::Supervisor,
@@ -125,14 +126,22 @@ impl Backend for Isolated {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let settings = &self.isolation.settings;
+        let limits = MemoryLimits::of(source)?;
         if !settings.isolates(source)? {
+            for parameter in limits.names() {
+                tracing::warn!(
+                    model = source.name,
+                    "parameter {parameter} has no effect: the model does not run in a process of its own ({PARAMETER})"
+                );
+            }
             return self.engine.load(source);
         }
         self.isolation.prepare();
         let Settings { program, children, arena_bytes, .. } = settings;
         let (supervisor, loaded) = Supervisor::start(program, children, self.name(), source)?;
+        limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
-        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes)))
+        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, limits.recycle_above)))
     }
 
     fn version(&self) -> Option<String> {

@@ -90,6 +90,14 @@ impl Figures {
         counted.cpu_of_ended += cpu.unwrap_or_default().max(seen);
     }
 
+    /// The memory that a worker has for itself, in bytes, as it was seen last; 0 for one that has ended.
+    pub(crate) fn private_bytes(&self, pid: u32) -> u64 {
+        let mut counted = self.lock();
+        counted.look(Instant::now());
+        let living = counted.living.iter().find(|it| it.vitals.pid == pid);
+        living.and_then(|it| it.sample).map_or(0, |it| it.usage.private_bytes)
+    }
+
     /// There is no worker, for that reason, and the next attempt to start one is made then.
     pub(crate) fn is_down(&self, reason: String, until: Instant) {
         self.lock().down = Some(Down { reason, until });

@@ -21,9 +21,10 @@ use crate::{
     arena::WorkerArena,
     channel::{LONGEST, Receiver, Sender},
     children::Children,
-    lane::{Host, Lane},
+    lane::Lane,
     launch::{Program, Worker},
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    open::Host,
     sandbox::Sandbox,
     supervisor::Supervisor,
 };
@@ -186,13 +187,14 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
 }
 
 fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {
-    Lane::new(Host {
+    let host = Host {
         supervisor: supervisor.clone(),
         sharing: Arc::<RwLock<()>>::default(),
         device: Device::Cpu,
         arena_bytes: HALF as usize,
         keeps_state: false,
-    })
+    };
+    Lane::new(host, None)
 }
 
 fn run(lane: &mut Lane, stop: &Stop) -> Result<Vec<NamedTensor>, BackendError> {

@@ -12,7 +12,10 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -25,6 +28,7 @@ use crate::{
     children::Children,
     figures::Figures,
     message::ToWorker,
+    oom,
     output::{LastLines, drain},
     sandbox::{Order, PrivateDirectory, Sandbox},
     usage::cpu_of,
@@ -242,6 +246,15 @@ impl Worker {
         self.process.wait().signal == Some(Signal::KILL.as_raw())
     }
 
+    /// Another has taken its place: it makes no more runs than those that it has.
+    pub(crate) fn retire(&self) {
+        self.process.is_retired.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.process.is_retired.load(Relaxed)
+    }
+
     /// Why it has ended. Blocking until it has.
     pub(crate) fn end_reason(&self) -> EndReason {
         self.process.wait().reason
@@ -268,6 +281,10 @@ struct Process {
     children: Children,
     figures: Arc<Figures>,
     vitals: Arc<Vitals>,
+    /// Has another taken its place?
+    is_retired: AtomicBool,
+    /// Processes of the control group that the system had ended for want of memory when it was started.
+    oom_kills: Option<u64>,
     /// Why it is ended, where that is by this process.
     forced: OnceLock<EndReason>,
     /// How it has ended.
@@ -295,6 +312,8 @@ impl Process {
             child: Mutex::new(child),
             children: children.clone(),
             figures: figures.clone(),
+            is_retired: AtomicBool::new(false),
+            oom_kills: oom::kills(),
             forced: OnceLock::new(),
             end: OnceLock::new(),
         })
@@ -321,14 +340,30 @@ impl Process {
             let cpu = cpu_of(self.pid);
             let status = self.children.wait(&mut child);
             self.figures.ended(self.pid, cpu);
-            let signal = status.and_then(|it| it.signal());
-            let by_itself = if signal.is_some() { EndReason::Signal } else { EndReason::Exit };
-            End {
-                how: status.map_or_else(|| "for a reason unknown".to_owned(), how),
-                signal,
-                reason: self.forced.get().copied().unwrap_or(by_itself),
-            }
+            End::of(status, self.forced.get().copied(), || oom::kills() > self.oom_kills)
         })
+    }
+}
+
+impl End {
+    /// The end with that status, `forced` by this process for a reason or not. `has_run_out`: has the system ended a
+    /// process for want of memory meanwhile?
+    fn of(
+        status: Option<ExitStatus>,
+        forced: Option<EndReason>,
+        has_run_out: impl FnOnce() -> bool,
+    ) -> End {
+        let signal = status.and_then(|it| it.signal());
+        let how = status.map_or_else(|| "for a reason unknown".to_owned(), how);
+        let is_killed = signal == Some(Signal::KILL.as_raw()) && forced.is_none();
+        let (how, by_itself) = match signal {
+            _ if is_killed && has_run_out() => {
+                (format!("{how}, out of memory (killed by the kernel)"), EndReason::Memory)
+            }
+            Some(_) => (how, EndReason::Signal),
+            None => (how, EndReason::Exit),
+        };
+        End { how, signal, reason: forced.unwrap_or(by_itself) }
     }
 }
 
@@ -395,6 +430,21 @@ mod tests {
     fn the_end_of_a_process_is_noticed_and_told_with_its_last_lines() {
         check("echo one; echo two >&2; exit 3", "with exit code 3", EndReason::Exit, "one\ntwo");
         check("kill -SEGV $$", "by signal 11 (SIGSEGV)", EndReason::Signal, "");
+    }
+
+    #[test]
+    fn one_that_is_killed_while_the_memory_of_the_group_ran_out_has_died_of_that() {
+        let of = |status, forced, has_run_out| {
+            let end = End::of(Some(ExitStatus::from_raw(status)), forced, || has_run_out);
+            (end.how, end.reason)
+        };
+        let killed = "by signal 9 (SIGKILL)";
+        let of_memory = format!("{killed}, out of memory (killed by the kernel)");
+        assert_eq!(of(9, None, true), (of_memory, EndReason::Memory));
+        assert_eq!(of(9, None, false), (killed.to_owned(), EndReason::Signal));
+        let timeout = Some(EndReason::Timeout);
+        assert_eq!(of(9, timeout, true), (killed.to_owned(), EndReason::Timeout));
+        assert_eq!(of(11, None, true).1, EndReason::Signal);
     }
 
     #[test]

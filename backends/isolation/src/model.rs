@@ -7,22 +7,26 @@ use std::{
 
 use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures};
 
-use crate::{
-    lane::{Host, Lane},
-    message::Loaded,
-    supervisor::Supervisor,
-};
+use crate::{lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor};
 
 pub(crate) struct IsolatedModel {
     supervisor: Arc<Supervisor>,
     loaded: Loaded,
     arena_bytes: usize,
     sharing: Arc<RwLock<()>>,
+    recycler: Option<Arc<Recycler>>,
 }
 
 impl IsolatedModel {
-    pub(crate) fn new(supervisor: Arc<Supervisor>, loaded: Loaded, arena_bytes: usize) -> Self {
-        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default() }
+    /// `recycle_above`: a worker with more private bytes is replaced.
+    pub(crate) fn new(
+        supervisor: Arc<Supervisor>,
+        loaded: Loaded,
+        arena_bytes: usize,
+        recycle_above: Option<u64>,
+    ) -> Self {
+        let recycler = recycle_above.map(|it| Arc::new(Recycler::new(it)));
+        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default(), recycler }
     }
 }
 
@@ -56,13 +60,13 @@ impl Model for IsolatedModel {
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
-        let lane = Lane::new(Host {
+        let host = Host {
             supervisor: self.supervisor.clone(),
             sharing: self.sharing.clone(),
             device,
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
-        })?;
-        Ok(Box::new(lane))
+        };
+        Ok(Box::new(Lane::new(host, self.recycler.clone())?))
     }
 }

@@ -148,6 +148,41 @@ impl Supervisor {
         }
     }
 
+    /// One more worker beside the one that serves, and how long its start took. Blocking.
+    ///
+    /// # Errors
+    /// Those of the load; [`BackendError::Load`] where the files are others than those that were loaded first.
+    pub(crate) fn another(self: &Arc<Self>) -> Result<(Arc<Worker>, Duration), BackendError> {
+        let changed = |what: String| {
+            let model = self.model();
+            Err(BackendError::Load(format!(
+                "{what} since model '{model}' was loaded; load it again"
+            )))
+        };
+        if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
+            return changed(format!("'{}' has changed", file.display()));
+        }
+        let began = Instant::now();
+        let (worker, loaded) = self.load(&Stop::new(), || LONGEST_START <= began.elapsed())?;
+        match self.lock().loaded.as_ref() == Some(&loaded) {
+            true => Ok((worker, began.elapsed())),
+            false => changed("it has other inputs, outputs or properties".to_owned()),
+        }
+    }
+
+    /// `new` serves from now on, in the place of `old`. False where that has ended by itself meanwhile.
+    pub(crate) fn replace(&self, old: &Arc<Worker>, new: &Arc<Worker>, took: Duration) -> bool {
+        let mut state = self.lock();
+        let serves = |it: &Arc<Worker>| Arc::ptr_eq(it, old) && !it.is_dead();
+        if !state.worker.as_ref().is_some_and(serves) || new.is_dead() {
+            return false;
+        }
+        state.worker = Some(new.clone());
+        self.figures.restarted(EndReason::Recycle);
+        self.figures.serves(new.pid(), took);
+        true
+    }
+
     /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
     fn is_another(&self, state: &mut State, what: &str) -> BackendError {
         let model = self.model();

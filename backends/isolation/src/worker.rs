@@ -23,6 +23,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::{
     arena::WorkerArena,
     channel::{ChannelError, LONGEST, Receiver, Sender},
+    limits::MemoryBound,
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
     sandbox::{Order, Pins, close_inherited, enter},
 };
@@ -154,6 +155,7 @@ fn listen(
     let mut messages = Receiver::with_files(control, LONGEST);
     // Kept to the end.
     let mut _pins = Pins::default();
+    let mut bound = MemoryBound::default();
     loop {
         let message: ToWorker = messages.receive()?;
         match message {
@@ -167,6 +169,7 @@ fn listen(
                         continue;
                     }
                 }
+                bound.begin(&source);
                 source.stop = load_stop.clone();
                 let shared = shared.clone();
                 spawn("load", move || {
@@ -179,6 +182,7 @@ fn listen(
                 let (Some(socket), Some(memory)) = (messages.file(), messages.file()) else {
                     return Err(ChannelError::Garbage("a lane without its files".to_owned()));
                 };
+                bound.add_thread();
                 shared.lanes().insert(lane, Runs::default());
                 let shared = shared.clone();
                 spawn("lane", move || {

@@ -1,0 +1,173 @@
+//! A lane of one worker: its socket and its memory, and the runs that are made over them.
+
+use std::{
+    os::{fd::AsFd, unix::net::UnixStream},
+    panic,
+    sync::{Arc, RwLock},
+    time::Instant,
+};
+
+use backend::{BackendError, Batch, Device, EndReason, NamedTensor};
+
+use crate::{
+    arena::HostArena,
+    channel::{ChannelError, LONGEST_ANSWER, Receiver, Sender},
+    launch::Worker,
+    message::{Answer, Execute, Opened, ToWorker},
+    supervisor::{LONGEST_START, LOOK, Supervisor, wait},
+};
+
+/// Where the lanes of a model are opened.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) supervisor: Arc<Supervisor>,
+    /// Guards the process: runs and the making of instances share it, a run that may end it has it alone.
+    pub(crate) sharing: Arc<RwLock<()>>,
+    pub(crate) device: Device,
+    /// Bytes for the inputs of a run, and as many for its outputs.
+    pub(crate) arena_bytes: usize,
+    /// Does a run leave something behind in the instance?
+    pub(crate) keeps_state: bool,
+}
+
+/// A lane of a worker.
+pub(crate) struct Open {
+    pub(crate) worker: Arc<Worker>,
+    lane: u32,
+    runs: u64,
+    arena: HostArena,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+impl Open {
+    /// A lane of the worker that serves, or of the next one. Blocking.
+    ///
+    /// # Errors
+    /// Those of [`Supervisor::worker`] and of [`Open::on`].
+    pub(crate) fn new(host: &Host) -> Result<Open, BackendError> {
+        Open::on(host.supervisor.worker()?, host)
+    }
+
+    /// A lane of that worker. Blocking.
+    ///
+    /// # Errors
+    /// Those of the engine; [`BackendError::Crashed`] where the worker dies.
+    pub(crate) fn on(worker: Arc<Worker>, host: &Host) -> Result<Open, BackendError> {
+        let lacking = |what: &str, error: std::io::Error| {
+            BackendError::OutOfMemory(format!("no {what} for an instance: {error}"))
+        };
+        let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
+        host.supervisor.figures().has_arena(arena.mapping());
+        let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
+        let sending = ours.try_clone().map_err(|it| lacking("socket", it))?;
+        let sender = Sender::impatient(sending).map_err(|it| lacking("socket", it))?;
+        let receiver = Receiver::new(ours, LONGEST_ANSWER);
+        let lane = worker.next_lane();
+        let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver };
+        match opened.begin(host.device, theirs) {
+            Ok(outcome) => outcome.map(|()| opened),
+            Err(error) => {
+                note_fault(&opened.worker, &error);
+                Err(BackendError::Crashed(opened.worker.obituary()))
+            }
+        }
+    }
+
+    /// Has the worker make the instance.
+    fn begin(
+        &mut self,
+        device: Device,
+        theirs: UnixStream,
+    ) -> Result<Result<(), BackendError>, ChannelError> {
+        self.receiver.set_timeout(LOOK)?;
+        let message = ToWorker::Open { lane: self.lane, device };
+        self.worker.send_with(&message, [theirs.as_fd(), self.arena.file()])?;
+        // The worker's copy is the only one: its end is noticed.
+        drop(theirs);
+        let began = Instant::now();
+        wait(&mut self.receiver, &self.worker, || LONGEST_START <= began.elapsed())?;
+        let answer: Opened = self.receiver.receive()?;
+        Ok(answer.map_err(BackendError::from))
+    }
+
+    /// A run whose answer nobody waits for.
+    ///
+    /// # Errors
+    /// Those of the engine; [`BackendError::Crashed`] where the worker is of no more use.
+    pub(crate) fn run_once(&mut self, batch: &Batch<'_>) -> Result<(), BackendError> {
+        let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch)));
+        match ran {
+            Ok(Ok(outcome)) => outcome.map(drop),
+            Ok(Err(_)) => Err(BackendError::Crashed(self.worker.obituary())),
+            Err(_) => Err(BackendError::Execute("the engine panicked".to_owned())),
+        }
+    }
+
+    /// One run. The outer error is that of the worker, which is of no more use then.
+    pub(crate) fn run(
+        &mut self,
+        batch: &Batch<'_>,
+    ) -> Result<Result<Vec<NamedTensor>, BackendError>, ChannelError> {
+        let inputs = match self.arena.put(batch.inputs) {
+            Ok(inputs) => inputs,
+            Err((given, room)) => {
+                return Ok(Err(BackendError::InvalidInput(format!(
+                    "the inputs of a run take {given} bytes, and a model in a process of its own has {room} for them \
+                     (--worker-arena-bytes)"
+                ))));
+            }
+        };
+        let run = self.runs;
+        self.runs += 1;
+        let ends_by = batch.stop.ends_by();
+        let execute = Execute {
+            run,
+            inputs,
+            outputs: batch.outputs.iter().map(|it| &**it).collect(),
+            rows: batch.rows as u64,
+            signature: batch.signature as u32,
+            ends_in: ends_by.map(|it| it.saturating_duration_since(Instant::now())),
+        };
+        self.sender.send(&execute)?;
+        let (worker, lane) = (Arc::downgrade(&self.worker), self.lane);
+        batch.stop.on_stop(move || {
+            if let Some(worker) = worker.upgrade() {
+                worker.send_at_once(&ToWorker::Stop { lane, run });
+            }
+        });
+        let waited = wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up());
+        batch.stop.clear_hook();
+        waited?;
+        let answer: Answer<'_> = self.receiver.receive()?;
+        if answer.run != run {
+            return Err(ChannelError::Garbage(format!(
+                "an answer to run {}, where run {run} is waited for",
+                answer.run
+            )));
+        }
+        match answer.outputs {
+            Ok(outputs) => {
+                let taken = self.arena.take(&outputs);
+                taken.map(Ok).map_err(ChannelError::Garbage)
+            }
+            // As in this process: the instance is lost with its panic.
+            Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
+            Err(fault) => Ok(Err(fault.into())),
+        }
+    }
+}
+
+/// A worker that has not ended by itself is ended for a reason, which the log tells.
+pub(crate) fn note_fault(worker: &Worker, error: &ChannelError) {
+    let reason = match error {
+        ChannelError::Closed => return,
+        ChannelError::Unread => EndReason::Timeout,
+        ChannelError::Timeout | ChannelError::Garbage(_) | ChannelError::Io(_) => {
+            EndReason::Protocol
+        }
+    };
+    let (model, pid) = (worker.model(), worker.pid());
+    tracing::error!(model, worker = pid, "its process is ended: {error}");
+    worker.end(reason);
+}
