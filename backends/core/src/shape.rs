@@ -36,8 +36,8 @@ impl Shape {
         self.0.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
     }
 
-    /// Is it a shape without elements whose dimensions are too large to go by? The dimensions in front of its first zero
-    /// come to more than [`MOST_EMPTY_PARTS`], or all that are not zero to more than [`LARGEST_WITHOUT_ZEROS`].
+    /// Is it a shape without elements whose dimensions are too large to go by? The dimensions in front of its first
+    /// zero come to more than [`MOST_EMPTY_PARTS`], or all that are not zero to more than [`LARGEST_WITHOUT_ZEROS`].
     ///
     /// Lists, loops and outputs go by single dimensions. Those of other shapes are bounded by the bytes of the tensor.
     pub fn overstates(&self) -> bool {

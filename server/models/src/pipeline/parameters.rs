@@ -22,8 +22,8 @@ pub(crate) struct Asked {
     pub(crate) bytes: usize,
 }
 
-/// Most bytes of one parameter in text: as many as a text has by default. As JSON it becomes up to 35 times as much, and
-/// it is read by the thread that talks to the client.
+/// Most bytes of one parameter in text: as many as a text has by default. As JSON it becomes up to 35 times as much,
+/// and it is read by the thread that talks to the client.
 const MOST_BYTES: usize = 1 << 20;
 
 /// What these parameters of a request for that task mean. Of those that say nothing no value is read.

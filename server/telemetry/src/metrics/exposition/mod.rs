@@ -24,7 +24,7 @@ use crate::metrics::{
 };
 use machine::gpus::Sensor;
 use shown::Shown;
-use text::{Text, histogram_metric, microseconds, pairs, whole, with_label};
+use text::{NANOSECONDS, Text, histogram_metric, microseconds, pairs, whole, with_label};
 
 /// A family with one number for each model: name, help, where the number comes from.
 type ModelNumber = (&'static str, &'static str, fn(&Shown<'_>) -> f64);
@@ -78,8 +78,6 @@ const MODEL_GAUGES: [ModelNumber; 2] = [
 /// A family with one histogram for each model: name, help, observed units in one shown unit, source.
 type ModelHistogram =
     (&'static str, &'static str, f64, for<'a> fn(&'a Shown<'_>) -> Option<&'a Histogram>);
-
-const NANOSECONDS: f64 = 1e9;
 
 const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
     (

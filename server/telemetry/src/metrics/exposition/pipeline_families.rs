@@ -6,7 +6,7 @@ use prometheus::proto::MetricType;
 
 use super::{
     shown::Shown,
-    text::{Text, histogram_metric, whole, with_label},
+    text::{NANOSECONDS, Text, histogram_metric, whole, with_label},
 };
 use crate::metrics::{
     histogram::Histogram,
@@ -20,8 +20,6 @@ type Distribution = (
     f64,
     for<'a> fn(&'a Shown<'_>, &'a PipelineCounts) -> &'a Histogram,
 );
-
-const NANOSECONDS: f64 = 1e9;
 
 const OWN: [Distribution; 1] =
     [("muster_pipeline_rows_per_run", "Rows of runs of texts", 1.0, |_, it| &it.rows)];

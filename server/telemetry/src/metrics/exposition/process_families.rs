@@ -6,9 +6,8 @@ use backend::EndReason;
 use prometheus::proto::MetricType;
 
 use super::{
-    NANOSECONDS,
     shown::Shown,
-    text::{Text, histogram_metric, whole, with_label},
+    text::{NANOSECONDS, Text, histogram_metric, whole, with_label},
 };
 use crate::metrics::{
     process_counts::{ProcessCounts, start_histogram},

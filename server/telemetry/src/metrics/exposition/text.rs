@@ -111,6 +111,9 @@ pub(super) fn whole(count: u64) -> f64 {
     count as f64
 }
 
+/// Nanoseconds in a second: what histograms observe in one unit of what is shown.
+pub(super) const NANOSECONDS: f64 = 1e9;
+
 /// Whole microseconds.
 pub(super) fn microseconds(nanoseconds: u64) -> f64 {
     whole(nanoseconds / 1000)
