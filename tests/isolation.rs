@@ -356,7 +356,7 @@ fn memory_beyond_the_limit_of_a_process_is_refused_and_it_goes_on() {
     let mut client = server.client();
     assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
     assert_eq!(first_of(&client.post(&infer("free"), &[], row(666))), 666.0);
-    let error = client.post(&infer("m"), &[], row(666)).error(500);
+    let error = client.post(&infer("m"), &[], row(666)).error(507);
     assert!(error.contains("memory allocation failed"), "{error}");
     assert_eq!(first_of(&client.post(&infer("m"), &[], row(2))), 2.0);
     assert_eq!(workers(server.id()).len(), before.len());
