@@ -124,7 +124,7 @@ fn rows_without_elements_are_counted_before_they_are_written() {
     };
     let small = ask(2).expect(200).text();
     assert!(small.contains("[[],[]]"), "{small}");
-    let refused = ask(10_000_000).error(400);
+    let refused = ask(1_000_000).error(400);
     assert!(refused.contains("--max-inflight-bytes"), "{refused}");
 }
 
