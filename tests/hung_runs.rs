@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Page, Process, Repository, Server, first_of, infer, row};
+use crate::support::{Client, IN_PROCESS, Page, Process, Repository, Server, first_of, infer, row};
 
 /// A loop that runs as often as its input says: a second takes some hundred thousand times.
 fn server() -> Server {
@@ -59,8 +59,9 @@ fn a_load_that_never_ends_is_given_up_and_other_models_load() {
     let repository = Repository::identity("m", &[])
         .copy("endless/1/model.onnx", &format!("{models}/endless.onnx"))
         .copy("mlp/1/model.onnx", &format!("{models}/mlp.onnx"));
-    // A process of its own: the engine computes on until the process ends.
+    // A process of its own: the engine computes on until the process ends. A worker would be ended.
     let flags = [
+        IN_PROCESS,
         "--model-control-mode=explicit",
         "--load-model=m",
         "--load-model=endless",
