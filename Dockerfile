@@ -74,7 +74,11 @@ ARG TORCH
 ARG TENSORFLOW
 ARG GPU
 RUN if [ -n "$TENSORFLOW" ]; then python3 backends/tensorflow/prepare.py; fi
-RUN if [ -n "$TORCH" ]; then cargo fetch --locked && python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu}; fi
+# `tch` comes here too: its C++ takes minutes, and does not change with the sources.
+RUN if [ -n "$TORCH" ]; then \
+        cargo fetch --locked && python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu} \
+     && cargo build --release --locked -p tch; \
+    fi
 
 # The server. Files keep their times when they are copied, and would look older than what was built from empty ones.
 COPY . .

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -61,3 +62,24 @@ def run(command, **options) -> None:
         sys.exit(f"{command[0]} is not installed")
     except subprocess.CalledProcessError as error:
         sys.exit(f"{' '.join(command[:4])} … failed with exit status {error.returncode}")
+
+
+def run_telling(command, told: str, **options) -> None:
+    """Runs it like `run`, and says every 20 seconds that it still does, and for how long."""
+    begun = time.monotonic()
+    try:
+        process = subprocess.Popen(command, **options)
+    except FileNotFoundError:
+        sys.exit(f"{command[0]} is not installed")
+    with process:
+        while True:
+            try:
+                status = process.wait(timeout=20)
+                break
+            except subprocess.TimeoutExpired:
+                print(f"  {told}: {time.monotonic() - begun:.0f} s", flush=True)
+            except BaseException:
+                process.kill()
+                raise
+    if status != 0:
+        sys.exit(f"{' '.join(command[:4])} … failed with exit status {status}")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "backends"))
-from prepare_wheels import download, run  # noqa: E402: it lies beside the engines' folders
+from prepare_wheels import download, run, run_telling  # noqa: E402: it lies beside the engines' folders
 
 VERSION = "2.13.0"
 # The build looks for it there: .cargo/config.toml says so.
@@ -123,9 +123,11 @@ def stub(path: Path) -> None:
 
 def build(gpu: bool) -> None:
     """Builds the plugin and makes the folder from which it runs."""
-    print("building the plugin, some files of C++: a minute or two", flush=True)
+    print("building the plugin: on two processors two to four minutes, and 2 GB of memory", flush=True)
     environment = os.environ | {"LIBTORCH": str(LIBTORCH)}
-    run(["cargo", "build", "--release", "-p", "backend-pytorch-plugin"], cwd=ROOT, env=environment)
+    # torch-sys, which `tch` stands on, is one large file of C++: cargo is silent while that is compiled.
+    command = ["cargo", "build", "--release", "-p", "backend-pytorch-plugin"]
+    run_telling(command, "still building, mostly the C++ of torch-sys", cwd=ROOT, env=environment)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     if not target.is_absolute():
         target = ROOT / target

@@ -1,13 +1,7 @@
 //! Compiles the C++ part against the libtorch that `LIBTORCH` names, and says where the plugin finds that
 //! library when it is opened.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::exit,
-};
-
-const SOURCES: [&str; 3] = ["load.cpp", "process.cpp", "run.cpp"];
+use std::{env, path::PathBuf, process::exit};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -31,7 +25,7 @@ fn main() {
     build.flag("-isystem").flag(include.display().to_string());
     build.flag("-isystem").flag(include.join("torch/csrc/api/include").display().to_string());
     build.flag("-Wall").flag("-Wextra").opt_level(2).debug(false);
-    build.files(SOURCES.iter().map(|it| Path::new("native").join(it)));
+    build.file("native/lacking.cpp");
     build.compile("muster_torch");
 
     let libraries = folder.join("lib");
@@ -39,10 +33,12 @@ fn main() {
     for library in ["torch_cpu", "c10"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
-    // Where it lies in an installation; and for tests, which run it from the target folder, where it was.
+    // Where it lies in an installation; and for tests, which run it from the target folder, where it was. The bench
+    // is linked with it.
     println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,$ORIGIN/libtorch/lib");
+    println!("cargo:rustc-link-arg-benches=-Wl,-rpath,{}", libraries.display());
     if env::var("PROFILE").is_ok_and(|it| it == "debug") {
-        println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,{}", libraries.display());
+        println!("cargo:rustc-link-arg=-Wl,-rpath,{}", libraries.display());
     }
 }
 

@@ -1,5 +1,5 @@
 //! The C interface between the libtorch engine's host side and its plugin: one exported function, which
-//! returns one table of functions. `plugin/native/abi.h` says the same in C++.
+//! returns one table of functions. No types of Rust cross it: the two may be of different compilers.
 //!
 //! **Memory.** What a side allocates that side frees. Whatever is passed by pointer into a call is borrowed
 //! for the call. What the plugin returns has its own function that takes it back: [`Failure`], [`Module`],
@@ -11,8 +11,8 @@
 //! write to what they share rests on the plugin's analysis of the module's graph.
 //!
 //! **Errors.** A function that can fail returns null, or a [`Failure`] that belongs to the caller. Nothing
-//! unwinds across the border: the plugin catches every exception of C++, and the host's callback does not
-//! panic.
+//! unwinds across the border: the plugin catches every exception of C++ and every panic, and the host's callback
+//! does not panic.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -306,7 +306,7 @@ pub const fn torch_version(number: u64) -> (u8, u8, u8) {
     (major, minor, patch)
 }
 
-// The layout that `abi.h` asserts too. A field that is added there or here, and not there, fails to compile.
+// Host and plugin of one `ABI_VERSION` have this layout: who changes it gives the next number.
 const _: () = {
     assert!(size_of::<usize>() == 8);
     assert!(size_of::<Text>() == 16);

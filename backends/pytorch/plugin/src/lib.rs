@@ -1,51 +1,61 @@
 //! The plugin of the PyTorch engine: a table of functions over libtorch, behind one exported symbol.
 //!
-//! The functions are C++ (`native/`), since all that they do is to call libtorch, which is C++: its
-//! exceptions are caught where they can be told apart. What the functions promise stands in [`pytorch_abi`].
+//! libtorch is called through `tch`, and through torch-sys below it where `tch` panics or hides a pointer. What neither
+//! has is C++, in `native/`. What the functions promise stands in [`pytorch_abi`].
 
-use core::ffi::c_void;
+mod about;
+mod element;
+mod failure;
+mod lacking;
+mod module;
+mod outputs;
+mod process;
+mod run;
+mod types;
+mod value;
 
-use pytorch_abi::{ABI_VERSION, Description, Failure, Module, Run, Switches, Table, Text};
-
-unsafe extern "C" {
-    fn muster_torch_built_with() -> u64;
-    fn muster_torch_running_with() -> u64;
-    fn muster_torch_free_failure(failure: *mut Failure);
-    fn muster_torch_open_cuda();
-    fn muster_torch_gpu_count(count: *mut u32) -> *mut Failure;
-    fn muster_torch_set_interop_threads(threads: u32) -> *mut Failure;
-    fn muster_torch_switch(wanted: Switches) -> Switches;
-    fn muster_torch_load(path: Text, device: i32, module: *mut *mut Module) -> *mut Failure;
-    fn muster_torch_describe(module: *const Module) -> *const Description;
-    fn muster_torch_optimize(
-        module: *const Module,
-        level: u32,
-        optimized: *mut *mut Module,
-    ) -> *mut Failure;
-    fn muster_torch_run(module: *const Module, run: *const Run) -> *mut Failure;
-    fn muster_torch_release(handle: *mut c_void);
-    fn muster_torch_unload(module: *mut Module);
-}
+use pytorch_abi::{ABI_VERSION, Table, Text};
 
 const TABLE: &Table = &Table {
     abi_version: ABI_VERSION,
-    built_with: muster_torch_built_with,
-    running_with: muster_torch_running_with,
-    free_failure: muster_torch_free_failure,
-    open_cuda: muster_torch_open_cuda,
-    gpu_count: muster_torch_gpu_count,
-    set_interop_threads: muster_torch_set_interop_threads,
-    switch: muster_torch_switch,
-    load: muster_torch_load,
-    describe: muster_torch_describe,
-    optimize: muster_torch_optimize,
-    run: muster_torch_run,
-    release: muster_torch_release,
-    unload: muster_torch_unload,
+    built_with: process::built_with,
+    running_with: process::running_with,
+    free_failure: failure::free,
+    open_cuda: process::open_cuda,
+    gpu_count: process::gpu_count,
+    set_interop_threads: process::set_interop_threads,
+    switch: process::switch,
+    load: module::load,
+    describe: module::describe,
+    optimize: module::optimize,
+    run: run::run,
+    release: outputs::release,
+    unload: module::unload,
 };
 
 /// The table, which lives as long as the process. [`pytorch_abi::ENTRY`] is this function's name.
 #[unsafe(no_mangle)]
 pub extern "C" fn muster_pytorch_plugin() -> *const Table {
     TABLE
+}
+
+/// The bytes of a text of the host.
+///
+/// # Safety
+/// It is there as long as it is borrowed.
+unsafe fn bytes(text: &Text) -> &[u8] {
+    // SAFETY: the caller says so.
+    unsafe { lent(text.begin, text.length) }
+}
+
+/// The slice that begins there, which the host lends.
+///
+/// # Safety
+/// So many are there for as long as `'a`; `begin` may be null where there are none.
+unsafe fn lent<'a, T>(begin: *const T, length: usize) -> &'a [T] {
+    match length {
+        0 => &[],
+        // SAFETY: the caller says so.
+        _ => unsafe { std::slice::from_raw_parts(begin, length) },
+    }
 }
