@@ -5,6 +5,7 @@ use std::{
     collections::BTreeSet,
     fs,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,15 +24,21 @@ use rustix::{
 const ROUND: Duration = Duration::from_millis(400);
 
 /// Rounds of each way, in turns.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// The length of a run in microseconds, and the numbers of its input.
 const CASES: [(u64, usize); 6] =
     [(0, 16), (300, 16), (1000, 16), (10_000, 16), (0, 150_528), (0, 4 << 20)];
 
+/// Instances that run at once: one, and as many as keep two processors busy.
+const LANES: [usize; 2] = [1, 2];
+
+/// The same model in one of the two ways.
 struct Way {
-    instance: Box<dyn Instance>,
+    instances: Vec<Box<dyn Instance>>,
+    /// Microseconds per run, of each round.
     walls: Vec<f64>,
+    /// Microseconds of processors per run, of each round.
     cpus: Vec<f64>,
 }
 
@@ -51,7 +58,7 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
     settings.isolated_engines(&isolation, program, &Children::default()).expect("engines")
 }
 
-fn way(all: bool, microseconds: u64) -> Way {
+fn way(all: bool, microseconds: u64, lanes: usize) -> Way {
     let mut source = ModelSource::new("m", "");
     let mut set = |key: &str, value: &str| source.options.insert(key.into(), value.into());
     set("latency_mode", "burn");
@@ -59,8 +66,8 @@ fn way(all: bool, microseconds: u64) -> Way {
     let engines = engines(all);
     let identity = engines.iter().find(|it| it.name() == "identity").expect("identity");
     let model = identity.load(&source).expect("the model loads");
-    let instance = model.instantiate(Device::Cpu).expect("an instance");
-    Way { instance, walls: Vec::new(), cpus: Vec::new() }
+    let instances = (0..lanes).map(|_| model.instantiate(Device::Cpu).expect("an instance"));
+    Way { instances: instances.collect(), walls: Vec::new(), cpus: Vec::new() }
 }
 
 /// Processor time of this process and of its workers, in seconds.
@@ -86,20 +93,30 @@ fn of_workers() -> f64 {
 
 impl Way {
     fn round(&mut self, input: &NamedTensor) {
-        let outputs: [Arc<str>; 1] = ["OUTPUT0".into()];
-        let (stop, inputs) = (Stop::new(), [input.clone()]);
-        let batch =
-            Batch { inputs: &inputs, outputs: &outputs, rows: 1, signature: 0, stop: &stop };
         let (cpu, start) = (processor_time(), Instant::now());
-        let mut runs = 0u32;
-        while start.elapsed() < ROUND {
-            self.instance.execute(&batch).expect("a run");
-            runs += 1;
-        }
+        let runs: u32 = thread::scope(|scope| {
+            let lanes = self.instances.iter_mut();
+            let lanes: Vec<_> =
+                lanes.map(|it| scope.spawn(|| runs(&mut **it, input, start))).collect();
+            lanes.into_iter().map(|it| it.join().expect("a lane")).sum()
+        });
         let (wall, runs) = (start.elapsed().as_secs_f64(), f64::from(runs));
         self.walls.push(wall / runs * 1e6);
         self.cpus.push((processor_time() - cpu) / runs * 1e6);
     }
+}
+
+/// Runs one instance until the round is over.
+fn runs(instance: &mut dyn Instance, input: &NamedTensor, start: Instant) -> u32 {
+    let outputs: [Arc<str>; 1] = ["OUTPUT0".into()];
+    let (stop, inputs) = (Stop::new(), [input.clone()]);
+    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: 1, signature: 0, stop: &stop };
+    let mut runs = 0;
+    while start.elapsed() < ROUND {
+        instance.execute(&batch).expect("a run");
+        runs += 1;
+    }
+    runs
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -109,13 +126,16 @@ fn median(values: &mut [f64]) -> f64 {
 
 fn main() {
     println!(
-        "| Run | Input | In process: time, CPU | In a worker: time, CPU | Added CPU | Throughput |"
+        "| Run | Input | Instances | In process: time, CPU | In a worker: time, CPU | Added CPU | Throughput |"
     );
-    println!("|---|--:|--:|--:|--:|--:|");
-    for (microseconds, numbers) in CASES {
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    for ((microseconds, numbers), lanes) in
+        CASES.iter().flat_map(|it| LANES.map(|lanes| (*it, lanes)))
+    {
         let tensor = Tensor::from_vec(Shape::new(&[1, numbers]), vec![1f32; numbers]);
         let input = NamedTensor { name: "INPUT0".into(), tensor: tensor.expect("a tensor") };
-        let (mut inside, mut outside) = (way(false, microseconds), way(true, microseconds));
+        let (mut inside, mut outside) =
+            (way(false, microseconds, lanes), way(true, microseconds, lanes));
         for _ in 0..ROUNDS {
             inside.round(&input);
             outside.round(&input);
@@ -123,7 +143,7 @@ fn main() {
         let [one, other] =
             [&mut inside, &mut outside].map(|it| (median(&mut it.walls), median(&mut it.cpus)));
         println!(
-            "| {microseconds} µs | {} KiB | {:.1} µs, {:.1} µs | {:.1} µs, {:.1} µs | {:.1} µs | {:.3} |",
+            "| {microseconds} µs | {} KiB | {lanes} | {:.1} µs, {:.1} µs | {:.1} µs, {:.1} µs | {:.1} µs | {:.3} |",
             numbers * 4 / 1024,
             one.0,
             one.1,
