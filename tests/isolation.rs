@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::support::{
@@ -26,8 +27,12 @@ pub fn workers(parent: u32) -> Vec<u32> {
 
 /// Ends that process by SIGKILL.
 pub fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+/// Sends that process a signal.
+pub fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 /// A number of a model's worker, as the page of metrics has it.
@@ -238,6 +243,68 @@ fn a_model_whose_files_have_changed_is_not_ready_once_its_process_has_died() {
     assert!(error.contains("weights' has changed since the model was loaded"), "{error}");
     client.get("/v2/health/ready").expect(200);
     drop(repository);
+}
+
+#[test]
+fn weights_that_have_changed_beside_a_model_file_end_the_model_until_it_is_loaded_again() {
+    let repository = Repository::new().copy("m/1", "backends/onnxruntime/tests/models/external");
+    let weights = repository.path().join("m/1/weights.bin");
+    let flags = ["--model-control-mode=explicit", "--load-model=*"];
+    let mut server = process(&repository, &flags);
+    let mut client = server.client();
+    fs::write(&weights, fs::read(&weights).unwrap()).unwrap();
+    kill(workers(server.id())[0]);
+    let error = wait_for("the model not to be ready", || {
+        let reply = client.get("/v2/models/m/ready");
+        (reply.status == 503).then(|| reply.error(503))
+    });
+    assert!(error.contains("weights.bin' has changed since the model was loaded"), "{error}");
+    assert!(workers(server.id()).is_empty());
+    client.post("/v2/repository/models/m/load", &[], "").expect(200);
+    client.get("/v2/models/m/ready").expect(200);
+    assert_eq!(workers(server.id()).len(), 1);
+}
+
+#[test]
+fn an_ensemble_is_not_ready_while_a_member_has_no_process() {
+    let ensemble = "platform: \"ensemble\" max_batch_size: 8
+        input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"y\" data_type: TYPE_FP32 dims: [ 4 ] }
+        ensemble_scheduling { step {
+            model_name: \"m\" model_version: -1
+            input_map { key: \"INPUT0\" value: \"x\" } output_map { key: \"OUTPUT0\" value: \"y\" }
+        } }";
+    let repository =
+        Repository::identity("m", &[]).file("m/1/weights", "one").model("e", ensemble).model(
+            "outer",
+            &ensemble.replace("\"m\"", "\"e\"").replace("INPUT0", "x").replace("OUTPUT0", "y"),
+        );
+    let mut server = process(&repository, &["--strict-readiness=false"]);
+    let mut client = server.client();
+    client.get("/v2/models/outer/ready").expect(200);
+    let repository = repository.file("m/1/weights", "another");
+    kill(workers(server.id())[0]);
+    for (model, steps) in [("e", "step[0] ('m'): "), ("outer", "step[0] ('e'): step[0] ('m'): ")] {
+        let error = wait_for("the ensemble not to be ready", || {
+            let reply = client.get(&format!("/v2/models/{model}/ready"));
+            (reply.status == 503).then(|| reply.error(503))
+        });
+        assert!(error.contains(steps) && error.contains("has changed"), "{error}");
+    }
+    drop(repository);
+}
+
+#[test]
+fn an_instance_that_is_never_made_ends_with_its_load() {
+    let repository =
+        Repository::identity("stuck", &[("load_fault", "instance_hang")]).with_identity("m", &[]);
+    let flags = [ALL, "--load-limit-secs=1", "--load-run-limit-secs=1", "--strict-readiness=false"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let told = server.wait_for_line("its load took longer than");
+    assert!(told.contains("stuck"), "{told}");
+    wait_for("its process to end", || (workers(server.id()).len() == 1).then_some(()));
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
 }
 
 #[test]

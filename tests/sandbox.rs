@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    isolation::workers,
+    isolation::{is_gone, workers},
     savedmodels::{FIXTURES, serve_those},
     support::{Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, infer, row, wait_for},
 };
@@ -100,6 +100,27 @@ fn a_worker_writes_in_a_directory_that_goes_with_it() {
     server.signal("TERM");
     server.wait();
     assert_eq!(private(&scratch), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_a_server_leaves_that_is_killed_is_removed_by_the_next_one() {
+    let repository = Repository::identity("m", &[]).file(".scratch/here", "");
+    let scratch = repository.path().join(".scratch");
+    let environment = [("TMPDIR", scratch.to_str().unwrap())];
+    let start = || Process::start(&repository, &[ALL], &environment);
+    let mut server = start();
+    server.wait_ready();
+    let left = private(&scratch);
+    assert_eq!(left.len(), 1);
+    let worker = workers(server.id())[0];
+    server.signal("KILL");
+    server.wait();
+    wait_for("its worker to end", || is_gone(&worker).then_some(()));
+    assert_eq!(private(&scratch), left);
+    let mut server = start();
+    server.wait_ready();
+    let own = private(&scratch);
+    assert!(own.len() == 1 && own != left, "{own:?}");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::OnceLock};
 
+use rustix::process::Signal;
+
 use crate::{
-    isolation::{is_gone, kill, process, workers},
+    isolation::{is_gone, kill, process, signal, workers},
     support::{Client, Process, Repository, Traffic, ask, first_of, infer, root, row, wait_for},
 };
 
@@ -120,6 +122,26 @@ fn an_operator_that_aborts_as_it_is_loaded_is_an_error_of_that_model() {
     assert!(error.contains(expected), "{error}");
     assert_eq!(first_of(&server.client().post(&infer("good"), &[], row(1))), 1.0);
     assert_eq!(workers(server.id()).len(), 1);
+}
+
+#[test]
+fn a_library_of_operators_that_has_changed_is_loaded_by_a_load_though_the_model_is_the_same() {
+    let library = operator("fragile_that_changes", &[]);
+    let repository = with_operator(Repository::new(), "m", library.to_str().unwrap(), 1);
+    let flags = ["--model-control-mode=explicit", "--load-model=*", "--strict-readiness=false"];
+    let mut server = process(&repository, &flags);
+    let mut client = server.client();
+    assert_eq!(first_of(&client.post(&infer("m"), &[], number(1))), 1.0);
+    assert_eq!(operator("fragile_that_changes", &[]), library);
+    kill(workers(server.id())[0]);
+    let error = wait_for("the model not to be ready", || {
+        let reply = client.get("/v2/models/m/ready");
+        (reply.status == 503).then(|| reply.error(503))
+    });
+    assert!(error.contains("fragile_that_changes.so' has changed"), "{error}");
+    client.post("/v2/repository/models/m/load", &[], "").expect(200);
+    client.get("/v2/models/m/ready").expect(200);
+    assert_eq!(first_of(&client.post(&infer("m"), &[], number(2))), 2.0);
 }
 
 #[test]
@@ -244,6 +266,8 @@ fn processes_that_run_hang_and_load_end_with_a_server_that_is_killed() {
         (server.client().post(&infer("deaf"), &[], row(1)).status == 200).then_some(())
     });
     let hanging = ask(address, "deaf", row(888));
+    // One that is stopped does not see that its server is gone.
+    signal(all[2], Signal::STOP);
     server.signal("KILL");
     server.wait();
     wait_for("all processes to end", || all.iter().all(is_gone).then_some(()));

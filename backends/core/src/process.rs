@@ -12,6 +12,12 @@ pub trait ModelProcess: Send + Sync {
     /// Why no run can be made at this moment, although the model is loaded: there is no process, and none that would be
     /// worth to wait for. Cheap: it is asked before every request.
     fn outage(&self) -> Option<Outage>;
+
+    /// Is there no process, and none started, as it would serve another model than the one that was loaded? Its files
+    /// or its engine have changed since: only a load helps, also where nothing else has changed.
+    fn is_to_be_loaded_again(&self) -> bool {
+        false
+    }
 }
 
 /// There is no process that could run a model.

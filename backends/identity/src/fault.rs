@@ -121,17 +121,20 @@ pub enum LoadFault {
     Abort,
     /// `instance`: the model loads, but no instance can be made.
     Instance,
+    /// `instance_hang`: the model loads, and the making of an instance never ends.
+    InstanceHang,
     /// `out_of_memory`: there is too little memory for the model.
     OutOfMemory,
 }
 
 impl LoadFault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, LoadFault); 5] = [
+    pub(crate) const ALL: [(&'static str, LoadFault); 6] = [
         ("fail", LoadFault::Fail),
         ("panic", LoadFault::Panic),
         ("abort", LoadFault::Abort),
         ("instance", LoadFault::Instance),
+        ("instance_hang", LoadFault::InstanceHang),
         ("out_of_memory", LoadFault::OutOfMemory),
     ];
 }

@@ -96,7 +96,7 @@ impl Backend for Identity {
             }
             Some(LoadFault::Panic) => panic!("told to panic by 'load_fault'"),
             Some(LoadFault::Abort) => std::process::abort(),
-            Some(LoadFault::Instance) | None => {}
+            Some(LoadFault::Instance | LoadFault::InstanceHang) | None => {}
         }
         let instances = source.placements.iter().map(|it| it.instances.get()).sum();
         let shared = Shared {
@@ -135,11 +135,17 @@ impl Model for IdentityModel {
 
     /// Any device will do: nothing is computed on it.
     fn instantiate(&self, _device: Device) -> Result<Box<dyn Instance>, BackendError> {
-        if self.0.load_fault == Some(LoadFault::Instance) {
-            return Err(BackendError::Load(format!(
-                "model '{}': told to fail by 'load_fault'",
-                self.0.name
-            )));
+        match self.0.load_fault {
+            Some(LoadFault::Instance) => {
+                return Err(BackendError::Load(format!(
+                    "model '{}': told to fail by 'load_fault'",
+                    self.0.name
+                )));
+            }
+            Some(LoadFault::InstanceHang) => loop {
+                std::thread::park();
+            },
+            _ => {}
         }
         let number = self.0.instances.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(IdentityInstance { shared: self.0.clone(), number }))

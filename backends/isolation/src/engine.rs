@@ -138,10 +138,12 @@ impl Backend for Isolated {
         }
         self.isolation.prepare();
         let Settings { program, children, arena_bytes, .. } = settings;
-        let (supervisor, loaded) = Supervisor::start(program, children, self.name(), source)?;
+        let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
-        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, limits.recycle_above)))
+        let recycle_above = limits.recycle_above;
+        let stop = source.stop.clone();
+        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, recycle_above, stop)))
     }
 
     fn version(&self) -> Option<String> {

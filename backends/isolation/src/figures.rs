@@ -41,6 +41,8 @@ struct Counted {
 struct Down {
     reason: String,
     until: Instant,
+    /// Would that one serve another model?
+    is_another: bool,
 }
 
 struct Living {
@@ -100,7 +102,12 @@ impl Figures {
 
     /// There is no worker, for that reason, and the next attempt to start one is made then.
     pub(crate) fn is_down(&self, reason: String, until: Instant) {
-        self.lock().down = Some(Down { reason, until });
+        self.lock().down = Some(Down { reason, until, is_another: false });
+    }
+
+    /// There is no worker, as the next one would serve another model, for that reason; that is looked at again then.
+    pub(crate) fn is_another(&self, reason: String, until: Instant) {
+        self.lock().down = Some(Down { reason, until, is_another: true });
     }
 
     /// A lane has that memory file.
@@ -169,6 +176,10 @@ impl ModelProcess for Figures {
         let retry_after = down.until.saturating_duration_since(Instant::now());
         Some(Outage { reason: down.reason.clone(), retry_after })
     }
+
+    fn is_to_be_loaded_again(&self) -> bool {
+        self.lock().down.as_ref().is_some_and(|it| it.is_another)
+    }
 }
 
 #[cfg(test)]
@@ -234,8 +245,12 @@ mod tests {
         assert_eq!(figures.outage().unwrap().retry_after, Duration::ZERO);
         let worker = start(&figures);
         assert!(figures.outage().is_some(), "it has not loaded its model");
+        assert!(!figures.is_to_be_loaded_again());
+        figures.is_another("changed".into(), Instant::now());
+        assert!(figures.is_to_be_loaded_again());
         figures.serves(worker.pid(), Duration::ZERO);
         assert_eq!(figures.outage(), None);
+        assert!(!figures.is_to_be_loaded_again());
     }
 
     #[test]

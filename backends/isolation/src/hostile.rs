@@ -13,7 +13,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Batch, DataType, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor,
+    Backend, BackendError, Batch, DataType, Device, EngineDescription, Instance, Model,
+    ModelSource, NamedTensor, Shape, Stop, Tensor,
 };
 use rustix::process::{Pid, Signal};
 
@@ -171,6 +172,23 @@ fn stop_here() -> ! {
     }
 }
 
+/// An engine that loads nothing here: its workers play their parts.
+struct Elsewhere;
+
+impl Backend for Elsewhere {
+    fn name(&self) -> &'static str {
+        "elsewhere"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &EngineDescription::PLAIN
+    }
+
+    fn load(&self, _: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        Err(BackendError::Load("no models here".to_owned()))
+    }
+}
+
 /// A model whose worker plays that part.
 fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
     let program = Program {
@@ -183,16 +201,21 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
     };
     let mut source = ModelSource::new(part, "/nowhere");
     source.stop = stop.into();
-    Ok(Supervisor::start(&program, &Children::default(), "any", &source)?.0)
+    Ok(Supervisor::start(&program, &Children::default(), &Elsewhere, &source)?.0)
 }
 
 fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {
+    open_until(supervisor, Arc::default())
+}
+
+fn open_until(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Result<Lane, BackendError> {
     let host = Host {
         supervisor: supervisor.clone(),
         sharing: Arc::<RwLock<()>>::default(),
         device: Device::Cpu,
         arena_bytes: HALF as usize,
         keeps_state: false,
+        stop,
     };
     Lane::new(host, None)
 }
@@ -323,6 +346,17 @@ fn loads_that_are_answered_with_garbage_fail_with_its_name() {
         let BackendError::Load(told) = &error else { panic!("{error:?}") };
         assert!(told.contains(text) && told.contains(part), "{told}");
     }
+}
+
+#[test]
+fn an_instance_that_is_never_made_ends_with_the_load_that_is_given_up() {
+    let error = within_reason(|| {
+        let supervisor = load("stopped at the opening", Stop::new()).unwrap();
+        let stop = Arc::new(Stop::new());
+        stop.give_up();
+        open_until(&supervisor, stop).map(drop)
+    });
+    assert!(matches!(error, Err(BackendError::Crashed(_))), "{error:?}");
 }
 
 #[test]

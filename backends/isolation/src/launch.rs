@@ -134,10 +134,9 @@ impl Worker {
             .env("MUSTER_MODEL", model)
             // A signal that a terminal sends to all is for the server alone.
             .process_group(0);
-        let process = Arc::new(Process::spawn(&mut command, children, figures)?);
+        // The worker's ends of the pipe and of the socket go with the command.
+        let process = Arc::new(Process::spawn(command, children, figures)?);
         figures.began(&process.vitals);
-        // It holds the worker's ends of the pipe and of the socket.
-        drop(command);
         let last_lines = LastLines::default();
         let worker = Arc::new(Worker {
             model: model.to_owned(),
@@ -260,7 +259,7 @@ impl Worker {
         self.process.wait().reason
     }
 
-    /// What it has written last.
+    /// What it has written last, once it has ended. Blocking, until that has been read.
     pub(crate) fn last_lines(&self) -> String {
         self.last_lines.text()
     }
@@ -300,11 +299,7 @@ struct End {
 }
 
 impl Process {
-    fn spawn(
-        command: &mut Command,
-        children: &Children,
-        figures: &Arc<Figures>,
-    ) -> io::Result<Process> {
+    fn spawn(command: Command, children: &Children, figures: &Arc<Figures>) -> io::Result<Process> {
         let child = children.spawn(command)?;
         Ok(Process {
             pid: child.id(),
@@ -430,6 +425,15 @@ mod tests {
     fn the_end_of_a_process_is_noticed_and_told_with_its_last_lines() {
         check("echo one; echo two >&2; exit 3", "with exit code 3", EndReason::Exit, "one\ntwo");
         check("kill -SEGV $$", "by signal 11 (SIGSEGV)", EndReason::Signal, "");
+    }
+
+    #[test]
+    fn what_it_writes_before_it_ends_is_told_however_much_that_is() {
+        let script = "head -c 60000 /dev/zero | tr '\\0' '\\n'; seq 2000; echo last; kill -ABRT $$";
+        let (worker, mut receiver, _ended) = start(script);
+        assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Closed)));
+        assert!(worker.obituary().ends_with("by signal 6 (SIGABRT)"));
+        assert!(worker.last_lines().ends_with("1999\n2000\nlast"), "{}", worker.last_lines());
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) enum ToWorker {
     /// The first message: the model to load, by the engine of that name, in that sandbox. Answered by a
     /// [`LoadAnswer`].
     Load { engine: String, source: Box<ModelSource>, order: Order },
-    /// The load has lasted too long.
+    /// The load, or the making of an instance, has lasted too long.
     StopLoad,
     /// One more instance. Its socket and its memory file come along; the answer comes by that socket.
     Open { lane: u32, device: Device },

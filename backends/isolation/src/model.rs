@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures};
+use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures, Stop};
 
 use crate::{lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor};
 
@@ -15,18 +15,22 @@ pub(crate) struct IsolatedModel {
     arena_bytes: usize,
     sharing: Arc<RwLock<()>>,
     recycler: Option<Arc<Recycler>>,
+    /// That of its load.
+    stop: Arc<Stop>,
 }
 
 impl IsolatedModel {
-    /// `recycle_above`: a worker with more private bytes is replaced.
+    /// `recycle_above`: a worker with more private bytes is replaced. `stop`: that of the load, which also ends the
+    /// making of instances.
     pub(crate) fn new(
         supervisor: Arc<Supervisor>,
         loaded: Loaded,
         arena_bytes: usize,
         recycle_above: Option<u64>,
+        stop: Arc<Stop>,
     ) -> Self {
         let recycler = recycle_above.map(|it| Arc::new(Recycler::new(it)));
-        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default(), recycler }
+        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default(), recycler, stop }
     }
 }
 
@@ -66,6 +70,7 @@ impl Model for IsolatedModel {
             device,
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
+            stop: self.stop.clone(),
         };
         Ok(Box::new(Lane::new(host, self.recycler.clone())?))
     }

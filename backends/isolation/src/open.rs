@@ -7,14 +7,14 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Batch, Device, EndReason, NamedTensor};
+use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop};
 
 use crate::{
     arena::HostArena,
     channel::{ChannelError, LONGEST_ANSWER, Receiver, Sender},
     launch::Worker,
     message::{Answer, Execute, Opened, ToWorker},
-    supervisor::{LONGEST_START, LOOK, Supervisor, wait},
+    supervisor::{LOOK, Supervisor, wait},
 };
 
 /// Where the lanes of a model are opened.
@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) arena_bytes: usize,
     /// Does a run leave something behind in the instance?
     pub(crate) keeps_state: bool,
+    /// Ends the making of an instance. It is that of the load, which nobody requests once the model serves.
+    pub(crate) stop: Arc<Stop>,
 }
 
 /// A lane of a worker.
@@ -65,7 +67,7 @@ impl Open {
         let receiver = Receiver::new(ours, LONGEST_ANSWER);
         let lane = worker.next_lane();
         let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver };
-        match opened.begin(host.device, theirs) {
+        match opened.begin(host, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
                 note_fault(&opened.worker, &error);
@@ -77,17 +79,31 @@ impl Open {
     /// Has the worker make the instance.
     fn begin(
         &mut self,
-        device: Device,
+        host: &Host,
         theirs: UnixStream,
     ) -> Result<Result<(), BackendError>, ChannelError> {
         self.receiver.set_timeout(LOOK)?;
-        let message = ToWorker::Open { lane: self.lane, device };
+        let message = ToWorker::Open { lane: self.lane, device: host.device };
         self.worker.send_with(&message, [theirs.as_fd(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.
         drop(theirs);
-        let began = Instant::now();
-        wait(&mut self.receiver, &self.worker, || LONGEST_START <= began.elapsed())?;
+        let asked = Arc::downgrade(&self.worker);
+        host.stop.on_stop(move || {
+            if let Some(worker) = asked.upgrade() {
+                worker.send_at_once(&ToWorker::StopLoad);
+            }
+        });
+        let openings = host.supervisor.openings();
+        let (began, limit) = (Instant::now(), openings.limit());
+        let is_late = || limit.is_some_and(|it| it <= began.elapsed());
+        let waited =
+            wait(&mut self.receiver, &self.worker, || host.stop.is_given_up() || is_late());
+        host.stop.clear_hook();
+        waited?;
         let answer: Opened = self.receiver.receive()?;
+        if answer.is_ok() {
+            openings.took(began.elapsed());
+        }
         Ok(answer.map_err(BackendError::from))
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -20,23 +20,52 @@ const BYTES_A_SECOND: usize = 1 << 20;
 /// Lines that are kept, for the reason of a death.
 const KEPT: usize = 20;
 
+/// What a worker that has ended wrote last is waited for so long: a process that it has left behind may hold the pipe
+/// open.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// The last lines of a worker.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LastLines(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct LastLines(Arc<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Guards the lines.
+    lines: Mutex<Lines>,
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    last: VecDeque<String>,
+    /// Has everything been read?
+    is_over: bool,
+}
 
 impl LastLines {
     fn push(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT {
-            lines.pop_front();
+        let last = &mut self.lock().last;
+        if last.len() == KEPT {
+            last.pop_front();
         }
-        lines.push_back(line.to_owned());
+        last.push_back(line.to_owned());
     }
 
-    /// The lines, one below the other.
+    fn finish(&self) {
+        self.lock().is_over = true;
+        self.0.over.notify_all();
+    }
+
+    /// The lines of a worker that has ended, one below the other. Blocking, until what it wrote has been read.
     pub(crate) fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        let goes_on = |it: &mut Lines| !it.is_over;
+        let waited = self.0.over.wait_timeout_while(self.lock(), PATIENCE, goes_on);
+        let (lines, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        lines.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,7 +84,7 @@ pub(crate) fn drain(
     loop {
         line.clear();
         match (&mut output).take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
+            Ok(0) | Err(_) => return kept.finish(),
             Ok(_) => {}
         }
         let is_rest = std::mem::replace(&mut is_cut, !line.ends_with(b"\n"));

@@ -13,11 +13,13 @@ use crate::{
     figures::SAMPLED_EVERY,
     launch::Worker,
     open::{Host, Open},
-    supervisor::LONGEST_START,
 };
 
 /// Inputs of a run that are kept to warm a worker up: no more than these bytes.
 const KEPT: usize = 1 << 20;
+
+/// A run that warms a worker up and lasts longer is given up.
+const LONGEST_RUN: Duration = Duration::from_secs(900);
 
 /// A pause after a replacement: so many times what that took.
 const PAUSE: u32 = 10;
@@ -179,7 +181,7 @@ impl Sample {
 
     fn run(&self, open: &mut Open) -> Result<(), BackendError> {
         let stop = Stop::new();
-        stop.end_by(Instant::now().checked_add(LONGEST_START));
+        stop.end_by(Instant::now().checked_add(LONGEST_RUN));
         let Sample { inputs, outputs, rows, signature } = self;
         let (rows, signature) = (*rows, *signature);
         open.run_once(&Batch { inputs, outputs, rows, signature, stop: &stop })

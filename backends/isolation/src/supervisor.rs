@@ -6,24 +6,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, EndReason, ModelProcess, ModelSource, Outage, Stop};
+use backend::{Backend, BackendError, EndReason, ModelProcess, ModelSource, Outage, Stop};
 
 use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
     figures::Figures,
     launch::{Program, Worker},
-    life::Life,
+    longest::Longest,
     message::{LoadAnswer, Loaded, ToWorker},
     stamp::Stamp,
+    state::{Another, State},
 };
 
 /// How often somebody who waits for a worker looks whether it is to be ended.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// A worker that takes longer to load its model again, or to make an instance, is ended. First loads have the limits of
-/// loads.
-pub(crate) const LONGEST_START: Duration = Duration::from_secs(900);
+/// Where the next worker would serve another model, so much later that is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -36,22 +36,13 @@ pub(crate) struct Supervisor {
     source: ModelSource,
     /// Its files, before they were loaded first.
     stamp: Stamp,
+    /// How long loads have taken, and the making of instances. The first of each has the limits of the server's loads.
+    loads: Longest,
+    openings: Longest,
     /// What its workers have done.
     figures: Arc<Figures>,
     /// Guards the worker, and is held while one is started: whoever else wants it waits.
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    worker: Option<Arc<Worker>>,
-    life: Life,
-    /// What the first worker said of the model.
-    loaded: Option<Loaded>,
-    /// Why the one before has ended.
-    last_end: Option<EndReason>,
-    /// Is somebody at it to start a worker in the place of one that has died?
-    is_reviving: bool,
 }
 
 impl Supervisor {
@@ -62,21 +53,32 @@ impl Supervisor {
     pub(crate) fn start(
         program: &Program,
         children: &Children,
-        engine: &str,
+        engine: &dyn Backend,
         source: &ModelSource,
     ) -> Result<(Arc<Supervisor>, Loaded), BackendError> {
         let state = State::default();
+        let stamp = Stamp::of(source, engine.description().settings_of_files);
+        if stamp.is_cut() {
+            tracing::warn!(
+                model = source.name,
+                "it has more files than are looked at before a process of its own is started again: changes of \
+                 some are not noticed"
+            );
+        }
         let supervisor = Arc::new(Supervisor {
             program: program.clone(),
             children: children.clone(),
-            engine: engine.to_owned(),
+            engine: engine.name().to_owned(),
             source: ModelSource { stop: Arc::default(), ..source.clone() },
-            stamp: Stamp::of(source),
+            stamp,
+            loads: Longest::default(),
+            openings: Longest::default(),
             figures: Arc::default(),
             state: Mutex::new(state),
         });
         let began = Instant::now();
         let (worker, loaded) = supervisor.load(&source.stop, || source.stop.is_given_up())?;
+        supervisor.loads.took(began.elapsed());
         supervisor.figures.serves(worker.pid(), began.elapsed());
         let mut state = supervisor.lock();
         (state.worker, state.loaded) = (Some(worker), Some(loaded.clone()));
@@ -91,6 +93,11 @@ impl Supervisor {
     /// What its workers have done so far.
     pub(crate) fn figures(&self) -> &Arc<Figures> {
         &self.figures
+    }
+
+    /// How long the making of instances has taken.
+    pub(crate) fn openings(&self) -> &Longest {
+        &self.openings
     }
 
     /// The living worker, started where there is none. Blocking.
@@ -116,26 +123,32 @@ impl Supervisor {
             return Ok(worker.clone());
         }
         self.bury(state);
-        let pause = state.life.pause(Instant::now());
+        let now = Instant::now();
+        if let Some(another) = state.another.as_ref().filter(|it| now < it.look_again) {
+            let retry_after = another.look_again - now;
+            let reason = another.problem.clone();
+            return Err(BackendError::Unavailable(Outage { reason, retry_after }));
+        }
+        let pause = state.life.pause(now);
         if WORTH_WAITING < pause {
             return Err(BackendError::Unavailable(self.is_down(state)));
         }
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
-        if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
-            return Err(self.is_another(state, &format!("'{}' has changed", file.display())));
+        if let Some(change) = self.change_of_files() {
+            return Err(self.is_another(state, &change));
         }
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
         }
-        let began = Instant::now();
-        match self.load(&Stop::new(), || LONGEST_START <= began.elapsed()) {
-            Ok((worker, loaded)) if state.loaded.as_ref().is_some_and(|it| *it != loaded) => {
-                drop(worker);
-                Err(self.is_another(state, "it has other inputs, outputs or properties"))
-            }
-            Ok((worker, _)) => {
-                self.figures.serves(worker.pid(), began.elapsed());
+        match self.load_again() {
+            Ok((worker, loaded, took)) => {
+                if let Some(change) = self.change(state.loaded.as_ref(), &loaded) {
+                    drop(worker);
+                    return Err(self.is_another(state, &change));
+                }
+                state.another = None;
+                self.figures.serves(worker.pid(), took);
                 tracing::info!(model = self.model(), worker = worker.pid(), "a new process serves");
                 state.worker = Some(worker.clone());
                 Ok(worker)
@@ -153,21 +166,49 @@ impl Supervisor {
     /// # Errors
     /// Those of the load; [`BackendError::Load`] where the files are others than those that were loaded first.
     pub(crate) fn another(self: &Arc<Self>) -> Result<(Arc<Worker>, Duration), BackendError> {
-        let changed = |what: String| {
+        let refused = |change: String| {
             let model = self.model();
-            Err(BackendError::Load(format!(
-                "{what} since model '{model}' was loaded; load it again"
-            )))
+            BackendError::Load(format!("{change} since model '{model}' was loaded; load it again"))
         };
-        if let Some(file) = self.stamp.first_difference(&Stamp::of(&self.source)) {
-            return changed(format!("'{}' has changed", file.display()));
+        if let Some(change) = self.change_of_files() {
+            return Err(refused(change));
         }
-        let began = Instant::now();
-        let (worker, loaded) = self.load(&Stop::new(), || LONGEST_START <= began.elapsed())?;
-        match self.lock().loaded.as_ref() == Some(&loaded) {
-            true => Ok((worker, began.elapsed())),
-            false => changed("it has other inputs, outputs or properties".to_owned()),
+        let (worker, loaded, took) = self.load_again()?;
+        let first = self.lock().loaded.clone();
+        let change = self.change(first.as_ref(), &loaded);
+        change.map_or(Ok((worker, took)), |it| Err(refused(it)))
+    }
+
+    /// Loads the model in one more worker. It may take as long as a load has taken before, and more.
+    fn load_again(self: &Arc<Self>) -> Result<(Arc<Worker>, Loaded, Duration), BackendError> {
+        let (began, limit) = (Instant::now(), self.loads.limit());
+        let is_late = || limit.is_some_and(|it| it <= began.elapsed());
+        let (worker, loaded) = self.load(&Stop::new(), is_late)?;
+        let took = began.elapsed();
+        self.loads.took(took);
+        Ok((worker, loaded, took))
+    }
+
+    /// What a worker has loaded that is another model than the `first` one loaded.
+    fn change(&self, first: Option<&Loaded>, loaded: &Loaded) -> Option<String> {
+        let of = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        match first {
+            Some(first) if first.version != loaded.version => Some(format!(
+                "the version of its engine's library has changed from {} to {}",
+                of(&first.version),
+                of(&loaded.version)
+            )),
+            Some(first) if first != loaded => {
+                Some("it has got other inputs, outputs or properties".to_owned())
+            }
+            // They may have changed while they were loaded.
+            _ => self.change_of_files(),
         }
+    }
+
+    fn change_of_files(&self) -> Option<String> {
+        let file = self.stamp.first_change()?;
+        Some(format!("'{}' has changed", file.display()))
     }
 
     /// `new` serves from now on, in the place of `old`. False where that has ended by itself meanwhile.
@@ -188,14 +229,15 @@ impl Supervisor {
         let model = self.model();
         let problem = format!(
             "the process of model '{model}' has died and is not started again: {what} since the model was loaded; \
-             load it again"
+             load it again, or start the server anew"
         );
-        tracing::error!(model, "{problem}");
-        let now = Instant::now();
-        state.life.died(now, 0);
-        let retry_after = state.life.pause(now);
-        self.figures.is_down(problem.clone(), now + retry_after);
-        BackendError::Unavailable(Outage { reason: problem, retry_after })
+        if state.another.as_ref().is_none_or(|it| it.problem != problem) {
+            tracing::error!(model, "{problem}");
+        }
+        let look_again = Instant::now() + LOOK_AGAIN;
+        self.figures.is_another(problem.clone(), look_again);
+        state.another = Some(Another { problem: problem.clone(), look_again });
+        BackendError::Unavailable(Outage { reason: problem, retry_after: LOOK_AGAIN })
     }
 
     /// Nobody need wait for the next worker: from now on the model is not ready.
@@ -336,7 +378,7 @@ fn revive(supervisor: &Weak<Supervisor>) {
             Ok(_) | Err(BackendError::Unavailable(_)) => {}
             Err(error) => tracing::warn!(model = supervisor.model(), "{error}"),
         }
-        let pause = supervisor.lock().life.pause(Instant::now());
+        let pause = supervisor.lock().pause(Instant::now());
         drop(supervisor);
         thread::sleep(pause.min(LOOK));
     }

@@ -45,6 +45,8 @@ pub fn serve(engines: Vec<Arc<dyn Backend>>) -> ExitCode {
         }
     };
     be_a_worker();
+    // Also where this process is stopped, and cannot notice that the socket is closed.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let shared = Arc::new(Shared { engines, model: OnceLock::new(), lanes: Mutex::default() });
     let load_stop = Arc::new(Stop::new());
     let ended = listen(&shared, &load_stop, control);

@@ -1,19 +1,19 @@
 //! The one directory in which a worker may write: made with it and removed with it.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File, Permissions, TryLockError},
     io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
-    time::Duration,
 };
 
 use tempfile::TempDir;
 
 const PREFIX: &str = "muster-worker-";
 
-/// A directory that is older and that nobody holds was left behind. One that is younger may be about to be held.
-const SETTLED: Duration = Duration::from_secs(60);
+/// So many directories are made where other servers take them for ones that were left, in the moment before they are
+/// held.
+const ATTEMPTS: usize = 10;
 
 /// A directory of one worker. It is removed when this is dropped.
 #[derive(Debug)]
@@ -26,17 +26,43 @@ pub(crate) struct PrivateDirectory {
 impl PrivateDirectory {
     /// A new one below `parent`, for this process's user alone.
     pub(crate) fn new(parent: &Path) -> io::Result<PrivateDirectory> {
-        let mut builder = tempfile::Builder::new();
-        let directory =
-            builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700)).tempdir_in(parent)?;
-        let held = File::open(directory.path())?;
-        held.try_lock()?;
-        Ok(PrivateDirectory { directory, _held: held })
+        for _ in 0..ATTEMPTS {
+            let mut builder = tempfile::Builder::new();
+            let builder = builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
+            let directory = builder.tempdir_in(parent)?;
+            if let Some(held) = hold(directory.path())? {
+                return Ok(PrivateDirectory { directory, _held: held });
+            }
+        }
+        Err(io::Error::other("other servers remove it before it can be used"))
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
+}
+
+/// Takes hold of a directory. `None` where somebody else has, or has removed it.
+fn hold(path: &Path) -> io::Result<Option<File>> {
+    let is_gone = |it: &io::Error| it.kind() == io::ErrorKind::NotFound;
+    let held = match File::open(path) {
+        Err(error) if is_gone(&error) => return Ok(None),
+        opened => opened?,
+    };
+    hold_opened(held, path)
+}
+
+fn hold_opened(held: File, path: &Path) -> io::Result<Option<File>> {
+    match held.try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+        Ok(()) => {}
+    }
+    let number = |it: fs::Metadata| (it.dev(), it.ino());
+    let own = held.metadata().map(number)?;
+    // What was removed before it was held has no name any more.
+    let is_there = fs::symlink_metadata(path).is_ok_and(|it| number(it) == own);
+    Ok(is_there.then_some(held))
 }
 
 /// Removes what servers that were ended by force have left below `parent`.
@@ -51,39 +77,65 @@ pub(crate) fn remove_leftovers(parent: &Path) {
 
 fn remove_if_left(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
-    let is_ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-    if !is_ours || metadata.modified()?.elapsed().is_ok_and(|it| it < SETTLED) {
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    File::open(path)?.try_lock()?;
-    fs::remove_dir_all(path)
+    // Held until it is gone, so that nobody else takes hold of it meanwhile.
+    let held = hold(path)?;
+    if held.is_some() { fs::remove_dir_all(path) } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     #[test]
-    fn what_nobody_holds_is_removed_and_what_is_held_or_young_stays() {
+    fn what_nobody_holds_is_removed_and_what_is_held_stays() {
         let parent = tempfile::tempdir().unwrap();
         let held = PrivateDirectory::new(parent.path()).unwrap();
         assert_eq!(fs::metadata(held.path()).unwrap().mode() & 0o777, 0o700);
         let left = parent.path().join("muster-worker-left");
-        let young = parent.path().join("muster-worker-young");
         let other = parent.path().join("other");
-        for folder in [&left, &young, &other] {
+        for folder in [&left, &other] {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join("file"), "").unwrap();
         }
-        let long_ago = SystemTime::now() - Duration::from_secs(3600);
-        for folder in [&left, &other, &held.path().to_owned()] {
-            File::open(folder).unwrap().set_modified(long_ago).unwrap();
-        }
         remove_leftovers(parent.path());
-        assert!(!left.exists() && young.exists() && other.exists() && held.path().exists());
+        assert!(!left.exists() && other.exists() && held.path().exists());
         let path = held.path().to_owned();
         drop(held);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_is_held_by_one_and_not_after_it_was_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("muster-worker-x");
+        fs::create_dir(&path).unwrap();
+        let first = hold(&path).unwrap();
+        assert!(first.is_some() && hold(&path).unwrap().is_none());
+        drop(first);
+        let opened = || File::open(&path).unwrap();
+        let (one, another) = (opened(), opened());
+        fs::remove_dir(&path).unwrap();
+        assert!(hold_opened(one, &path).unwrap().is_none() && hold(&path).unwrap().is_none());
+        // Another of that name is another directory.
+        fs::create_dir(&path).unwrap();
+        assert!(hold_opened(another, &path).unwrap().is_none() && hold(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn directories_that_are_made_while_others_are_removed_can_all_be_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let of_thread = parent.path().to_owned();
+        let makes = std::thread::spawn(move || {
+            (0..200).map(|_| PrivateDirectory::new(&of_thread).unwrap()).collect::<Vec<_>>()
+        });
+        while !makes.is_finished() {
+            remove_leftovers(parent.path());
+        }
+        let made = makes.join().unwrap();
+        remove_leftovers(parent.path());
+        assert!(made.iter().all(|it| it.path().is_dir()));
     }
 }

@@ -12,6 +12,7 @@ use super::{
     links,
     order::{Order, Sandbox},
 };
+use crate::named::named_files;
 
 /// What every worker reads: libraries of the system and what these look at, its own process, and the machine's
 /// processors, memory and devices.
@@ -126,10 +127,9 @@ impl Reach {
         if names_others.clone().any(|it| source.options.contains_key(*it)) {
             self.reads.extend(source.repository.clone());
         }
-        let accelerators = source.accelerators.iter().flat_map(|it| &it.parameters);
-        for (setting, value) in source.options.iter().chain(accelerators) {
-            if description.settings_of_files.contains(&&**setting) && value.contains('/') {
-                self.add_setting(Path::new(value));
+        for path in named_files(source, description.settings_of_files) {
+            if path.as_os_str().as_encoded_bytes().contains(&b'/') {
+                self.add_setting(path);
             }
         }
     }

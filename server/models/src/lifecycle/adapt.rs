@@ -69,7 +69,7 @@ impl Converger {
         record.settled = settled;
         let target = target.map_err(|it| it.to_string())?;
         let serves: Vec<u64> = serving.keys().copied().collect();
-        if !decide(record.loaded.as_ref(), &serves, target.sources(), &serves).is_nothing() {
+        if !decide(record.loaded.as_ref(), &serves, &[], target.sources(), &serves).is_nothing() {
             return Err("its files, or its configuration, have changed".to_owned());
         }
         let mut next = Versions::new();

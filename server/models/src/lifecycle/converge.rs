@@ -195,7 +195,9 @@ impl Converger {
         let numbers: Vec<u64> = wanted.here.iter().map(|(number, _)| *number).collect();
         let serving = self.manager.serving(&id);
         let serves: Vec<u64> = serving.keys().copied().collect();
-        let work = decide(record.loaded.as_ref(), &serves, &target.sources, &numbers);
+        let has_ended = |it: &(&u64, &Arc<ServedModel>)| it.1.is_to_be_loaded_again();
+        let ended: Vec<u64> = serving.iter().filter(has_ended).map(|(it, _)| *it).collect();
+        let work = decide(record.loaded.as_ref(), &serves, &ended, &target.sources, &numbers);
         if work.is_nothing() {
             record.loaded = Some(target.sources);
             return Ok(false);

@@ -45,10 +45,12 @@ impl Work {
     }
 }
 
-/// Compares what `serving` versions were made of with what the `wanted` ones are to be made of.
+/// Compares what `serving` versions were made of with what the `wanted` ones are to be made of. Of those that serve the
+/// `ended` ones do so no more until they are loaded again, whatever has changed.
 pub(super) fn decide(
     old: Option<&Sources>,
     serving: &[u64],
+    ended: &[u64],
     new: &Sources,
     wanted: &[u64],
 ) -> Work {
@@ -59,7 +61,7 @@ pub(super) fn decide(
                 && files(old, *version) == files(new, *version)
         })
     };
-    let keeps = |it: &u64| serving.contains(it) && is_same(it);
+    let keeps = |it: &u64| serving.contains(it) && !ended.contains(it) && is_same(it);
     let (keep, load): (Vec<u64>, Vec<u64>) = wanted.iter().copied().partition(keeps);
     let regrouped = old.is_some_and(|it| it.raw.instance_group != new.raw.instance_group);
     Work {
@@ -102,20 +104,27 @@ mod tests {
 
     #[track_caller]
     fn check(old: &Sources, serving: &[u64], new: &Sources, wanted: &[u64], expect: Work) {
-        assert_eq!(decide(Some(old), serving, new, wanted), expect);
+        assert_eq!(decide(Some(old), serving, &[], new, wanted), expect);
     }
 
     #[test]
     fn a_model_that_was_never_loaded_is_loaded() {
         let new = sources(8, 1, &[1, 2]);
-        assert_eq!(decide(None, &[], &new, &[2]), work(&[2], &[]));
+        assert_eq!(decide(None, &[], &[], &new, &[2]), work(&[2], &[]));
     }
 
     #[test]
     fn what_has_not_changed_is_left_alone() {
         let model = sources(8, 1, &[1]);
         check(&model, &[1], &model, &[1], work(&[], &[1]));
-        assert!(decide(Some(&model), &[1], &model, &[1]).is_nothing());
+        assert!(decide(Some(&model), &[1], &[], &model, &[1]).is_nothing());
+    }
+
+    #[test]
+    fn what_has_ended_is_loaded_though_nothing_has_changed() {
+        let model = sources(8, 1, &[1, 2]);
+        let decided = decide(Some(&model), &[1, 2], &[2], &model, &[1, 2]);
+        assert_eq!(decided, work(&[2], &[1]));
     }
 
     #[test]

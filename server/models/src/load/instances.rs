@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use backend::{BackendError, Device, Instance, Model};
+use backend::{BackendError, Device, Instance, Model, Stop};
 
 use crate::{
     config::model::ModelConfig,
     load::{
         extra_inputs::ExtraInputs,
+        load_limit,
         load_watch::{LoadWatch, PhaseLimit},
         placement::Plan,
         run_limit::RunLimit,
@@ -37,6 +38,8 @@ pub(crate) struct WarmUp<'a> {
     /// What bounds the making of an instance.
     pub(crate) limit: PhaseLimit,
     pub(crate) watch: &'a LoadWatch,
+    /// Requested when the making of an instance takes too long.
+    pub(crate) stop: &'a Arc<Stop>,
 }
 
 /// The places for a model's instances, the preferred one last, and what warming up has taught. `first` is an instance
@@ -49,7 +52,7 @@ pub(crate) fn make(
     warm_up: WarmUp<'_>,
     first: Option<Box<dyn Instance>>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
-    let WarmUp { dir, extra, run_limit, limit, watch } = warm_up;
+    let WarmUp { dir, extra, run_limit, limit, watch, stop } = warm_up;
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
@@ -91,7 +94,8 @@ pub(crate) fn make(
     for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {
         // An instance is made, and runs. Its runs have a limit of their own, and are stopped by that.
         let limit = PhaseLimit { limit: limit.limit + RunLimit::of(run_limit, *device), ..limit };
-        let filled = watch.during(limit, &Arc::default(), || slot.fill())?;
+        let filled = watch.during(limit, stop, || slot.fill())?;
+        load_limit::check(limit, stop)?;
         filled.map_err(|error| on_device(*device, error))?;
     }
     // The scheduler takes the last first, and a GPU is to be taken before the CPU.

@@ -232,6 +232,7 @@ impl Loader {
             started,
             cpus: self.cpus(),
             watch,
+            stop: Arc::default(),
         };
         let plan = self.plan_here(&load.found.name, raw, &load.options, load.cpus)?;
         self.check_gpu_limits(&plan)?;

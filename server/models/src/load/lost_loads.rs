@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeSet,
     panic::resume_unwind,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
+    time::Duration,
 };
 
 use backend::MODEL_STACK;
@@ -18,11 +19,16 @@ use crate::{
 /// Loads that do not end keep their threads. While there are so many, no further one is begun.
 const MOST_LOST: usize = 4;
 
+/// A load that is given up may still end in this time: where it has a process of its own, that is ended.
+const LAST_WORDS: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 3000 });
+
 /// The loads that were given up and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct LostLoads {
     /// Guards which models they are of.
     of: Mutex<BTreeSet<ModelId>>,
+    /// One of them has ended.
+    ended: Condvar,
 }
 
 impl LostLoads {
@@ -47,12 +53,22 @@ impl LostLoads {
         };
         match watch.wait(note) {
             Ok(()) => load.join().map_err(|panic| resume_unwind(panic)),
-            Err(PhaseLimit { limit, flag }) => Err(format!(
-                "its load took longer than {} s ({flag}) and does not end: it is given up, and keeps a thread until it \
-                 ends",
-                limit.as_secs_f64()
-            )),
+            Err(PhaseLimit { limit, flag }) => {
+                let outcome = match self.ends_within(id, LAST_WORDS) {
+                    true => "was ended",
+                    false => "does not end: it is given up, and keeps a thread until it ends",
+                };
+                let limit = limit.as_secs_f64();
+                Err(format!("its load took longer than {limit} s ({flag}) and {outcome}"))
+            }
         }
+    }
+
+    /// Does the load of that model end that was given up? Blocking for so long at most.
+    fn ends_within(&self, id: &ModelId, patience: Duration) -> bool {
+        let goes_on = |of: &mut BTreeSet<ModelId>| of.contains(id);
+        let waited = self.ended.wait_timeout_while(lock(&self.of), patience, goes_on);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     fn check(&self, id: &ModelId) -> Result<(), String> {
@@ -83,6 +99,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         if self.watch.end() {
             lock(&self.lost.of).remove(&self.id);
+            self.lost.ended.notify_all();
             tracing::warn!(model = %self.id, "a load that was given up has ended after all");
         }
     }
@@ -121,6 +138,25 @@ mod tests {
         while load(&lost, "a").is_err() {
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_load_that_was_given_up_is_known_to_have_ended_when_it_has() {
+        let lost: Arc<LostLoads> = Arc::default();
+        let id = ModelId::named("a");
+        lock(&lost.of).insert(id.clone());
+        assert!(!lost.ends_within(&id, Duration::from_millis(1)));
+        let ending = Ending { watch: Arc::default(), lost: lost.clone(), id: id.clone() };
+        let gone = PhaseLimit { limit: Duration::ZERO, flag: "--f" };
+        let watch = ending.watch.clone();
+        let load = thread::spawn(move || {
+            let _ = ending.watch.during(gone, &Arc::default(), || {
+                thread::sleep(Duration::from_millis(20));
+            });
+        });
+        assert_eq!(watch.wait(|| ()), Err(gone));
+        assert!(lost.ends_within(&id, Duration::from_secs(60)));
+        load.join().unwrap();
     }
 
     #[test]

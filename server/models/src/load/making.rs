@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::SystemTime};
 
-use backend::{BackendError, Model, ModelSource, ModelSpec};
+use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec};
 use bytes::Bytes;
 
 use crate::{
@@ -17,8 +17,10 @@ use crate::{
         create_error::{CreateError, said_by_content},
         extra_inputs::ExtraInputs,
         files::{bytes_of, folds_of, model_of_plan, read_labels},
-        instances, load_limit,
+        instances::{self, on_device},
+        load_limit,
         load_log::Warnings,
+        load_watch::PhaseLimit,
         loader::Loader,
         options::{first_response_ms, gpu_accelerators, op_libraries},
         placement::Plan,
@@ -67,14 +69,12 @@ impl Loader {
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
             refuses_code: self.settings.repository.refuse_code,
-            stop: Arc::default(),
+            stop: load.stop.clone(),
         };
-        let repository = &self.settings.repository;
-        let limit =
-            load_limit::of_engine(repository.load_limit, plan.uses_gpus(), bytes_of(load.path));
-        let loaded = load.watch.during(limit, &source.stop, || load.engine.load(&source));
+        let limit = self.engine_limit(load, plan.uses_gpus());
+        let loaded = load.watch.during(limit, &load.stop, || load.engine.load(&source));
         let loaded = loaded.map_err(BackendError::from)?;
-        load_limit::check(limit, &source.stop)?;
+        load_limit::check(limit, &load.stop)?;
         let model =
             loaded.map_err(|it| said_by_content(it, &source, choice, &self.descriptions))?;
         let model = self.without_constants(load, model)?;
@@ -134,13 +134,14 @@ impl Loader {
         }
         let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
-        let run_limit = repository.load_run_limit;
+        let run_limit = self.settings.repository.load_run_limit;
         let warm_up = instances::WarmUp {
             dir: &found.dir,
             extra: &extra,
             run_limit,
             limit,
             watch: load.watch,
+            stop: &load.stop,
         };
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, plan, warm_up, instance)?;
@@ -204,6 +205,27 @@ impl Loader {
             bytes,
             files,
         })
+    }
+
+    /// How long the engine may take to load the model, and to make an instance.
+    fn engine_limit(&self, load: &Load<'_>, uses_gpus: bool) -> PhaseLimit {
+        load_limit::of_engine(self.settings.repository.load_limit, uses_gpus, bytes_of(load.path))
+    }
+
+    /// An instance, made in time.
+    ///
+    /// # Errors
+    /// Those of the engine; [`BackendError::Load`] where it takes too long.
+    pub(super) fn instantiate(
+        &self,
+        load: &Load<'_>,
+        model: &dyn Model,
+        device: Device,
+    ) -> Result<Box<dyn Instance>, BackendError> {
+        let limit = self.engine_limit(load, device != Device::Cpu);
+        let made = load.watch.during(limit, &load.stop, || model.instantiate(device))?;
+        load_limit::check(limit, &load.stop)?;
+        made.map_err(|it| on_device(device, it))
     }
 
     /// What clients see of the graph.

@@ -112,7 +112,7 @@ impl Loader {
     ) -> Result<Proof, CreateError> {
         let mut tried = match instance.take() {
             Some(it) => it,
-            None => model.instantiate(device).map_err(|it| on_device(device, it))?,
+            None => self.instantiate(load, model, device)?,
         };
         let started = Instant::now();
         let dir = &load.found.dir;

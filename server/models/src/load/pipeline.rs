@@ -16,7 +16,6 @@ use crate::{
     load::{
         create_error::CreateError,
         files::model_path,
-        instances::on_device,
         kept_costs::KeptCosts,
         load_log::Warnings,
         load_watch::PhaseLimit,
@@ -69,7 +68,7 @@ impl Loader {
         let costs = settled.kept.as_ref().and_then(KeptCosts::read);
         let instance = match settled.instance.take() {
             Some(instance) => instance,
-            None => model.instantiate(device).map_err(|it| on_device(device, it))?,
+            None => self.instantiate(load, model, device)?,
         };
         let run_limit = self.settings.repository.load_run_limit;
         let phase = PhaseLimit { limit: RunLimit::of(run_limit, device), flag: run_limit::FLAG };

@@ -1,8 +1,8 @@
 //! The load of one version of a model: what is known of it before its engine has it.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::Path, time::SystemTime};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::Path, sync::Arc, time::SystemTime};
 
-use backend::Backend;
+use backend::{Backend, Stop};
 
 use crate::{
     config::{choose::EngineChoice, raw},
@@ -23,4 +23,6 @@ pub(super) struct Load<'a> {
     /// Processors to share out.
     pub(super) cpus: NonZeroUsize,
     pub(super) watch: &'a LoadWatch,
+    /// Requested when the engine takes too long, to load the model or to make an instance.
+    pub(super) stop: Arc<Stop>,
 }

@@ -1,4 +1,5 @@
-//! What clients see of models whose members may be missing: an ensemble is ready while it could answer a request.
+//! What clients see of models whose members may be missing: an ensemble is ready while all of
+//! its members are.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,8 +18,8 @@ impl ModelManager {
     /// The same as [`ModelManager::get`], for a question whether the model could answer.
     ///
     /// # Errors
-    /// Those of [`ModelManager::get`], and [`Error::ModelNotReady`] for an ensemble whose members are not there or do
-    /// not fit.
+    /// Those of [`ModelManager::get`], and [`Error::ModelNotReady`] for an ensemble whose members are not there, do not
+    /// fit or are not ready, and for a model without a process to run in.
     pub fn ready(&self, name: &str, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
         let model = self.get(name, version)?;
         model.check_ready()?;

@@ -173,6 +173,19 @@ pub struct Member {
     pub nested: Option<Box<Resolved>>,
 }
 
+impl Resolved {
+    /// Why one of its members cannot answer, if one cannot.
+    fn trouble(&self) -> Option<String> {
+        self.members.iter().enumerate().find_map(|(step, member)| {
+            let trouble = match &member.nested {
+                Some(nested) => nested.trouble(),
+                None => member.model.trouble(),
+            };
+            trouble.map(|it| format!("step[{step}] ('{}'): {it}", member.model.signature.model))
+        })
+    }
+}
+
 impl ServedModel {
     /// The `platform` that metadata show: the configured one, else the engine's name.
     pub fn platform(&self) -> &str {
@@ -224,15 +237,21 @@ impl ServedModel {
         })
     }
 
-    /// Could the model answer? An ensemble cannot where a member is missing or does not fit, others not while their
-    /// instances are in runs that do not end, or while there is no process for them to run in.
+    /// Has its process ended for good, so that only a load helps, also where its files are the same?
+    pub(crate) fn is_to_be_loaded_again(&self) -> bool {
+        self.process.as_ref().is_some_and(|it| it.is_to_be_loaded_again())
+    }
+
+    /// Could the model answer? An ensemble cannot where a member is missing, does not fit or cannot answer; others not
+    /// while their instances are in runs that do not end, or while there is no process for them to run in.
     ///
     /// # Errors
     /// [`Error::ModelNotReady`].
     pub fn check_ready(&self) -> Result<(), Error> {
         match &self.dispatch {
             Dispatch::Ensemble(ensemble) => {
-                ensemble.resolve().map(drop).map_err(|reason| self.not_ready(reason))
+                let resolved = ensemble.resolve().map_err(|reason| self.not_ready(reason))?;
+                resolved.trouble().map_or(Ok(()), |reason| Err(self.not_ready(reason)))
             }
             Dispatch::Batches(_) | Dispatch::Sequences(_) => match self.trouble() {
                 Some(reason) => Err(self.not_ready(reason)),
