@@ -74,6 +74,35 @@ fn instances_are_spread_over_the_gpus_and_log_configuration_and_metrics_say_so()
 }
 
 #[test]
+fn a_process_that_has_lost_its_gpu_is_replaced() {
+    let parameter = |(key, value): (&str, &str)| {
+        format!("parameters {{ key: \"{key}\" value {{ string_value: \"{value}\" }} }} ")
+    };
+    let parameters =
+        [("fault", "lost_gpu"), ("fault_marker", "666"), ("ISOLATION", "process")].map(parameter);
+    let on = |kind: &str| format!("{IDENTITY} instance_group {{ {kind} }} {}", parameters.concat());
+    let repository = Repository::new()
+        .model("m", &on("kind: KIND_GPU gpus: 1"))
+        .model("cpu", &on("kind: KIND_CPU"));
+    let mut server = start(&repository, &[], &[]);
+    let mut client = server.client();
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
+    // The request is made again in another process, which it ends as well.
+    let error = client.post(&infer("m"), &[], row(666)).error(500);
+    assert!(error.contains("device-side assert") && error.contains("lost its GPU"), "{error}");
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(2))), 2.0);
+    let restarts = |page: &Page, gpu: &str, model: &str| {
+        let labels = format!("{gpu}model=\"{model}\",reason=\"device\",version=\"1\"");
+        page.value(&format!("muster_worker_restarts_total{{{labels}}}"))
+    };
+    let page = Page::read(server.address("metrics"));
+    assert_eq!(restarts(&page, "gpu_uuid=\"GPU-22222222-bbbb\",", "m"), 2.0);
+    // What such words mean where there is no GPU, nobody knows.
+    client.post(&infer("cpu"), &[], row(666)).error(500);
+    assert_eq!(restarts(&Page::read(server.address("metrics")), "", "cpu"), 0.0);
+}
+
+#[test]
 fn what_sensors_say_is_on_the_page_and_what_they_do_not_say_is_told() {
     let mut server = start(&Repository::identity("m", &[]), &[], &[]);
     let metrics = server.address("metrics");

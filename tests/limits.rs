@@ -2,11 +2,14 @@
 //! still be read, and a closed connection else.
 
 use std::{
+    fs,
     io::Read,
     time::{Duration, Instant},
 };
 
-use crate::support::{Client, Page, Repository, Server, first_of, infer, post_head, row, wait_for};
+use crate::support::{
+    Client, Page, Process, Repository, Server, first_of, infer, post_head, row, wait_for,
+};
 
 fn start(flags: &[&str]) -> Server {
     Server::start(&Repository::identity("m", &[]), flags)
@@ -181,6 +184,40 @@ fn idle_connections_close_no_port() {
     // And this one was not.
     busy.send(body).unwrap();
     assert_eq!(first_of(&busy.reply()), 7.0);
+}
+
+#[test]
+fn thousands_of_idle_connections_close_no_port() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // The server is a process of its own, so that each side has the limit for itself.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let most = limit.maximum.unwrap_or(u64::MAX).min(16_500) as usize - 500;
+    let repository = Repository::identity("m", &[]);
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let http = server.address("http");
+    let mut idle: Vec<Client> = Vec::with_capacity(most);
+    for at in 0..most {
+        let mut client = Client::connect(http);
+        if at % 8 == 0 {
+            client.get("/v2/health/live").expect(200);
+        }
+        idle.push(client);
+    }
+    let mut client = server.client();
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(7))), 7.0);
+    assert_eq!(Page::read(server.address("metrics")).failures("m", "REJECTED"), 0.0);
+    // All of them are still open.
+    for client in idle.iter_mut().step_by(most / 16) {
+        client.get("/v2/health/live").expect(200);
+    }
+    drop(idle);
+    wait_for("connections to be closed", || {
+        let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
+        (open < 200).then_some(())
+    });
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(8))), 8.0);
 }
 
 #[test]

@@ -229,6 +229,70 @@ fn whoever_comes_while_a_process_is_killed_too_often_gets_an_answer_or_is_told_w
 }
 
 #[test]
+fn where_memory_runs_out_a_worker_goes_before_the_server() {
+    let mut server = process(&Repository::identity("m", &[]), &[]);
+    let score = |pid: u32| -> i32 {
+        fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap().trim().parse().unwrap()
+    };
+    let (own, of_worker) = (score(server.id()), score(workers(server.id())[0]));
+    assert_eq!(of_worker, (own + 500).min(1000));
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+}
+
+/// A control group whose memory is bounded. `None` where this process may not make one.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Group> {
+        let name = format!("muster-tests-{}", std::process::id());
+        let kinds = [("memory", "memory.limit_in_bytes"), ("", "memory.max")];
+        kinds.iter().find_map(|(root, limit)| {
+            let path = PathBuf::from("/sys/fs/cgroup").join(root).join(&name);
+            fs::create_dir(&path).ok()?;
+            let group = Group(path);
+            fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Processes that have been killed may be in it for a moment.
+        wait_for("the group to be empty", || fs::remove_dir(&self.0).ok());
+    }
+}
+
+#[test]
+fn the_kernel_takes_a_worker_and_not_the_server_where_the_memory_of_their_group_runs_out() {
+    const LIMIT: u64 = 400 << 20;
+    let Some(group) = Group::new(LIMIT) else {
+        return eprintln!("no control group can be made here");
+    };
+    let repository = Repository::identity("m", &[("fault", "leak"), ("execute_delay_ms", "1")]);
+    let repository = repository.with_identity("other", &[("ISOLATION", "in_process")]);
+    let script =
+        format!("echo $$ >'{}'; exec \"$0\" \"$@\"", group.0.join("cgroup.procs").display());
+    let (path, muster) = (repository.at(""), env!("CARGO_BIN_EXE_muster"));
+    let args =
+        ["-c", &script, muster, "--model-repository", &path, "--isolation=all", "--http-port=0"];
+    let ports = ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+    let mut server = Process::program("/bin/sh", &[&args[..], &ports].concat(), &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    let mut runs = 0;
+    // Each run loses 1 MiB. The one in which the process goes is made again in the next.
+    wait_for("the kernel to end the process", || {
+        runs += 1;
+        assert_eq!(first_of(&client.post(&infer("m"), &[], row(runs))), runs as f64);
+        let is_told = |it: &String| it.contains("out of memory (killed by the kernel)");
+        server.log().iter().any(is_told).then_some(())
+    });
+    assert_eq!(first_of(&client.post(&infer("other"), &[], row(4))), 4.0);
+    drop(server);
+    drop(group);
+}
+
+#[test]
 fn a_model_that_is_unloaded_while_it_runs_answers_and_leaves_no_process() {
     let repository = Repository::identity("m", &[("execute_delay_ms", "500")]);
     let mut server = process(&repository, &["--model-control-mode=explicit", "--load-model=*"]);

@@ -50,17 +50,20 @@ pub enum EndReason {
     Protocol,
     /// It held more memory than it may, and another had taken its place.
     Recycle,
+    /// It could not use its GPU any more.
+    Device,
 }
 
 impl EndReason {
     /// Every reason, in the order of the declaration.
-    pub const ALL: [EndReason; 6] = [
+    pub const ALL: [EndReason; 7] = [
         EndReason::Signal,
         EndReason::Exit,
         EndReason::Memory,
         EndReason::Timeout,
         EndReason::Protocol,
         EndReason::Recycle,
+        EndReason::Device,
     ];
 
     /// One word, as metrics have it.
@@ -72,6 +75,7 @@ impl EndReason {
             EndReason::Timeout => "timeout",
             EndReason::Protocol => "protocol",
             EndReason::Recycle => "recycle",
+            EndReason::Device => "device",
         }
     }
 }

@@ -37,13 +37,15 @@ pub enum Fault {
     WrongRows,
     /// `missing_output`: the last wanted output is not returned.
     MissingOutput,
+    /// `lost_gpu`: what CUDA says once a process cannot use its GPU any more.
+    LostGpu,
     /// `reach`: tries to reach beyond the model, and says in a [`BackendError::Execute`] what came of each attempt.
     Reach,
 }
 
 impl Fault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, Fault); 12] = [
+    pub(crate) const ALL: [(&'static str, Fault); 13] = [
         ("fail", Fault::Fail),
         ("invalid", Fault::Invalid),
         ("out_of_memory", Fault::OutOfMemory),
@@ -55,6 +57,7 @@ impl Fault {
         ("allocate", Fault::Allocate),
         ("wrong_rows", Fault::WrongRows),
         ("missing_output", Fault::MissingOutput),
+        ("lost_gpu", Fault::LostGpu),
         ("reach", Fault::Reach),
     ];
 
@@ -105,6 +108,9 @@ impl Fault {
                 outputs.pop();
                 Ok(outputs)
             }
+            Fault::LostGpu => Err(BackendError::Execute(
+                "told to lose its GPU: CUDA error: device-side assert triggered".to_owned(),
+            )),
             Fault::Reach => Err(BackendError::Execute(crate::reach::attempts().join("; "))),
         }
     }

@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Outage};
+use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage};
 
 use crate::{
     channel::ChannelError,
+    lost_gpu::has_lost_gpu,
     open::{Host, Open, note_fault},
     recycle::{Place, Recycler, lock},
 };
@@ -53,6 +54,18 @@ impl Lane {
             ));
         }
         match open.run(batch) {
+            Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
+                let (model, pid) = (open.worker.model(), open.worker.pid());
+                tracing::error!(
+                    model,
+                    worker = pid,
+                    "its process is ended, as it has lost its GPU: {error}"
+                );
+                open.worker.end(EndReason::Device);
+                Err(BackendError::Crashed(format!(
+                    "{error} (its process had lost its GPU, and was ended)"
+                )))
+            }
             Ok(outcome) => {
                 open.worker.note_answer();
                 if let (Some(recycler), Ok(_)) = (&self.recycler, &outcome) {

@@ -26,6 +26,7 @@ mod launch;
 mod life;
 mod limits;
 mod longest;
+mod lost_gpu;
 mod mapping;
 mod message;
 mod model;
