@@ -57,6 +57,7 @@ mod tfs_grpc; // TensorFlow Serving's services over gRPC
 mod tfs_metrics; // metrics with TensorFlow Serving's names
 mod vertex; // the port of Vertex AI
 mod websocket; // conversations in which each message is a request
+mod worker_engines; // TorchScript models and SavedModels whose processes are killed
 mod worker_faults; // native code that crashes, and servers that stop in the middle of that
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 

@@ -49,7 +49,7 @@ pub fn serve_those(repository: Repository, flags: &[&str]) -> Option<(Process, R
 }
 
 /// The flag, where there is a library.
-fn library() -> Option<String> {
+pub fn library() -> Option<String> {
     let flag = flag();
     if !flag.split_once('=').is_some_and(|(_, library)| Path::new(library).is_file()) {
         skip("tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run");

@@ -20,13 +20,19 @@ fn flag() -> String {
     format!("--pytorch-plugin={}", target.join("pytorch/libmuster_pytorch.so").display())
 }
 
-/// A server with the engine; `None` where there is none.
-fn serve(repository: &Repository) -> Option<Server> {
+/// The flag, where there is the engine.
+pub fn plugin() -> Option<String> {
     let flag = flag();
     if !flag.split_once('=').is_some_and(|(_, plugin)| Path::new(plugin).is_file()) {
         skip("tests of TorchScript models: python3 backends/pytorch/prepare.py has not been run");
         return None;
     }
+    Some(flag)
+}
+
+/// A server with the engine; `None` where there is none.
+fn serve(repository: &Repository) -> Option<Server> {
+    let flag = plugin()?;
     Some(Server::start(repository, &[&flag, "--backend-config=default-max-batch-size=8"]))
 }
 
