@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, Write},
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
@@ -20,9 +19,10 @@ use crate::{
     api::{ControlPlane, Settings},
     basis::Basis,
     control_server,
+    door::Door,
     job::check_duration,
-    journal::{Journal, Trouble},
-    payload,
+    journal::{Journal, Place, Trouble},
+    payload, pipe,
     prices::Prices,
     ranking::Objective,
     run::{Done, Means, Status},
@@ -126,12 +126,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Do no job, but answer SageMaker's operations on jobs and models at this address, until a signal comes.
-    /// Signatures are not checked
+    /// Signatures are not checked. -: over the socket that is standard input, as a server with --recommendation-jobs
+    /// starts it
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = [
         "model", "input_json", "endpoint", "payload", "content_type", "job_type", "env", "phases", "stairs",
         "max_invocations", "latency_ms", "duration", "describe", "steps", "series", "table", "html",
     ])]
-    serve: Option<SocketAddr>,
+    serve: Option<Door>,
     /// Directory in which --serve keeps jobs and models. Default: one that is removed at the end
     #[arg(long, value_name = "DIR", requires = "serve")]
     jobs: Option<PathBuf>,
@@ -163,6 +164,9 @@ enum ObjectiveArg {
     Throughput,
 }
 
+/// How much less than the server that has started it this program and its servers are worth to the system.
+const NICE: i32 = 10;
+
 /// Nothing was within the limits.
 const NOTHING_WITHIN: u8 = 3;
 /// The arguments cannot be used.
@@ -172,8 +176,8 @@ const USAGE: u8 = 2;
 /// findings to standard output and the files that the arguments name. What is measured is kept below `state`, unless
 /// the arguments name another place. Blocks until it is over.
 pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<AtomicBool>) -> ExitCode {
-    if let Some(address) = args.serve {
-        return serve(args, address, program, &stop);
+    if let Some(door) = args.serve {
+        return serve(args, door, program, &stop);
     }
     let (job, means) = match args.job().and_then(|job| Ok((args.means(&job, program, stop)?, job)))
     {
@@ -231,7 +235,11 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
 }
 
 /// Answers operations until `stop` is set.
-fn serve(args: &Args, address: SocketAddr, program: &Path, stop: &AtomicBool) -> ExitCode {
+fn serve(args: &Args, door: Door, program: &Path, stop: &AtomicBool) -> ExitCode {
+    if door == Door::StandardInput {
+        // Where the system refuses it, the jobs are in the way of the server as any other program.
+        let _ = rustix::process::nice(NICE);
+    }
     let settings = match args.control(program) {
         Ok(settings) => settings,
         Err(problem) => {
@@ -246,10 +254,17 @@ fn serve(args: &Args, address: SocketAddr, program: &Path, stop: &AtomicBool) ->
             return ExitCode::FAILURE;
         }
     };
-    match control_server::serve(address, &control, stop) {
+    let served = match door {
+        Door::Address(address) => control_server::serve(address, &control, stop)
+            .map_err(|problem| format!("{address}: {problem}")),
+        Door::StandardInput => pipe::standard_input()
+            .and_then(|socket| pipe::serve(&socket, &control, stop))
+            .map_err(|problem| format!("standard input, expected a socket of a pair: {problem}")),
+    };
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{address}: {problem}");
+            eprintln!("{problem}");
             ExitCode::FAILURE
         }
     }
@@ -346,7 +361,8 @@ impl Args {
             Some(root) => {
                 let basis =
                     Basis::of(job, &means.program, &means.prices, &means.bodies, self.time_scale);
-                Journal::open(&root, &basis, means.bodies.len(), self.fresh, &means.stop, say)
+                let place = Place::below(&root, &basis);
+                Journal::open(&place, &basis, means.bodies.len(), self.fresh, &means.stop, say)
             }
         }
     }
@@ -367,7 +383,10 @@ impl Args {
             time_scale: self.time_scale,
             stop,
             environment: Vec::new(),
-            watch: Watch::default(),
+            watch: Watch::default().telling(|line| {
+                // Whoever took standard error away does not want the line.
+                let _ = writeln!(io::stderr(), "{line}");
+            }),
             objective: self.objective(),
         })
     }

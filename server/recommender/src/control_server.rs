@@ -149,10 +149,8 @@ async fn operation(
     longest: Duration,
 ) -> Result<Reply, StatusCode> {
     let (parts, body) = request.into_parts();
-    if !is_here(&parts) {
-        let body = "expected the header Host to be an address or localhost, given another name\n"
-            .to_owned();
-        return Ok(Reply { status: StatusCode::MISDIRECTED_REQUEST.as_u16(), body: body.into() });
+    if let Some(reply) = misdirected(&parts) {
+        return Ok(reply);
     }
     match (&parts.method, parts.uri.path()) {
         (&Method::POST, "/") => {}
@@ -165,6 +163,13 @@ async fn operation(
     let body = body.map_err(|_| StatusCode::REQUEST_TIMEOUT)?;
     let body = body.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?.to_bytes();
     Ok(control.answer(&target, &body))
+}
+
+/// The reply to a request that names this server by neither an address nor `localhost`; `None` to any other.
+pub fn misdirected(parts: &Parts) -> Option<Reply> {
+    let text = "expected the header Host to be an address or localhost, given another name\n";
+    let status = StatusCode::MISDIRECTED_REQUEST.as_u16();
+    (!is_here(parts)).then(|| Reply { status, body: text.into() })
 }
 
 /// Does the request name this server by an address, or as `localhost`? Other names may be anybody's.

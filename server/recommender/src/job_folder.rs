@@ -25,6 +25,7 @@ const TRIED: &str = "tried.jsonl";
 const ANSWERS: &str = "answers";
 const LOG: &str = "log.jsonl";
 const MODEL: &str = "model";
+const MEASURED: &str = "measured";
 
 /// Lines of a job that are kept, and their longest.
 const MOST_LINES: usize = 10_000;
@@ -221,12 +222,18 @@ impl JobFolder {
         append(&self.path.join(LOG), &line).map(|_| ())
     }
 
-    /// The lines that the job has said.
+    /// The lines that the job has said. Their times never run backwards, as the clock may when it is set.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn said(&self) -> io::Result<Vec<Said>> {
-        lines(&self.path.join(LOG), MOST_LINES)
+        let mut said: Vec<Said> = lines(&self.path.join(LOG), MOST_LINES)?;
+        let mut latest = 0;
+        for line in &mut said {
+            latest = latest.max(line.timestamp);
+            line.timestamp = latest;
+        }
+        Ok(said)
     }
 
     /// Keeps the answers that those of further settings are compared with, one for each body.
@@ -252,6 +259,11 @@ impl JobFolder {
     /// Where a model is unpacked.
     pub fn room(&self) -> PathBuf {
         self.path.join(MODEL)
+    }
+
+    /// Where what was measured is kept while the job is being done.
+    pub fn measured(&self) -> PathBuf {
+        self.path.join(MEASURED)
     }
 
     /// Removes the folder with all that is in it. One that is gone is removed.
@@ -419,8 +431,10 @@ mod tests {
         assert_eq!(folder.answers(3), None);
         let now = UNIX_EPOCH + Duration::from_millis(1500);
         folder.say("first", now).unwrap();
-        folder.say(&"x".repeat(10_000), now).unwrap();
+        // The clock was set back.
+        folder.say(&"x".repeat(10_000), UNIX_EPOCH).unwrap();
         let said = folder.said().unwrap();
+        assert_eq!(said[1].timestamp, 1500);
         assert_eq!(said[0], Said { timestamp: 1500, message: "first".to_owned() });
         assert_eq!(said[1].message.len(), LONGEST_LINE);
         folder.clear().unwrap();

@@ -4,7 +4,7 @@ use std::{
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -37,6 +37,25 @@ pub struct Journal {
     lock: Option<File>,
 }
 
+/// Where a journal is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Locked by the job that measures, of all that there are in this place.
+    pub lock: PathBuf,
+    /// The folder of the job.
+    pub folder: PathBuf,
+}
+
+impl Place {
+    /// Below a directory of all jobs, by what the job asks for.
+    pub fn below(root: &Path, basis: &Basis) -> Place {
+        Place { lock: root.join(LOCK), folder: root.join(basis.name()) }
+    }
+}
+
+/// The name of the lock in a directory of jobs.
+pub const LOCK: &str = "measuring";
+
 /// Why nothing is kept of a job.
 #[derive(Debug)]
 pub enum Trouble {
@@ -58,13 +77,13 @@ impl fmt::Display for Trouble {
 }
 
 impl Journal {
-    /// The journal of such a job below `root`, once no other job measures. `fresh` forgets what an earlier one
-    /// measured, and so does another `basis`. `say` is told what was found.
+    /// The journal of such a job, once no other job measures. `fresh` forgets what an earlier one measured, and so does
+    /// another `basis`. `say` is told what was found.
     ///
     /// # Errors
     /// When it was asked to stop in the meantime, or the journal cannot be kept.
     pub fn open(
-        root: &Path,
+        place: &Place,
         basis: &Basis,
         bodies: usize,
         fresh: bool,
@@ -75,11 +94,12 @@ impl Journal {
             let path = path.display().to_string();
             move |error: io::Error| Trouble::Kept(path, error)
         };
+        let Place { lock: path, folder } = place;
+        let root = path.parent().unwrap_or(path);
         fs::create_dir_all(root).map_err(failed(root))?;
-        let mut lock = lock(&root.join("measuring"), stop, say)?;
-        end_left_behind(&mut lock, say).map_err(failed(root))?;
+        let mut lock = lock(path, stop, say)?;
+        take_over(&mut lock, say).map_err(failed(path))?;
 
-        let path = root.join(basis.name());
         let read = |folder: JobFolder| -> io::Result<Journal> {
             // A state in another form is replaced.
             let found = folder.state().ok().flatten();
@@ -116,7 +136,7 @@ impl Journal {
             let answers = answers.filter(|_| !earlier.is_empty());
             Ok(Journal { folder: Some((folder, state)), earlier, answers, lock: None })
         };
-        let journal = JobFolder::create(&path).and_then(read).map_err(failed(&path))?;
+        let journal = JobFolder::create(folder).and_then(read).map_err(failed(folder))?;
         Ok(Journal { lock: Some(lock), ..journal })
     }
 
@@ -195,8 +215,24 @@ fn lock(path: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Fil
     }
 }
 
+/// Ends the server that a job has left behind which was killed, unless another job measures already, which has done so.
+///
+/// # Errors
+/// Those of the file system.
+pub fn end_left_behind(path: &Path, say: &mut dyn FnMut(&str)) -> io::Result<()> {
+    let mut lock = match OpenOptions::new().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        lock => lock?,
+    };
+    match lock.try_lock() {
+        Ok(()) => take_over(&mut lock, say),
+        Err(fs::TryLockError::WouldBlock) => Ok(()),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// Ends the server of a job that was killed, and writes this process in its place.
-fn end_left_behind(lock: &mut File, say: &mut dyn FnMut(&str)) -> io::Result<()> {
+fn take_over(lock: &mut File, say: &mut dyn FnMut(&str)) -> io::Result<()> {
     let text = read_lock(lock)?;
     let mut words = text.split(' ').skip(1);
     let server = words.next().and_then(|it| it.parse::<u32>().ok());
@@ -263,7 +299,8 @@ mod tests {
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
         let stop = AtomicBool::new(false);
-        (Journal::open(root, &basis, 1, fresh, &stop, &mut say).unwrap(), said)
+        let place = Place::below(root, &basis);
+        (Journal::open(&place, &basis, 1, fresh, &stop, &mut say).unwrap(), said)
     }
 
     #[test]
@@ -319,7 +356,8 @@ mod tests {
                     said.push_str(line);
                     stop.store(true, Ordering::Relaxed);
                 };
-                let outcome = Journal::open(&root, &basis, 1, false, &stop, &mut say);
+                let place = Place::below(&root, &basis);
+                let outcome = Journal::open(&place, &basis, 1, false, &stop, &mut say);
                 (outcome.map(drop), said)
             }
         });
@@ -339,10 +377,11 @@ mod tests {
         // As if it was killed: nothing is ended.
         drop(journal);
         let reaper = thread::spawn(move || server.wait().unwrap());
-        let (journal, said) = open(&root, "m", false);
-        assert!(said[0].starts_with("ENDED the server"), "{said:?}");
+        let mut said = String::new();
+        end_left_behind(&root.join(LOCK), &mut |it| said.push_str(it)).unwrap();
+        assert!(said.starts_with("ENDED the server"), "{said}");
         assert!(!reaper.join().unwrap().success());
-        drop(journal);
+        assert!(open(&root, "m", false).1.is_empty(), "it is ended once");
         // The number is another process's now.
         let me = std::process::id();
         fs::write(root.join("measuring"), format!("1 {me} 1")).unwrap();

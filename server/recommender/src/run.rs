@@ -19,9 +19,9 @@ use crate::{
     search::{Knobs, finalists},
     setting::{Setting, Variables, combinations, overlaid},
     step::{Length, Step, middle, prefer_automatic},
-    trial::{Watched, Workload},
+    trial::{Progress, Watched, Workload},
     watch::Watch,
-    windows::per_minute,
+    windows::{line, per_minute},
 };
 
 /// Users of a trial whose job has no pattern of its own.
@@ -89,12 +89,8 @@ pub struct Done {
     pub ended: SystemTime,
 }
 
-/// Does a job; blocks until it is over. `say` is told each thing that happens, a line each.
-pub fn run(job: Job, means: &Means, say: &mut dyn FnMut(&str)) -> Done {
-    go_on(job, means, Journal::default(), say)
-}
-
-/// The same with what an earlier program has measured of the job, and keeping what is measured.
+/// Does a job; blocks until it is over. `journal` has what an earlier program has measured of it, and keeps what is
+/// measured. `say` is told each thing that happens, a line each.
 pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str)) -> Done {
     let created = journal.created().unwrap_or_else(SystemTime::now);
     job.warnings.iter().for_each(|it| say(&format!("WARNING {it}")));
@@ -262,7 +258,7 @@ impl Bench<'_> {
             Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
         let traffic = self.traffic(Length::Full);
         let outcome = endpoint.parse::<Target>().map_err(|it| it.to_string()).and_then(|it| {
-            let watched = Watched::default();
+            let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
             self.workload.measure(&it, watched, &traffic, None, &self.limit)
         });
         let length = Length::Full;
@@ -294,13 +290,18 @@ impl Bench<'_> {
             gpu: setting.instance.gpu,
         };
         let traffic = self.traffic(length);
+        // The windows of others are seconds, and the line of all of them comes soon.
+        let progress = match length {
+            Length::Full => self.progress(&setting),
+            Length::Probe | Length::Round => Progress::default(),
+        };
         let mut setup = None;
         let outcome =
             launch.start(&self.limit, &mut |it| self.journal.serves(it)).and_then(|mut server| {
                 setup = Some(server.setup);
                 let target = server.address().clone();
                 let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
-                let watched = Watched { pid: Some(server.pid()), metrics };
+                let watched = Watched { pid: Some(server.pid()), metrics, progress };
                 let expected = self.expected.as_deref();
                 let measure =
                     || self.workload.measure(&target, watched, &traffic, expected, &self.limit);
@@ -365,6 +366,14 @@ impl Bench<'_> {
         self.means.watch.show(&step);
         self.steps.push(step.clone());
         step
+    }
+
+    /// Says what each window of a setting carries.
+    fn progress(&self, setting: &Setting) -> Progress {
+        let watch = self.means.watch.clone();
+        let name = format!("{} {}", setting.instance_type, setting.variables());
+        let threshold = self.job.stop.threshold;
+        Progress::new(move |window| watch.tell(&format!("{name}, {}", line(window, threshold))))
     }
 
     fn traffic(&self, length: Length) -> Traffic {

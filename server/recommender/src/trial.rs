@@ -1,7 +1,11 @@
 //! One setting under load: each body is sent once and its answer looked at, then the users come.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -41,6 +45,34 @@ pub struct Watched {
     pub pid: Option<u32>,
     /// Its page of metrics, where it tells of a GPU.
     pub metrics: Option<Target>,
+    /// What is told of each window as soon as it is over.
+    pub progress: Progress,
+}
+
+/// Is told of windows; nothing by default.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<Telling>>);
+
+type Telling = dyn Fn(&Interval) + Send + Sync;
+
+impl Progress {
+    /// Calls this for each window.
+    pub fn new(telling: impl Fn(&Interval) + Send + Sync + 'static) -> Progress {
+        Progress(Some(Arc::new(telling)))
+    }
+
+    /// Tells of those of the windows so far that were not told of yet.
+    fn tell(&self, windows: &[Interval], told: &AtomicUsize) {
+        let Some(telling) = &self.0 else { return };
+        let from = told.swap(windows.len(), Ordering::Relaxed);
+        windows.iter().skip(from).for_each(|it| telling(it));
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").finish_non_exhaustive()
+    }
 }
 
 /// What was measured of a setting.
@@ -139,10 +171,15 @@ impl Workload {
         plan.load = Load::Users(traffic.clone());
         (plan.pid, plan.metrics) = (server.pid, server.metrics);
         let (conditions, limit) = (self.conditions, limit.clone());
-        plan.enough =
-            Some(Arc::new(move |windows| limit.is_over() || stop(windows, &conditions).is_some()));
+        let (progress, told) = (server.progress, Arc::<AtomicUsize>::default());
+        let (telling, so_far) = (progress.clone(), told.clone());
+        plan.enough = Some(Arc::new(move |windows| {
+            telling.tell(windows, &so_far);
+            limit.is_over() || stop(windows, &conditions).is_some()
+        }));
         let (started, begun) = (SystemTime::now(), Instant::now());
         let report = plan.run().map_err(|it| it.to_string())?;
+        progress.tell(&report.windows, &told);
         // The clock may have been set in the meantime.
         let ended = started.checked_add(begun.elapsed()).unwrap_or(started);
         let stop = stop(&report.windows, &conditions);

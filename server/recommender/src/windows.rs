@@ -1,6 +1,6 @@
 //! What the windows of a load test say: when it has seen enough, and which of them counts. Pure.
 
-use loadgen::{Interval, Threshold};
+use loadgen::{Interval, Percentile, Threshold};
 use serde::{Deserialize, Serialize};
 
 use crate::job::Conditions;
@@ -78,6 +78,18 @@ pub fn chosen(windows: &[Interval], threshold: Option<Threshold>) -> Option<Chos
     Some(Chosen { index: meets.unwrap_or(0), meets: meets.is_some() })
 }
 
+/// What a window carries, in words; latency is that of the threshold's percentile, else of 95 of 100 replies.
+pub fn line(window: &Interval, threshold: Option<Threshold>) -> String {
+    let percentile = threshold.map_or(Percentile::P95, |it| it.percentile);
+    let latency = percentile.of(&window.latency).as_secs_f64() * 1e3;
+    let (users, rate) = (window.users, per_minute(window));
+    let failed = match window.errors {
+        0 => String::new(),
+        errors => format!(", {errors} failed"),
+    };
+    format!("{users} users: {rate} requests/min, {latency:.1} ms{failed}")
+}
+
 /// 2xx replies per minute, a whole number.
 pub fn per_minute(window: &Interval) -> u64 {
     (window.throughput * 60.0).round() as u64
@@ -86,7 +98,7 @@ pub fn per_minute(window: &Interval) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use loadgen::{Latency, Percentile};
+    use loadgen::Latency;
     use std::time::Duration;
 
     /// A window of so many users, with a throughput per second and a latency in milliseconds.
@@ -123,6 +135,13 @@ pub(crate) mod tests {
     fn within(milliseconds: u64) -> Option<Threshold> {
         let latency = Duration::from_millis(milliseconds);
         Some(Threshold { percentile: Percentile::P95, latency })
+    }
+
+    #[test]
+    fn a_window_is_a_line() {
+        assert_eq!(line(&window(4, 99.0, 12, 0), None), "4 users: 5940 requests/min, 12.0 ms");
+        let failing = line(&window(1, 1.0, 5, 2), within(10));
+        assert_eq!(failing, "1 users: 60 requests/min, 5.0 ms, 2 failed");
     }
 
     #[test]

@@ -25,10 +25,10 @@ use super::{
     variables::may_be_set,
     worker::{self, Settings},
 };
-use crate::{arn::job_arn, description::describe, job::Job};
+use crate::{arn::job_arn, description::describe, job::Job, journal::LOCK};
 
-/// Answers operations, and does the jobs that they ask for. Dropped, it ends the job that is being done, which begins
-/// again where the directory is opened again.
+/// Answers operations, and does the jobs that they ask for. Dropped, it ends the job that is being done, which goes on
+/// where the directory is opened again.
 #[derive(Debug)]
 pub struct ControlPlane {
     jobs: Arc<Jobs>,
@@ -62,9 +62,10 @@ impl ControlPlane {
         let jobs = Jobs::open(&root.join("jobs"), SystemTime::now()).map_err(failed)?;
         let jobs = Arc::new(jobs);
         let models = Models::open(&root.join("models")).map_err(failed)?;
-        let doing = jobs.clone();
+        let (doing, measuring) = (jobs.clone(), root.join(LOCK));
         let worker = thread::Builder::new().name("jobs".to_owned());
-        let worker = worker.spawn(move || worker::work(&doing, &settings)).map_err(failed)?;
+        let worker =
+            worker.spawn(move || worker::work(&doing, &settings, &measuring)).map_err(failed)?;
         Ok(ControlPlane { jobs, models, worker: Some(worker), temporary, _lock: lock })
     }
 

@@ -63,7 +63,7 @@ pub(super) struct Work {
 }
 
 impl Jobs {
-    /// The jobs in the folders of a directory. What was being done begins again; what was to be stopped is stopped.
+    /// The jobs in the folders of a directory. What was being done goes on; what was to be stopped is stopped.
     pub(super) fn open(root: &Path, now: SystemTime) -> io::Result<Jobs> {
         fs::create_dir_all(root)?;
         let mut table = Table::default();
@@ -174,8 +174,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Waits for a job that is to be done; `None` when no further one is.
-    pub(super) fn next(&self) -> Option<Work> {
+    /// Waits for a job that is to be done, which begins at the time of `clock`; `None` when no further one is.
+    pub(super) fn next(&self, clock: fn() -> SystemTime) -> Option<Work> {
         let mut table = self.table();
         loop {
             if table.is_closing {
@@ -186,7 +186,7 @@ impl Jobs {
             if let Some((name, entry)) = waiting.min_by_key(|it| it.1.state.created) {
                 entry.state.status = JobStatus::InProgress;
                 entry.state.begun += 1;
-                entry.write(SystemTime::now());
+                entry.write(clock());
                 return Some(Work {
                     name: name.clone(),
                     state: entry.state.clone(),
@@ -198,15 +198,21 @@ impl Jobs {
         }
     }
 
-    /// Changes the state of the job that is being done. Nothing changes any more when no further job is begun: what is
-    /// on disk says that it is to begin again.
-    pub(super) fn change(&self, name: &str, now: SystemTime, change: impl FnOnce(&mut JobState)) {
+    /// Changes the state of the job that is being done. Nothing changes any more when no further job is begun, and
+    /// `false` says so: what is on disk says that the job is to go on.
+    pub(super) fn change(
+        &self,
+        name: &str,
+        now: SystemTime,
+        change: impl FnOnce(&mut JobState),
+    ) -> bool {
         let mut table = self.table();
         let stays = table.is_closing;
         if let Some(entry) = table.jobs.get_mut(name).filter(|_| !stays) {
             change(&mut entry.state);
             entry.write(now);
         }
+        !stays
     }
 
     /// Ends what is being done, and begins no further job.
@@ -241,18 +247,23 @@ impl Table {
 impl Entry {
     /// Writes the state down. Where that fails the job goes on; only a restart would not know of it.
     fn write(&mut self, now: SystemTime) {
-        self.state.modified = now;
+        settle(&mut self.state, now);
         if let Err(problem) = self.folder.write_state(&self.state) {
             eprintln!("WARNING the state of a job cannot be written: {problem}");
         }
     }
 }
 
+/// The times of a state that changes now. They never run backwards, as the clock may when it is set.
+fn settle(state: &mut JobState, now: SystemTime) {
+    state.ended = state.ended.map(|it| it.max(state.created));
+    let ended = state.ended.unwrap_or(state.created);
+    state.modified = now.max(state.modified).max(ended);
+}
+
 /// The state after a program has ended.
 fn recover(state: &mut JobState, now: SystemTime) {
-    let end = |state: &mut JobState, status| {
-        (state.status, state.modified, state.ended) = (status, now, Some(now));
-    };
+    let end = |state: &mut JobState, status| (state.status, state.ended) = (status, Some(now));
     match state.status {
         JobStatus::InProgress if state.begun >= MOST_BEGUN => {
             end(state, JobStatus::Failed);
@@ -260,12 +271,15 @@ fn recover(state: &mut JobState, now: SystemTime) {
             state.failure = Some(reason.to_owned());
         }
         JobStatus::InProgress => {
-            (state.status, state.modified) = (JobStatus::Pending, now);
+            state.status = JobStatus::Pending;
             state.steps.clear();
         }
         JobStatus::Stopping => end(state, JobStatus::Stopped),
-        JobStatus::Pending | JobStatus::Completed | JobStatus::Failed | JobStatus::Stopped => {}
+        JobStatus::Pending | JobStatus::Completed | JobStatus::Failed | JobStatus::Stopped => {
+            return;
+        }
     }
+    settle(state, now);
 }
 
 fn no_job(name: &str) -> Fault {
@@ -324,11 +338,11 @@ mod tests {
             create(&jobs, name).unwrap();
         }
         assert_eq!(create(&jobs, "a"), Err(Fault::in_use("there is a job 'a' already")));
-        let work = jobs.next().unwrap();
+        let work = jobs.next(|| at(2)).unwrap();
         assert_eq!((work.name.as_str(), status(&jobs, "b")), ("b", JobStatus::InProgress));
         assert_eq!(status(&jobs, "a"), JobStatus::Pending);
         jobs.stop("a", at(2)).unwrap();
-        assert_eq!(jobs.next().unwrap().name, "c");
+        assert_eq!(jobs.next(|| at(2)).unwrap().name, "c");
         assert_eq!(
             jobs.read("a", |it| (it.status, it.ended)),
             Ok((JobStatus::Stopped, Some(at(2))))
@@ -343,17 +357,17 @@ mod tests {
         assert_eq!(jobs.read("b", |it| it.modified), Ok(at(4)));
         assert_eq!(jobs.stop("x", at(5)), Err(no_job("x")));
         jobs.close();
-        assert!(jobs.next().is_none());
+        assert!(jobs.next(|| at(2)).is_none());
     }
 
     #[test]
-    fn after_a_restart_jobs_are_there_and_the_one_that_was_being_done_begins_again() {
+    fn after_a_restart_jobs_are_there_and_the_one_that_was_being_done_goes_on() {
         let folder = Folder::new("restart");
         let jobs = folder.open();
         for name in ["a", "b", "c"] {
             create(&jobs, name).unwrap();
         }
-        let work = jobs.next().unwrap();
+        let work = jobs.next(|| at(2)).unwrap();
         jobs.change("a", at(3), |it| it.steps.push(json!({})));
         work.folder.say("a line", at(3)).unwrap();
         jobs.stop("b", at(3)).unwrap();
@@ -368,13 +382,13 @@ mod tests {
             (JobStatus::Stopped, JobStatus::Pending)
         );
         assert_eq!(jobs.said("a").unwrap()[0].message, "a line");
-        assert_eq!(jobs.next().unwrap().name, "a");
+        assert_eq!(jobs.next(|| at(2)).unwrap().name, "a");
         let jobs = folder.open();
-        assert_eq!(jobs.next().unwrap().name, "a");
+        assert_eq!(jobs.next(|| at(2)).unwrap().name, "a");
         // Three times is enough.
         let jobs = folder.open();
         assert_eq!(status(&jobs, "a"), JobStatus::Failed);
-        assert_eq!(jobs.next().unwrap().name, "c");
+        assert_eq!(jobs.next(|| at(2)).unwrap().name, "c");
         jobs.stop("c", at(5)).unwrap();
         assert_eq!(status(&folder.open(), "c"), JobStatus::Stopped);
         // What cannot be read is left out.
@@ -386,6 +400,35 @@ mod tests {
         assert!(!folder.0.join("d").exists());
         create(&jobs, "c").unwrap();
         assert_eq!(status(&jobs, "c"), JobStatus::Pending);
+    }
+
+    #[test]
+    fn times_of_a_job_never_run_backwards_where_the_clock_does() {
+        let folder = Folder::new("clock");
+        let jobs = folder.open();
+        let create = |name: &str, now| jobs.create(name, json!({"JobName": name}), None, at(now));
+        create("a", 5000).unwrap();
+        // It is set back.
+        create("b", 100).unwrap();
+        let created = |name: &str| jobs.read(name, |it| it.created).unwrap();
+        assert!(created("b") > created("a"));
+        let times = |jobs: &Jobs, name: &str| {
+            let [created, ended, modified] =
+                jobs.read(name, |it| [Some(it.created), it.ended, Some(it.modified)]).unwrap();
+            assert!(created <= ended && ended <= modified, "{created:?} {ended:?} {modified:?}");
+        };
+        jobs.stop("b", at(101)).unwrap();
+        times(&jobs, "b");
+        assert_eq!(jobs.next(|| at(2)).unwrap().name, "a");
+        jobs.change("a", at(6000), |it| it.steps.push(json!({})));
+        jobs.change("a", at(102), |it| (it.status, it.ended) = (JobStatus::Failed, Some(at(102))));
+        times(&jobs, "a");
+        assert_eq!(jobs.read("a", |it| it.modified), Ok(at(6000)));
+        // Nor do they where the program starts again before the time of its jobs.
+        create("c", 7000).unwrap();
+        jobs.next(|| at(2)).unwrap();
+        jobs.stop("c", at(7001)).unwrap();
+        times(&folder.open(), "c");
     }
 
     #[test]

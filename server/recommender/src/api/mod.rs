@@ -15,4 +15,5 @@ mod worker;
 
 pub use control::ControlPlane;
 pub use reply::Reply;
+pub use variables::settable;
 pub use worker::Settings;

@@ -141,6 +141,14 @@ const OTHERS: [&str; 34] = [
     "TS_MAX_RESPONSE_SIZE",
 ];
 
+/// All that clients may set.
+pub fn settable() -> impl Iterator<Item = String> {
+    let behind = |prefix: &'static str, names: &'static [&str]| {
+        names.iter().map(move |it| format!("{prefix}{it}"))
+    };
+    behind("MUSTER_", &OWN).chain(behind("SAGEMAKER_", &SAGEMAKER)).chain(behind("", &OTHERS))
+}
+
 /// May a client set this variable of a server?
 pub(super) fn may_be_set(name: &str) -> bool {
     let behind = |prefix: &str, names: &[&str]| {

@@ -13,9 +13,12 @@ use super::{
     variables::may_be_set,
 };
 use crate::{
-    archive, child, describe,
+    archive,
+    basis::Basis,
+    child, describe,
     job::{Configuration, Job},
-    job_folder::{JobState, JobStatus},
+    job_folder::{JobFolder, JobState, JobStatus},
+    journal::{Journal, Place, Trouble, end_left_behind},
     payload,
     prices::Prices,
     ranking::Objective,
@@ -40,21 +43,29 @@ pub struct Settings {
     pub machines: Vec<Configuration>,
 }
 
-/// Does jobs until no further one is begun.
-pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings) {
-    while let Some(work) = jobs.next() {
+/// Does jobs until no further one is begun. `lock` is that of all of them.
+pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path) {
+    // The job that it was for may be none that is done again.
+    if let Err(problem) = end_left_behind(lock, &mut |line| eprintln!("{line}")) {
+        eprintln!("WARNING {}: {problem}", lock.display());
+    }
+    while let Some(work) = jobs.next(SystemTime::now) {
         let name = work.name.clone();
         // A defect ends the job, and no other one.
-        let outcome = catch_unwind(AssertUnwindSafe(|| one(jobs, settings, &work)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| one(jobs, settings, lock, &work)));
         let outcome = outcome.unwrap_or_else(|_| Err("a defect of the recommender".to_owned()));
         if work.folder.room().exists() {
             // What stays is removed with the job.
             let _ = fs::remove_dir_all(work.folder.room());
         }
-        jobs.change(&name, SystemTime::now(), |state| match outcome {
+        let is_over = jobs.change(&name, SystemTime::now(), |state| match outcome {
             Ok(done) => done.write_to(state),
             Err(problem) => fail(state, problem),
         });
+        if is_over {
+            // What stays is removed with the job.
+            let _ = fs::remove_dir_all(work.folder.measured());
+        }
     }
 }
 
@@ -64,14 +75,9 @@ fn fail(state: &mut JobState, problem: String) {
     state.failure = Some(problem);
 }
 
-fn one(jobs: &Arc<Jobs>, settings: &Settings, work: &Work) -> Result<Done, String> {
+fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Result<Done, String> {
     let Work { name, state, folder, stop } = work;
-    let mut say = |line: &str| {
-        eprintln!("{name}: {line}");
-        if let Err(problem) = folder.say(line, SystemTime::now()) {
-            eprintln!("WARNING the line cannot be kept: {problem}");
-        }
-    };
+    let mut say = |line: &str| tell(name, folder, line);
     let mut job = Job::parse(&state.request).map_err(|it| it.to_string())?;
     if job.configurations.is_empty() && job.endpoint.is_none() {
         job.configurations = settings.machines.clone();
@@ -106,17 +112,43 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, work: &Work) -> Result<Done, Strin
         stop: stop.clone(),
         objective: settings.objective,
         environment,
-        watch: watch(jobs.clone(), name.clone(), job.clone()),
+        watch: watch(jobs.clone(), work, job.clone()),
     };
-    Ok(run::run(job, &means, &mut say))
+    let journal = match &job.endpoint {
+        Some(_) => Journal::default(),
+        None => {
+            let Means { program, prices, bodies, time_scale, .. } = &means;
+            let basis = Basis::of(&job, program, prices, bodies, *time_scale);
+            let place = Place { lock: lock.to_owned(), folder: folder.measured() };
+            match Journal::open(&place, &basis, bodies.len(), false, stop, &mut say) {
+                Ok(journal) => journal,
+                Err(Trouble::Stopped) => Journal::default(),
+                Err(trouble) => {
+                    say(&format!("WARNING {trouble}"));
+                    Journal::default()
+                }
+            }
+        }
+    };
+    Ok(run::go_on(job, &means, journal, &mut say))
 }
 
-/// Writes down each setting that was measured for its full time.
-fn watch(jobs: Arc<Jobs>, name: String, job: Job) -> Watch {
-    Watch::new(move |step| {
+/// Says a line, and keeps it.
+fn tell(name: &str, folder: &JobFolder, line: &str) {
+    eprintln!("{name}: {line}");
+    if let Err(problem) = folder.say(line, SystemTime::now()) {
+        eprintln!("WARNING the line cannot be kept: {problem}");
+    }
+}
+
+/// Writes down each setting that was measured for its full time, and says what its windows carry.
+fn watch(jobs: Arc<Jobs>, work: &Work, job: Job) -> Watch {
+    let (name, folder, whose) = (work.name.clone(), work.folder.clone(), work.name.clone());
+    let watch = Watch::new(move |step| {
         if step.is_full() {
             let entry = describe::step(&job, step);
             jobs.change(&name, SystemTime::now(), |state| state.steps.push(entry));
         }
-    })
+    });
+    watch.telling(move |line| tell(&whose, &folder, line))
 }
