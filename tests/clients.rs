@@ -422,10 +422,10 @@ fn haystack_finds_what_it_expects() {
 }
 
 /// Runs a script against a recommender, with the model and the bodies of `recommend_api`.
-fn check_recommender(script: &str) {
+fn check_recommender(start: fn(&Repository) -> Recommender, script: &str) {
     let Some(python) = python(packages(script)) else { return };
     let repository = recommend_api::sleeper();
-    let recommender = Recommender::start(&repository);
+    let recommender = start(&repository);
     let path = root(&format!("tests/clients/{script}"));
     let url = format!("http://{}", recommender.address());
     let mut command = Command::new(python);
@@ -436,11 +436,16 @@ fn check_recommender(script: &str) {
 
 #[test]
 fn boto3_makes_jobs_lists_them_waits_for_them_and_stops_them() {
-    check_recommender("recommender_boto3.py");
+    check_recommender(Recommender::start, "recommender_boto3.py");
+}
+
+#[test]
+fn boto3_does_the_same_with_a_server_that_has_the_facade() {
+    check_recommender(Recommender::behind_a_server, "recommender_boto3.py");
 }
 
 #[test]
 #[ignore = "installs the SageMaker SDK, and waits for its polls of a minute"]
 fn right_size_of_the_sagemaker_sdk_finds_the_best_setting() {
-    check_recommender("recommender_sdk.py");
+    check_recommender(Recommender::start, "recommender_sdk.py");
 }

@@ -1,7 +1,7 @@
-//! SageMaker's operations on jobs and models, by `muster recommend --serve`. The clients themselves are in
-//! `clients.rs`.
+//! SageMaker's operations on jobs and models, by `muster recommend --serve` and by `muster serve --aws-facade`. The
+//! clients themselves are in `clients.rs`.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr, process::Command};
 
 use serde_json::{Value, json};
 
@@ -11,6 +11,8 @@ use crate::support::{Client, Process, Reply, Repository, wait_for};
 pub struct Recommender {
     process: Process,
     address: SocketAddr,
+    /// What the server serves that it is part of.
+    _models: Option<Repository>,
 }
 
 impl Recommender {
@@ -22,7 +24,23 @@ impl Recommender {
         let mut process = Process::command(&args, &[]);
         let line = process.wait_for_line("LISTENING http://");
         let address = line.rsplit('/').next().unwrap().parse().unwrap();
-        Recommender { process, address }
+        Recommender { process, address, _models: None }
+    }
+
+    /// Behind a server of the models of this repository, over the jobs below it.
+    #[track_caller]
+    pub fn behind_a_server(repository: &Repository) -> Recommender {
+        let jobs = format!("--recommendation-jobs={}", repository.at("jobs"));
+        Recommender::of_server(repository, &[&jobs])
+    }
+
+    #[track_caller]
+    fn of_server(repository: &Repository, flags: &[&str]) -> Recommender {
+        let models = Repository::new().copy("sleeper", &repository.at("models/sleeper"));
+        let mut process = Process::start(&models, &[&["--aws-facade"], flags].concat(), &[]);
+        process.wait_ready();
+        let address = process.address("http");
+        Recommender { process, address, _models: Some(models) }
     }
 
     /// Where it answers.
@@ -53,6 +71,16 @@ impl Recommender {
 
     fn describe(&self, job: &str) -> Value {
         self.ask("DescribeInferenceRecommendationsJob", &json!({ "JobName": job }))
+    }
+
+    /// The lines of a job.
+    #[track_caller]
+    fn said(&self, job: &str) -> Vec<String> {
+        let lines = json!({"logGroupName": "/aws/sagemaker/InferenceRecommendationsJobs",
+            "logStreamName": format!("{job}/execution"), "startFromHead": true});
+        let reply = self.post("Logs_20140328.GetLogEvents", lines.to_string()).expect(200).json();
+        let events = reply["events"].as_array().unwrap().iter();
+        events.map(|it| it["message"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Waits until the job has this status.
@@ -143,9 +171,12 @@ fn a_job_on_a_model_is_done_described_and_there_after_a_restart() {
     let lines = json!({"logGroupName": "/aws/sagemaker/InferenceRecommendationsJobs",
         "logStreamName": "first/execution", "startFromHead": true});
     let logs = recommender.post("Logs_20140328.GetLogEvents", lines.to_string()).expect(200).json();
-    let said: Vec<&str> =
-        logs["events"].as_array().unwrap().iter().filter_map(|it| it["message"].as_str()).collect();
-    assert!(said.iter().any(|it| it.contains("MUSTER_DEFAULT_INSTANCE_COUNT=2")), "{said:?}");
+    let said = recommender.said("first");
+    // A line for the window, and one for what came of all of them.
+    for part in ["MUSTER_DEFAULT_INSTANCE_COUNT=2, 2 users: ", "MUSTER_DEFAULT_INSTANCE_COUNT=2: "]
+    {
+        assert!(said.iter().any(|it| it.contains(part)), "{part} {said:?}");
+    }
     recommender.end();
 
     let recommender = Recommender::start(&repository);
@@ -160,7 +191,7 @@ fn a_job_on_a_model_is_done_described_and_there_after_a_restart() {
 }
 
 #[test]
-fn jobs_wait_for_each_other_are_stopped_and_begin_again_after_a_restart() {
+fn jobs_wait_for_each_other_are_stopped_and_go_on_after_a_restart() {
     let repository = sleeper();
     let models = repository.at("models");
     let recommender = Recommender::start(&repository);
@@ -196,6 +227,127 @@ fn jobs_wait_for_each_other_are_stopped_and_begin_again_after_a_restart() {
     recommender.ask("StopInferenceRecommendationsJob", &json!({"JobName": "long"}));
     recommender.wait("long", "STOPPED");
     recommender.wait("last", "COMPLETED");
+}
+
+/// Processes with these words among their arguments.
+fn processes(words: &[&str]) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let named = |it: &fs::DirEntry| {
+        let arguments = fs::read_to_string(it.path().join("cmdline")).unwrap_or_default();
+        words.iter().all(|word| arguments.contains(word))
+    };
+    all.filter(named).map(|it| it.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn kill(process: &str) {
+    assert!(Command::new("kill").args(["-s", "KILL", process]).status().unwrap().success());
+}
+
+#[test]
+fn a_job_goes_on_where_it_was_after_its_program_was_killed() {
+    let repository = sleeper();
+    let models = repository.at("models");
+    let recommender = Recommender::start(&repository);
+    let request = request(&repository, "long", &models, 4);
+    recommender.ask("CreateInferenceRecommendationsJob", &request);
+    wait_for("the first setting", || {
+        recommender.said("long").iter().any(|it| it.contains("COUNT=1: ")).then_some(())
+    });
+    // It has noted the next server, which is ended by the program that goes on.
+    wait_for("the next server", || {
+        let noted = fs::read_to_string(repository.at("jobs/measuring")).ok()?;
+        let server = noted.split(' ').nth(1)?;
+        let environment = fs::read_to_string(format!("/proc/{server}/environ")).ok()?;
+        environment.contains("MUSTER_DEFAULT_INSTANCE_COUNT=2").then_some(())
+    });
+    recommender.process.signal("KILL");
+    recommender.process.wait();
+
+    let recommender = Recommender::start(&repository);
+    recommender.wait("long", "COMPLETED");
+    let said = recommender.said("long");
+    assert!(said.iter().any(|it| it.contains("GOES ON after 1 trials")), "{said:?}");
+    let measured = |part: &str| said.iter().filter(|it| it.contains(part)).count();
+    assert_eq!((measured("COUNT=1: "), measured("COUNT=2: ")), (1, 1), "{said:?}");
+    let name = json!({"JobName": "long"});
+    let steps = recommender.ask("ListInferenceRecommendationsJobSteps", &name);
+    assert_eq!(steps["Steps"].as_array().unwrap().len(), 2, "{steps:#}");
+    assert!(!repository.path().join("jobs/jobs/long/measured").exists());
+    // No server is left, neither of this program nor of the one before.
+    assert_eq!(processes(&["serve", &models]), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_with_the_facade_has_jobs_done_by_a_process_of_its_own() {
+    let repository = sleeper();
+    let mut server = Recommender::behind_a_server(&repository);
+    let request = request(&repository, "first", &repository.at("models"), 4);
+    server.ask("CreateInferenceRecommendationsJob", &request);
+    wait_for("the first setting", || {
+        server.said("first").iter().any(|it| it.contains("COUNT=1: ")).then_some(())
+    });
+    let body = fs::read_to_string(repository.at("bodies/body.json")).unwrap();
+    server.process.client().post("/v2/models/sleeper/infer", &[], &body).expect(200);
+
+    // It is killed: one operation says so, and the next one finds another, in which the job goes on.
+    let jobs = repository.at("jobs");
+    let running = processes(&["\0--serve\0-\0", &jobs]);
+    assert_eq!(running.len(), 1, "{running:?}");
+    kill(&running[0]);
+    let describe = || {
+        let job = json!({"JobName": "first"}).to_string();
+        server.post("SageMaker.DescribeInferenceRecommendationsJob", job)
+    };
+    let reply = describe().expect(500).json();
+    assert_eq!(reply["__type"], "InternalFailure");
+    assert!(reply["Message"].as_str().unwrap().contains("recommender has ended"), "{reply}");
+    describe().expect(200);
+    server.wait("first", "COMPLETED");
+    assert!(server.said("first").iter().any(|it| it.contains("GOES ON after 1 trials")));
+
+    // Nobody else may ask, and a page of a browser by no name of its own.
+    let list = [("x-amz-target", "SageMaker.ListInferenceRecommendationsJobs")];
+    Client::connect(server.address).post("http://evil.example/", &list, "{}").expect(421);
+    let large = vec![b' '; 200 << 10];
+    let reply = server.post("SageMaker.CreateModel", large).expect(400).json();
+    assert_eq!(reply["__type"], "ValidationException", "{reply}");
+
+    // It ends with the server, even where that is killed.
+    server.process.signal("KILL");
+    server.process.wait();
+    wait_for("the recommender to end", || {
+        processes(&["\0--serve\0-\0", &jobs]).is_empty().then_some(())
+    });
+}
+
+#[test]
+fn without_a_directory_jobs_are_refused_by_the_facade() {
+    let repository = sleeper();
+    let server = Recommender::of_server(&repository, &[]);
+    let reply = server.post("SageMaker.ListInferenceRecommendationsJobs", "{}").expect(404).json();
+    assert_eq!(reply["__type"], "UnknownOperationException");
+    assert!(reply["Message"].as_str().unwrap().contains("--recommendation-jobs"), "{reply}");
+}
+
+#[test]
+fn jobs_of_a_server_are_for_administrators() {
+    let repository = sleeper();
+    let jobs = format!("--recommendation-jobs={}", repository.at("jobs"));
+    let tokens = repository.at("tokens");
+    fs::write(&tokens, "inference infer-infer-infer-infer\nadmin admin-admin-admin-admin\n")
+        .unwrap();
+    let flags = [&*jobs, &format!("--auth-tokens-file={tokens}")];
+    let server = Recommender::of_server(&repository, &flags);
+    let list = ("x-amz-target", "SageMaker.ListInferenceRecommendationsJobs");
+    let ask = |token: &str| {
+        let headers = [list, ("x-api-key", token)];
+        Client::connect(server.address).post("/", &headers, "{}")
+    };
+    ask("admin-admin-admin-admin").expect(200);
+    for (token, status) in [("infer-infer-infer-infer", 403), ("wrong-wrong-wrong", 401)] {
+        let reply = ask(token).expect(status).json();
+        assert_eq!(reply["__type"], "AccessDeniedException", "{reply}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod error;
 mod follow;
 mod observers;
 mod quota;
+mod recommender;
 mod refresh;
 mod scarcity;
 mod settings;
@@ -20,7 +21,7 @@ use std::{
 };
 
 use backend::{Backend, MODEL_STACK};
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc::Receiver, task::JoinSet};
 
 pub use error::AppError;
 use observers::Observers;
@@ -37,7 +38,7 @@ use frontend::{
     net::{self, Front, IoThreads, PortFronts, places::Places, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
-use hosting::{Facade, Hosting};
+use hosting::{Asked, Facade, Hosting};
 use inference::{access::TokenFile, limits::Budget, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
@@ -77,6 +78,8 @@ pub struct App {
     /// The cache of answers.
     cache: Option<Arc<Cache>>,
     observers: Observers,
+    /// Operations on jobs of the Inference Recommender; `None` where they are off.
+    asked: Option<Receiver<Asked>>,
     /// Processors at the start.
     cpus: usize,
 }
@@ -158,8 +161,10 @@ impl App {
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
-        let (facade, runner) =
-            config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
+        let (operations, asked) =
+            config.recommending.as_ref().map(|_| hosting::operations()).unzip();
+        let facade = config.aws.as_ref().map(|it| Facade::new(it, &config.stores, operations));
+        let (facade, runner) = facade.unzip();
         let settings = http_settings(&config, &serving, tokens.clone());
         let listener = tls.map_or(Listener::Plain, Listener::Tls);
         let vertex_ai_listener = match &config.tls {
@@ -207,6 +212,7 @@ impl App {
             watched,
             cache,
             observers,
+            asked,
             cpus,
         })
     }
@@ -298,6 +304,9 @@ impl App {
                 serving.models.finish_start();
                 self.observers.ready();
                 announce::serving(&serving, &addresses, &self.config);
+                if let Some((settings, asked)) = self.config.recommending.as_ref().zip(self.asked) {
+                    recommender::start(settings, asked)?;
+                }
                 // Polls the repository until it is dropped.
                 let _following = follow::start(&self.config, &serving)?;
                 stop.await;

@@ -19,6 +19,7 @@ use configuration::ProcessEnvironment;
 use isolation::Children;
 use machine::Machine;
 use muster::{
+    OWN_PROGRAM,
     app::App,
     config::{self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, ServerConfig},
     engines::EngineSettings,
@@ -28,9 +29,6 @@ use signals::Signals;
 use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
-
-/// This process's program, also where its file has been replaced or removed since.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The word behind which a process runs one model for the server.
 const WORKER: &str = "worker";

@@ -135,6 +135,8 @@ const WORDS: &[(&str, &[&str])] = &[
             // What of it workers are given, and what they make of a list of directories.
             "server/src/engines.rs",
             "backends/isolation/src",
+            // What of it the recommender is given.
+            "server/src/app/recommender.rs",
             // What hostile code would look for.
             "backends/identity/src/reach.rs",
             "backends/onnxruntime/src",

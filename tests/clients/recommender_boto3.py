@@ -1,6 +1,7 @@
 """Asks a recommender for jobs with boto3, as programs do that know nothing of muster.
 
-Usage: recommender_boto3.py URL MODEL BODIES      of `muster recommend --serve`, a model, and a directory of bodies.
+Usage: recommender_boto3.py URL MODEL BODIES      of `muster recommend --serve` or of a server with the facade and jobs,
+a model, and a directory of bodies.
 """
 
 import os

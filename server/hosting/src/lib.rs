@@ -20,6 +20,6 @@ mod state;
 mod vertex;
 
 pub use async_invocations::Runner;
-pub use facade::Facade;
+pub use facade::{Asked, Facade, operations};
 pub use front::Hosting;
 pub use sessions::SessionTable;

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{
     engines, isolation, lifecycle,
     models_from::{has_remote, models_from},
+    recommending,
     server_config::ServerConfig,
     startup,
 };
@@ -82,6 +83,7 @@ pub(super) fn resolve(
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
     sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.notice())));
     let aws = aws::resolve(&sources, environment, problems);
+    let recommending = recommending::resolve(&sources, environment, aws.is_some(), problems);
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     let are_named = matches!(from, ModelsFrom::Named(_));
     let mut control = control::resolve(are_named, &sources, environment, is_multi_model, problems);
@@ -122,6 +124,7 @@ pub(super) fn resolve(
         clients: clients::resolve(&sources, problems),
         texts: texts::resolve(&sources, problems),
         aws,
+        recommending,
         hosting,
         startup,
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),

@@ -1,6 +1,8 @@
 //! All flags: the parts that declare them, and the order in which `--help-all` shows them.
 
-use super::{assemble, batching_file, engines, isolation, lifecycle, monitoring_file, startup};
+use super::{
+    assemble, batching_file, engines, isolation, lifecycle, monitoring_file, recommending, startup,
+};
 use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
@@ -48,6 +50,7 @@ const PARTS: &[&[Flag]] = &[
     named_models::FLAGS,
     pipelines::FLAGS,
     rate_limit_settings::FLAGS,
+    recommending::FLAGS,
     repository::FLAGS,
     sagemaker::FLAGS,
     scheduling_settings::FLAGS,
@@ -207,6 +210,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "async-input",
         "async-queue",
         "async-concurrency",
+        "recommendation-jobs",
+        "recommendation-prices",
     ]),
     ("Sessions and WebSockets", &[
         "sessions",

@@ -14,6 +14,7 @@ mod models_from;
 mod monitoring_file;
 mod onednn;
 mod other_servers;
+mod recommending;
 mod server_config;
 mod startup;
 
@@ -27,6 +28,7 @@ pub use health::HealthCheck;
 pub use isolation::Isolation;
 pub use lifecycle::Lifecycle;
 pub use onednn::{OneDnn, onednn};
+pub use recommending::Recommending;
 pub use server_config::ServerConfig;
 pub use startup::Startup;
 

@@ -1,6 +1,9 @@
 //! The whole configuration of a server, which it is made from. Units are in the types; no text is left to parse.
 
-use super::{engines::Engines, isolation::Isolation, lifecycle::Lifecycle, startup::Startup};
+use super::{
+    engines::Engines, isolation::Isolation, lifecycle::Lifecycle, recommending::Recommending,
+    startup::Startup,
+};
 use configuration::Notice;
 use frontend::settings::{
     AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners, TextSettings,
@@ -62,6 +65,8 @@ pub struct ServerConfig {
     pub texts: TextSettings,
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
+    /// Jobs of the Inference Recommender; `None` where they are off.
+    pub recommending: Option<Recommending>,
     /// The answers that a hosting platform gets beside inference.
     pub hosting: HostingSettings,
     /// What ends a start on a hosting platform.

@@ -6,6 +6,7 @@ mod grpc;
 mod health;
 mod multi_model;
 mod onednn;
+mod recommending;
 mod sagemaker;
 mod tensorflow;
 mod text_embeddings;

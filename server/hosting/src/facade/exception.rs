@@ -87,26 +87,40 @@ impl Exception {
         }
     }
 
-    /// The reply in place of `plain`, which would be the answer without the facade.
-    pub(super) fn respond(self, plain: Response<Segments>, error: &Error) -> Response<Segments> {
-        let (name, status) = match self {
+    /// Its name and its status, where the answer without the facade has this one.
+    pub(super) fn named(self, plain: StatusCode) -> (&'static str, StatusCode) {
+        match self {
             Exception::Validation => ("ValidationError", StatusCode::BAD_REQUEST),
             Exception::ModelNotReady => ("ModelNotReadyException", StatusCode::TOO_MANY_REQUESTS),
             Exception::ServiceUnavailable => {
                 ("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE)
             }
             Exception::InternalFailure => ("InternalFailure", StatusCode::INTERNAL_SERVER_ERROR),
-            Exception::AccessDenied => ("AccessDeniedException", plain.status()),
-            Exception::UnknownOperation => ("UnknownOperationException", plain.status()),
-        };
-        let mut response = respond(name, status, aws::message(&error.to_string()));
-        for name in [RETRY_AFTER, ALLOW, WWW_AUTHENTICATE] {
-            if let Some(value) = plain.headers().get(&name) {
-                response.headers_mut().insert(name, value.clone());
-            }
+            Exception::AccessDenied => ("AccessDeniedException", plain),
+            Exception::UnknownOperation => ("UnknownOperationException", plain),
         }
-        response
     }
+
+    /// The reply in place of `plain`, which would be the answer without the facade.
+    pub(super) fn respond(self, plain: Response<Segments>, error: &Error) -> Response<Segments> {
+        let named = self.named(plain.status());
+        respond_like(plain, named, aws::message(&error.to_string()))
+    }
+}
+
+/// A reply with an exception of that name, and what clients are told of `plain` besides.
+pub(super) fn respond_like(
+    plain: Response<Segments>,
+    (name, status): (&'static str, StatusCode),
+    body: Vec<u8>,
+) -> Response<Segments> {
+    let mut response = respond(name, status, body);
+    for name in [RETRY_AFTER, ALLOW, WWW_AUTHENTICATE] {
+        if let Some(value) = plain.headers().get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
 }
 
 /// A JSON reply with this status.

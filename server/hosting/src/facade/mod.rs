@@ -2,10 +2,13 @@
 
 mod accept;
 mod address;
+mod asked;
 mod endpoint;
 mod exception;
 mod headers;
+mod operations;
 pub mod runtime;
 mod state;
 
+pub use asked::{Asked, operations};
 pub use state::Facade;

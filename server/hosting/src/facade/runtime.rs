@@ -1,5 +1,5 @@
-//! The endpoint calls of a local SageMaker runtime: `/invocations` with the platform's headers and exceptions around
-//! it. Signatures are not checked.
+//! The calls of a local SageMaker runtime: `/invocations` with the platform's headers and exceptions around it, and
+//! operations on jobs. Signatures are not checked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +16,7 @@ use super::{
     endpoint::{model_of, of_model},
     exception::{self, Exception, Refusal},
     headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
+    operations::{self, is_operation},
 };
 use crate::{event_stream::EventStream, front::Hosting, invocations::parse, invoke};
 use frontend::exchange::{intake::Received, payload::Payload};
@@ -43,11 +44,30 @@ const LONGEST: usize = 16 << 10;
 /// The facade, where it is on and the request is for it.
 pub fn facade_for(hosting: &Hosting, parts: &Parts) -> Option<Arc<Facade>> {
     let facade = hosting.facade.as_ref()?;
-    parts.uri.path().starts_with(address::PREFIX).then(|| facade.clone())
+    let is_meant = parts.uri.path().starts_with(address::PREFIX) || is_operation(parts);
+    is_meant.then(|| facade.clone())
+}
+
+/// Answers a request that is for the facade.
+pub async fn answer(
+    hosting: &Hosting,
+    facade: &Facade,
+    parts: Parts,
+    body: Incoming,
+) -> Response<Segments> {
+    let mut response = match is_operation(&parts) {
+        true => operations::answer(hosting, facade.operations.as_ref(), &parts, body).await,
+        false => endpoint(hosting, facade, parts, body).await,
+    };
+    if let Ok(id) = HeaderValue::try_from(new_uuid()) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    hosting.http.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
+    response
 }
 
 /// Answers a request below `/endpoints`.
-pub async fn answer(
+async fn endpoint(
     hosting: &Hosting,
     facade: &Facade,
     mut parts: Parts,
@@ -61,7 +81,7 @@ pub async fn answer(
         }
         Err(error) => ("".into(), Err(Refusal::from(error))),
     };
-    let mut response = outcome.unwrap_or_else(|refusal| {
+    outcome.unwrap_or_else(|refusal| {
         let (failure, exception) = refusal.into_parts();
         // As without the facade, the failure gets its line in the log.
         forget(&parts, body);
@@ -70,12 +90,7 @@ pub async fn answer(
             Some(exception) => exception.respond(inner, &failure.error),
             None => model_error(&name, inner),
         }
-    });
-    if let Ok(id) = HeaderValue::try_from(new_uuid()) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
-    hosting.http.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
-    response
+    })
 }
 
 async fn run(

@@ -18,6 +18,18 @@ pub fn message(text: &str) -> Vec<u8> {
     out
 }
 
+/// The body of an exception of services whose clients read its name there. Both spellings of the text are there, for
+/// each service has its own.
+pub fn named_message(name: &str, text: &str) -> Vec<u8> {
+    let mut out = b"{".to_vec();
+    for (key, value) in [("__type", name), ("Message", text), ("message", text)] {
+        write::key(&mut out, key);
+        write::string(&mut out, value);
+    }
+    out.push(b'}');
+    out
+}
+
 /// The body of `ModelError`: the model's container answered with a `status` that is no success, and this text.
 pub fn model_error(endpoint: &str, status: u16, text: &str) -> Vec<u8> {
     let mut out = b"{".to_vec();
@@ -72,5 +84,7 @@ mod tests {
     fn sentences_and_answers_are_objects_of_one_key() {
         assert_eq!(message("a \"b\""), br#"{"Message":"a \"b\""}"#);
         assert_eq!(accepted("i"), br#"{"InferenceId":"i"}"#);
+        let named = br#"{"__type":"N","Message":"a \"b\"","message":"a \"b\""}"#;
+        assert_eq!(named_message("N", "a \"b\""), named);
     }
 }

@@ -1,0 +1,37 @@
+//! Operations that clients ask for, on their way to whoever does them: a bounded queue.
+
+use bytes::Bytes;
+use hyper::http::request::Parts;
+use tokio::sync::{mpsc, oneshot};
+
+/// Operations that may wait; further ones are answered with 503.
+const QUEUE: usize = 16;
+
+/// An operation that somebody asks for.
+#[derive(Debug)]
+pub struct Asked {
+    /// The head of the request.
+    pub parts: Parts,
+    /// The operation's name.
+    pub target: String,
+    /// Its request.
+    pub body: Bytes,
+    /// Takes the status and the body of the reply, or why there is none. Nobody may wait for it any more.
+    pub reply: oneshot::Sender<Result<(u16, Vec<u8>), String>>,
+}
+
+/// The sending end of the queue.
+pub struct Operations(mpsc::Sender<Asked>);
+
+/// Both ends of the queue.
+pub fn operations() -> (Operations, mpsc::Receiver<Asked>) {
+    let (sender, asked) = mpsc::channel(QUEUE);
+    (Operations(sender), asked)
+}
+
+impl Operations {
+    /// Hands an operation on; `false` where the queue is full, or nobody does them any more.
+    pub(super) fn push(&self, asked: Asked) -> bool {
+        self.0.try_send(asked).is_ok()
+    }
+}
