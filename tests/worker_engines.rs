@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    slice::from_ref,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -53,7 +54,7 @@ fn check_runs(engine: &str, from: &str, input: &Tensor) {
     let mut client = server.client();
     load(&mut client, "m").expect(200);
     load(&mut client, "other").expect(200);
-    let expected = client.infer("m", &[input.clone()], Form::Binary, "").expect(200);
+    let expected = client.infer("m", from_ref(input), Form::Binary, "").expect(200);
     let expected = expected.output().numbers();
     let others = Traffic::start(server.address("http"), "other", 1);
     let (is_over, answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
@@ -64,7 +65,7 @@ fn check_runs(engine: &str, from: &str, input: &Tensor) {
             let (input, expected) = (input.clone(), expected.clone());
             thread::spawn(move || {
                 while !is_over.load(Relaxed) {
-                    let reply = client.infer("m", &[input.clone()], Form::Binary, "").expect(200);
+                    let reply = client.infer("m", from_ref(&input), Form::Binary, "").expect(200);
                     // A row of a batch may differ in the last bit.
                     let numbers = reply.output().numbers();
                     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;

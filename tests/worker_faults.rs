@@ -145,6 +145,23 @@ fn a_library_of_operators_that_has_changed_is_loaded_by_a_load_though_the_model_
 }
 
 #[test]
+fn a_model_whose_library_of_operators_has_changed_is_loaded_again_by_polling() {
+    let library = operator("fragile_that_changes_meanwhile", &[]);
+    let repository = with_operator(Repository::new(), "m", library.to_str().unwrap(), 1);
+    let flags = ["--model-control-mode=poll", "--repository-poll-secs=1"];
+    let mut server = process(&repository, &flags);
+    let mut client = server.client();
+    assert_eq!(first_of(&client.post(&infer("m"), &[], number(1))), 1.0);
+    assert_eq!(operator("fragile_that_changes_meanwhile", &[]), library);
+    kill(workers(server.id())[0]);
+    server.wait_for_line("fragile_that_changes_meanwhile.so' has changed");
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    });
+    assert_eq!(first_of(&client.post(&infer("m"), &[], number(2))), 2.0);
+}
+
+#[test]
 fn a_flood_of_output_is_read_cut_and_counted_and_its_request_is_answered() {
     let (mut server, _repository) = serve(1);
     let mut client = server.client();

@@ -57,7 +57,10 @@ impl Control {
             leave_out_unfinished(&mut model);
             let stamps = FileStamps::take(&model);
             let shared = self.converger.table.record(&id);
-            let is_settled = lock(&shared).settled.as_ref() == Some(&stamps);
+            let is_same = lock(&shared).settled.as_ref() == Some(&stamps);
+            // What serves it is outside of the repository, and only a load helps.
+            let serving = self.converger.manager.serving(&id);
+            let is_settled = is_same && !serving.values().any(|it| it.is_to_be_loaded_again());
             match before.remove(&id) {
                 _ if is_settled => {}
                 // The same twice: it is not being written any more.
