@@ -26,6 +26,7 @@ mod aws_suites; // what the tests of AWS's containers ask over HTTP
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
+mod gate; // the faults of docs/reliability.md, one after the other against one server
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod hosting; // what a hosting platform starts, sets and asks, and its variables

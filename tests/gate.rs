@@ -1,0 +1,153 @@
+//! The gate: faults of the catalogue in `docs/reliability.md`, one after the other against one server, which others ask
+//! all the time, at half of what it can do. It must be alive throughout, nobody else may get an error or a wrong
+//! answer, and memory, descriptors, threads and processes must be what they were before. The command is in
+//! `docs/reliability.md`.
+
+mod background; // what everybody else asks meanwhile
+mod faults; // faults that take more than one request
+mod server; // the server, and what its process holds
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use self::{
+    background::{Background, CLIENTS, half_load},
+    server::{Gate, Holdings},
+};
+use crate::support::{infer, post_head, row};
+
+/// All faults are made so often first, which fills pools and buffers.
+const FIRST: usize = 4;
+
+/// And so often then, over which nothing may grow.
+const ROUNDS: usize = 4;
+
+/// Memory may be so much more after all of those rounds, for what the allocator makes of it.
+const GROWTH: f64 = 0.01;
+
+/// One row of the catalogue.
+struct Step {
+    row: u32,
+    run: fn(&Gate),
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        row: 1,
+        run: |it| it.refused("canary", br#"{"inputs":[{"name":"INPUT0","shape":"x""#, &[400]),
+    },
+    Step { row: 2, run: |it| it.input("INPUT0", "[1,3]", "FP32", "1,2,3", &[400]) },
+    Step { row: 3, run: |it| it.input("INPUT0", "[4294967296,4294967296,4]", "FP32", "1", &[400]) },
+    Step { row: 4, run: |it| it.binary("canary", "FP32", 4, &[0; 15], 400) },
+    Step { row: 5, run: |it| it.binary("text", "BYTES", 1, b"\xff\xff\xff\xffab", 400) },
+    Step { row: 6, run: |it| it.refused("canary", &b"[".repeat(1_000_000), &[400]) },
+    Step { row: 7, run: |it| it.input("INPUT0", "[1,4]", "FP32", "1e400,0,0,0", &[400]) },
+    Step {
+        row: 8,
+        run: |it| it.refused("canary", b"{\"inputs\":[{\"name\":\"\xff\xfe\"}]}", &[400]),
+    },
+    Step { row: 10, run: |it| it.raw(&post_head(&infer("canary"), &[], 1 << 40), &[413]) },
+    Step {
+        row: 11,
+        run: |it| {
+            it.raw("POST /v2 HTTP/1.1\r\nhost: x\r\ncontent-length: 5, 6\r\n\r\nhello", &[400])
+        },
+    },
+    Step {
+        row: 12,
+        run: |it| {
+            it.raw(&format!("GET /v2 HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(1 << 20)), &[431])
+        },
+    },
+    Step { row: 13, run: Gate::slow_clients },
+    Step { row: 14, run: Gate::bomb },
+    Step { row: 18, run: |it| it.clients_that_leave("slow", 6) },
+    Step { row: 19, run: |it| it.clients_that_leave("slow", 1) },
+    Step { row: 20, run: |it| it.clients_that_leave("canary", 20) },
+    Step { row: 21, run: |it| it.refused("nobody", row(1).as_bytes(), &[404]) },
+    Step { row: 22, run: |it| it.load_fails("corrupt", "model.onnx") },
+    Step { row: 23, run: |it| it.load_fails("typo", "max_batch_sise") },
+    Step { row: 25, run: Gate::crashes },
+    Step { row: 26, run: |it| it.refused("fails", row(1).as_bytes(), &[500]) },
+    Step { row: 27, run: Gate::hangs },
+    Step { row: 30, run: |it| it.refused("no_memory", row(1).as_bytes(), &[503, 507]) },
+    Step { row: 32, run: |it| it.refused("wrong_rows", row(1).as_bytes(), &[500]) },
+    Step { row: 34, run: Gate::poisoned_batch },
+    Step { row: 36, run: Gate::reloads },
+    Step { row: 38, run: Gate::unloads_in_a_run },
+    Step { row: 43, run: |it| assert_eq!(it.zombies(), 0) },
+    Step { row: 48, run: Gate::too_many },
+    Step {
+        row: 52,
+        run: |it| (0..100).for_each(|_| drop(it.client().get("/metrics").expect(200))),
+    },
+    Step {
+        row: 53,
+        run: |it| it.raw(&post_head(&infer(&"m".repeat(1 << 20)), &[], 0), &[404, 414, 431]),
+    },
+    Step { row: 56, run: Gate::other_protocols },
+    Step { row: 60, run: |it| it.refused("panics", row(1).as_bytes(), &[500]) },
+];
+
+/// Descriptors and threads of what was done a moment ago may take that moment to go.
+fn settled(gate: &Gate, expected: Holdings) -> Holdings {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let holds = gate.holdings();
+        if !holds.is_more_than(&expected) || until < Instant::now() {
+            return holds;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Makes all faults once; how long each took is told.
+fn make_all(gate: &Gate, round: usize) {
+    let began = Instant::now();
+    for step in STEPS {
+        let began = Instant::now();
+        (step.run)(gate);
+        println!("| {round} | {} | {} |", step.row, began.elapsed().as_millis());
+    }
+    println!("round {round}: {:.1?}, {:?}", began.elapsed(), gate.holdings());
+}
+
+#[test]
+#[ignore = "takes minutes; the command is in docs/reliability.md"]
+fn faults_of_the_catalogue_one_after_the_other_against_one_server() {
+    let gate = Gate::start();
+    let interval = half_load(gate.http);
+    let quiet = Background::start(gate.http, interval);
+    thread::sleep(Duration::from_secs(5));
+    let (mut quiet, _) = quiet.stop();
+    let background = Background::start(gate.http, interval);
+    println!("| round | row | ms |\n|---|---|---|");
+    (1..=FIRST).for_each(|round| make_all(&gate, round));
+    let first = settled(&gate, gate.holdings());
+    (1..=ROUNDS).for_each(|round| make_all(&gate, FIRST + round));
+    let last = settled(&gate, first);
+    let (mut seen, mut alive) = background.stop();
+    let load = f64::from(CLIENTS) / interval.as_secs_f64();
+    println!(
+        "{} requests of others at {load:.0}/s: {} wrong or refused; p99 {:.1?}, {:.1?} without faults",
+        seen.latencies.len(),
+        seen.wrong.len(),
+        seen.p99(),
+        quiet.p99(),
+    );
+    println!(
+        "asked {} times whether it lives: {} times no; p99 {:.1?}",
+        alive.latencies.len(),
+        alive.wrong.len(),
+        alive.p99()
+    );
+    let growth = last.memory as f64 / first.memory as f64 - 1.0;
+    println!("memory: {:+.2} % over {ROUNDS} rounds; {first:?}, then {last:?}", growth * 100.0);
+    assert_eq!(seen.wrong, [""; 0]);
+    assert_eq!(alive.wrong, [""; 0]);
+    assert!(!last.is_more_than(&first), "{first:?}, then {last:?}");
+    assert!(growth <= GROWTH, "{first:?}, then {last:?}");
+    assert_eq!(gate.zombies(), 0);
+}

@@ -1,0 +1,146 @@
+//! The server that all faults are tried on, what is asked of it, and what its process holds.
+
+use std::{fs, net::SocketAddr};
+
+use crate::{
+    isolation::workers,
+    support::{Client, Process, Reply, Repository, infer},
+};
+
+/// The server and what is asked of it.
+pub struct Gate {
+    pub http: SocketAddr,
+    pub grpc: SocketAddr,
+    pub process: Process,
+    pub repository: Repository,
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Holdings {
+    pub memory: u64,
+    pub descriptors: usize,
+    pub threads: usize,
+    pub processes: usize,
+}
+
+impl Holdings {
+    /// Does it hold more descriptors, threads or processes? Processes are to be the same.
+    pub fn is_more_than(&self, other: &Holdings) -> bool {
+        other.descriptors < self.descriptors
+            || other.threads < self.threads
+            || other.processes != self.processes
+    }
+}
+
+impl Gate {
+    pub fn start() -> Gate {
+        let marked = |fault| [("fault", fault), ("fault_marker", "666")];
+        let apart = |fault| [("fault", fault), ("fault_marker", "666"), ("ISOLATION", "process")];
+        let text = "backend: \"identity\" max_batch_size: 8
+            input { name: \"INPUT0\" data_type: TYPE_STRING dims: [ 1 ] }
+            output { name: \"OUTPUT0\" data_type: TYPE_STRING dims: [ 1 ] }";
+        let typo = "backend: \"identity\" max_batch_sise: 8";
+        let repository = Repository::identity("canary", &[])
+            .with_identity("canary_apart", &[("ISOLATION", "process")])
+            .with_identity("killed", &apart("abort"))
+            .with_identity("deaf", &apart("deaf"))
+            .with_identity("fails", &[("fault", "fail")])
+            .with_identity(
+                "poisoned",
+                &[("fault", "fail"), ("fault_marker", "666"), ("execute_delay_ms", "50")],
+            )
+            .with_identity("no_memory", &[("fault", "out_of_memory")])
+            .with_identity("wrong_rows", &[("fault", "wrong_rows")])
+            .with_identity("panics", &[("fault", "panic")])
+            .with_identity("slow", &[("execute_delay_ms", "100")])
+            .with_identity("reloaded", &marked("fail"))
+            .model("text", text)
+            .model("typo", typo)
+            .file("corrupt/1/model.onnx", [7; 5000]);
+        let flags = [
+            "--model-control-mode=explicit",
+            "--load-model=*",
+            "--strict-readiness=false",
+            "--run-limit-secs=1",
+            "--header-timeout-secs=1",
+            "--http-max-input-size=16MiB",
+        ];
+        let mut process = Process::start(&repository, &flags, &[]);
+        process.wait_ready();
+        let [http, grpc] = ["http", "grpc"].map(|it| process.address(it));
+        Gate { http, grpc, process, repository }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.http)
+    }
+
+    #[track_caller]
+    pub fn post(&self, model: &str, body: &[u8]) -> Reply {
+        self.client().post(&infer(model), &[], body)
+    }
+
+    #[track_caller]
+    pub fn refused(&self, model: &str, body: &[u8], statuses: &[u16]) {
+        let reply = self.post(model, body);
+        assert!(statuses.contains(&reply.status), "{} {}", reply.status, reply.text());
+    }
+
+    #[track_caller]
+    pub fn input(&self, name: &str, shape: &str, dtype: &str, data: &str, statuses: &[u16]) {
+        let body = format!(
+            r#"{{"inputs":[{{"name":"{name}","shape":{shape},"datatype":"{dtype}","data":[{data}]}}]}}"#
+        );
+        self.refused("canary", body.as_bytes(), statuses);
+    }
+
+    #[track_caller]
+    pub fn binary(&self, model: &str, dtype: &str, columns: usize, data: &[u8], status: u16) {
+        let json = format!(
+            r#"{{"inputs":[{{"name":"INPUT0","shape":[1,{columns}],"datatype":"{dtype}","parameters":{{"binary_data_size":{}}}}}]}}"#,
+            data.len()
+        );
+        let length = json.len().to_string();
+        let headers = [("inference-header-content-length", &*length)];
+        let reply = self.client().post(&infer(model), &headers, [json.as_bytes(), data].concat());
+        assert_eq!(reply.status, status, "{}", reply.text());
+    }
+
+    /// Sends these bytes; where the server closes the connection before it has read them, that is an answer too.
+    #[track_caller]
+    pub fn raw(&self, bytes: &str, statuses: &[u16]) {
+        let mut client = self.client();
+        if client.send(bytes).is_ok() {
+            let reply = client.reply();
+            assert!(statuses.contains(&reply.status), "{} {}", reply.status, reply.text());
+        }
+    }
+
+    pub fn zombies(&self) -> usize {
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|it| it.ok()?.file_name().into_string().ok());
+        let parent = self.process.id().to_string();
+        pids.filter(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+            fields.next() == Some("Z") && fields.next() == Some(&parent)
+        })
+        .count()
+    }
+
+    pub fn holdings(&self) -> Holdings {
+        let id = self.process.id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let number = |name: &str| {
+            let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        Holdings {
+            memory: number("VmRSS:") << 10,
+            descriptors: fs::read_dir(format!("/proc/{id}/fd")).unwrap().count(),
+            threads: number("Threads:") as usize,
+            processes: workers(id).len(),
+        }
+    }
+}
