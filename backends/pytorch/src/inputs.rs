@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::TensorHint;
+use backend::{DataType, TensorHint};
 
 use crate::interface::{Interface, Parameter, ParameterKind};
 
@@ -98,6 +98,14 @@ fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, St
         return Err(format!(
             "argument '{}' of forward is a Dict[str, Tensor], whose keys stand nowhere in the model; \
              configure an input under the name of each key",
+            interface.parameter_names()
+        ));
+    }
+    if let Some(hint) = hints.iter().find(|it| it.dtype == Some(DataType::Bytes)) {
+        return Err(format!(
+            "input '{}' is configured as strings; it is an entry of argument '{}' of forward, a Dict[str, Tensor], and \
+             takes a tensor of numbers",
+            hint.name,
             interface.parameter_names()
         ));
     }
@@ -273,6 +281,11 @@ mod tests {
         let inputs = assign(&dict, &hints(&["left", "right"])).unwrap();
         assert!(inputs.iter().all(|it| it.place == Place::Entry));
         assert!(assign(&dict, &[]).unwrap_err().contains("keys stand nowhere"));
+        let mut strings = hints(&["left", "right"]);
+        strings[1].dtype = Some(DataType::Bytes);
+        assert!(
+            assign(&dict, &strings).unwrap_err().contains("input 'right' is configured as strings")
+        );
     }
 
     #[test]

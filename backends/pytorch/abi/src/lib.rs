@@ -11,7 +11,7 @@
 //! write to what they share rests on the plugin's analysis of the module's graph.
 //!
 //! **Errors.** A function that can fail returns null, or a [`Failure`] that belongs to the caller. Nothing
-//! unwinds across the border: the plugin catches every exception of C++ and every panic, and the host's callback
+//! unwinds across the border: the plugin catches what libtorch throws and its own panics, and the host's callback
 //! does not panic.
 #![no_std]
 #![forbid(unsafe_code)]

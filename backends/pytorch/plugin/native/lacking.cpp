@@ -15,11 +15,7 @@
 #include <cstring>
 
 using c10::Type;
-using torch::jit::Block;
-using torch::jit::Graph;
-using torch::jit::IValue;
-using torch::jit::Module;
-using torch::jit::Node;
+using namespace torch::jit;
 
 // libgomp's. Changes the calling thread only, where `at::set_num_threads` also sets what other threads will
 // begin with, and rebuilds a pool that they may be using.
@@ -27,18 +23,29 @@ extern "C" void omp_set_num_threads(int) __attribute__((weak));
 
 namespace {
 
-/// Runs `work`. Returns the text of what it threw, for `free`, else null: no exception reaches Rust.
+/// What is said where there is no memory for a text.
+char no_memory[] = "out of memory";
+
+/// A copy for `muster_free`.
+char* copied(const char* text) noexcept {
+  char* copy = strdup(text);
+  return copy != nullptr ? copy : no_memory;
+}
+
+/// Runs `work`. Returns the text of what it threw, for `muster_free`, else null: no exception reaches Rust.
 template <typename Work>
 char* caught(const Work& work) noexcept {
   try {
     work();
     return nullptr;
   } catch (const c10::Error& error) {
-    return strdup(error.what_without_backtrace());
+    return copied(error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return no_memory;
   } catch (const std::exception& error) {
-    return strdup(error.what());
+    return copied(error.what());
   } catch (...) {
-    return strdup("an exception of unknown type");
+    return copied("an exception of unknown type");
   }
 }
 
@@ -62,29 +69,24 @@ template <typename Fits>
 bool any_node(const Block* block, const Fits& fits) {
   for (const Node* node : block->nodes()) {
     if (fits(node)) return true;
-    for (const Block* inner : node->blocks()) {
-      if (any_node(inner, fits)) return true;
-    }
+    const auto inside = node->blocks();
+    if (std::any_of(inside.begin(), inside.end(), [&](const Block* it) { return any_node(it, fits); })) return true;
     // What a fork runs is a graph of its own.
-    if (node->hasAttribute(torch::jit::attr::Subgraph) &&
-        any_node(node->g(torch::jit::attr::Subgraph)->block(), fits)) {
-      return true;
-    }
+    if (node->hasAttribute(attr::Subgraph) && any_node(node->g(attr::Subgraph)->block(), fits)) return true;
   }
   return false;
 }
 
 /// The graph of `forward`, with what it calls written out.
-std::shared_ptr<Graph> inlined(const torch::jit::Module& module) {
-  auto graph = torch::jit::toGraphFunction(module.get_method("forward").function()).graph()->copy();
-  torch::jit::Inline(*graph);
+std::shared_ptr<Graph> inlined(const Module& module) {
+  auto graph = toGraphFunction(module.get_method("forward").function()).graph()->copy();
+  Inline(*graph);
   return graph;
 }
 
 /// What is still an attribute of a frozen module is one that `forward` changes, and what it calls without
 /// being written out may change anything.
 bool keeps_state(const Graph& graph) {
-  namespace prim = torch::jit::prim;
   return any_node(graph.block(), [](const Node* node) {
     const auto kind = node->kind();
     return kind == prim::GetAttr || kind == prim::SetAttr || kind == prim::CallMethod || kind == prim::CallFunction;
@@ -101,14 +103,12 @@ bool holds_tensors(const c10::TypePtr& type) {
 /// May a run write to a constant of the graph? `torch.jit.trace` makes one of every tensor that is neither a
 /// parameter nor a buffer, and all runs share it.
 bool writes_constants(const std::shared_ptr<Graph>& graph) {
-  std::vector<const torch::jit::Value*> constants;
+  std::vector<const Value*> constants;
   bool in_containers = false;
   std::vector<std::shared_ptr<Graph>> forked;
   any_node(graph->block(), [&](const Node* node) {
-    if (node->hasAttribute(torch::jit::attr::Subgraph)) {
-      forked.push_back(node->g(torch::jit::attr::Subgraph));
-    }
-    if (node->kind() != torch::jit::prim::Constant || node->owningGraph() != graph.get()) return false;
+    if (node->hasAttribute(attr::Subgraph)) forked.push_back(node->g(attr::Subgraph));
+    if (node->kind() != prim::Constant || node->owningGraph() != graph.get()) return false;
     const auto& type = node->output()->type();
     const auto kind = type->kind();
     const bool container = kind == c10::TypeKind::ListType || kind == c10::TypeKind::DictType;
@@ -117,17 +117,13 @@ bool writes_constants(const std::shared_ptr<Graph>& graph) {
     in_containers |= (container || kind == c10::TypeKind::TupleType) && holds_tensors(type);
     return false;
   });
-  for (const auto& it : forked) {
-    if (writes_constants(it)) return true;
-  }
+  if (std::any_of(forked.begin(), forked.end(), writes_constants)) return true;
   if (constants.empty()) return false;
-  torch::jit::AliasDb aliases(graph);
-  for (const auto* constant : constants) {
-    if (aliases.hasWriters(constant)) return true;
-  }
+  AliasDb aliases(graph);
+  const auto is_written = [&](const auto* it) { return aliases.hasWriters(it); };
+  if (std::any_of(constants.begin(), constants.end(), is_written)) return true;
   // What is inside a container is not followed: any writer counts.
-  return in_containers &&
-      any_node(graph->block(), [&](const Node* node) { return aliases.hasWriters(node); });
+  return in_containers && any_node(graph->block(), is_written);
 }
 
 /// Does a node update the running statistics of a normalisation? The schemas of those operators do not say
@@ -139,7 +135,7 @@ bool updates_statistics(const Node* node, bool unknown) {
   if (!statistics || node->input(*statistics)->type()->kind() == c10::TypeKind::NoneType) return false;
   for (const char* name : {"training", "train", "use_input_stats"}) {
     if (const auto index = schema->argumentIndexWithName(name)) {
-      const auto value = torch::jit::toIValue(node->input(*index));
+      const auto value = toIValue(node->input(*index));
       return value && value->isBool() ? value->toBool() : unknown;
     }
   }
@@ -148,20 +144,18 @@ bool updates_statistics(const Node* node, bool unknown) {
 
 /// Can a run leave something behind for the next one? The graph as it was written is looked at too: from the
 /// frozen one, writes that come after the last use in the same run are gone.
-bool can_change(const torch::jit::Module& module, const std::shared_ptr<Graph>& frozen) {
+bool can_change(const Module& module, const std::shared_ptr<Graph>& frozen) {
   const auto updates = [](bool unknown) {
     return [unknown](const Node* node) { return updates_statistics(node, unknown); };
   };
-  if (keeps_state(*frozen) || writes_constants(frozen)) return true;
-  if (any_node(frozen->block(), updates(true))) return true;
+  if (keeps_state(*frozen) || writes_constants(frozen) || any_node(frozen->block(), updates(true))) return true;
   const auto written = inlined(module);
   return writes_constants(written) || any_node(written->block(), updates(false));
 }
 
-/// May a run write to an input? The analysis takes operators that it does not know for writers. A fork may
-/// outlive the run.
+/// May a run write to an input? The analysis takes operators that it does not know for writers. A fork may outlive it.
 bool writes_inputs(const std::shared_ptr<Graph>& graph) {
-  torch::jit::AliasDb aliases(graph);
+  AliasDb aliases(graph);
   bool holds_containers = false;
   for (const auto* input : graph->inputs()) {
     if (aliases.hasWriters(input)) return true;
@@ -169,7 +163,7 @@ bool writes_inputs(const std::shared_ptr<Graph>& graph) {
     holds_containers |= kind == c10::TypeKind::DictType || kind == c10::TypeKind::ListType;
   }
   return any_node(graph->block(), [&](const Node* node) {
-    if (node->kind() == torch::jit::prim::fork) return true;
+    if (node->kind() == prim::fork) return true;
     // What is inside a container is not followed: any writer counts.
     return holds_containers && aliases.hasWriters(node);
   });
@@ -178,6 +172,11 @@ bool writes_inputs(const std::shared_ptr<Graph>& graph) {
 }  // namespace
 
 extern "C" {
+
+/// Frees the text of what was thrown, here or in torch-sys.
+void muster_free(char* text) noexcept {
+  if (text != no_memory) free(text);
+}
 
 /// Can a run of that module change it, and its inputs? `frozen` is what freezing made of it.
 char* muster_effects(const Module* module, const Module* frozen, bool* on_module, bool* on_inputs) {
@@ -197,11 +196,12 @@ struct Visitor {
 };
 
 /// Arguments and results of `forward`, and the weights with their classes: `tch` has names and values of
-/// parameters only. The types live as long as the module.
-char* muster_describe(const Module* module, const Visitor* visitor, bool* training) {
+/// parameters only. The types and `forward` itself, which torch-sys looks for at each run, live as long as the module.
+char* muster_describe(const Module* module, const Visitor* visitor, bool* training, Function** forward) {
   return caught([&] {
     TORCH_CHECK(module->find_method("forward"), "the module has no method forward");
-    const auto& schema = module->get_method("forward").function().getSchema();
+    *forward = &module->get_method("forward").function();
+    const auto& schema = (*forward)->getSchema();
     for (const auto& it : c10::ArrayRef<c10::Argument>(schema.arguments()).slice(1)) {
       const auto& fallback = it.default_value();
       visitor->argument(visitor->receiver, it.name().c_str(), it.type().get(), fallback ? &*fallback : nullptr);
@@ -218,10 +218,10 @@ char* muster_describe(const Module* module, const Visitor* visitor, bool* traini
 }
 
 /// The kind of a type, for example `ListType`.
-const char* muster_type_kind(const Type* type) { return c10::typeKindToString(type->kind()); }
+const char* muster_type_kind(const Type* type) noexcept { return c10::typeKindToString(type->kind()); }
 
 /// What a type is made of: a list's elements, a dictionary's keys and values. Null after the last.
-const Type* muster_type_part(const Type* type, size_t index) {
+const Type* muster_type_part(const Type* type, size_t index) noexcept {
   const auto parts = type->containedTypes();
   return index < parts.size() ? parts[index].get() : nullptr;
 }
@@ -238,7 +238,7 @@ char* muster_type_texts(const Type* type, void* receiver, void (*text)(void*, co
 
 /// `torch.jit.freeze`.
 char* muster_freeze(const Module* module, Module** frozen) {
-  return caught([&] { *frozen = new Module(torch::jit::freeze(*module)); });
+  return caught([&] { *frozen = new Module(freeze(*module)); });
 }
 
 /// A copy of a frozen module, which shares its weights, and is rewritten by `torch.jit.optimize_for_inference`
@@ -246,7 +246,7 @@ char* muster_freeze(const Module* module, Module** frozen) {
 char* muster_copy(const Module* frozen, bool for_inference, Module** copy) {
   return caught([&] {
     auto module = frozen->clone();
-    if (for_inference) module = torch::jit::optimize_for_inference(module);
+    if (for_inference) module = optimize_for_inference(module);
     *copy = new Module(std::move(module));
   });
 }
@@ -268,13 +268,14 @@ void muster_guarded(bool inference_mode, void (*work)(void*), void* data) {
 
 /// Runs `forward`, and empties the arguments. torch-sys would make a type of each argument to compare it at each run,
 /// which takes as long as all else that the plugin does.
-char* muster_forward(const Module* module, IValue* const* arguments, size_t length, IValue** result) {
+char* muster_forward(
+    const Module* module, Function* forward, IValue* const* arguments, size_t length, IValue** result) {
   return caught([&] {
-    torch::jit::Stack stack;
+    Stack stack;
     stack.reserve(length + 2);
     stack.emplace_back(module->_ivalue());
     for (size_t i = 0; i < length; ++i) stack.push_back(std::move(*arguments[i]));
-    module->get_method("forward").function().run(stack);
+    forward->run(stack);
     *result = new IValue(std::move(stack.back()));
   });
 }
@@ -297,9 +298,10 @@ char* muster_strings(const Text* texts, size_t length, IValue** value) {
   });
 }
 
-/// All bytes of a value that is a string, in its memory.
-Text muster_string(const IValue* value) {
-  return {value->toStringRef().data(), value->toStringRef().size()};
+/// All bytes of a value, in its memory, if it is a string.
+bool muster_string(const IValue* value, Text* text) noexcept {
+  if (value->isString()) *text = {value->toStringRef().data(), value->toStringRef().size()};
+  return value->isString();
 }
 
 /// The type of a value as TorchScript writes it; torch-sys knows no types of empty lists, nor of objects.
@@ -308,7 +310,7 @@ char* muster_value_type(const IValue* value, void* receiver, void (*text)(void*,
 }
 
 /// The name of a tensor's element type: `tch::Kind` does not have all of them.
-const char* muster_element_name(const at::Tensor* tensor) { return c10::toString(tensor->scalar_type()); }
+const char* muster_element_name(const at::Tensor* tensor) noexcept { return c10::toString(tensor->scalar_type()); }
 
 /// Elements of a tensor, and of how much memory it is a view; `tch` does not show the latter.
 struct Elements {
@@ -318,11 +320,12 @@ struct Elements {
 };
 
 /// Are the elements in the host's memory, in one piece, as they are? Then where: one call instead of ten of `tch`.
-bool muster_elements(const at::Tensor* tensor, Elements* elements) {
-  const bool is_plain = tensor->layout() == c10::kStrided && tensor->is_cpu() && tensor->is_contiguous() &&
-      !tensor->is_conj() && !tensor->is_neg();
-  if (is_plain) *elements = {tensor->const_data_ptr(), tensor->nbytes(), tensor->storage().nbytes()};
-  return is_plain;
+char* muster_elements(const at::Tensor* tensor, Elements* elements, bool* is_plain) {
+  return caught([&] {
+    *is_plain = tensor->layout() == c10::kStrided && tensor->is_cpu() && tensor->is_contiguous() &&
+        !tensor->is_conj() && !tensor->is_neg();
+    if (*is_plain) *elements = {tensor->const_data_ptr(), tensor->nbytes(), tensor->storage().nbytes()};
+  });
 }
 
 /// Gives back what the allocator of CUDA keeps; torch-sys does not reach allocators.
@@ -332,8 +335,8 @@ char* muster_empty_cuda_cache() {
 
 /// Sets whether graphs are optimised by profile, unless `wanted` is negative, and returns what it was; `tch` has the
 /// switch of profiling alone.
-int32_t muster_switch_executor(int32_t wanted) {
-  auto& executor = torch::jit::getExecutorMode();
+int32_t muster_switch_executor(int32_t wanted) noexcept {
+  auto& executor = getExecutorMode();
   return wanted < 0 ? executor.load() : executor.exchange(wanted != 0);
 }
 

@@ -3,7 +3,7 @@
 use std::{
     ffi::{c_char, c_void},
     mem::ManuallyDrop,
-    ptr,
+    ptr::{self, NonNull},
 };
 
 use pytorch_abi::{Description, Parameter, Text, Weight, kind};
@@ -13,8 +13,8 @@ use torch_sys::{C_tensor, CIValue, CModule_};
 
 use crate::{
     element,
-    failure::Problem,
-    lacking::{self, CType, Visitor},
+    failure::{OUT_OF_MEMORY, Problem},
+    lacking::{self, CFunction, CType, Visitor},
     types::Type,
     value::Value,
 };
@@ -42,6 +42,8 @@ struct Named {
 /// All that a module says. The vectors stay as they are once it is made: `view` points into them.
 #[derive(Debug)]
 pub(crate) struct About {
+    /// There as long as the module.
+    pub(crate) forward: NonNull<CFunction>,
     pub(crate) arguments: Vec<Argument>,
     returns: String,
     fields: Vec<String>,
@@ -69,15 +71,16 @@ impl About {
     pub(crate) unsafe fn new(module: *const CModule_, stateful: bool) -> Result<About, Problem> {
         let mut told = Told::default();
         let visitor = Visitor { receiver: (&raw mut told).cast(), argument, returned, weight };
-        let mut training = false;
+        let (mut training, mut forward) = (false, ptr::null_mut());
         // SAFETY: the module is there, the functions take what they are given, and `told` is there during the call.
         unsafe {
-            let problem = lacking::muster_describe(module, &raw const visitor, &raw mut training);
-            lacking::check(problem)?;
+            let (visitor, training) = (&raw const visitor, &raw mut training);
+            lacking::check(lacking::muster_describe(module, visitor, training, &raw mut forward))?;
         }
         if let Some(problem) = told.problem {
             return Err(problem);
         }
+        let forward = NonNull::new(forward).ok_or_else(|| Problem::new(OUT_OF_MEMORY))?;
         let count = told.returns.len();
         let (Some(returns), 1) = (told.returns.pop(), count) else {
             return Err(Problem::new(format!("forward returns {count} values")));
@@ -85,6 +88,7 @@ impl About {
         let returns_dict = returns.argument_kind() == kind::DICT;
         let returns_count = returns.count().and_then(|it| i32::try_from(it).ok()).unwrap_or(-1);
         let mut about = About {
+            forward,
             arguments: told.arguments,
             returns: returns.text.clone(),
             fields: returns.fields(),

@@ -6,10 +6,13 @@ use std::{
     ptr,
 };
 
-use pytorch_abi::{FAILED, Failure, OUT_OF_MEMORY, Text};
+use pytorch_abi::{Failure, Text};
 use tch::TchError;
 
 use crate::lacking;
+
+/// What is said where memory is refused that is not libtorch's.
+pub(crate) const OUT_OF_MEMORY: &str = "out of memory";
 
 /// Why a call failed: libtorch's text, of many lines.
 #[derive(Debug)]
@@ -20,11 +23,13 @@ impl Problem {
         Problem(text.into())
     }
 
-    /// [`FAILED`] or [`OUT_OF_MEMORY`]. torch-sys hands over texts and no types; the host knows more of these texts.
+    /// [`pytorch_abi::FAILED`] or [`pytorch_abi::OUT_OF_MEMORY`]. torch-sys hands over texts and no types; the host knows
+    /// more of these texts. Further lines may be of the model's source.
     fn kind(&self) -> u32 {
-        match self.0.contains("out of memory") || self.0.starts_with("std::bad_alloc") {
-            true => OUT_OF_MEMORY,
-            false => FAILED,
+        let begins = [OUT_OF_MEMORY, "CUDA out of memory", "std::bad_alloc"];
+        match begins.iter().any(|it| self.0.starts_with(it)) {
+            true => pytorch_abi::OUT_OF_MEMORY,
+            false => pytorch_abi::FAILED,
         }
     }
 }
@@ -101,4 +106,18 @@ fn guarded<W: FnOnce() -> Result<(), Problem>>(
     // SAFETY: the function is the one for this type of `work`, does not unwind, and `it` is there during the call.
     unsafe { lacking::muster_guarded(inference_mode, call::<W>, (&raw mut it).cast()) };
     it.outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_module_writes_of_memory_is_no_lack_of_it() {
+        let kind = |text: &str| Problem::new(text).kind();
+        assert_eq!(kind("CUDA out of memory. Tried to allocate 2 GiB"), pytorch_abi::OUT_OF_MEMORY);
+        assert_eq!(kind(OUT_OF_MEMORY), pytorch_abi::OUT_OF_MEMORY);
+        let line = "Traceback\n  raise ValueError(\"out of memory\")\nRuntimeError: no";
+        assert_eq!(kind(line), pytorch_abi::FAILED);
+    }
 }

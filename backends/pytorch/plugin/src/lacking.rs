@@ -17,6 +17,12 @@ pub(crate) struct CType {
     _private: [u8; 0],
 }
 
+/// A method of a module. Opaque.
+#[repr(C)]
+pub(crate) struct CFunction {
+    _private: [u8; 0],
+}
+
 /// Functions that take what a module says about itself; those of [`muster_describe`].
 #[repr(C)]
 pub(crate) struct Visitor {
@@ -47,6 +53,7 @@ unsafe extern "C" {
         module: *const CModule_,
         visitor: *const Visitor,
         training: *mut bool,
+        forward: *mut *mut CFunction,
     ) -> *mut c_char;
     pub(crate) fn muster_type_kind(it: *const CType) -> *const c_char;
     pub(crate) fn muster_type_part(it: *const CType, index: usize) -> *const CType;
@@ -71,6 +78,7 @@ unsafe extern "C" {
     );
     pub(crate) fn muster_forward(
         module: *const CModule_,
+        forward: *mut CFunction,
         arguments: *const *mut CIValue,
         length: usize,
         result: *mut *mut CIValue,
@@ -81,24 +89,28 @@ unsafe extern "C" {
         length: usize,
         value: *mut *mut CIValue,
     ) -> *mut c_char;
-    pub(crate) fn muster_string(value: *const CIValue) -> Text;
+    pub(crate) fn muster_string(value: *const CIValue, text: *mut Text) -> bool;
     fn muster_value_type(
         value: *const CIValue,
         receiver: *mut c_void,
         text: TakeText,
     ) -> *mut c_char;
     pub(crate) fn muster_element_name(tensor: *const C_tensor) -> *const c_char;
-    fn muster_elements(tensor: *const C_tensor, elements: *mut Elements) -> bool;
+    fn muster_elements(
+        tensor: *const C_tensor,
+        elements: *mut Elements,
+        is_plain: *mut bool,
+    ) -> *mut c_char;
     pub(crate) fn muster_empty_cuda_cache() -> *mut c_char;
     pub(crate) fn muster_switch_executor(wanted: i32) -> i32;
     pub(crate) fn muster_no_frames();
     pub(crate) fn muster_built_with() -> u64;
     /// Of libtorch itself, where it is meant for C: the version of the library that is in the process.
     pub(crate) fn aoti_torch_abi_version() -> u64;
-    fn free(memory: *mut c_void);
+    fn muster_free(text: *mut c_char);
 }
 
-/// The problem that a function of `native/` returned.
+/// The problem that a function of `native/` returned, or torch-sys has kept.
 ///
 /// # Safety
 /// The pointer is null, or was returned by one of them just now.
@@ -108,8 +120,8 @@ pub(crate) unsafe fn check(text: *mut c_char) -> Result<(), Problem> {
     }
     // SAFETY: the caller says that it is a text, which ends with a zero and belongs to us.
     let problem = unsafe { string(text) };
-    // SAFETY: it was made by `strdup`, and is freed once.
-    unsafe { free(text.cast()) };
+    // SAFETY: it was made there, and is freed once.
+    unsafe { muster_free(text) };
     Err(Problem::new(problem))
 }
 
@@ -152,9 +164,12 @@ pub(crate) unsafe fn value_type(value: *const CIValue) -> Result<String, Problem
 }
 
 /// The elements of a tensor, if they are in the host's memory, in one piece, as they are.
-pub(crate) fn elements(tensor: &Tensor) -> Option<Elements> {
+pub(crate) fn elements(tensor: &Tensor) -> Result<Option<Elements>, Problem> {
     let mut elements = Elements { data: ptr::null(), bytes: 0, held: 0 };
-    // SAFETY: the tensor is there and defined, and the answer is written to where it may.
-    let is_plain = unsafe { muster_elements(tensor.as_ptr(), &raw mut elements) };
-    is_plain.then_some(elements)
+    let mut is_plain = false;
+    // SAFETY: the tensor is there and defined, and the answers are written to where they may.
+    unsafe {
+        check(muster_elements(tensor.as_ptr(), &raw mut elements, &raw mut is_plain))?;
+    }
+    Ok(is_plain.then_some(elements))
 }

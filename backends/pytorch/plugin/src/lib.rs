@@ -1,4 +1,4 @@
-//! The plugin of the PyTorch engine: a table of functions over libtorch, behind one exported symbol.
+//! The plugin of the PyTorch engine: a table of functions over libtorch, which one function returns.
 //!
 //! libtorch is called through `tch`, and through torch-sys below it where `tch` panics or hides a pointer. What neither
 //! has is C++, in `native/`. What the functions promise stands in [`pytorch_abi`].

@@ -11,7 +11,7 @@ use torch_sys::CModule_;
 
 use crate::{
     about::About,
-    failure::{Problem, answer, torch_problem},
+    failure::{OUT_OF_MEMORY, Problem, answer, torch_problem},
     lacking,
 };
 
@@ -38,7 +38,7 @@ impl Handle {
     }
 
     fn new(module: *mut CModule_) -> Result<Handle, Problem> {
-        NonNull::new(module).map(Handle).ok_or_else(|| Problem::new("out of memory"))
+        NonNull::new(module).map(Handle).ok_or_else(|| Problem::new(OUT_OF_MEMORY))
     }
 
     pub(crate) fn as_ptr(&self) -> *mut CModule_ {

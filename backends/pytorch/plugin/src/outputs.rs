@@ -88,21 +88,28 @@ impl<'a> Giver<'a> {
 
     fn number(&self, bytes: &[u8], kind: Kind) -> Result<(), Problem> {
         let it = Tensor::f_from_data_size(bytes, &[], kind)?;
-        let element = types::of(&it);
-        self.own(it, element, &[], NO_TEXT)
+        let (elements, element) = (plain(&it)?, types::of(&it));
+        self.own(it, elements, element, &[], NO_TEXT)
     }
 
     /// Each string with its length before it.
     fn strings(&self, strings: &[&[u8]], dims: &[i64]) -> Result<(), Problem> {
-        let mut bytes = Vec::with_capacity(strings.iter().map(|it| 4 + it.len()).sum());
+        let length = strings.iter().map(|it| 4 + it.len()).sum::<usize>();
+        let memory = Tensor::f_empty([length as i64], (Kind::Uint8, Device::Cpu))?;
+        let elements = plain(&memory)?;
+        let mut rest = elements.data.cast::<u8>().cast_mut();
         for it in strings {
             let length = u32::try_from(it.len());
             let length = length.map_err(|_| Problem::new("a string of 4 GiB or more"))?;
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(it);
+            for piece in [&length.to_le_bytes(), *it] {
+                // SAFETY: the tensor is ours alone, and has room for all pieces, one behind the other.
+                unsafe {
+                    rest.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+                    rest = rest.add(piece.len());
+                }
+            }
         }
-        let memory = Tensor::f_from_data_size(&bytes, &[bytes.len() as i64], Kind::Uint8)?;
-        self.own(memory, element::STRINGS, dims, NO_TEXT)
+        self.own(memory, elements, element::STRINGS, dims, NO_TEXT)
     }
 
     fn tensor(&self, mut it: Tensor, key: Text) -> Result<(), Problem> {
@@ -115,7 +122,7 @@ impl<'a> Giver<'a> {
             let name = unsafe { CStr::from_ptr(lacking::muster_element_name(it.as_ptr())) };
             return self.other(&name.to_string_lossy(), key);
         }
-        let elements = match lacking::elements(&it) {
+        let mut elements = match lacking::elements(&it)? {
             Some(elements) => elements,
             None => {
                 it = it.f_to_dense(None, false)?.f_to_device(Device::Cpu)?;
@@ -128,9 +135,10 @@ impl<'a> Giver<'a> {
         // What a stateless module gives may be a weight of it, which nobody writes to.
         if self.module.stateful || self.is_borrowed(elements.data) || holds_much_more {
             it = it.f_detach_copy()?;
+            elements = plain(&it)?;
         }
         let dims = types::dims(&it)?;
-        self.own(it, element, &dims, key)
+        self.own(it, elements, element, &dims, key)
     }
 
     /// A view of an input, whose memory is ours for the run only?
@@ -143,9 +151,15 @@ impl<'a> Giver<'a> {
         self.inputs.iter().any(is_inside)
     }
 
-    /// Gives the elements of a tensor in one piece, as a value of that type and shape.
-    fn own(&self, it: Tensor, element: u32, dims: &[i64], key: Text) -> Result<(), Problem> {
-        let elements = plain(&it)?;
+    /// Gives the elements of a tensor, as a value of that type and shape.
+    fn own(
+        &self,
+        it: Tensor,
+        elements: Elements,
+        element: u32,
+        dims: &[i64],
+        key: Text,
+    ) -> Result<(), Problem> {
         self.give(&Output {
             element,
             rank: dims.len() as u32,
@@ -167,7 +181,7 @@ impl<'a> Giver<'a> {
 
 /// The elements of a tensor that has been made plain.
 fn plain(it: &Tensor) -> Result<Elements, Problem> {
-    lacking::elements(it).ok_or_else(|| Problem::new("a tensor that is not in one piece"))
+    lacking::elements(it)?.ok_or_else(|| Problem::new("a tensor that is not in one piece"))
 }
 
 /// A handle that owns the tensor's memory.

@@ -8,7 +8,7 @@ use tch::{Device, Tensor, jit};
 
 use crate::{
     element as types,
-    failure::{Problem, answer},
+    failure::{OUT_OF_MEMORY, Problem, answer},
     lacking,
     module::{self, Module},
     outputs::Giver,
@@ -47,8 +47,9 @@ struct AsWritten;
 
 impl AsWritten {
     fn new() -> Result<AsWritten, Problem> {
+        let guard = AsWritten;
         jit::f_set_graph_executor_optimize(false)?;
-        Ok(AsWritten)
+        Ok(guard)
     }
 }
 
@@ -67,6 +68,7 @@ fn forward(module: &Module, arguments: SmallVec<[Value; 8]>) -> Result<Value, Pr
     unsafe {
         lacking::check(lacking::muster_forward(
             module.handle.as_ptr(),
+            module.about.forward.as_ptr(),
             pointers.as_ptr(),
             pointers.len(),
             &raw mut result,
@@ -85,6 +87,10 @@ unsafe fn arguments(module: &Module, inputs: &[Input]) -> Result<SmallVec<[Value
             // SAFETY: keys are lent like the rest.
             let key = CString::new(unsafe { crate::bytes(&it.key) });
             let key = key.map_err(|_| Problem::new("the name of an input holds a zero"))?;
+            if it.element == element::STRINGS {
+                let key = key.to_string_lossy();
+                return Err(Problem::new(format!("'{key}' is made of strings, expected a tensor")));
+            }
             // SAFETY: the caller says so.
             Ok((key, unsafe { argument(module, it)? }))
         };
@@ -155,7 +161,12 @@ unsafe fn tensor(input: &Input) -> Result<Tensor, Problem> {
     // SAFETY: the interface says that as many dimensions are there, and elements as they call for.
     unsafe {
         let dims = crate::lent(input.dims, input.rank as usize);
-        Ok(Tensor::f_from_blob(input.data.cast(), dims, &[], kind, Device::Cpu)?)
+        let it = Tensor::f_from_blob(input.data.cast(), dims, &[], kind, Device::Cpu)?;
+        // Where there is no memory for the text of a failure torch-sys has none.
+        match it.as_ptr().is_null() {
+            true => Err(Problem::new(OUT_OF_MEMORY)),
+            false => Ok(it),
+        }
     }
 }
 

@@ -32,19 +32,14 @@ impl Type {
         let (kind, (text, fields)) =
             unsafe { (CStr::from_ptr(lacking::muster_type_kind(it)), lacking::type_texts(it)?) };
         let kind = kind.to_string_lossy().into_owned();
-        let mut parts = Vec::new();
         // A class is made of its attributes, among which it may be itself.
         let is_open =
             ["TupleType", "ListType", "DictType", "OptionalType"].contains(&kind.as_str());
-        while is_open {
-            // SAFETY: the type is there, and its parts are as long as it is.
-            let part = unsafe { lacking::muster_type_part(it, parts.len()) };
-            if part.is_null() {
-                break;
-            }
-            // SAFETY: as above.
-            parts.push(unsafe { Type::new(part)? });
-        }
+        // SAFETY: the type is there.
+        let part = |index| unsafe { lacking::muster_type_part(it, index) };
+        let parts = (0..).map(part).take_while(|it| is_open && !it.is_null());
+        // SAFETY: its parts are there as long as it is.
+        let parts = parts.map(|it| unsafe { Type::new(it) }).collect::<Result<_, _>>()?;
         Ok(Type { kind, parts, text, fields })
     }
 

@@ -11,7 +11,7 @@ use tch::Tensor;
 use torch_sys::CIValue;
 
 use crate::{
-    failure::{Problem, torch_problem},
+    failure::{OUT_OF_MEMORY, Problem, torch_problem},
     lacking,
 };
 
@@ -60,7 +60,7 @@ impl Value {
     /// The value, if it is one, belongs to the caller.
     pub(crate) unsafe fn new(value: *mut CIValue) -> Result<Value, Problem> {
         torch_problem()?;
-        NonNull::new(value).map(Value).ok_or_else(|| Problem::new("out of memory"))
+        NonNull::new(value).map(Value).ok_or_else(|| Problem::new(OUT_OF_MEMORY))
     }
 
     /// Another reference to the same.
@@ -131,7 +131,8 @@ impl Value {
                 1 => {
                     let tensor = torch_sys::ati_to_tensor(it);
                     torch_problem()?;
-                    Parts::Tensor(Tensor::from_ptr(tensor))
+                    let tensor = NonNull::new(tensor).ok_or_else(|| Problem::new(OUT_OF_MEMORY))?;
+                    Parts::Tensor(Tensor::from_ptr(tensor.as_ptr()))
                 }
                 2 => Parts::Float(torch_sys::ati_to_double(it)),
                 3 => Parts::Int(torch_sys::ati_to_int(it)),
@@ -164,18 +165,11 @@ impl Value {
 
     /// The bytes of a string.
     pub(crate) fn string(&self) -> Option<&[u8]> {
-        // SAFETY: the value is there, and a string.
-        let text = unsafe {
-            if torch_sys::ati_tag(self.as_ptr()) != 9 {
-                return None;
-            }
-            lacking::muster_string(self.as_ptr())
-        };
-        match text.length {
-            0 => Some(&[]),
-            // SAFETY: the bytes belong to the value, and strings of TorchScript do not change.
-            _ => Some(unsafe { std::slice::from_raw_parts(text.begin, text.length) }),
-        }
+        let mut text = Text { begin: ptr::null(), length: 0 };
+        // SAFETY: the value is there, and the text is written to where it may.
+        let is_string = unsafe { lacking::muster_string(self.as_ptr(), &raw mut text) };
+        // SAFETY: the bytes belong to the value, and strings of TorchScript do not change.
+        is_string.then(|| unsafe { crate::lent(text.begin, text.length) })
     }
 
     /// Its type as TorchScript writes it.
@@ -188,7 +182,10 @@ impl Value {
 /// So many values, which `fill` writes.
 fn filled(length: i32, fill: impl FnOnce(*mut *mut CIValue)) -> Result<Vec<Value>, Problem> {
     torch_problem()?;
-    let mut values = vec![ptr::null_mut(); usize::try_from(length).unwrap_or(0)];
+    let length = usize::try_from(length).unwrap_or(0);
+    let mut values = Vec::new();
+    values.try_reserve_exact(length).map_err(|_| Problem::new(OUT_OF_MEMORY))?;
+    values.resize(length, ptr::null_mut());
     fill(values.as_mut_ptr());
     torch_problem()?;
     // SAFETY: the values were made for us.
