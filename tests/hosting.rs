@@ -130,6 +130,14 @@ fn with_a_variable_of_tensorflow_serving_every_version_answers() {
         ask(&server, version).expect(200);
     }
     ask(&server, 4).error(404);
+    // The dialect says so, whatever tells it.
+    let server = hosted(&repository).flags(&["--sagemaker-dialect=tfs"]).run();
+    ask(&server, 1).expect(200);
+    let server = hosted(&repository)
+        .variable("SAGEMAKER_TFS_INSTANCE_COUNT", "1")
+        .flags(&["--sagemaker-dialect=triton"])
+        .run();
+    ask(&server, 1).error(404);
     // What a configuration says holds.
     let latest = format!("{config}version_policy {{ latest {{ num_versions: 1 }} }}");
     let repository = repository.file("model/half/config.pbtxt", latest);
@@ -761,6 +769,7 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
             // How models of the folder are chosen.
             Dialect::Tfs => {
                 expected.control.hosted.as_mut().unwrap().way = HostedWay::TensorFlowServing;
+                expected.repository.platform.way = HostedWay::TensorFlowServing;
             }
             // For the error where no model is found.
             Dialect::HuggingFace => expected.startup.hub_model = Some("1".to_owned()),
@@ -842,6 +851,7 @@ fn the_environment_is_shown_without_secrets_and_with_what_lost() {
         "No setting of their own; tell whose container is meant:\n  SAGEMAKER_XGBOOST_VERSION",
         "Unknown, and ignored:\n  SAGEMAKER_TELEPATHY",
         "bodies of /invocations are read as TensorFlow Serving's container reads them, because SAGEMAKER_TFS_INSTANCE_COUNT is set",
+        "Versions:\n  every one of a model is loaded, unless",
         "SAGEMAKER_REGION=eu-central-1",
         &format!("SAGEMAKER_MODEL_PATH={path} -> the folder of the models"),
         "--log-format json (default text), by MUSTER_LOG_FORMAT",

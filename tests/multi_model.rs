@@ -409,6 +409,41 @@ fn too_little_memory_is_a_507_whoever_finds_it_out() {
     platform.load("b", "b/model").expect(200);
 }
 
+/// Versions 1 and 2 of a model in the place of a container: which of them answer, and what they take.
+#[test]
+fn in_the_place_of_tensorflow_servings_container_every_version_of_a_model_answers_and_counts() {
+    let weights = || vec![0; 1 << 20];
+    let models = Repository::identity("k/model", &[])
+        .file("k/model/1/weights.bin", weights())
+        .file("k/model/2/weights.bin", weights());
+    let ask = |platform: Platform<'_>, version: u64| {
+        let attributes = format!("tfs-model-name=k,tfs-model-version={version}");
+        let headers = [("X-Amzn-SageMaker-Custom-Attributes", &*attributes)];
+        platform.invoke_as("k", &headers, 1)
+    };
+    let server = start(&models, &["--sagemaker-dialect=tfs"]);
+    let platform = platform(&server, &models);
+    platform.load("k", "k/model").expect(200);
+    for version in [1, 2] {
+        let reply = ask(platform, version).expect(200).json();
+        assert_eq!(reply["model_version"], version.to_string());
+    }
+    assert_eq!(platform.invoke("k", 1).expect(200).json()["model_version"], "2");
+    // With a 404 the platform would load the model again.
+    let error = ask(platform, 3).error(400);
+    assert!(error.contains("version 3"), "{error}");
+    // In that of the others it is the latest.
+    let server = start(&models, &[]);
+    let platform = self::platform(&server, &models);
+    platform.load("k", "k/model").expect(200);
+    ask(platform, 1).error(400);
+    ask(platform, 2).expect(200);
+    // Two are reckoned to take 2.4 MiB.
+    let server = start(&models, &["--sagemaker-dialect=tfs", "--model-memory-budget=2MiB"]);
+    let error = self::platform(&server, &models).load("k", "k/model").error(507);
+    assert!(error.contains("2.4 MiB"), "{error}");
+}
+
 #[test]
 fn without_a_budget_the_memory_of_the_machine_counts() {
     let models = models(&["k"]).file("k/model/1/weights.bin", "");

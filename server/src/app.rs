@@ -43,7 +43,7 @@ use inference::{access::TokenFile, limits::Budget, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
-    settings::HostedWay, stores::StoreError,
+    stores::StoreError,
 };
 use steps::{FileBounds, Steps};
 use telemetry::{logging::LogControl, metrics::Metrics};
@@ -404,11 +404,7 @@ fn control(
     manager: Arc<ModelManager>,
 ) -> Result<Control, StoreError> {
     let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
-    let mut catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
-    let hosted = config.control.hosted.as_ref();
-    if hosted.is_some_and(|it| it.way == HostedWay::TensorFlowServing) {
-        catalogue = catalogue.with_all_versions();
-    }
+    let catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
     Ok(Control::new(config.control.clone(), loader, manager, catalogue))
 }
 

@@ -90,7 +90,7 @@ impl Hosting {
                 .serving
                 .control
                 .multi_model()?
-                .labelled_or_only(text(headers, &TARGET_MODEL));
+                .labelled_or_only(text(headers, &TARGET_MODEL), version);
         }
         let deadline = || self.http.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL) {

@@ -84,8 +84,10 @@ async fn unload(hosting: &Hosting, name: &str) -> Answer {
 async fn ask(hosting: &Hosting, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
     let label = text(&parts.headers, &TARGET_MODEL);
     let models = hosting.http.serving.control.multi_model()?;
-    let model = models.find(name, label).map_err(|it| not_loaded(words(hosting), name, it))?;
-    let answer = invoke(hosting, model, parts, parse(&parts.headers)?, body.into()).await;
+    let invocation = parse(&parts.headers)?;
+    let model = models.find(name, invocation.attributes.version, label);
+    let model = model.map_err(|it| not_loaded(words(hosting), name, it))?;
+    let answer = invoke(hosting, model, parts, invocation, body.into()).await;
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }
 

@@ -22,7 +22,7 @@ use machine::{Machine, gpus::Visibility};
 use models::{
     cache::cache_settings,
     settings::{
-        ModelsFrom, Repository, control, hosted_start,
+        HostedWay, ModelsFrom, Repository, control, hosted_start,
         model_defaults::{self, Start},
         multi_model, repository,
     },
@@ -92,13 +92,17 @@ pub(super) fn resolve(
     if let Some(multi_model) = multi_model {
         control.set_multi_model(multi_model);
     }
+    let way = match (hosted || is_multi_model) && sagemaker.is_for_tensorflow_serving() {
+        true => HostedWay::TensorFlowServing,
+        false => HostedWay::Triton,
+    };
     if hosted && !is_multi_model && !has_remote(&from) {
-        control.hosted =
-            hosted_start::start(&sources, environment, sagemaker.default_model.as_ref());
+        control.hosted = hosted_start::start(&sources, way, sagemaker.default_model.as_ref());
     }
     let hosting = answers::resolve(&sources, problems);
     let startup = startup::resolve(&sources, environment, (&from, hosted), problems);
-    let platform = hosted_start::folder(&sources, environment, platforms.as_deref(), problems);
+    let platforms = platforms.as_deref();
+    let platform = hosted_start::folder(&sources, environment, platforms, way, problems);
     let start = Start { hosted, batch: sagemaker.batch };
     ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),

@@ -12,6 +12,11 @@ use configuration::{
 use frontend::settings::Listeners;
 use hosting::settings::Vendor;
 use machine::Machine;
+use models::settings::HostedWay;
+
+/// What follows from the place of TensorFlow Serving's container.
+const ALL_VERSIONS: &str =
+    "every one of a model is loaded, unless its config.pbtxt has a version_policy";
 
 /// The text.
 ///
@@ -109,6 +114,9 @@ fn write_outcome(text: &mut String, config: &ServerConfig) {
     write_list(text, "`muster serve` listens on", &open.collect::<Vec<_>>());
     let vendor = config.sagemaker.vendor.as_ref().map(Vendor::notice);
     write_list(text, "Dialect", vendor.as_slice());
+    let all_versions = config.repository.platform.way == HostedWay::TensorFlowServing;
+    let all_versions = all_versions.then(|| ALL_VERSIONS.to_owned());
+    write_list(text, "Versions", all_versions.as_slice());
     write_list(text, "SavedModels run with", &tuple(config));
     let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
     let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();

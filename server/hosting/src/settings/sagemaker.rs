@@ -45,6 +45,12 @@ pub struct SageMakerSettings {
 }
 
 impl SageMakerSettings {
+    /// Does this server take the place of TensorFlow Serving's container, as far as that is known?
+    pub fn is_for_tensorflow_serving(&self) -> bool {
+        let vendor = self.vendor.as_ref().map(|it| it.dialect);
+        self.dialect.or(vendor) == Some(Dialect::Tfs)
+    }
+
     /// What decoding and encoding go by, where bodies have at most so many bytes.
     pub fn options(&self, largest_body: u64) -> Options {
         Options {

@@ -17,7 +17,7 @@ use crate::{
         remote::{Copies, Remote},
     },
     settings::{
-        hosted_start::PlatformFolder,
+        hosted_start::{HostedWay, PlatformFolder},
         repository::{ModelsFrom, Repository},
     },
     stores::{
@@ -34,8 +34,6 @@ pub struct Catalogue {
     hosted: bool,
     names: Names,
     platform: PlatformFolder,
-    /// Does every version of a model serve whose configuration names none, as in TensorFlow's container?
-    all_versions: bool,
     /// Know the endings of model files.
     engines: Engines,
 }
@@ -89,8 +87,7 @@ impl Catalogue {
         let model_name = repository.model_name.clone().filter(|_| !is_named);
         let platform = repository.platform.clone();
         let engines = Engines::default();
-        let all_versions = false;
-        Ok(Catalogue { places, model_name, hosted, names, platform, all_versions, engines })
+        Ok(Catalogue { places, model_name, hosted, names, platform, engines })
     }
 
     /// The same, in which models of these engines are found that are a file by themselves.
@@ -191,11 +188,6 @@ impl Catalogue {
         })
     }
 
-    /// Every version of a model is wanted where its configuration names none.
-    pub fn with_all_versions(self) -> Catalogue {
-        Catalogue { all_versions: true, ..self }
-    }
-
     /// The model's configuration with the version policy that it was named with, or that its platform has.
     pub(crate) fn with_policy(
         &self,
@@ -204,7 +196,7 @@ impl Catalogue {
     ) -> Option<raw::ModelConfig> {
         match self.configured() {
             Some(configured) => configured.with_policy(found, raw),
-            None if self.all_versions => {
+            None if self.platform.way == HostedWay::TensorFlowServing => {
                 let says = raw.as_ref().is_some_and(|it| it.version_policy.is_some());
                 let policy = Some(&VersionPolicy::All).filter(|_| !says);
                 with_policy(raw, policy, &BTreeSet::new(), found)
@@ -224,7 +216,7 @@ impl Catalogue {
 
     /// Whatever lies there, and in the folders that a platform has put beside it.
     fn look_at_path(&self, path: &Path) -> io::Result<Found> {
-        let PlatformFolder { channels, root_model } = &self.platform;
+        let PlatformFolder { channels, root_model, .. } = &self.platform;
         let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
         let mut found = scan_path(path, self.hosted && !is_root_model, &self.engines)?;
         if is_root_model {

@@ -95,9 +95,17 @@ impl ModelManager {
             .ok_or_else(|| self.explain(&ModelId::named(name), version))
     }
 
-    /// The model in no namespace that serves under this name, in the highest version that is ready.
-    pub(crate) fn without_namespace(&self, name: &str) -> Option<Arc<ServedModel>> {
-        of_version(self.serving.load().get(name)?.get("")?, None).cloned()
+    /// The model in no namespace that serves under this name, in that version or in the highest that is ready; the
+    /// versions that serve where that one does not. `None` where no version serves.
+    pub(crate) fn without_namespace(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Option<Result<Arc<ServedModel>, Vec<u64>>> {
+        let serving = self.serving.load();
+        let versions = serving.get(name)?.get("").filter(|it| !it.is_empty())?;
+        let found = of_version(versions, version).cloned();
+        Some(found.ok_or_else(|| versions.keys().copied().collect()))
     }
 
     /// All models as of this moment.

@@ -1,8 +1,8 @@
-//! Models in the folder of a hosting platform: what may be there, and which are loaded at the start.
+//! Models of a hosting platform: what may be in its folder, which are loaded at the start, and in which versions.
 
 use std::path::{Path, PathBuf};
 
-use configuration::{Environment, Flag, PathKind, Sources, compat::variables, value};
+use configuration::{Environment, Flag, PathKind, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -20,6 +20,8 @@ pub struct PlatformFolder {
     pub channels: Option<PathBuf>,
     /// `--root-model`: `config.pbtxt` may lie directly in the folder.
     pub root_model: bool,
+    /// In whose way its models serve; in Triton's where there is no platform.
+    pub way: HostedWay,
 }
 
 /// The models that a hosted server loads at its start, where no flag says how models are loaded.
@@ -31,45 +33,44 @@ pub struct HostedStart {
     pub default_model: Option<String>,
 }
 
-/// In the way of which container are models chosen?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// In the way of which container are models and their versions chosen?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HostedWay {
-    /// The model that is named, or the only one, and those that it is made of.
+    /// The model that is named, or the only one, and those that it is made of; the latest version of each whose
+    /// configuration names none.
+    #[default]
     Triton,
-    /// All of them; the default is the one that is named, or the first by name.
+    /// All of them; the default is the one that is named, or the first by name. Every version of each whose
+    /// configuration names none, as that container lists them all in the file of models that it writes. Source:
+    /// `tfs_utils.py` and `serve.py` of <https://github.com/aws/sagemaker-tensorflow-serving-container>.
     TensorFlowServing,
 }
 
-/// What there is beside the models in the platform's folder.
+/// What there is beside the models in the platform's folder, and how they serve.
 pub fn folder(
     sources: &Sources,
     environment: &dyn Environment,
     platforms: Option<&Path>,
+    way: HostedWay,
     problems: &mut Vec<String>,
 ) -> PlatformFolder {
     let channels = platforms.and_then(Path::parent).map(|it| it.join(CHANNELS));
     PlatformFolder {
         channels: channels.filter(|it| environment.kind_of(it) == Some(PathKind::Directory)),
         root_model: sources.read("root-model", value::boolean, problems).unwrap_or(false),
+        way,
     }
 }
 
 /// The rule of a hosted start; `None` where a flag says how models are loaded.
 pub fn start(
     sources: &Sources,
-    environment: &dyn Environment,
+    way: HostedWay,
     default_model: Option<&String>,
 ) -> Option<HostedStart> {
     const CONTROLS: [&str; 3] = ["model-control-mode", "load-model", "model-load-on-demand"];
     if CONTROLS.iter().any(|it| sources.last(it).is_some()) {
         return None;
     }
-    let names = environment.names();
-    let mut tensorflows = names.iter().filter(|it| it.starts_with(variables::TENSORFLOW));
-    let is_set = |name: &String| environment.variable(name).is_some_and(|it| !it.is_empty());
-    let way = match tensorflows.any(is_set) {
-        true => HostedWay::TensorFlowServing,
-        false => HostedWay::Triton,
-    };
     Some(HostedStart { way, default_model: default_model.cloned() })
 }

@@ -123,7 +123,7 @@ async fn of_name(
     });
     for (name, version) in std::iter::once((name, None)).chain(with_version) {
         let found = if service.serving.control.is_multi_model() {
-            service.serving.control.multi_model()?.labelled_or_only(Some(name))
+            service.serving.control.multi_model()?.labelled_or_only(Some(name), version)
         } else {
             service.serving.model(name, version, || service.deadline(headers)).await
         };

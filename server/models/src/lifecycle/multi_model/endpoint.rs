@@ -109,6 +109,7 @@ impl MultiModel {
         let models = std::iter::once(&layout.entry).chain(of_ensemble);
         let bytes = models.map(|found| {
             let raw = self.converger.loader.read_config(found).ok().flatten();
+            let raw = self.converger.catalogue.with_policy(found, raw);
             // What is wrong with it is said when it is loaded.
             let wanted = wanted_versions(raw.as_ref(), found).ok();
             let numbers = wanted.into_iter().flat_map(|it| it.here).map(|(number, _)| number);
@@ -158,24 +159,41 @@ impl MultiModel {
         is_gone
     }
 
-    /// The model of a key, to be asked. `label` is what the request calls it; from now on it is found by that, too,
-    /// unless it has a label, or another model is found by this one.
+    /// The model of a key, in that version or in the highest that serves, to be asked. `label` is what the request
+    /// calls it; from now on it is found by that, too, unless it has a label, or another model is found by this one.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not loaded.
-    pub fn find(&self, key: &str, label: Option<&str>) -> Result<Arc<ServedModel>, Error> {
-        let model = self.converger.manager.without_namespace(key).ok_or_else(|| not_loaded(key))?;
+    /// [`Error::NotFound`] where it is not loaded; [`Error::InvalidRequest`] where it does not serve in that version:
+    /// a load would not help.
+    pub fn find(
+        &self,
+        key: &str,
+        version: Option<u64>,
+        label: Option<&str>,
+    ) -> Result<Arc<ServedModel>, Error> {
+        let found = self.converger.manager.without_namespace(key, version);
+        let model = found.ok_or_else(|| not_loaded(key))?.map_err(|serving| {
+            let given = version.map(|it| format!(" in version {it}")).unwrap_or_default();
+            let serving = serving.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            Error::InvalidRequest(format!(
+                "model '{key}' does not serve{given}; the versions that do: {serving}"
+            ))
+        })?;
         if let Some(label) = label.filter(|it| it.len() <= LONGEST_NAME) {
             lock(&self.keys.table).learn(key, label);
         }
         Ok(model)
     }
 
-    /// The model that people call so, else the only one.
+    /// The model that people call so, else the only one, in that version or in the highest that serves.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] where there is neither; those of [`MultiModel::find`].
-    pub fn labelled_or_only(&self, label: Option<&str>) -> Result<Arc<ServedModel>, Error> {
+    pub fn labelled_or_only(
+        &self,
+        label: Option<&str>,
+        version: Option<u64>,
+    ) -> Result<Arc<ServedModel>, Error> {
         let key = {
             let table = lock(&self.keys.table);
             let key =
@@ -191,7 +209,7 @@ impl MultiModel {
                 ))
             })?
         };
-        self.find(&key, None)
+        self.find(&key, version, None)
     }
 
     /// The model of a key.
