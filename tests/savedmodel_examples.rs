@@ -153,6 +153,49 @@ fn several_tasks_on_signatures_of_one_model_have_a_result_each_in_their_order() 
 }
 
 #[test]
+fn where_names_of_methods_are_checked_a_signature_is_for_the_one_of_its_file() {
+    let flags = ["--tensorflow-method-name-check=true", "--tfs-grpc-port=0"];
+    let Some((mut process, _repository)) = serve(&MODELS, &flags) else { return };
+    let mut client = process.client();
+    let mut grpc = GrpcClient::connect(process.address("tfs-grpc"));
+    // TensorFlow 2 writes predict into all of them.
+    let [of_predict, own] = MODELS;
+    let cases = [("classify", "classify_x_to_y"), ("regress", "regress_x_to_y")];
+    for (method, signature) in cases {
+        let body = json!({"signature_name": signature, "examples": [{"x": 2e0}]});
+        let reply = post(&mut client, &format!("/v1/models/{own}:{method}"), &body);
+        assert!(reply["results"].is_array(), "{reply}");
+        let address = format!("/v1/models/{of_predict}:{method}");
+        let error = client.post(&address, &[], body.to_string()).error(400);
+        for part in [signature, "tensorflow/serving/predict", &format!("serving/{method}")] {
+            assert!(error.contains(part), "no '{part}' in: {error}");
+        }
+        let mut tasks = |model: &str| -> Result<MultiInferenceResponse, Status> {
+            let method_name = format!("tensorflow/serving/{method}");
+            let tasks = vec![InferenceTask { model_spec: spec(model, signature), method_name }];
+            let input = input(&[&[("x", 2.0)]], None);
+            ask(&mut grpc, "MultiInference", MultiInferenceRequest { tasks, input })
+        };
+        tasks(own).unwrap();
+        let refused = tasks(of_predict).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    }
+    let regress = |model: &str| RegressionRequest {
+        model_spec: spec(model, "regress_x_to_y"),
+        input: input(&[&[("x", 2.0)]], None),
+    };
+    let reply: RegressionResponse = ask(&mut grpc, "Regress", regress(own)).unwrap();
+    assert_eq!(reply.result.unwrap().regressions[0].value, 3.0);
+    let refused: Result<RegressionResponse, Status> =
+        ask(&mut grpc, "Regress", regress(of_predict));
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    // Predict runs those that are for the others.
+    let body = json!({"signature_name": "classify_y", "instances": [2.0]});
+    let reply = post(&mut client, &format!("/v1/models/{own}:predict"), &body);
+    assert!(reply["predictions"].is_array(), "{reply}");
+}
+
+#[test]
 fn what_is_wrong_with_examples_is_named() {
     let Some((mut process, _repository)) = serve(&["examples"], &[]) else { return };
     let mut client = process.client();

@@ -49,6 +49,7 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         tensorflow_library: None,
         tensorflow_sessions: None,
         tensorflow_warmup_iterations: 0,
+        tensorflow_checks_methods: false,
         model_cache_dir: None,
     };
     let settings = EngineSettings { engines, onednn: String::new() };

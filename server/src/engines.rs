@@ -36,6 +36,7 @@ impl EngineSettings {
             onednn: self.onednn.clone(),
             sessions: settings.tensorflow_sessions,
             warm_up_iterations: Some(settings.tensorflow_warmup_iterations),
+            checks_methods: settings.tensorflow_checks_methods,
         };
         vec![
             Arc::new(OnnxRuntime::new(onnxruntime)),

@@ -12,6 +12,8 @@ use crate::ModelSpec;
 pub struct Signatures {
     /// The name of the default: the one that [`Model::spec`](crate::Model::spec) is of.
     pub default: Arc<str>,
+    /// As [`NamedSpec::method`], of the default.
+    pub default_method: Option<Arc<str>>,
     /// The others that can be run. [`Batch::signature`](crate::Batch::signature) is 1 for the first of them.
     pub others: Vec<NamedSpec>,
     /// Those that cannot be run, each with the reason.
@@ -25,6 +27,9 @@ pub struct Signatures {
 pub struct NamedSpec {
     /// Its name.
     pub name: Arc<str>,
+    /// The only method of TensorFlow Serving that may run it, by the name that the file gives it, as
+    /// `tensorflow/serving/classify`; `None` where names of methods are not compared.
+    pub method: Option<Arc<str>>,
     /// Its inputs and outputs.
     pub spec: ModelSpec,
     /// As [`crate::Model::allows_trial_runs`].

@@ -29,6 +29,8 @@ pub(crate) struct Defaults {
     pub(crate) sessions: Option<NonZeroUsize>,
     /// How often each request of a warm-up file is run.
     pub(crate) warm_up_iterations: usize,
+    /// May a signature be classified or regressed with only where its file says that it is for that?
+    pub(crate) checks_methods: bool,
 }
 
 /// What a model is loaded with.

@@ -47,6 +47,8 @@ pub struct Options {
     pub sessions: Option<NonZeroUsize>,
     /// How often each request of a model's warm-up file is run on each session before it serves. `None`: once.
     pub warm_up_iterations: Option<usize>,
+    /// Are the methods told that signatures are for, so that they are compared with those of requests?
+    pub checks_methods: bool,
 }
 
 impl TensorFlow {
@@ -108,6 +110,7 @@ impl Backend for TensorFlow {
         let defaults = Defaults {
             sessions: self.options.sessions,
             warm_up_iterations: self.options.warm_up_iterations.unwrap_or(1),
+            checks_methods: self.options.checks_methods,
         };
         let open = || library::open(library.as_deref(), onednn, &folder);
         Ok(Arc::new(model::TensorFlowModel::load(source, &folder, defaults, open)?))

@@ -110,13 +110,16 @@ impl TensorFlowModel {
         let writes = |it: &Signature| library.writes(&it.operations);
         // Operators of other libraries may end the process at values that no client sends.
         let is_all_known = source.op_libraries.is_empty();
+        let method = |it: &Signature| defaults.checks_methods.then(|| it.method.as_str().into());
         let others = found.others.iter().map(|it| NamedSpec {
             name: it.name.as_str().into(),
+            method: method(it),
             spec: it.spec.clone(),
             allows_trial_runs: is_all_known && !writes(it),
         });
         let mut signatures = Signatures {
             default: found.default.name.as_str().into(),
+            default_method: method(&found.default),
             others: others.collect(),
             unusable: found.unusable.into_iter().map(|(name, it)| (name.into(), it)).collect(),
             definitions: found.definitions.into(),

@@ -44,6 +44,9 @@ pub struct Named {
     pub name: Arc<str>,
     /// Its place among those of the model: 0 is the default, then come `others` in their order.
     pub index: usize,
+    /// The method of TensorFlow Serving that it is for, as `tensorflow/serving/classify`; `None` where names of methods
+    /// are not compared.
+    pub method: Option<Arc<str>>,
     /// The signatures of the model beside the default one, which is the only one that has some.
     pub others: Arc<[Signature]>,
     /// Those that cannot be run, each with the reason.
@@ -320,6 +323,7 @@ mod tests {
         let named = |name: &str, index, others: Vec<Signature>| Named {
             name: name.into(),
             index,
+            method: None,
             others: others.into(),
             unusable: Arc::new([("c".into(), "input 'x' is sparse".to_owned())]),
             definitions: Bytes::new(),

@@ -17,12 +17,16 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances"),
     Flag::value("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),
     Flag::value("tensorflow-warmup-iterations", "1", "How often each of those requests is run"),
+    Flag::value(METHOD_NAMES, "false", "Refuse classify and regress with signatures of SavedModels whose method_name is not theirs"),
     Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
     Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 ];
 
 /// The flag whose value is a [`OneDnnWord`]: it is decided before the rest is read.
 pub(super) const ONEDNN: &str = "tensorflow-onednn";
+
+/// Are the methods that signatures are for compared with those of requests?
+const METHOD_NAMES: &str = "tensorflow-method-name-check";
 
 /// Does TensorFlow use oneDNN, by the flag?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +60,9 @@ pub struct Engines {
     /// `--tensorflow-warmup`, `--tensorflow-warmup-iterations`: how often each request of a SavedModel's warm-up file
     /// is run before it serves.
     pub tensorflow_warmup_iterations: usize,
+    /// `--tensorflow-method-name-check`: do `classify` and `regress` need a signature whose file says that it is for
+    /// them?
+    pub tensorflow_checks_methods: bool,
     /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
     pub model_cache_dir: Option<PathBuf>,
 }
@@ -72,6 +79,9 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines 
             .read("tensorflow-session-count", value::count_or_auto, problems)
             .flatten(),
         tensorflow_warmup_iterations: if warms_up { iterations.unwrap_or(1) } else { 0 },
+        tensorflow_checks_methods: sources
+            .read(METHOD_NAMES, value::boolean, problems)
+            .unwrap_or(false),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
     }

@@ -118,6 +118,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "tensorflow-session-count",
         "tensorflow-warmup",
         "tensorflow-warmup-iterations",
+        "tensorflow-method-name-check",
         "onnxruntime-library",
         "model-cache-dir",
     ]),

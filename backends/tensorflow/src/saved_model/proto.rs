@@ -177,6 +177,8 @@ pub(crate) struct SignatureDef {
     pub(crate) inputs: BTreeMap<String, TensorInfo>,
     #[prost(btree_map = "string, message", tag = "2")]
     pub(crate) outputs: BTreeMap<String, TensorInfo>,
+    #[prost(string, tag = "3")]
+    pub(crate) method: String,
     #[prost(btree_map = "string, message", tag = "4")]
     pub(crate) defaults: BTreeMap<String, TensorValue>,
 }

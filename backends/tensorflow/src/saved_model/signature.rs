@@ -22,6 +22,8 @@ pub(super) const INITIALISER: &str = "__saved_model_init_op";
 #[derive(Debug, Clone)]
 pub(crate) struct Signature {
     pub(crate) name: String,
+    /// The method that the file says it is for; may be empty.
+    pub(crate) method: String,
     pub(crate) spec: ModelSpec,
     /// What an input is that is left out, in the order of the inputs.
     pub(crate) defaults: Vec<Option<Tensor>>,
@@ -117,7 +119,8 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
     let operations = nodes.map(|it| reach::operations(it, fetches.iter().map(String::as_str)));
     let operations = operations.unwrap_or_default();
     let feeds = signature.inputs.values().map(|it| it.name.clone()).collect();
-    Ok(Signature { name: name.to_owned(), spec, defaults, feeds, fetches, operations })
+    let (name, method) = (name.to_owned(), signature.method.clone());
+    Ok(Signature { name, method, spec, defaults, feeds, fetches, operations })
 }
 
 /// What stands for that input where a request leaves it out.
@@ -150,7 +153,6 @@ mod tests {
     use super::*;
     use crate::saved_model::proto::{Dim, TensorShape};
     use backend::DataType;
-    use std::collections::BTreeMap;
 
     fn info(dtype: i32, dims: Option<&[i64]>) -> TensorInfo {
         let shape = dims.map(|dims| TensorShape {
@@ -164,7 +166,7 @@ mod tests {
         let signature = |info: &TensorInfo| SignatureDef {
             inputs: [("x".to_owned(), info.clone())].into(),
             outputs: [("y".to_owned(), info.clone())].into(),
-            defaults: BTreeMap::new(),
+            ..SignatureDef::default()
         };
         let signatures =
             signatures.iter().map(|(name, it)| ((*name).to_owned(), signature(it).encode_to_vec()));
@@ -237,6 +239,7 @@ mod tests {
                 inputs: [("x".to_owned(), input()), ("y".to_owned(), input())].into(),
                 outputs: [("z".to_owned(), input())].into(),
                 defaults: [("y".to_owned(), value(dtype))].into(),
+                ..SignatureDef::default()
             };
             let signatures = [(DEFAULT.to_owned(), signature.encode_to_vec())].into();
             MetaGraph { signatures, ..MetaGraph::default() }

@@ -86,7 +86,7 @@ const FLAGS: &[(&str, Means)] = &[
     ("saved_model_tags", Nothing(FILE_SAYS)),
     ("platform_config_file", Nothing(FILE_SAYS)),
     ("prefer_tflite_model", Nothing(FILE_SAYS)),
-    ("enable_signature_method_name_check", Nothing(FILE_SAYS)),
+    ("enable_signature_method_name_check", Same("tensorflow-method-name-check")),
     ("tensorflow_session_config_file", Nothing(OF_TENSORFLOW)),
     ("per_process_gpu_memory_fraction", Nothing(OF_TENSORFLOW)),
     ("thread_pool_factory_config_file", Nothing(OF_TENSORFLOW)),

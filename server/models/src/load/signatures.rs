@@ -70,7 +70,8 @@ impl Loader {
                 default.clone()
             });
             let mut signature = config.signature(load.version, &BTreeMap::new());
-            signature.named = Some(named(&other.name, index));
+            signature.named =
+                Some(Named { method: other.method.clone(), ..named(&other.name, index) });
             others.push(signature);
             configs.push(config);
         }
@@ -86,6 +87,7 @@ impl Loader {
             others: others.into(),
             unusable: unusable.into(),
             definitions: signatures.definitions.clone(),
+            method: signatures.default_method.clone(),
             ..named(&signatures.default, 0)
         };
         Ok(OtherSignatures { named: Some(named), configs })
@@ -134,7 +136,7 @@ struct Tried<'a> {
 
 fn named(name: &Arc<str>, index: usize) -> Named {
     let (others, unusable, definitions) = Default::default();
-    Named { name: name.clone(), index, others, unusable, definitions }
+    Named { name: name.clone(), index, method: None, others, unusable, definitions }
 }
 
 /// What a model's configuration says of the signatures that it does not describe: how requests are merged, as far as

@@ -503,6 +503,7 @@ mod tests {
         let named = |index, others: &[Signature]| Named {
             name: "s".into(),
             index,
+            method: None,
             others: others.into(),
             unusable: Arc::default(),
             definitions: Default::default(),

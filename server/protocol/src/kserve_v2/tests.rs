@@ -167,7 +167,8 @@ fn the_name_of_a_signature_is_a_text_and_any_parameter_where_signatures_have_no_
     let own = sample(8);
     let index = 0;
     let (name, others, unusable) = ("serving_default".into(), [].into(), [].into());
-    let named = Named { name, index, others, unusable, definitions: Bytes::new() };
+    let definitions = Bytes::new();
+    let named = Named { name, index, method: None, others, unusable, definitions };
     let named = Signature { named: Some(named), ..sample(8) };
     let decoded = |signature: &Signature, value: &str| {
         let body = format!(r#"{{"inputs":[],"parameters":{{"signature_name":{value}}}}}"#);

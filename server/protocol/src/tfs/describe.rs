@@ -1,6 +1,6 @@
 //! What TensorFlow Serving tells about a model: the state of its versions, and its signature.
 
-use super::{definitions, types};
+use super::{Method, definitions, types};
 use crate::{EncodedReply, json::write};
 use inference::signature::{Port, Signature};
 
@@ -77,7 +77,7 @@ pub fn metadata(signature: &Signature) -> EncodedReply {
     out.push(b'{');
     ports(&mut out, "inputs", signature, &signature.inputs);
     ports(&mut out, "outputs", signature, &signature.outputs);
-    field(&mut out, "method_name", "tensorflow/serving/predict");
+    field(&mut out, "method_name", Method::Predict.name());
     out.extend_from_slice(b"}}}}}");
     EncodedReply::json(out)
 }

@@ -29,6 +29,18 @@ pub enum Method {
     Regress,
 }
 
+impl Method {
+    /// What TensorFlow Serving calls it, and signatures of SavedModels that are for it. Source:
+    /// <https://github.com/tensorflow/tensorflow/blob/master/tensorflow/cc/saved_model/signature_constants.h>.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Predict => "tensorflow/serving/predict",
+            Method::Classify => "tensorflow/serving/classify",
+            Method::Regress => "tensorflow/serving/regress",
+        }
+    }
+}
+
 /// Which form a request had, and its reply will have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

@@ -43,8 +43,10 @@ impl Results {
     /// What that method makes of this model's outputs; all of them, by rows, for [`Method::Predict`].
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] when the model does not have the outputs for it, with what it needs and what it has.
+    /// [`Error::InvalidRequest`] when the model does not have the outputs for it, with what it needs and what it has,
+    /// and where the signature is known to be for another method.
     pub fn of(signature: &Signature, method: Method) -> Result<Results, Error> {
+        check_name(signature, method)?;
         if let Some(own) = of_serialized(signature, method) {
             return Ok(own);
         }
@@ -222,6 +224,21 @@ fn unlike(name: &str, expected: &str, given: &Tensor) -> Error {
     Error::InvalidRequest(format!(
         "output '{name}': expected {expected}, the model has made {given}"
     ))
+}
+
+/// Is the signature for that method, where names of methods are compared? Any is for [`Method::Predict`].
+fn check_name(signature: &Signature, method: Method) -> Result<(), Error> {
+    let own = signature.named.as_ref().and_then(|it| it.method.as_deref());
+    match own.filter(|it| method != Method::Predict && *it != method.name()) {
+        None => Ok(()),
+        Some(own) => Err(Error::InvalidRequest(format!(
+            "signature '{}' of model '{}': expected the method_name {}, its file says '{own}'; \
+             --tensorflow-method-name-check=false leaves it at that",
+            signature.name(),
+            signature.model,
+            method.name(),
+        ))),
+    }
 }
 
 /// What a signature that takes serialized examples calls its outputs, as TensorFlow's exporters do.

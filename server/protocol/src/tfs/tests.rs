@@ -115,7 +115,8 @@ fn one_form_and_the_one_signature() {
 #[test]
 fn a_body_that_names_two_signatures_is_refused() {
     let (name, others, unusable) = ("a".into(), [].into(), [].into());
-    let named = Named { name, index: 0, others, unusable, definitions: Bytes::new() };
+    let definitions = Bytes::new();
+    let named = Named { name, index: 0, method: None, others, unusable, definitions };
     let signature = Signature { named: Some(named), ..one_to_one() };
     refused(
         &signature,

@@ -67,7 +67,8 @@ fn its_command_line_works_behind_its_name() {
         let args = format!(
             "{command} --rest_api_port=9501 --model_name=half --model_base_path=/srv/half --port=9500 \
              --rest_api_timeout_in_ms=5000 --tensorflow_intra_op_parallelism=3 --max_num_load_retries=2 \
-             --file_system_poll_wait_seconds=7 --enable_model_warmup --num_load_threads=0"
+             --file_system_poll_wait_seconds=7 --enable_model_warmup --num_load_threads=0 \
+             --enable_signature_method_name_check"
         );
         let config = started(&args, &[]);
         assert_eq!(config.repository.from, one("half", "/srv/half"));
@@ -76,6 +77,7 @@ fn its_command_line_works_behind_its_name() {
         assert_eq!(config.listeners.grpc, None);
         assert_eq!(config.scheduling.request_timeout, Some(Duration::from_secs(5)));
         assert_eq!(config.model_defaults.intra_op_threads.map(|it| it.get()), Some(3));
+        assert!(config.engines.tensorflow_checks_methods);
         assert_eq!(notices(&config), "");
     }
 }

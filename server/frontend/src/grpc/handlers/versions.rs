@@ -27,7 +27,7 @@ use inference::{
     error::Error,
     signature::{Port, Signature},
 };
-use protocol::tfs::{VersionState, VersionStatus, types};
+use protocol::tfs::{Method, VersionState, VersionStatus, types};
 
 /// The only kind of metadata that a client can request.
 const SIGNATURES: &str = "signature_def";
@@ -90,7 +90,7 @@ fn definition(signature: &Signature) -> SignatureDef {
     SignatureDef {
         inputs: signature.inputs.iter().map(info).collect(),
         outputs: signature.outputs.iter().map(info).collect(),
-        method_name: "tensorflow/serving/predict".to_owned(),
+        method_name: Method::Predict.name().to_owned(),
     }
 }
 

@@ -19,11 +19,8 @@ use protocol::tfs::{
     Column, Columns, Examples, Method, Results, Sharing, Unfinished, input_of, takes_serialized,
 };
 
-/// The methods of tasks, by their names.
-const METHODS: [(&str, Method); 2] = [
-    ("tensorflow/serving/classify", Method::Classify),
-    ("tensorflow/serving/regress", Method::Regress),
-];
+/// The methods of tasks.
+const METHODS: [Method; 2] = [Method::Classify, Method::Regress];
 
 /// One of these messages.
 pub struct Request<'a> {
@@ -211,10 +208,10 @@ fn the_spec<'a>(specs: &[Spec<'a>]) -> Result<Spec<'a>, Error> {
 
 fn the_methods(names: &[&str]) -> Result<SmallVec<[Method; 2]>, Error> {
     let methods = names.iter().enumerate().map(|(at, name)| {
-        let found = METHODS.iter().find(|it| it.0 == *name).map(|it| it.1);
+        let found = METHODS.into_iter().find(|it| it.name() == *name);
         found.ok_or_else(|| {
             let shown: String = name.chars().take(128).collect();
-            let known = METHODS.map(|it| it.0).join(" or ");
+            let known = METHODS.map(Method::name).join(" or ");
             Error::InvalidRequest(format!(
                 "tasks[{at}].method_name: expected {known}, given '{shown}'"
             ))
