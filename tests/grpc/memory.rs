@@ -3,8 +3,10 @@
 use std::{fs, fs::OpenOptions};
 
 use frontend::grpc::proto::{
-    InferTensorContents, ModelInferRequest, SystemSharedMemoryRegisterRequest,
+    InferTensorContents, ModelInferRequest, ModelRepositoryParameter, RepositoryModelLoadRequest,
+    RepositoryModelLoadResponse, SystemSharedMemoryRegisterRequest,
     SystemSharedMemoryRegisterResponse, infer_parameter::ParameterChoice,
+    model_repository_parameter::ParameterChoice as ParameterOfLoad,
 };
 use tonic::Code;
 
@@ -207,4 +209,29 @@ fn contents_that_grow_while_they_are_read_need_room_for_that_first() {
     assert!(more < 64 << 20, "{more} bytes more");
     let answer = client.infer(texts(100_000)).unwrap();
     assert_eq!(answer.raw_output_contents[0].len(), 400_000);
+}
+
+#[test]
+fn a_load_of_many_parameters_needs_room_for_them_first() {
+    let (server, mut client) = start_apart(&["--max-inflight-bytes=64MiB"]);
+    let mut load = |count: usize| {
+        let parameter = |at: usize| {
+            let choice = Some(ParameterOfLoad::BoolParam(true));
+            (format!("{at:x}"), ModelRepositoryParameter { parameter_choice: choice })
+        };
+        let request = RepositoryModelLoadRequest {
+            model_name: "m".to_owned(),
+            parameters: (0..count).map(parameter).collect(),
+            ..Default::default()
+        };
+        client.call::<_, RepositoryModelLoadResponse>("RepositoryModelLoad", request).unwrap_err()
+    };
+    let before = most_resident(&server);
+    // 6 MB on the wire, and more than the budget when they are decoded.
+    let refused = load(500_000);
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert!(refused.message().contains("--max-inflight-bytes"), "{refused}");
+    let more = most_resident(&server) - before;
+    assert!(more < 64 << 20, "{more} bytes more");
+    assert_eq!(load(1).code(), Code::InvalidArgument);
 }

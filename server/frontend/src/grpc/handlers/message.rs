@@ -6,19 +6,16 @@ use bytes::{BufMut, Bytes};
 use prost::Message;
 
 use super::super::{body::Encoded, context::Context, reply::PREFIX};
-use inference::{error::Error, limits::Permit};
+use inference::error::Error;
 use models::ServedModel;
 
 /// Bytes of memory that a byte of a message takes at most: two bytes may stand for the configuration of a model, in a
 /// list that has room for twice as many.
 const EXPANDED: usize = 256;
 
-/// Takes room for what the message of a call without data is decoded to.
-///
-/// # Errors
-/// Those of [`Permit::make_room`].
-pub fn make_room(permit: &mut Permit, message: &Bytes) -> Result<(), Error> {
-    permit.make_room(message.len().saturating_mul(EXPANDED))
+/// Bytes of memory that the message of a call without data takes at most when it is decoded.
+pub fn expanded(message: &[u8]) -> usize {
+    message.len().saturating_mul(EXPANDED)
 }
 
 /// Decodes a message.
@@ -71,19 +68,11 @@ mod tests {
     use crate::grpc::proto::tensorflow::serving::{
         GetModelMetadataRequest, ModelConfig, ModelConfigList,
     };
-    use inference::limits::Budget;
-
-    /// Bytes that room is made for, for a message of so many.
-    fn room(bytes: usize) -> usize {
-        let mut permit = Budget::new(usize::MAX).take(0).unwrap();
-        make_room(&mut permit, &vec![0; bytes].into()).unwrap();
-        permit.units()
-    }
 
     #[test]
     fn a_message_of_two_bytes_for_each_part_has_its_room() {
         let message = [0x0a, 0].repeat(5_000);
-        let room = room(message.len());
+        let room = expanded(&message);
         let list: ModelConfigList = decode(message.into()).unwrap();
         assert_eq!(list.config.len(), 5_000);
         // While the list grows there is the one before it, half as long.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::exchange::{Failure, intake::Received};
 use inference::error::Error;
-use message::{decode, encode, make_room};
+use message::{decode, encode};
 
 /// Answers a call.
 pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
@@ -43,9 +43,10 @@ pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Fa
 /// The unary calls other than inference.
 async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
     let Received { bytes, mut permit } = context.messages(body).only().await?;
-    if !context.method.has_data() {
-        make_room(&mut permit, &bytes)?;
-    }
+    permit.make_room(match context.method {
+        Method::RepositoryModelLoad => repository::expanded(&bytes),
+        _ => message::expanded(&bytes),
+    })?;
     let serving = &context.front.serving;
     Ok(match context.method {
         Method::ServerLive => encode(&health::live(serving, decode(bytes)?)?),

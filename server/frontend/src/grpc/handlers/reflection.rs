@@ -22,7 +22,7 @@ use super::{
         },
         status::Status,
     },
-    message::{decode, encode, make_room},
+    message::{decode, encode, expanded},
 };
 use crate::{
     exchange::{Failure, intake::Received, rendering::Code},
@@ -66,7 +66,7 @@ async fn read(
             next = messages.next(false) => next?,
         };
         let Some(Received { bytes, mut permit }) = next else { return Ok(()) };
-        make_room(&mut permit, &bytes)?;
+        permit.make_room(expanded(&bytes))?;
         let request: ServerReflectionRequest = decode(bytes)?;
         let answer = match &request.message_request {
             Some(asked) => answer(&pool, asked),
