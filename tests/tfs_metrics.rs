@@ -45,6 +45,7 @@ fn requests_rows_and_batches_are_counted_under_its_names() {
     assert_eq!(value("batching_session:input_batch_size_bucket{le=\"2\"}"), 1.0);
     assert_eq!(value("batching_session:processed_batch_size_bucket{le=\"4\"}"), 2.0);
     assert_eq!(page.value(":tensorflow:core:graph_runs"), 2.0);
+    assert!(page.value(":tensorflow:core:graph_run_time_usecs") >= 4000.0);
     assert!(page.value(":tensorflow:cc:saved_model:load_latency{model_path=\"m/1\"}") > 0.0);
 }
 

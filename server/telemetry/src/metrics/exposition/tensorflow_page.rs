@@ -32,6 +32,8 @@ struct Model {
     requests: BTreeMap<&'static str, u64>,
     rows: u64,
     executions: u64,
+    /// Nanoseconds that they took.
+    run_ns: u64,
     /// Nanoseconds that loading took, by version.
     loads: Vec<(String, u64)>,
 }
@@ -61,6 +63,7 @@ impl Model {
             requests: BTreeMap::new(),
             rows: 0,
             executions: 0,
+            run_ns: 0,
             loads: Vec::new(),
         }
     }
@@ -78,6 +81,8 @@ impl Model {
         }
         self.rows += counts.rows.load(Relaxed);
         self.executions += counts.batch_rows.count();
+        let by_size = counts.batches.statistics();
+        self.run_ns += by_size.iter().map(|it| it.compute_infer.ns).sum::<u64>();
         if !series.is_overflow {
             self.loads.push((version.to_owned(), series.load.load(Relaxed)));
         }
@@ -158,6 +163,12 @@ fn batches(text: &mut Text, models: &BTreeMap<String, Model>) {
     ] {
         text.counters(name, help, [(vec![], whole(executions))]);
     }
+    let run_ns: u64 = models.values().map(|it| it.run_ns).sum();
+    text.counters(
+        ":tensorflow:core:graph_run_time_usecs",
+        "Microseconds of all executions of batches",
+        [(vec![], whole(run_ns / 1000))],
+    );
     for (name, help, histogram) in [
         (
             ":tensorflow:serving:batching_session:input_batch_size",
