@@ -6,13 +6,13 @@
 #   docker build -t muster:tensorflow --build-arg TENSORFLOW=1 .
 #   docker build -t muster:gpu   --build-arg GPU=1 .
 #
-# TORCH, TENSORFLOW and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or `scratch`, and
-# then these two go into the image.
+# TORCH, TENSORFLOW and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or
+# `scratch`, and then these two go into the image.
 ARG RUNTIME=debian:bookworm-slim
 ARG GPU
 
 # What decides about dependencies: manifests, the lock file, build scripts. The first file of each crate is emptied and
-# all else is left out, so that a change there changes nothing here, and what is built from this is taken from the cache.
+# all else is left out, so that a change there changes nothing here, and what is built from this comes from the cache.
 FROM rust:1-slim-bookworm AS manifests
 WORKDIR /source
 COPY . .

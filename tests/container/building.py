@@ -1,6 +1,7 @@
 """The image itself: built from a copy of the sources, built again after a change, and weighed."""
 
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -97,4 +98,19 @@ def torchscript(proof):
         code, _, reply = ask(container.address(), 8080, "/invocations", rows.csv(), {"Content-Type": "text/csv"})
         expect(code == 200, f"{code} {reply[:200]}")
         rows.check_csv(reply)
+        return f"docker run → 200: {healthy - container.asked:.1f} s"
+
+
+@fact("an image with TensorFlow gives the right numbers from a SavedModel, without privileges too")
+def savedmodel(proof):
+    with Container(proof.image, ["--version"]) as container:
+        if docker("cp", f"{container.name}:/opt/muster/tensorflow/version", "-", check=False, text=False).returncode != 0:
+            return "this image has none"
+    with served(proof, "savedmodel", HARDENED) as container:
+        _, healthy = wait_healthy(container)
+        body = b'{"instances": [1.0, 2.0, 5.0]}'
+        code, _, reply = ask(container.address(), 8080, "/invocations", body, {"Content-Type": "application/json"})
+        expect(code == 200, f"{code} {reply[:200]}")
+        predictions = json.loads(reply)["predictions"]
+        expect(predictions == [2.5, 3.0, 4.5], f"{predictions}")
         return f"docker run → 200: {healthy - container.asked:.1f} s"

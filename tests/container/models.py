@@ -40,6 +40,10 @@ class Models:
         """The model of `single` for libtorch."""
         shutil.copytree(FIXTURES / "torchscript/mlp", path / "mlp")
 
+    def savedmodel(self, path):
+        """Half of a number and two, for TensorFlow."""
+        shutil.copytree(FIXTURES / "savedmodels/half_plus_two", path / "half_plus_two")
+
     def flat(self, path):
         """A model file alone."""
         shutil.copy(FIXTURES / "models/mlp/1/model.onnx", path / "model.onnx")
