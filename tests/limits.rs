@@ -194,7 +194,9 @@ fn thousands_of_idle_connections_close_no_port() {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let most = limit.maximum.unwrap_or(u64::MAX).min(16_500) as usize - 500;
     let repository = Repository::identity("m", &[]);
-    let mut server = Process::start(&repository, &[], &[]);
+    // However long it takes to open them.
+    let flags = ["--header-timeout-secs=600", "--idle-timeout-secs=600"];
+    let mut server = Process::start(&repository, &flags, &[]);
     server.wait_ready();
     let http = server.address("http");
     let mut idle: Vec<Client> = Vec::with_capacity(most);
