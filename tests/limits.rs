@@ -399,3 +399,38 @@ fn chunks_of_one_byte_are_gathered_like_any_others() {
     assert_eq!(first_of(&client.reply()), 6.0);
     wait_bytes_in_flight(&server, 0);
 }
+
+/// Longer than until an idle connection is at rest.
+const BEYOND_REST: Duration = Duration::from_millis(1500);
+
+#[test]
+fn a_connection_that_was_at_rest_goes_on_where_it_was() {
+    let server = start(&[]);
+    let mut client = server.client();
+    let body = row(3);
+    let request = post_head(&infer("m"), &[], body.len()) + &body;
+    for pause in [BEYOND_REST, Duration::ZERO, BEYOND_REST] {
+        std::thread::sleep(pause);
+        client.send(&request).unwrap();
+        assert_eq!(first_of(&client.reply()), 3.0);
+    }
+    // The beginning of a request comes with the one before it, and the rest of it late.
+    let (begin, rest) = request.split_at(request.len() / 3);
+    client.send(request.clone() + begin).unwrap();
+    assert_eq!(first_of(&client.reply()), 3.0);
+    std::thread::sleep(BEYOND_REST);
+    client.send(rest).unwrap();
+    assert_eq!(first_of(&client.reply()), 3.0);
+}
+
+#[test]
+fn a_refused_body_that_comes_late_is_no_request() {
+    let server = start(&[]);
+    let mut client = server.client();
+    let inner = "GET /v2 HTTP/1.1\r\nhost: x\r\n\r\n";
+    client.send(post_head(&infer("unknown"), &[], 10 + inner.len()) + &" ".repeat(10)).unwrap();
+    client.reply().error(404);
+    std::thread::sleep(BEYOND_REST);
+    client.send(inner).unwrap();
+    assert_eq!(client.get("/v2/health/live").expect(200).text(), r#"{"live":true}"#);
+}

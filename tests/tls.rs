@@ -164,6 +164,27 @@ fn requests_are_answered_over_tls_on_the_http_and_the_sagemaker_port() {
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("[6.0,"), "{reply}");
 }
 
+#[test]
+fn a_connection_of_tls_that_was_at_rest_goes_on_where_it_was() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let mut http = connect(&place.authority.client(None), server.http());
+    for _ in 0..2 {
+        write!(http, "GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        while !reply.ends_with('}') {
+            let mut some = [0; 512];
+            let read = http.read(&mut some).unwrap();
+            reply += std::str::from_utf8(&some[..read]).unwrap();
+        }
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        // An idle connection is at rest after a second.
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    let reply = ask(&mut http, "POST", &infer("m"), &row(5)).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("[5.0,"), "{reply}");
+}
+
 /// A request for one row, not answered yet.
 fn begin(config: &Arc<ClientConfig>, address: SocketAddr, version: &str, first: i32) -> Secure {
     let mut stream = connect(config, address);

@@ -4,6 +4,7 @@
 mod announce;
 mod error;
 mod follow;
+mod heap;
 mod observers;
 mod quota;
 mod recommender;
@@ -150,6 +151,7 @@ impl App {
             metrics,
             drain: Drain::default(),
             bytes: budget,
+            footprint: Arc::default(),
             settings: ServingSettings {
                 server_name: config.id.as_str().into(),
                 request_timeout: config.scheduling.request_timeout,
@@ -283,6 +285,7 @@ impl App {
         if let Some(limit) = self.memory {
             samplers.spawn(scarcity::watch(limit, Usage::read, serving.bytes.clone()));
         }
+        samplers.spawn(heap::watch(serving.footprint.clone(), environment::give_back_memory));
         if !self.watched.is_empty() {
             samplers.spawn(refresh::watch(self.watched));
         }

@@ -76,6 +76,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         &[
             "backend",
             "configuration",
+            "environment",
             "frontend",
             "hosting",
             "identity",

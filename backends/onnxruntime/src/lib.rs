@@ -173,6 +173,6 @@ impl Backend for OnnxRuntime {
         {
             tracing::debug!(%error, "the arena of ONNX Runtime's sessions cannot shrink");
         }
-        native::give_back();
+        environment::give_back_memory();
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{self, Kind, Port, Session, Source},
+    native::{Kind, Port, Session, Source},
     options::Settings,
     place::{Place, Weights, check_providers, open},
     zipmap::{self, Unzipped},
@@ -89,7 +89,7 @@ impl OnnxModel {
             None => open(&runtime, &path, source_of(unzipped.as_ref()), &first.settings)?,
         };
         if large.is_some() {
-            native::give_back();
+            environment::give_back_memory();
         }
         let mut spec = spec(&session, &path, &source.hints.outputs)?;
         first.put(session);

@@ -1,13 +1,14 @@
-//! Does a server that nobody asks anything cost nothing? Processor time and wake-ups in idle seconds, in the
-//! second after one request, and after a burst. `cargo bench -p muster --bench idle -- --help`;
-//! docs/performance.md explains.
+//! Does a server that nobody asks anything cost nothing? Processor time and wake-ups in idle seconds, in the second
+//! after one request, and after a burst; the memory of connections that are open.
+//! `cargo bench -p muster --bench idle -- --help`; docs/performance.md explains.
 
+mod memory;
 mod phases;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use onnxruntime::{OnnxRuntime, Options};
@@ -36,6 +37,12 @@ struct Arguments {
     /// Idle phases of 2 s
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
+    /// Only the memory of connections
+    #[arg(long)]
+    memory: bool,
+    /// Another `muster`, whose connections are measured beside those of this one
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -56,6 +63,10 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     let asked = threaded()?;
     asked.install(folder.path())?;
     println!("{}", machine::description(&OnnxRuntime::new(Options::default()).open()?.path));
+    println!("\n{}", memory::table(folder.path(), arguments.before.as_deref())?);
+    if arguments.memory {
+        return Ok(());
+    }
     for (title, flags) in [("muster", &[][..]), ("… with ONNX Runtime's spinning", &SPINNING)] {
         eprintln!("{title} ..");
         let server = Start { flags, ..Start::new(folder.path()) }.start()?;

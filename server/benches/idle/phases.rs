@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     thread,
     time::{Duration, Instant},
 };
@@ -105,15 +105,17 @@ fn watch(
 
 /// Connections over which one request was answered.
 fn connect(server: &Server) -> Outcome<Vec<TcpStream>> {
-    let connect = |_| -> Outcome<TcpStream> {
-        let mut stream = TcpStream::connect(server.address())?;
-        stream.write_all(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")?;
-        let mut reply = [0; 512];
-        let read = stream.read(&mut reply)?;
-        match reply[..read].starts_with(b"HTTP/1.1 200") {
-            true => Ok(stream),
-            false => Err("expected the server to be alive".into()),
-        }
-    };
-    (0..QUIET).map(connect).collect()
+    (0..QUIET).map(|_| ask_for_health(server.address())).collect()
+}
+
+/// A connection over which the server has said that it is alive.
+pub fn ask_for_health(address: SocketAddr) -> Outcome<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    let mut reply = [0; 512];
+    let read = stream.read(&mut reply)?;
+    match reply[..read].starts_with(b"HTTP/1.1 200") {
+        true => Ok(stream),
+        false => Err("expected the server to be alive".into()),
+    }
 }

@@ -37,6 +37,8 @@ pub struct Server {
 /// How it is started.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
+    /// Usually that which was built with the benchmark.
+    pub program: &'a OsStr,
     pub repository: &'a Path,
     pub pinning: Pinning,
     /// Further flags.
@@ -50,15 +52,14 @@ pub struct Start<'a> {
 impl<'a> Start<'a> {
     /// With its defaults, over this repository.
     pub fn new(repository: &'a Path) -> Start<'a> {
-        let pinning = Pinning::new(false);
-        Start { repository, pinning, flags: &[], variables: &[], under: &[] }
+        let (program, pinning) = (OsStr::new(env!("CARGO_BIN_EXE_muster")), Pinning::new(false));
+        Start { program, repository, pinning, flags: &[], variables: &[], under: &[] }
     }
 
     /// Returns when it serves.
     pub fn start(&self) -> Outcome<Server> {
-        let muster = OsStr::new(env!("CARGO_BIN_EXE_muster"));
-        let mut words = self.under.iter().copied().chain([muster]);
-        let mut command = Command::new(words.next().unwrap_or(muster));
+        let mut words = self.under.iter().copied().chain([self.program]);
+        let mut command = Command::new(words.next().unwrap_or(self.program));
         command.args(words).arg("--model-repository").arg(self.repository);
         // The log as JSON says how each model is run; nothing is logged for a request that succeeds.
         command.args(["--http-address", "127.0.0.1", "--log-format", "json"]);

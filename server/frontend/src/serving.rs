@@ -10,6 +10,7 @@ use crate::{
     drain::Drain,
     exchange::{failure::RequestIds, offload::ControlThreads},
     memory::SharedMemory,
+    net::footprint::Footprint,
 };
 use inference::{error::Error, limits::Budget, trace::Tracing};
 use models::{Control, ModelManager, ServedModel, infer::Inference};
@@ -55,6 +56,8 @@ pub struct Serving {
     pub drain: Drain,
     /// Limits the bytes of bodies and replies in memory.
     pub bytes: Arc<Budget>,
+    /// About how much memory connections take.
+    pub footprint: Arc<Footprint>,
     /// The settings.
     pub settings: ServingSettings,
 }

@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -24,7 +24,10 @@ use super::{
     Grpc, call,
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
-use crate::{drain::Guard, net::places::Place};
+use crate::{
+    drain::Guard,
+    net::{arrival::Arrival, places::Place},
+};
 
 /// Bytes of one call that a peer may send before they are read, and most bytes of one frame. A large tensor then
 /// takes few frames, and a connection can pile up little.
@@ -39,43 +42,25 @@ const METADATA: u32 = 16 << 10;
 /// Bytes of one reply that may wait in the connection to be written.
 const SEND_BUFFER: usize = 256 << 10;
 
+/// About how many bytes of memory a connection takes without calls.
+const FOOTPRINT: usize = 22 << 10;
+
 /// A connection that is to end is kept for that long without calls, because a call may be under way.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Serves a connection to its end. `stream` is TCP, or TLS over it.
 pub async fn serve<S>(stream: S, front: Arc<Grpc>, mut guard: Guard, place: &Place)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
     let _counted = front.serving.metrics.connection();
+    let _footprint = front.serving.footprint.take(FOOTPRINT);
     let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
     let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
-    let mut shaking = server::Builder::new()
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(STREAM_WINDOW)
-        .max_concurrent_streams(front.settings.grpc.max_streams.get())
-        .max_header_list_size(METADATA)
-        .max_send_buffer_size(SEND_BUFFER)
-        .handshake::<_, Bytes>(Heard { stream, activity: activity.clone() });
-    let shaken = loop {
-        tokio::select! {
-            biased;
-            shaken = &mut shaking => break shaken,
-            order = keeper.order() => match order {
-                Order::Ask => {}
-                // Before the handshake is done no call exists that would have to finish.
-                Order::Retire => return,
-                Order::Close(reason) => {
-                    return tracing::debug!("a connection is closed: {reason}");
-                }
-            },
-        }
-    };
-    let mut connection = match shaken {
-        Ok(connection) => connection,
-        Err(error) => return tracing::debug!(%error, "a connection did not become one of HTTP/2"),
-    };
+    let heard = Heard { stream, activity: activity.clone() };
+    // Boxed: what it takes is free before the first call.
+    let greeted = Box::pin(greet(heard, &front, &mut keeper)).await;
+    let Some(mut connection) = greeted else { return };
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();
     loop {
@@ -120,6 +105,51 @@ where
             Step::Obey(Order::Close(reason)) => {
                 return tracing::debug!("a connection is closed: {reason}");
             }
+        }
+    }
+}
+
+/// Shakes hands with a peer once it has said something: h2 takes its memory at the beginning. `None` where the
+/// connection is to be closed.
+async fn greet<S>(
+    mut heard: Heard<S>,
+    front: &Grpc,
+    keeper: &mut Keeper<'_>,
+) -> Option<server::Connection<Heard<S>, Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
+{
+    let shaking = async {
+        poll_fn(|context| heard.stream.poll_arrival(context)).await;
+        let mut builder = server::Builder::new();
+        builder
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(STREAM_WINDOW)
+            .max_concurrent_streams(front.settings.grpc.max_streams.get())
+            .max_header_list_size(METADATA)
+            .max_send_buffer_size(SEND_BUFFER);
+        builder.handshake::<_, Bytes>(heard).await
+    };
+    let mut shaking = pin!(shaking);
+    loop {
+        tokio::select! {
+            biased;
+            shaken = &mut shaking => {
+                // Clients come and go as they like: a debug line is enough.
+                let closed =
+                    |error| tracing::debug!(%error, "a connection did not become one of HTTP/2");
+                return shaken.map_err(closed).ok();
+            }
+            order = keeper.order() => match order {
+                Order::Ask => {}
+                // Before the handshake is done no call exists that would have to finish.
+                Order::Retire => return None,
+                Order::Close(reason) => {
+                    tracing::debug!("a connection is closed: {reason}");
+                    return None;
+                }
+            },
         }
     }
 }

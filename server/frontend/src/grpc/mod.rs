@@ -29,7 +29,10 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use crate::net::{Accepted, Front, Served};
+use crate::{
+    drain::Guard,
+    net::{Accepted, Front, Served, places::Place, tls::Acceptor},
+};
 pub use service::{Grpc, GrpcSettings};
 
 /// The front that serves gRPC on a port.
@@ -40,7 +43,7 @@ impl Front for Grpc {
 
     fn serve(self: Arc<Self>, accepted: Accepted) -> Served {
         Box::pin(async move {
-            let Accepted { stream, place, mut guard } = accepted;
+            let Accepted { stream, place, guard } = accepted;
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
                 Err(error) => {
@@ -51,20 +54,11 @@ impl Front for Grpc {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "cannot set TCP_NODELAY");
             }
+            // Boxed: neither kind of connection carries the other.
             match self.settings.tls.clone() {
-                None => connection::serve(stream, self, guard, &place).await,
+                None => Box::pin(connection::serve(stream, self, guard, &place)).await,
                 Some(acceptor) => {
-                    let longest = self.settings.timeouts.head;
-                    let accepted = tokio::select! {
-                        accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
-                        () = place.seat().evicted() => return,
-                    };
-                    match accepted {
-                        Ok(stream) => connection::serve(stream, self, guard, &place).await,
-                        Err(error) => {
-                            tracing::debug!(%error, "a connection did not become one of TLS");
-                        }
-                    }
+                    Box::pin(encrypted(acceptor, stream, self, guard, &place)).await;
                 }
             }
             drop(place);
@@ -75,5 +69,24 @@ impl Front for Grpc {
     /// is to save.
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream, _: usize) -> Served {
         Box::pin(async move { drop(stream) })
+    }
+}
+
+/// Serves a connection of TLS to its end.
+async fn encrypted(
+    acceptor: Acceptor,
+    stream: TcpStream,
+    front: Arc<Grpc>,
+    mut guard: Guard,
+    place: &Place,
+) {
+    let longest = front.settings.timeouts.head;
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
+        () = place.seat().evicted() => return,
+    };
+    match accepted {
+        Ok(stream) => connection::serve(stream, front, guard, place).await,
+        Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
     }
 }

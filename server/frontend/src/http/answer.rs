@@ -49,10 +49,16 @@ pub fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     text(headers, name).map(str::to_owned)
 }
 
-/// Reads and drops the rest of a refused request, so that the client gets to read the reply.
-pub fn forget(parts: &Parts, body: Incoming) {
+/// The mark of a response whose request is still on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread;
+
+/// Reads and drops the rest of a refused request, so that the client gets to read `response`, which is marked with
+/// [`Unread`].
+pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) {
     // A client that sent `Expect: 100-continue` has its answer now, and sends no body.
     if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+        response.extensions_mut().insert(Unread);
         tokio::spawn(body::discard(body));
     }
 }

@@ -22,12 +22,14 @@ use tokio::{
 };
 
 use super::{
+    answer::Unread,
     body::Segments,
     framing,
     platform::Platform,
+    progress::Progress,
     respond,
     service::{Listener, Service},
-    timeouts::{Progress, TimedStream},
+    timeouts::TimedStream,
     websocket::{self, Opening},
 };
 use crate::{
@@ -38,6 +40,7 @@ use crate::{
         places::Place,
         shared::{SharedStream, Watched},
         shared_tls::SharedTls,
+        tls::Acceptor,
     },
 };
 use inference::error::Error;
@@ -52,6 +55,10 @@ const LAST_HEAD: Duration = Duration::from_secs(2);
 /// How soon such a connection is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// About how many bytes a connection takes at rest, and how many more of them while it is not.
+const AT_REST: usize = 2 << 10;
+const AWAKE: usize = 18 << 10;
+
 /// Serves a connection to its end.
 pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
     let service = platform.service();
@@ -61,69 +68,107 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
     };
     let _counted = service.serving.metrics.connection();
+    let footprint = service.serving.footprint.clone();
+    let _footprint = footprint.take(AT_REST);
     // Nagle's algorithm would only delay: a reply is written whole, or as soon as there is room for its rest.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    // What speaks is large, and boxed so that a connection that never says anything does not carry it.
+    // Boxed: what a connection carries while it is at rest is one of these, and nothing of the other or of a handshake.
     match service.listener.clone() {
         Listener::Plain | Listener::HealthOnly => {
-            if has_spoken(&stream, service.settings.timeouts.idle, &mut guard, &place).await {
-                let (stream, watched) = SharedStream::new(stream);
-                Box::pin(speak(stream, watched, guard, &place, platform)).await;
-            }
+            let (stream, watched) = SharedStream::new(stream);
+            Box::pin(speak(stream, watched, guard, &place, platform)).await;
         }
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
-            let accepted = tokio::select! {
-                accepted = Box::pin(acceptor.accept(stream, longest, &mut guard)) => accepted,
-                () = place.seat().evicted() => return,
-            };
-            match accepted {
-                Ok(stream) => {
-                    let stream = SharedTls::new(stream);
-                    let watched = Watched::Tls(stream.clone());
-                    Box::pin(speak(stream, watched, guard, &place, platform)).await;
-                }
-                // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
-                Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
+            let stream = Box::pin(shake(acceptor, stream, longest, &mut guard, &place)).await;
+            if let Some(stream) = stream {
+                let watched = Watched::Tls(stream.clone());
+                Box::pin(speak(stream, watched, guard, &place, platform)).await;
             }
         }
     }
 }
 
-/// Waits for the first byte of a connection; true also when the server closes, so that what is under way is answered.
-/// False where the connection is to be closed.
-async fn has_spoken(
-    stream: &TcpStream,
+/// Makes a connection one of TLS; `None` where it is to be closed.
+async fn shake(
+    acceptor: Acceptor,
+    stream: TcpStream,
     longest: Duration,
     guard: &mut Guard,
     place: &Place,
-) -> bool {
-    tokio::select! {
-        readable = stream.readable() => readable.is_ok(),
-        () = guard.closing() => true,
-        () = place.seat().evicted() => false,
-        () = tokio::time::sleep(longest) => false,
-    }
+) -> Option<SharedTls> {
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream, longest, guard) => accepted,
+        () = place.seat().evicted() => return None,
+    };
+    // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
+    let failed = |error| tracing::debug!(%error, "a connection did not become one of TLS");
+    accepted.map(SharedTls::new).map_err(failed).ok()
 }
 
-/// Answers the requests of a connection. A peer that has sent its last byte still gets its answer.
+/// Serves a connection, plain or TLS, to its end. What reads and writes HTTP is there only while it is used.
 async fn speak<S, P>(stream: S, watched: Watched, mut guard: Guard, place: &Place, platform: Arc<P>)
 where
     P: Platform,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
-    let service = platform.service();
-    let opened = Mutex::new(None);
     let progress = Arc::new(Progress::new(place.seat().clone()));
-    let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
+    let timeouts = platform.service().settings.timeouts;
+    let mut stream = TimedStream::new(stream, timeouts, progress.clone());
+    while has_spoken(&mut stream, &mut guard, place).await {
+        stream.wake();
+        let watch = Watch { watched: &watched, progress: &progress, place };
+        // Boxed: a connection at rest does not carry it.
+        match Box::pin(converse(stream, watch, &mut guard, &platform)).await {
+            Some(at_rest) => stream = at_rest,
+            None => return,
+        }
+    }
+}
+
+/// Waits at rest until a connection says something; true also when the server closes, so that what is under way is
+/// answered. False where the connection is to be closed.
+async fn has_spoken<S>(stream: &mut TimedStream<S>, guard: &mut Guard, place: &Place) -> bool
+where
+    S: AsyncRead + Arrival + Unpin,
+{
+    tokio::select! {
+        has_arrived = stream.arrival() => has_arrived,
+        () = guard.closing() => true,
+        () = place.seat().evicted() => false,
+    }
+}
+
+/// What is known of a connection beside its bytes.
+#[derive(Clone, Copy)]
+struct Watch<'c> {
+    watched: &'c Watched,
+    progress: &'c Arc<Progress>,
+    place: &'c Place,
+}
+
+/// Answers the requests of a connection until it ends, or is at rest: then it is returned. A peer that has sent its
+/// last byte still gets its answer.
+async fn converse<S, P>(
+    stream: TimedStream<S>,
+    watch: Watch<'_>,
+    guard: &mut Guard,
+    platform: &Arc<P>,
+) -> Option<TimedStream<S>>
+where
+    P: Platform,
+    S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
+{
+    let Watch { watched, progress, place } = watch;
+    let _footprint = platform.service().serving.footprint.take(AWAKE);
+    let opened = Mutex::new(None);
     let answer = service_fn(|request: Request<Incoming>| {
-        let (platform, progress, opened) = (&platform, progress.clone(), &opened);
-        let watched = &watched;
+        let opened = &opened;
         async move {
             progress.busy();
-            let _idle = IdleAtEnd(&progress);
+            let _idle = IdleAtEnd(progress);
             let framing = framing::check(request.version(), request.headers());
             let mut response = match &framing {
                 Ok(()) => {
@@ -142,6 +187,9 @@ where
                 // error to it.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            if response.extensions().get::<Unread>().is_some() {
+                progress.stay();
+            }
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
             }
@@ -152,39 +200,69 @@ where
     // the reply to a head that cannot be read.
     let mut builder = http1::Builder::new();
     builder.half_close(true);
-    let connection = builder.serve_connection(io, answer).with_upgrades();
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades();
     let ended = tokio::select! {
         biased;
-        ended = connection.as_mut() => ended,
+        ended = &mut connection => ended,
+        () = rest(progress) => {
+            // hyper ends without a read if it waits for a head, and else at the end of what it is at.
+            Pin::new(&mut connection).graceful_shutdown();
+            match look(Pin::new(&mut connection)).await {
+                Poll::Ready(Ok(())) if progress.is_at_rest() => {
+                    let parts = connection.into_parts()?;
+                    return Some(parts.io.into_inner().rest(parts.read_buf));
+                }
+                Poll::Ready(ended) => ended,
+                Poll::Pending => connection.await,
+            }
+        }
         () = place.seat().evicted() => {
             if progress.is_idle() {
-                return tracing::debug!("an idle connection makes room for another one");
+                tracing::debug!("an idle connection makes room for another one");
+                return None;
             }
             // A request came at the last moment. It is answered.
-            connection.as_mut().graceful_shutdown();
+            progress.set_at_rest(false);
+            Pin::new(&mut connection).graceful_shutdown();
             connection.await
         }
-        () = guard.closing() => match last_requests(connection.as_mut(), &progress).await {
+        () = guard.closing() => match last_requests(Pin::new(&mut connection), progress).await {
             Some(ended) => ended,
             None => {
                 // A request in flight is answered; an idle connection closes now.
-                connection.as_mut().graceful_shutdown();
+                progress.set_at_rest(false);
+                Pin::new(&mut connection).graceful_shutdown();
                 connection.await
             }
         },
     };
     if let Err(error) = ended {
         // Clients come and go as they like: a debug line is enough.
-        return tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "a connection ended early");
+        return None;
     }
     let opening = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(opening) = opening {
         // A WebSocket has an idle timeout of its own.
         progress.busy();
         // Boxed: no other connection carries it.
-        Box::pin(websocket::serve(opening, platform.clone(), &mut guard)).await;
+        Box::pin(websocket::serve(opening, platform.clone(), guard)).await;
     }
+    None
+}
+
+/// Waits until a connection is found to be at rest, which its own reads find.
+async fn rest(progress: &Progress) {
+    poll_fn(|_| match progress.is_at_rest() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await
+}
+
+/// What a future has to say now.
+async fn look<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 /// Serves a connection that is to end until no request is on its way any more; `None` if it is still open then. What a
@@ -199,8 +277,7 @@ async fn last_requests<C: Future>(
     progress.last_look();
     let until = Instant::now() + LAST_HEAD;
     loop {
-        let looked = poll_fn(|context| Poll::Ready(connection.as_mut().poll(context))).await;
-        if let Poll::Ready(ended) = looked {
+        if let Poll::Ready(ended) = look(connection.as_mut()).await {
             return Some(ended);
         }
         if !progress.is_arriving() || until <= Instant::now() {
@@ -284,8 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_nothing_is_small() {
-        let size = size_of_future(serve::<Unasked>);
-        assert!(size <= 2048, "{size} bytes");
+    fn a_connection_at_rest_is_small() {
+        type Parts = (Watched, Guard, &'static Place);
+        let serving = size_of_future(serve::<Unasked>);
+        let speaking = size_of_future(|stream: SharedStream, parts: Parts| {
+            let (watched, guard, place) = parts;
+            speak(stream, watched, guard, place, Arc::new(Unasked))
+        });
+        assert!(serving + speaking <= 1536, "{serving} and {speaking} bytes");
     }
 }

@@ -51,8 +51,9 @@ pub async fn answer<P: Platform>(
         Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
-        forget(parts, body);
-        failed(service, parts, family, &failure)
+        let mut response = failed(service, parts, family, &failure);
+        forget(parts, body, &mut response);
+        response
     });
     let protocol = match family {
         Some(Family::KServe) => Protocol::KserveV2,

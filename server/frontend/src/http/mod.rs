@@ -13,6 +13,7 @@ pub mod inference;
 pub mod other_names;
 mod pipelines;
 pub mod platform;
+mod progress;
 mod refusal;
 mod reply_forms;
 pub mod respond;

@@ -1,125 +1,30 @@
 //! A connection that gives up on slow peers: while it is idle, while a request's head arrives, and while a reply is
-//! written. (Bodies have a pace of their own, see `exchange/intake.rs`.)
+//! written. (Bodies have a pace of their own, see `exchange/intake.rs`.) It also says when the connection is at rest:
+//! idle for so long that what reads and writes HTTP is not worth its memory.
 //!
-//! One timer per connection, moved only when it fires: a busy connection pays for comparing two times per read, not
-//! for the timer.
+//! One timer per connection, moved only when it fires or when a rest ends: a busy connection pays for comparing two
+//! times per read, not for the timer.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Sleep,
 };
 
-use crate::{
-    net::{arrival::Arrival, places::Seat},
-    settings::limits::Timeouts,
-};
+use super::progress::{Phase, Progress};
+use crate::{net::arrival::Arrival, settings::limits::Timeouts};
 
-/// The phase of a connection, which decides its timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-enum Phase {
-    /// Between requests.
-    Idle = 0,
-    /// A request is being read or worked on.
-    Busy = 1,
-}
-
-/// The phase of a connection, set by its requests. Shared by the connection and its service.
-///
-/// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
-/// answered between two looks is noticed, too.
-#[derive(Debug)]
-pub struct Progress {
-    changes: AtomicU32,
-    /// Is the connection about to be closed?
-    is_last_look: AtomicBool,
-    /// Had a part of a request arrived when nothing more could be read?
-    arriving: AtomicBool,
-    /// Does a part of a reply wait to be written?
-    is_writing: AtomicBool,
-    /// The place of the connection among all, which must know whether a request is in flight.
-    seat: Arc<Seat>,
-}
-
-impl Progress {
-    /// The progress of an idle connection.
-    pub fn new(seat: Arc<Seat>) -> Progress {
-        Progress {
-            changes: AtomicU32::default(),
-            is_last_look: AtomicBool::default(),
-            arriving: AtomicBool::default(),
-            is_writing: AtomicBool::default(),
-            seat,
-        }
-    }
-
-    /// The head of a request has arrived.
-    pub fn busy(&self) {
-        self.change(Phase::Busy);
-        self.seat.busy();
-    }
-
-    /// The request is answered.
-    pub fn idle(&self) {
-        self.change(Phase::Idle);
-        self.seat.idle();
-    }
-
-    /// From now on each read that waits notes whether a part of a request is there.
-    pub fn last_look(&self) {
-        self.is_last_look.store(true, Ordering::Relaxed);
-    }
-
-    /// Was a part of a request there at the last read, be it in the kernel alone?
-    pub fn is_arriving(&self) -> bool {
-        self.arriving.load(Ordering::Relaxed)
-    }
-
-    fn change(&self, phase: Phase) {
-        // Only the connection's own task writes, so load and store need not be one operation.
-        let changes = self.changes.load(Ordering::Relaxed) >> 1;
-        self.changes.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
-    }
-
-    /// Does a part of a reply wait to be written?
-    pub fn is_writing(&self) -> bool {
-        self.is_writing.load(Ordering::Relaxed)
-    }
-
-    /// A part of a reply waits to be written, or has been.
-    fn writing(&self, waits: bool) {
-        self.is_writing.store(waits, Ordering::Relaxed);
-        match waits {
-            true => self.seat.busy(),
-            false if self.phase() == Phase::Idle => self.seat.idle(),
-            false => {}
-        }
-    }
-
-    /// Is no request in flight?
-    pub fn is_idle(&self) -> bool {
-        self.seat.is_idle()
-    }
-
-    fn phase(&self) -> Phase {
-        match self.changes.load(Ordering::Relaxed) & 1 {
-            0 => Phase::Idle,
-            _ => Phase::Busy,
-        }
-    }
-}
+/// A connection without a request for so long is at rest. Most clients that are busy ask sooner, and pay nothing.
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream, plain or TLS, whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the peer is too slow.
 pub struct TimedStream<S> {
@@ -135,26 +40,50 @@ pub struct TimedStream<S> {
     writing_since: Option<Instant>,
     /// The value of `progress` at the last look.
     seen: u32,
+    /// What was read and not used before the last rest. It comes before all that is read.
+    unread: Bytes,
 }
 
 impl<S> TimedStream<S> {
-    /// A stream with these timeouts.
+    /// A stream with these timeouts, at rest.
     pub fn new(stream: S, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream<S> {
         TimedStream {
             stream,
             timeouts,
             progress,
-            timer: Box::pin(tokio::time::sleep(timeouts.head.min(timeouts.stall))),
+            timer: Box::pin(tokio::time::sleep(timeouts.idle)),
             waiting_since: Instant::now(),
             in_head: false,
             writing_since: None,
             seen: 0,
+            unread: Bytes::new(),
         }
+    }
+
+    /// The stream at rest, of which `unread` was read and is to be read again.
+    pub fn rest(mut self, unread: Bytes) -> TimedStream<S> {
+        // Even where it is empty it may keep a whole buffer.
+        self.unread = if unread.is_empty() { Bytes::new() } else { unread };
+        self
+    }
+
+    /// Ends the rest. To be called before the stream is read.
+    pub fn wake(&mut self) {
+        self.progress.set_at_rest(false);
+        self.waiting_since = Instant::now();
+        let look = self.waiting_since + self.soonest();
+        self.timer.as_mut().reset(look.into());
+    }
+
+    /// The shortest time after which a connection that is not at rest needs a look.
+    fn soonest(&self) -> Duration {
+        let Timeouts { idle, head, stall } = self.timeouts;
+        idle.min(head).min(stall).min(REST_AFTER)
     }
 
     /// Restarts the wait when a request has begun or ended since the last look.
     fn notice(&mut self) {
-        let progress = self.progress.changes.load(Ordering::Relaxed);
+        let progress = self.progress.changes();
         if progress != self.seen {
             self.seen = progress;
             self.waiting_since = Instant::now();
@@ -174,22 +103,68 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Fails when the time is over; otherwise makes sure that the task is woken by then.
-    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    /// When the connection is at rest if nothing happens; `None` while something is wanted of it.
+    fn rests_at(&self) -> Option<Instant> {
+        let may_rest = self.progress.may_rest() && !self.in_head && self.writing_since.is_none();
+        may_rest.then(|| self.waiting_since + REST_AFTER)
+    }
+
+    /// Fails when the time is over; otherwise makes sure that the task is woken by then, or when the connection is at
+    /// rest. `soonest` is the shortest time after which anything could be due that is not yet.
+    fn check(&mut self, context: &mut Context<'_>, soonest: Duration) -> io::Result<()> {
         loop {
             if self.timer.as_mut().poll(context).is_pending() {
                 return Ok(());
             }
             let now = Instant::now();
-            let due = self.due(self.progress.phase());
+            let (due, rests_at) = (self.due(self.progress.phase()), self.rests_at());
             if due.is_some_and(|it| it <= now) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            if rests_at.is_some_and(|it| it <= now) {
+                self.progress.set_at_rest(true);
+            }
             // Nothing is due yet: the next look is at the earliest time at which something could be due.
-            let soonest = self.timeouts.head.min(self.timeouts.stall).min(self.timeouts.idle);
-            let next = due.map_or(now + soonest, |it| it.min(now + soonest));
+            let rests_at = rests_at.filter(|it| now < *it);
+            let next = [due, rests_at].into_iter().flatten().fold(now + soonest, Instant::min);
             self.timer.as_mut().reset(next.into());
         }
+    }
+}
+
+impl<S: AsyncRead + Arrival + Unpin> TimedStream<S> {
+    /// Waits, at rest, until there is something to read; false where that takes longer than a connection may be idle.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn arrival(&mut self) -> bool {
+        poll_fn(|context| {
+            if !self.unread.is_empty() || self.stream.poll_arrival(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            let most = self.timeouts.idle;
+            match self.check(context, most) {
+                Ok(()) => Poll::Pending,
+                Err(_) => Poll::Ready(false),
+            }
+        })
+        .await
+    }
+
+    fn poll_unread(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.unread.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let length = self.unread.len().min(buffer.remaining());
+        buffer.put_slice(&self.unread.split_to(length));
+        if self.unread.is_empty() {
+            self.unread = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -200,8 +175,9 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.notice();
+        self.progress.set_at_rest(false);
         let before = buffer.filled().len();
-        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+        match self.poll_unread(context, buffer) {
             Poll::Ready(outcome) => {
                 let phase = self.progress.phase();
                 if phase != Phase::Idle || !self.in_head {
@@ -211,11 +187,12 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
-                if self.progress.is_last_look.load(Ordering::Relaxed) {
+                if self.progress.is_last_look() {
                     let arriving = self.in_head || self.stream.has_arrived();
-                    self.progress.arriving.store(arriving, Ordering::Relaxed);
+                    self.progress.set_arriving(arriving);
                 }
-                match self.check(context) {
+                let soonest = self.soonest();
+                match self.check(context, soonest) {
                     Ok(()) => Poll::Pending,
                     Err(error) => Poll::Ready(Err(error)),
                 }
@@ -244,7 +221,8 @@ impl<S> TimedStream<S> {
             self.writing_since = Some(Instant::now());
             self.progress.writing(true);
         }
-        self.check(context)?;
+        let soonest = self.soonest();
+        self.check(context, soonest)?;
         Poll::Pending
     }
 }
@@ -279,6 +257,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.progress.is_at_rest() {
+            // What read and wrote the stream ends, and not the stream.
+            return Poll::Ready(Ok(()));
+        }
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
         self.wrote(context, shut)
     }
@@ -289,6 +271,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::net::places::Seat;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::{TcpListener, TcpStream},
@@ -306,7 +289,9 @@ mod tests {
         let (stream, _) = listener.accept().await.unwrap();
         let [idle, head, stall] = [idle, head, stall].map(Duration::from_millis);
         let timeouts = Timeouts { idle, head, stall };
-        (TimedStream::new(stream, timeouts, progress()), client)
+        let mut stream = TimedStream::new(stream, timeouts, progress());
+        stream.wake();
+        (stream, client)
     }
 
     async fn byte(stream: &mut TimedStream<TcpStream>) -> io::Result<u8> {
@@ -404,7 +389,11 @@ mod tests {
     async fn what_is_buffered_must_be_taken_in_time_too() {
         let long = Duration::from_secs(60);
         let timeouts = Timeouts { idle: long, head: long, stall: Duration::from_millis(50) };
-        let stream = || TimedStream::new(Full, timeouts, progress());
+        let stream = || {
+            let mut stream = TimedStream::new(Full, timeouts, progress());
+            stream.wake();
+            stream
+        };
         let mut flushed = stream();
         flushed.write_all(b"reply").await.unwrap();
         assert!(is_timeout(&flushed.flush().await));
@@ -439,5 +428,47 @@ mod tests {
         stream.write_all(&vec![0; 16 << 20]).await.unwrap();
         reader.await.unwrap();
         assert!(stream.waiting_since >= started + slow);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_before_a_rest_comes_first_and_none_of_it_is_kept() {
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        stream = stream.rest(Bytes::from_static(b"GE"));
+        assert!(stream.arrival().await);
+        client.write_all(b"T").await.unwrap();
+        let mut read = [0; 3];
+        stream.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"GET");
+        assert!(stream.unread.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_at_rest_once_nothing_was_asked_for_long_enough() {
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        let progress = stream.progress.clone();
+        let began = Instant::now();
+        poll_fn(|context| {
+            let read = Pin::new(&mut stream).poll_read(context, &mut ReadBuf::new(&mut [0]));
+            assert!(read.is_pending());
+            if progress.is_at_rest() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        assert!(REST_AFTER <= began.elapsed());
+        // It is not shut down by what ends with the rest.
+        stream.shutdown().await.unwrap();
+        client.write_all(b"G").await.unwrap();
+        assert!(stream.arrival().await);
+        assert_eq!(byte(&mut stream).await.unwrap(), b'G');
+        assert!(!progress.is_at_rest());
+        // A head that has begun is no rest.
+        assert_eq!(stream.rests_at(), None);
+    }
+
+    #[tokio::test]
+    async fn a_connection_at_rest_is_given_up_after_the_idle_time() {
+        let began = Instant::now();
+        let (mut stream, _client) = connection(1200, 60_000, 60_000).await;
+        assert!(!stream.arrival().await);
+        assert!(Duration::from_millis(1200) <= began.elapsed());
     }
 }

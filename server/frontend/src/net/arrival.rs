@@ -3,12 +3,15 @@
 use std::{
     future::Future,
     mem::MaybeUninit,
-    pin::pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
 
 use socket2::SockRef;
-use tokio::{io::Interest, net::TcpStream};
+use tokio::{
+    io::{AsyncBufRead, Interest},
+    net::TcpStream,
+};
 
 use super::tls::TlsStream;
 
@@ -16,6 +19,9 @@ use super::tls::TlsStream;
 pub trait Arrival {
     /// Asks the kernel, which knows it before the runtime does.
     fn has_arrived(&self) -> bool;
+
+    /// Ready once a read may give bytes, the end or an error. Reads nothing of what the peer has to say.
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
 impl Arrival for TcpStream {
@@ -23,11 +29,20 @@ impl Arrival for TcpStream {
         let mut byte = [MaybeUninit::uninit()];
         SockRef::from(self).peek(&mut byte).is_ok_and(|it| 0 < it)
     }
+
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_ready(context).map(drop)
+    }
 }
 
 impl Arrival for TlsStream {
     fn has_arrived(&self) -> bool {
         self.get_ref().0.has_arrived()
+    }
+
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // The session may have bytes that the kernel has given away, and the kernel some that are none of the peer's.
+        Pin::new(self).poll_fill_buf(context).map(drop)
     }
 }
 

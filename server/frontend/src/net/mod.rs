@@ -5,6 +5,7 @@
 //! its task runs in place never crosses to another. The accepting task hands connections to the threads in turn.
 
 pub(crate) mod arrival;
+pub mod footprint;
 pub mod places;
 pub(crate) mod shared;
 pub(crate) mod shared_tls;

@@ -129,6 +129,10 @@ impl Arrival for SharedStream {
     fn has_arrived(&self) -> bool {
         self.read.as_ref().has_arrived()
     }
+
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.read.as_ref().poll_read_ready(context).map(drop)
+    }
 }
 
 impl AsyncRead for SharedStream {

@@ -77,6 +77,10 @@ impl Arrival for SharedTls {
     fn has_arrived(&self) -> bool {
         self.stream().has_arrived()
     }
+
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.stream().poll_arrival(context)
+    }
 }
 
 impl AsyncRead for SharedTls {

@@ -58,10 +58,11 @@ pub(super) async fn answer(
         Ok(response) => response,
         Err(error) => {
             let (failure, exception) = Refusal::from(error).into_parts();
-            forget(parts, body);
             // It gets its line in the log.
             let plain = failed(&hosting.http, parts, Some(Family::SageMaker), &failure);
-            refusal(exception, plain, &failure.error)
+            let mut response = refusal(exception, plain, &failure.error);
+            forget(parts, body, &mut response);
+            response
         }
     };
     response.headers_mut().insert(CONTENT_TYPE, JSON);

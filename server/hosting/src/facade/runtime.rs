@@ -84,12 +84,13 @@ async fn endpoint(
     outcome.unwrap_or_else(|refusal| {
         let (failure, exception) = refusal.into_parts();
         // As without the facade, the failure gets its line in the log.
-        forget(&parts, body);
         let inner = failed(&hosting.http, &parts, Some(Family::SageMaker), &failure);
-        match exception {
+        let mut response = match exception {
             Some(exception) => exception.respond(inner, &failure.error),
             None => model_error(&name, inner),
-        }
+        };
+        forget(&parts, body, &mut response);
+        response
     })
 }
 

@@ -1,10 +1,11 @@
-//! What the C library's allocator keeps after a large model was read.
+//! What the C library's allocator keeps of memory that was freed.
 
 /// Gives freed memory back to the system. Blocking, some 10 ms for hundreds of megabytes.
 ///
-/// Reading and packing weights frees about as much as it keeps, in pieces that glibc holds on to: without
-/// this a process has twice the model's memory for as long as it lives.
-pub(crate) fn give_back() {
+/// glibc holds on to pieces between others that are in use. Reading and packing weights frees about as much as it
+/// keeps: without this a process has twice the model's memory for as long as it lives. Connections at rest lie between
+/// the buffers that they had.
+pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     {
         unsafe extern "C" {

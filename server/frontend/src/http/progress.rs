@@ -1,0 +1,147 @@
+//! What a connection is doing, as its requests, its reads and its writes have noted. One task does them
+//! all.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+use crate::net::places::Seat;
+
+/// The phase of a connection, which decides its timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Phase {
+    /// Between requests.
+    Idle = 0,
+    /// A request is being read or worked on.
+    Busy = 1,
+}
+
+/// The phase of a connection, set by its requests. Shared by the connection and its service.
+///
+/// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
+/// answered between two looks is noticed, too.
+#[derive(Debug)]
+pub struct Progress {
+    changes: AtomicU32,
+    /// Is the connection about to be closed?
+    is_last_look: AtomicBool,
+    /// Had a part of a request arrived when nothing more could be read?
+    arriving: AtomicBool,
+    /// Does a part of a reply wait to be written?
+    is_writing: AtomicBool,
+    /// Is nothing wanted of the connection, for long enough? Reading ends it.
+    is_at_rest: AtomicBool,
+    /// May it not rest before the next request?
+    stays: AtomicBool,
+    /// The place of the connection among all, which must know whether a request is in flight.
+    seat: Arc<Seat>,
+}
+
+impl Progress {
+    /// The progress of an idle connection.
+    pub fn new(seat: Arc<Seat>) -> Progress {
+        Progress {
+            changes: AtomicU32::default(),
+            is_last_look: AtomicBool::default(),
+            arriving: AtomicBool::default(),
+            is_writing: AtomicBool::default(),
+            is_at_rest: AtomicBool::new(true),
+            stays: AtomicBool::default(),
+            seat,
+        }
+    }
+
+    /// The head of a request has arrived.
+    pub fn busy(&self) {
+        self.change(Phase::Busy);
+        self.stays.store(false, Ordering::Relaxed);
+        self.seat.busy();
+    }
+
+    /// The request is answered.
+    pub fn idle(&self) {
+        self.change(Phase::Idle);
+        self.seat.idle();
+    }
+
+    /// From now on each read that waits notes whether a part of a request is there.
+    pub fn last_look(&self) {
+        self.is_last_look.store(true, Ordering::Relaxed);
+    }
+
+    /// Is each read that waits to note that?
+    pub fn is_last_look(&self) -> bool {
+        self.is_last_look.load(Ordering::Relaxed)
+    }
+
+    /// A read that waits has looked for a part of a request.
+    pub fn set_arriving(&self, arriving: bool) {
+        self.arriving.store(arriving, Ordering::Relaxed);
+    }
+
+    /// Was a part of a request there at the last read, be it in the kernel alone?
+    pub fn is_arriving(&self) -> bool {
+        self.arriving.load(Ordering::Relaxed)
+    }
+
+    /// A number that is another one after each change of the phase, but for 2^31 changes in a row.
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, phase: Phase) {
+        // Only the connection's own task writes, so load and store need not be one operation.
+        let changes = self.changes.load(Ordering::Relaxed) >> 1;
+        self.changes.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
+    }
+
+    /// Does a part of a reply wait to be written?
+    pub fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
+    }
+
+    /// A part of a reply waits to be written, or has been.
+    pub fn writing(&self, waits: bool) {
+        self.is_writing.store(waits, Ordering::Relaxed);
+        match waits {
+            true => self.seat.busy(),
+            false if self.phase() == Phase::Idle => self.seat.idle(),
+            false => {}
+        }
+    }
+
+    /// Is no request in flight?
+    pub fn is_idle(&self) -> bool {
+        self.seat.is_idle()
+    }
+
+    /// Is the connection at rest? No request is in flight, and nothing was read since that was found.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_at_rest.load(Ordering::Relaxed)
+    }
+
+    /// May the connection rest before the next request, if it is idle?
+    pub fn may_rest(&self) -> bool {
+        self.phase() == Phase::Idle && !self.stays.load(Ordering::Relaxed)
+    }
+
+    /// There is no rest before the next request: a body that nobody wants is on its way.
+    pub fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets whether the connection is at rest.
+    pub fn set_at_rest(&self, is_at_rest: bool) {
+        self.is_at_rest.store(is_at_rest, Ordering::Relaxed);
+    }
+
+    /// Its phase.
+    pub fn phase(&self) -> Phase {
+        match self.changes.load(Ordering::Relaxed) & 1 {
+            0 => Phase::Idle,
+            _ => Phase::Busy,
+        }
+    }
+}
