@@ -26,8 +26,9 @@ use crate::{
 
 /// Users of a trial whose job has no pattern of its own.
 const USERS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// The same of a probe.
-const PROBE_USERS: [usize; 3] = [1, 4, 16];
+/// The same of a probe. Its last users are as many as those of a trial: with fewer, batches of 8 and of 32 rows are the
+/// same where two instances share the requests.
+const PROBE_USERS: [usize; 3] = [1, 4, 32];
 /// How long each number of users stays, in a trial and in a probe.
 const STAY: Duration = Duration::from_secs(5);
 const PROBE_STAY: Duration = Duration::from_secs(1);
