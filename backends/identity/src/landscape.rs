@@ -14,6 +14,8 @@ pub(crate) const CLIFF_FACTOR: f64 = 20.0;
 pub(crate) struct Landscape {
     /// With t threads an execution takes `t` to the power of `-thread_gain` of its time.
     pub(crate) thread_gain: f64,
+    /// All instances share so many; as many as they have threads where none is said.
+    pub(crate) processors: Option<u64>,
     /// More threads of an instance than this are too many.
     pub(crate) cliff_threads: Option<u64>,
     /// More instances than this are too many.
@@ -45,7 +47,11 @@ impl Landscape {
         let is_behind =
             too_many(threads, self.cliff_threads) || too_many(instances, self.cliff_instances);
         let cliff = if is_behind { self.cliff_factor } else { 1.0 };
-        let fixed = (threads as f64).powf(-self.thread_gain) * cliff;
+        let here = self.processors.map_or(f64::INFINITY, |it| it as f64 / instances.max(1) as f64);
+        // Threads without a processor wait for one.
+        let working = here.min(threads as f64);
+        let slowness = if working < 1.0 { 1.0 / working } else { working.powf(-self.thread_gain) };
+        let fixed = slowness * cliff;
         Place { landscape: self, fixed, drawn: AtomicU64::new(0) }
     }
 }
@@ -85,6 +91,7 @@ mod tests {
     /// All settings are equal.
     const FLAT: Landscape = Landscape {
         thread_gain: 0.0,
+        processors: None,
         cliff_threads: None,
         cliff_instances: None,
         cliff_factor: CLIFF_FACTOR,
@@ -106,6 +113,15 @@ mod tests {
         assert_eq!(factor(steep, 3, 2), 0.5);
         assert_eq!(factor(steep, 1, 4), 0.25 * CLIFF_FACTOR);
         assert_eq!(factor(steep, 4, 1), CLIFF_FACTOR);
+    }
+
+    #[test]
+    fn threads_beyond_the_processors_gain_nothing() {
+        let linear = Landscape { thread_gain: 1.0, processors: Some(4), ..FLAT };
+        // Two instances of one thread, of two, and of more than there are processors for.
+        assert_eq!([1, 2, 8].map(|it| factor(linear, 2, it)), [1.0, 0.5, 0.5]);
+        assert_eq!(factor(linear, 8, 1), 2.0);
+        assert_eq!(factor(linear, 1, 8), 0.25);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | `latency_alpha_us`, `latency_beta_us` | an execution of r rows takes alpha + beta·r microseconds more |
 //! | `latency_mode` | `sleep`: as on a GPU (default); `burn`: as on a CPU, counted in CPU time of the thread |
 //! | `latency_thread_gain` | g: an instance of t threads takes `t^-g` of that latency |
+//! | `latency_processors` | all instances share so many: threads beyond them gain nothing |
 //! | `latency_cliff_threads`, `latency_cliff_instances` | with more threads of an instance, or more instances, it takes `latency_cliff_factor` (20) times as long |
 //! | `latency_noise` | n: each execution takes from 1 - n to 1 + n of it, by chance |
 //! | `latency_drift_per_minute`, `latency_drift_since` | each minute since that second of 1970 adds such a share |

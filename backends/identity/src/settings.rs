@@ -46,6 +46,7 @@ impl Settings {
         };
         let landscape = Landscape {
             thread_gain: options.number("latency_thread_gain", 0.0, 4.0)?.unwrap_or(0.0),
+            processors: options.count("latency_processors")?,
             cliff_threads: options.count("latency_cliff_threads")?,
             cliff_instances: options.count("latency_cliff_instances")?,
             cliff_factor: options.number("latency_cliff_factor", 0.0, 1e6)?.unwrap_or(CLIFF_FACTOR),
