@@ -7,7 +7,10 @@ use rustix::process::Signal;
 
 use crate::{
     isolation::{is_gone, kill, process, signal, workers},
-    support::{Client, Process, Repository, Traffic, ask, first_of, infer, root, row, wait_for},
+    support::{
+        Client, Group, Process, Repository, Traffic, ask, first_of, infer, root, row, skip,
+        wait_for,
+    },
 };
 
 /// The library of the operator, with what the compiler is told.
@@ -256,40 +259,16 @@ fn where_memory_runs_out_a_worker_goes_before_the_server() {
     assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
 }
 
-/// A control group whose memory is bounded. `None` where this process may not make one.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(bytes: u64) -> Option<Group> {
-        let name = format!("muster-tests-{}", std::process::id());
-        let kinds = [("memory", "memory.limit_in_bytes"), ("", "memory.max")];
-        kinds.iter().find_map(|(root, limit)| {
-            let path = PathBuf::from("/sys/fs/cgroup").join(root).join(&name);
-            fs::create_dir(&path).ok()?;
-            let group = Group(path);
-            fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
-        })
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Processes that have been killed may be in it for a moment.
-        wait_for("the group to be empty", || fs::remove_dir(&self.0).ok());
-    }
-}
-
 #[test]
 fn the_kernel_takes_a_worker_and_not_the_server_where_the_memory_of_their_group_runs_out() {
     const LIMIT: u64 = 400 << 20;
-    let Some(group) = Group::new(LIMIT) else {
-        return eprintln!("no control group can be made here");
+    let Some(group) = Group::make(LIMIT) else {
+        return skip("a worker that takes all memory: no control group can be made here");
     };
     let repository = Repository::identity("m", &[("fault", "leak"), ("execute_delay_ms", "1")]);
     let repository = repository.with_identity("other", &[("ISOLATION", "in_process")]);
-    let script =
-        format!("echo $$ >'{}'; exec \"$0\" \"$@\"", group.0.join("cgroup.procs").display());
     let (path, muster) = (repository.at(""), env!("CARGO_BIN_EXE_muster"));
+    let script = group.script();
     let args =
         ["-c", &script, muster, "--model-repository", &path, "--isolation=all", "--http-port=0"];
     let ports = ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
