@@ -4,13 +4,14 @@
 use std::{
     fs,
     num::NonZeroUsize,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use backend::{Backend, Model, ModelSource};
 use onnxruntime::OnnxRuntime;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     onnx_file::{Encoder, encoder},
@@ -29,6 +30,9 @@ const FIXTURE: &str =
 /// Tokens that its tokenizer knows.
 const VOCABULARY: u64 = 420;
 
+/// Letters of which the tokens of a large tokenizer are made.
+const LETTERS: RangeInclusive<char> = 'a'..='z';
+
 /// The shape of a model that people use, with fewer tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
@@ -36,16 +40,26 @@ pub struct Shape {
     layers: u64,
     hidden: u64,
     heads: u64,
+    /// Rows of the table of its tokens.
+    vocabulary: u64,
 }
 
 /// As all-MiniLM-L6.
-pub const MINILM: Shape = Shape { name: "minilm", layers: 6, hidden: 384, heads: 12 };
+pub const MINILM: Shape =
+    Shape { name: "minilm", layers: 6, hidden: 384, heads: 12, vocabulary: VOCABULARY };
 
 /// As DistilBERT.
-pub const DISTILBERT: Shape = Shape { name: "distilbert", layers: 6, hidden: 768, heads: 12 };
+pub const DISTILBERT: Shape =
+    Shape { name: "distilbert", layers: 6, hidden: 768, heads: 12, vocabulary: VOCABULARY };
 
 /// Vectors of 384 numbers for next to nothing.
-pub const LOOK_UP: Shape = Shape { name: "look-up", layers: 0, hidden: 384, heads: 12 };
+pub const LOOK_UP: Shape =
+    Shape { name: "look-up", layers: 0, hidden: 384, heads: 12, vocabulary: VOCABULARY };
+
+/// Nothing but a table of so many tokens.
+pub const fn table(vocabulary: u64) -> Shape {
+    Shape { name: "table", layers: 0, hidden: 32, heads: 1, vocabulary }
+}
 
 /// A folder in a repository.
 pub struct Folder {
@@ -71,10 +85,23 @@ impl Folder {
         edit(&path.join("1_Pooling/config.json"), |it| {
             it["embedding_dimension"] = json!(shape.hidden);
         })?;
-        let Shape { layers, hidden, heads, .. } = shape;
-        let sizes = Encoder { layers, hidden, heads, vocabulary: VOCABULARY };
+        let Shape { layers, hidden, heads, vocabulary, .. } = shape;
+        let sizes = Encoder { layers, hidden, heads, vocabulary };
         encoder(&path.join("model.onnx"), sizes, 1)?;
         Ok(Folder { name: shape.name, output: "last_hidden_state", path })
+    }
+
+    /// Gives its tokenizer so many tokens in all.
+    pub fn enlarge(&self, kind: TokenizerKind, tokens: usize) -> Outcome<()> {
+        edit(&self.path.join("tokenizer.json"), |it| it["model"] = kind.model(tokens))
+    }
+
+    /// Its graph alone, in another repository.
+    pub fn install_graph(&self, repository: &Path) -> Outcome<()> {
+        let path = repository.join(self.name).join("1");
+        fs::create_dir_all(&path)?;
+        fs::copy(self.path.join("model.onnx"), path.join("model.onnx"))?;
+        Ok(())
     }
 
     /// Writes one of a classifier.
@@ -96,6 +123,55 @@ impl Folder {
     pub fn writer(&self) -> Outcome<Writer> {
         let text = fs::read_to_string(self.path.join("tokenizer.json"))?;
         Writer::new(&serde_json::from_str(&text)?)
+    }
+}
+
+/// How a large tokenizer cuts words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenizerKind {
+    /// The longest piece that it knows, as BERT's.
+    WordPiece,
+    /// Pairs that are merged, as GPT-2's and RoBERTa's.
+    Bpe,
+}
+
+impl TokenizerKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            TokenizerKind::WordPiece => "WordPiece",
+            TokenizerKind::Bpe => "BPE",
+        }
+    }
+
+    /// The model of so many tokens: the special ones, then all words over the letters, the short ones first.
+    fn model(self, tokens: usize) -> Value {
+        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(String::from);
+        let mut words = LETTERS.map(String::from).collect::<Vec<_>>();
+        let mut merges = Vec::new();
+        let mut shorter = 0;
+        while special.len() + words.len() < tokens {
+            let word = words[shorter].clone();
+            shorter += 1;
+            for letter in LETTERS.take(tokens - special.len() - words.len()) {
+                words.push(format!("{word}{letter}"));
+                merges.push(format!("{word} {letter}"));
+            }
+        }
+        let vocabulary = special
+            .into_iter()
+            .chain(words)
+            .zip(0u64..)
+            .map(|(word, id)| (word, id.into()))
+            .collect::<Map<_, _>>();
+        match self {
+            TokenizerKind::WordPiece => json!({
+                "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 100, "vocab": vocabulary,
+            }),
+            TokenizerKind::Bpe => json!({
+                "type": "BPE", "unk_token": "[UNK]", "vocab": vocabulary, "merges": merges,
+            }),
+        }
     }
 }
 

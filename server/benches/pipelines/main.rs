@@ -1,5 +1,5 @@
 //! What models of texts and of images cost: requests/s beside the same runs made by hand, processor time beside the
-//! run, memory where lengths are mixed, and a photograph as JPEG and as a tensor.
+//! run, memory where lengths are mixed, what tokenizers take, and a photograph as JPEG and as a tensor.
 //! `cargo bench -p muster --bench pipelines -- --help`; docs/performance.md explains.
 
 mod bare;
@@ -7,6 +7,7 @@ mod cost;
 mod detector;
 mod folder;
 mod images;
+mod load;
 mod memory;
 #[path = "../../../backends/onnxruntime/tests/support/onnx_file.rs"]
 mod onnx_file;
@@ -53,6 +54,10 @@ enum What {
     Cost,
     /// What one long text among short ones does to memory and to their latency
     Memory,
+    /// Time and memory that tokenizers take beside their graphs
+    Load,
+    /// Texts of all lengths for ten minutes: how what is held grows; only where it is named
+    Growth,
     /// A photograph to boxes, as JPEG and as a tensor; MUSTER_PYTHON names a Python with Pillow and NumPy
     Images,
 }
@@ -80,6 +85,12 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     }
     if wanted(What::Memory) {
         missed.extend(memory::measure(arguments.quick)?);
+    }
+    if wanted(What::Load) {
+        missed.extend(load::measure(rounds)?);
+    }
+    if arguments.what == Some(What::Growth) {
+        missed.extend(memory::grow(if arguments.quick { 2 } else { 10 })?);
     }
     // Where nothing is named they are left out without a Python.
     if arguments.what == Some(What::Images)

@@ -1,12 +1,13 @@
-//! What one long text among short ones does: to what the server holds, and to the latency of the short ones.
+//! What lengths do to memory: one long text among short ones, which also wait for it, and texts of all lengths for
+//! minutes.
 
-use std::fs;
+use std::time::Duration;
 
 use loadgen::Plan as LoadPlan;
 
 use crate::{
     folder::{Folder, MINILM},
-    support::{Outcome, TemporaryFolder, server::Start, workload::answered},
+    support::{Outcome, TemporaryFolder, process::resident, server::Start, workload::answered},
     texts::{LONGEST, Mix},
     throughput::requests,
 };
@@ -50,10 +51,28 @@ pub fn measure(quick: bool) -> Outcome<Vec<String>> {
     })
 }
 
-/// MiB that the process holds.
-fn resident(pid: u32) -> Outcome<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|it| it.starts_with("VmRSS:")).ok_or("no VmRSS")?;
-    let kilobytes = line.split_whitespace().nth(1).ok_or("no number in VmRSS")?;
-    Ok(kilobytes.parse::<f64>()? / 1024.0)
+/// Texts of all lengths for so long: prints how what is held grows after the first minute; the goal, where it is
+/// missed.
+pub fn grow(minutes: u64) -> Outcome<Vec<String>> {
+    let repository = TemporaryFolder::new()?;
+    let folder = Folder::install(MINILM, repository.path())?;
+    let server = Start::new(repository.path()).start()?;
+    let lengths = Mix::Mixed.lengths(2 * SHORT);
+    let minute = Duration::from_secs(60);
+    let load = requests(&server, &folder, &lengths)?;
+    let load = LoadPlan { connections: CONNECTIONS, duration: Some(minute), ..load };
+    println!("\n| Minute | Texts/s | MiB | Of the first minute |\n|---|--:|--:|--:|");
+    let mut held = Vec::new();
+    for number in 1..=minutes {
+        let report = answered("mixed lengths", &load)?;
+        held.push(resident(server.pid())?);
+        let (now, first) = (held[held.len() - 1], held[0]);
+        println!("| {number} | {:.0} | {now:.0} | {:.2} |", report.throughput, now / first);
+    }
+    server.stop()?;
+    let growth = held.iter().copied().fold(0.0, f64::max) / held.first().copied().unwrap_or(1.0);
+    Ok(match growth > MOST_GROWTH {
+        true => vec![format!("mixed lengths: {growth:.2} times, the goal is {MOST_GROWTH} times")],
+        false => Vec::new(),
+    })
 }

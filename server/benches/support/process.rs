@@ -72,6 +72,17 @@ impl Threads {
     }
 }
 
+/// MiB that a process holds.
+///
+/// # Errors
+/// When it is gone.
+pub fn resident(pid: u32) -> Outcome<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find(|it| it.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+    let kilobytes = line.split_whitespace().nth(1).ok_or("no number in VmRSS")?;
+    Ok(kilobytes.parse::<f64>()? / 1024.0)
+}
+
 fn read(task: &std::path::Path) -> Option<(String, Work)> {
     let text = |file: &str| fs::read_to_string(task.join(file)).ok();
     let nanoseconds = text("schedstat")?.split_whitespace().next()?.parse().ok()?;
