@@ -1,11 +1,15 @@
 //! Models of every kind, run by ONNX Runtime behind the real server, against what Python's ONNX Runtime
 //! answered to the same inputs (`tests/fixtures/expected`).
 
-use std::fs;
+use std::{fs, thread};
 
 use serde_json::Value;
 
-use crate::support::{Client, Form, Repository, Server, Tensor, root};
+use crate::{
+    savedmodels,
+    support::{Client, Form, IN_PROCESS, Repository, Server, Tensor, root},
+    torchscript,
+};
 
 const TYPES: [&str; 14] = [
     "type_bool",
@@ -246,4 +250,52 @@ fn a_model_with_an_output_that_is_no_tensor_is_refused_and_the_rest_is_served() 
     let error = server.get("/v2/models/list/ready").error(503);
     assert!(error.contains("output 'list' is a sequence"), "{error}");
     server.get("/v2/models/scalar_one/ready").expect(200);
+}
+
+/// Models of four engines in one process, whose libraries have threads, memory and symbols of the same names, asked by
+/// several clients at once so often.
+fn beside_each_other(rounds: usize) {
+    let (Some(torch), Some(tensorflow)) = (torchscript::plugin(), savedmodels::library()) else {
+        return;
+    };
+    let repository = Repository::new()
+        .fixture("onnx", "mlp")
+        .copy("torchscript", "tests/fixtures/torchscript/mlp")
+        .copy("half_plus_two", &format!("{}/half_plus_two", savedmodels::FIXTURES))
+        .copy("forest/1/xgboost.json", "tests/fixtures/forests/xgboost-3.2.0/logistic.json");
+    let server = Server::start(&repository, &[&torch, &tensorflow, IN_PROCESS]);
+    let row = r#"{"inputs": [{"name": "input__0", "datatype": "FP32", "shape": [1, 8],
+                              "data": [0, 1, 2, 3, 4, 5, 6, 7]}]}"#;
+    let forest = |client: &mut Client| {
+        client.post("/v2/models/forest/infer", &[], row).expect(200).json()["outputs"].clone()
+    };
+    let first = forest(&mut server.client());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for _ in 0..rounds {
+                    check_as(&mut client, "onnx", "mlp");
+                    check_as(&mut client, "torchscript", "mlp");
+                    let instances = r#"{"instances": [1.0, 2.0, 5.0]}"#;
+                    let reply = client.post("/v1/models/half_plus_two:predict", &[], instances);
+                    let predictions = serde_json::json!({"predictions": [2.5, 3.0, 4.5]});
+                    assert_eq!(reply.expect(200).json(), predictions);
+                    assert_eq!(forest(&mut client), first);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn engines_of_all_kinds_answer_beside_each_other() {
+    beside_each_other(10);
+}
+
+/// A hundred thousand requests and more: `cargo test --test integration -- --ignored engines_of_all_kinds`.
+#[test]
+#[ignore = "takes minutes"]
+fn engines_of_all_kinds_answer_beside_each_other_for_long() {
+    beside_each_other(3000);
 }

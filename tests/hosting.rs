@@ -254,6 +254,17 @@ fn a_script_that_would_not_run_ends_the_start_unless_it_is_to_be_ignored() {
 }
 
 #[test]
+fn a_script_in_an_object_store_is_told_and_does_not_end_the_start() {
+    let repository = Repository::new().with_identity("model/net", &[]);
+    let archive = "s3://bucket/job/source/sourcedir.tar.gz";
+    let variables = [("SAGEMAKER_PROGRAM", "train.py"), ("SAGEMAKER_SUBMIT_DIRECTORY", archive)];
+    let mut process = hosted_process(&repository, &variables);
+    process.wait_ready();
+    let warning = process.wait_for_line("not fetched and not run");
+    assert!(warning.contains("train.py") && warning.contains(archive), "{warning}");
+}
+
+#[test]
 fn a_model_of_a_hub_is_not_fetched_and_the_last_line_says_so() {
     let repository = Repository::new().file("model/readme.txt", "");
     let finished = ended(hosted_process(&repository, &[("HF_MODEL_ID", "org/name")]), 1);

@@ -427,6 +427,48 @@ fn sagemaker_as_it_is() {
     assert_eq!(bits(&scores), bits(&expected));
 }
 
+/// A record as SageMaker's SDK frames it: a row of eight numbers.
+fn record(row: &[f32]) -> Vec<u8> {
+    let numbers: Vec<u8> = row.iter().flat_map(|it| it.to_le_bytes()).collect();
+    // Frame; `features`, its key, its value, the tensor, packed floats.
+    let head = b"\x0a\x23\xd7\xce\x30\0\0\0\x0a\x2e\x0a\x06values\x12\x24\x12\x22\x0a\x20";
+    [&head[..], &numbers].concat()
+}
+
+#[test]
+fn an_endpoint_with_nothing_but_such_a_file_takes_every_format_of_the_container() {
+    let fixture = format!("{FORESTS}/xgboost-3.2.0/logistic.ubj");
+    let repository = Repository::new().copy("model/xgboost-model", &fixture);
+    let hosted =
+        [("SAGEMAKER_MODEL_PATH", &*repository.at("model")), ("SAGEMAKER_BIND_TO_PORT", "0")];
+    let start = Start::command(&["serve"]);
+    let server = hosted.iter().fold(start, |it, (name, value)| it.variable(name, value)).run();
+    let Answers { rows, values, .. } = answers("xgboost-3.2.0", "logistic", "predictions");
+    // A missing number is nothing in libsvm; the first column says from where the others count.
+    let is_plain = |it: &[f32]| !it[0].is_nan() && it.iter().all(|it| !it.is_infinite());
+    let asked: Vec<usize> = (0..16).filter(|i| is_plain(&rows[i * 8..i * 8 + 8])).collect();
+    let row = |i: &usize| &rows[i * 8..i * 8 + 8];
+    let sparse = |row: &[f32]| {
+        let present = row.iter().enumerate().filter(|(_, it)| !it.is_nan());
+        let words: Vec<String> = present.map(|(at, it)| format!("{at}:{it}")).collect();
+        format!("1 {}\n", words.join(" "))
+    };
+    let expected: Vec<f32> = asked.iter().map(|i| values[*i]).collect();
+    assert!(4 < expected.len());
+    let bodies: [(&str, Vec<u8>); 3] = [
+        ("text/csv", asked.iter().map(|i| csv(row(i))).collect::<String>().into_bytes()),
+        ("text/libsvm", asked.iter().map(|i| sparse(row(i))).collect::<String>().into_bytes()),
+        ("application/x-recordio-protobuf", asked.iter().flat_map(|i| record(row(i))).collect()),
+    ];
+    for (content_type, body) in bodies {
+        let headers = [("content-type", content_type), ("accept", "text/csv")];
+        let mut client = Client::connect(server.sagemaker());
+        let reply = client.post("/invocations", &headers, body).expect(200).text();
+        let given: Vec<f32> = reply.lines().map(|it| it.parse().unwrap()).collect();
+        assert_eq!(bits(&given), bits(&expected), "{content_type}");
+    }
+}
+
 #[test]
 fn short_rows() {
     let fixture = format!("{FORESTS}/xgboost-3.2.0/logistic.ubj");

@@ -23,6 +23,9 @@ pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
         }
         tracing::warn!("{}", user_script::explanation(script));
     }
+    if let Some((program, archive)) = &startup.script_elsewhere {
+        tracing::warn!("{}", user_script::elsewhere(program, archive));
+    }
     Ok(())
 }
 

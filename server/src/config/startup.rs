@@ -24,6 +24,8 @@ pub struct Startup {
     pub model_load_timeout: Option<Duration>,
     /// Files that may be a user's script, which the server does not run.
     pub user_scripts: Vec<PathBuf>,
+    /// The name of a script, and the address of the archive in an object store that it is in.
+    pub script_elsewhere: Option<(String, String)>,
     /// `--ignore-scripts`: they do not end the start.
     pub ignore_scripts: bool,
     /// `HF_MODEL_ID`: the name of a model on a hub. The server fetches nothing from a hub.
@@ -48,9 +50,24 @@ pub(super) fn resolve(
             true => user_scripts(environment, from, problems),
             false => Vec::new(),
         },
+        script_elsewhere: match hosted {
+            true => script_elsewhere(environment, problems),
+            false => None,
+        },
         ignore_scripts: ignore.unwrap_or(false),
         hub_model: variable_text(environment, variables::HUB_MODEL, problems),
     }
+}
+
+/// A script that a variable names, and that is not on this machine.
+fn script_elsewhere(
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<(String, String)> {
+    let program = variable_text(environment, variables::PROGRAM, problems)?;
+    let submitted = variable_text(environment, variables::SUBMIT_DIRECTORY, problems)?;
+    let is_elsewhere = submitted.contains("://") && !submitted.starts_with("file://");
+    is_elsewhere.then_some((program, submitted))
 }
 
 /// The places of a user's script: the named folder, and the folder of the model.

@@ -28,6 +28,15 @@ pub fn explanation(script: &Path) -> String {
     )
 }
 
+/// What becomes of one that lies in an object store, for a line of the log. Whether it has code is not looked at:
+/// training jobs leave the address of theirs, and the model may need nothing of it.
+pub fn elsewhere(program: &str, archive: &str) -> String {
+    format!(
+        "the script {program} in {archive} is not fetched and not run: if it has functions such as input_fn or \
+         predict_fn, what they do is for an ensemble, or for the client"
+    )
+}
+
 /// Why a model with that script is not served.
 pub fn refusal(script: &Path) -> String {
     format!("{}; MUSTER_IGNORE_SCRIPTS=true serves the model without it", explanation(script))

@@ -8,9 +8,12 @@ const OPTIMUM: &str =
     "optimum-cli export onnx --model <its directory or its name on the hub> <new directory>";
 const TRACE: &str = "load it into its model in Python, then save torch.jit.script(model) or torch.jit.trace(model, example) \
                      with .save(\"model.pt\")";
-const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('model.onnx', format='onnx')\"";
-const SKLEARN: &str = "convert it in Python with skl2onnx.to_onnx(model, X[:1].astype('float32')), \
-                       and write .SerializeToString() to model.onnx";
+const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('<model>/1')\" makes a SavedModel, \
+                     which is served";
+const SKLEARN: &str = "trees and forests are served under the name model.pkl or model.joblib; convert others in Python with \
+                       skl2onnx.to_onnx(model, X[:1].astype('float32')), and write .SerializeToString() to model.onnx";
+const SKOPS: &str = "trees and forests are served under the name model.skops; convert others in Python with \
+                     skl2onnx.to_onnx(model, X[:1].astype('float32')), and write .SerializeToString() to model.onnx";
 const XGBOOST: &str = "give it the name xgboost-model";
 const LIGHTGBM: &str = "give it the name model.txt";
 const LIGHTGBM_PICKLE: &str = "save it in Python with its booster_.save_model('model.txt')";
@@ -78,7 +81,7 @@ impl Content {
             ),
             Content::Gguf => (
                 "a GGUF file, a language model for llama.cpp",
-                "serve it with llama.cpp; muster serves ONNX and TorchScript models",
+                "serve it with llama.cpp; muster serves no models that write texts",
             ),
             Content::SavedModel => (
                 "the graph of a SavedModel of TensorFlow, under a name that is not its own",
@@ -102,7 +105,7 @@ impl Content {
             Content::CompressedPickle => {
                 ("a compressed file, as joblib.dump(compress=..) writes them", SKLEARN)
             }
-            Content::Skops => ("a skops file of scikit-learn", SKLEARN),
+            Content::Skops => ("a skops file of scikit-learn", SKOPS),
             Content::Xgboost => ("a model of XGBoost", XGBOOST),
             Content::Lightgbm => ("a model of LightGBM", LIGHTGBM),
             Content::Catboost => (
