@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::{agrees, fixtures, repository},
-    support::{Client, Server},
+    support::{Client, Repository, Server, root},
 };
 
 const HUB: &str = "/v2/models/vit/pipeline";
@@ -65,6 +65,27 @@ fn an_image_may_come_in_four_ways() {
     let body = json!({"image": encoded}).to_string();
     let reply = client.post("/v2/models/vit/generate", &[], body).expect(200).json();
     assert_eq!(reply["label"][0], expected[0]["label"], "{reply}");
+}
+
+#[test]
+fn a_jpeg_has_the_same_label_by_either_decoder_and_scores_that_are_near() {
+    let picture = std::fs::read(root("model_repository/shapes/star.jpg")).unwrap();
+    let scores = |flags: &[&str]| -> Vec<(String, f64)> {
+        let repository = Repository::new().copy("shapes", "model_repository/shapes");
+        let server = Server::start(&repository, flags);
+        let mut client = Client::connect(server.sagemaker());
+        let reply = client.post("/invocations", &[("content-type", "image/jpeg")], &*picture);
+        let reply = reply.expect(200).json();
+        let score =
+            |it: &Value| (it["label"].as_str().unwrap().to_owned(), it["score"].as_f64().unwrap());
+        reply.as_array().unwrap().iter().map(score).collect()
+    };
+    let (default, inside) = (scores(&[]), scores(&["--jpeg-library=none"]));
+    assert_eq!(default[0].0, "star");
+    assert_eq!(default.len(), inside.len());
+    for ((label, one), (other_label, other)) in default.iter().zip(&inside) {
+        assert!(label == other_label && (one - other).abs() <= 1e-3, "{default:?}, {inside:?}");
+    }
 }
 
 /// A picture of 40 x 30 pixels, as a file and as an array.

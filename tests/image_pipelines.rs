@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::{agrees, fixtures, repository},
-    support::{Client, Repository, Server},
+    support::{Client, Repository, Server, Start},
 };
 
 /// A picture of the fixtures as a file.
@@ -120,6 +120,16 @@ fn a_yolo_file_needs_nothing_else() {
     for name in names {
         assert!(24 <= replay(&mut client, name));
     }
+}
+
+#[test]
+fn a_yolo_file_is_served_by_its_path() {
+    let models = graphs(&["yolo"]);
+    let file = models.path().join("yolo.onnx");
+    fs::copy(models.path().join("yolo/1/model.onnx"), &file).unwrap();
+    let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+    let server = Start::command(&["serve", &file.display().to_string()]).flags(&ports).run();
+    assert!(24 <= replay(&mut server.client(), "yolo"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     control::{index, onnx_file, resident},
     grpc::client::Client as GrpcClient,
+    pipelines,
     support::{
         Client, IN_PROCESS, Page, Process, Reply, Repository, Server, Start, first_of, infer, row,
         wait_for,
@@ -236,6 +237,24 @@ fn every_layout_is_found_and_the_key_is_the_models_name() {
     let expected =
         ["below:1 READY", "flat:1 READY", "sub:1 READY", "top:1 READY", "versions:3 READY"];
     assert_eq!(index(&server), expected);
+}
+
+#[test]
+fn a_folder_of_hugging_face_is_a_model_of_its_key() {
+    let models = pipelines::repository(&["st-6", "sst2"]);
+    let server = start(&models, &[]);
+    let platform = platform(&server, &models);
+    let ask = |key: &str| {
+        let body = json!({"inputs": "I am super happy right now."}).to_string();
+        platform.ask("POST", &format!("/models/{key}/invoke"), &[], Some(&body)).expect(200).json()
+    };
+    platform.load("vectors", "st-6").expect(200);
+    platform.load("moods", "sst2").expect(200);
+    // Pooling and normalising stand in folders beside the graph.
+    let vector = ask("vectors")[0].as_array().unwrap().clone();
+    let length: f64 = vector.iter().map(|it| it.as_f64().unwrap().powi(2)).sum();
+    assert!((length - 1.0).abs() < 1e-4, "{length}");
+    assert!(ask("moods")[0]["label"].is_string());
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use std::{
     fs,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use backend::{NamedTensor, Shape, Tensor};
@@ -12,7 +16,8 @@ use serde_json::json;
 
 use crate::{
     control::{EXPLICIT, index, load, wait_for_index},
-    support::{Models, Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
+    pipelines,
+    support::{Client, Models, Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
 };
 
 /// The configuration of a model that [`Repository::identity`] makes, with more to it.
@@ -69,6 +74,59 @@ fn nor_where_every_run_is_on_another_thread() {
 #[ignore = "takes a minute: it makes 100,000 requests"]
 fn none_of_a_hundred_thousand_requests_fails_while_their_model_is_loaded_again() {
     reload_under_load(100_000, &[]);
+}
+
+/// Classifiers with tokenizers and labels of their own.
+const FOLDERS: [&str; 2] = ["sst2", "roberta"];
+
+/// Puts the files of one fixture into the place of those of another.
+fn replace_folder(repository: &Repository, fixture: &str) {
+    let folder = repository.path().join("m");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let files = pipelines::repository(&[fixture]);
+    fs::rename(files.path().join(fixture), folder).unwrap();
+}
+
+/// An answer of the tokenizer of one by the graph of the other would be a third one.
+#[test]
+fn a_folder_that_is_loaded_again_under_load_answers_as_one_of_its_versions() {
+    let repository = Repository::new();
+    let flags = [EXPLICIT, "--load-model=m"];
+    replace_folder(&repository, FOLDERS[0]);
+    let server = Server::start(&repository, &flags);
+    let body =
+        json!({"inputs": "I am super happy right now.", "parameters": {"top_k": 2}}).to_string();
+    let ask =
+        |client: &mut Client| client.post("/v2/models/m/pipeline", &[], &*body).expect(200).text();
+    let first = ask(&mut server.client());
+    replace_folder(&repository, FOLDERS[1]);
+    load(&server, "m", "").expect(200);
+    let second = ask(&mut server.client());
+    assert_ne!(first, second);
+    let is_over = AtomicBool::new(false);
+    let asked = thread::scope(|scope| {
+        let traffic = || {
+            let mut client = server.client();
+            let mut asked = [0, 0];
+            while !is_over.load(Ordering::Relaxed) {
+                let answer = ask(&mut client);
+                let which = [&first, &second].iter().position(|it| **it == answer);
+                asked[which.unwrap_or_else(|| panic!("{answer} is neither"))] += 1;
+            }
+            asked
+        };
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(traffic)).collect();
+        for reload in 0..20 {
+            replace_folder(&repository, FOLDERS[reload % 2]);
+            load(&server, "m", "").expect(200);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let asked = clients.into_iter().map(|it| it.join().unwrap());
+        asked.fold([0, 0], |sum, it| [sum[0] + it[0], sum[1] + it[1]])
+    });
+    assert!(asked.iter().all(|it| 0 < *it), "{asked:?}");
 }
 
 #[test]
