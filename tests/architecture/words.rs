@@ -101,11 +101,14 @@ const WORDS: &[(&str, &[&str])] = &[
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),
     ("mio::", &["server/loadgen/src"]),
     ("ort::", &["backends/onnxruntime/src"]),
+    ("tch::", &["backends/pytorch/plugin/src"]),
+    ("torch_sys::", &["backends/pytorch/plugin/src"]),
     (
         "libloading::",
         &[
             "backends/image/src/jpeg",
             "backends/pytorch/src/native",
+            "backends/pytorch/plugin/src/cuda.rs",
             "backends/tensorflow/src/native",
         ],
     ),

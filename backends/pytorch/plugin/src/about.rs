@@ -13,8 +13,8 @@ use torch_sys::{C_tensor, CIValue, CModule_};
 
 use crate::{
     element,
-    failure::{OUT_OF_MEMORY, Problem},
     lacking::{self, CFunction, CType, Visitor},
+    problem::{OUT_OF_MEMORY, Problem},
     types::Type,
     value::Value,
 };

@@ -4,7 +4,7 @@ use pytorch_abi::element;
 use smallvec::{SmallVec, smallvec};
 use tch::{Kind, Tensor};
 
-use crate::failure::{Problem, torch_problem};
+use crate::{failure::torch_problem, problem::Problem};
 
 /// The type with that number.
 pub(crate) fn kind(element: u32) -> Option<Kind> {

@@ -1,4 +1,4 @@
-//! Failures as values: of libtorch, of `tch`, and of this plugin's own code.
+//! Calls whose failures go to the host: of libtorch, of `tch`, and of this plugin's own code.
 
 use std::{
     ffi::c_void,
@@ -7,42 +7,8 @@ use std::{
 };
 
 use pytorch_abi::{Failure, Text};
-use tch::TchError;
 
-use crate::lacking;
-
-/// What is said where memory is refused that is not libtorch's.
-pub(crate) const OUT_OF_MEMORY: &str = "out of memory";
-
-/// Why a call failed: libtorch's text, of many lines.
-#[derive(Debug)]
-pub(crate) struct Problem(String);
-
-impl Problem {
-    pub(crate) fn new(text: impl Into<String>) -> Problem {
-        Problem(text.into())
-    }
-
-    /// [`pytorch_abi::FAILED`] or [`pytorch_abi::OUT_OF_MEMORY`]. torch-sys hands over texts and no types; the host knows
-    /// more of these texts. Further lines may be of the model's source.
-    fn kind(&self) -> u32 {
-        let begins = [OUT_OF_MEMORY, "CUDA out of memory", "std::bad_alloc"];
-        match begins.iter().any(|it| self.0.starts_with(it)) {
-            true => pytorch_abi::OUT_OF_MEMORY,
-            false => pytorch_abi::FAILED,
-        }
-    }
-}
-
-impl From<TchError> for Problem {
-    fn from(error: TchError) -> Problem {
-        match error {
-            // What it would say otherwise begins with a name of `tch`.
-            TchError::Torch(text) => Problem(text),
-            other => Problem(other.to_string()),
-        }
-    }
-}
+use crate::{lacking, problem::Problem};
 
 /// What a function of torch-sys left behind where it failed, which is to be asked after each.
 pub(crate) fn torch_problem() -> Result<(), Problem> {
@@ -66,9 +32,9 @@ pub(crate) fn answer(
     match guarded(inference_mode, work) {
         Ok(()) => ptr::null_mut(),
         Err(problem) => {
-            let kind = problem.kind();
-            let text = Text { begin: problem.0.as_ptr(), length: problem.0.len() };
-            let owned = Owned { failure: Failure { kind, text }, text: problem.0 };
+            let (kind, own) = (problem.kind(), problem.into_text());
+            let text = Text { begin: own.as_ptr(), length: own.len() };
+            let owned = Owned { failure: Failure { kind, text }, text: own };
             Box::into_raw(Box::new(owned)).cast()
         }
     }
@@ -106,18 +72,4 @@ fn guarded<W: FnOnce() -> Result<(), Problem>>(
     // SAFETY: the function is the one for this type of `work`, does not unwind, and `it` is there during the call.
     unsafe { lacking::muster_guarded(inference_mode, call::<W>, (&raw mut it).cast()) };
     it.outcome
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_module_writes_of_memory_is_no_lack_of_it() {
-        let kind = |text: &str| Problem::new(text).kind();
-        assert_eq!(kind("CUDA out of memory. Tried to allocate 2 GiB"), pytorch_abi::OUT_OF_MEMORY);
-        assert_eq!(kind(OUT_OF_MEMORY), pytorch_abi::OUT_OF_MEMORY);
-        let line = "Traceback\n  raise ValueError(\"out of memory\")\nRuntimeError: no";
-        assert_eq!(kind(line), pytorch_abi::FAILED);
-    }
 }

@@ -9,7 +9,7 @@ use pytorch_abi::Text;
 use tch::Tensor;
 use torch_sys::{C_tensor, CIValue, CModule_};
 
-use crate::failure::Problem;
+use crate::problem::Problem;
 
 /// A type of TorchScript. Opaque.
 #[repr(C)]

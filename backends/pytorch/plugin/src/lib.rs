@@ -4,17 +4,20 @@
 //! has is C++, in `native/`. What the functions promise stands in [`pytorch_abi`].
 
 mod about;
+mod cuda;
 mod element;
 mod failure;
 mod lacking;
+mod lent;
 mod module;
 mod outputs;
+mod problem;
 mod process;
 mod run;
 mod types;
 mod value;
 
-use pytorch_abi::{ABI_VERSION, Table, Text};
+use pytorch_abi::{ABI_VERSION, Table};
 
 const TABLE: &Table = &Table {
     abi_version: ABI_VERSION,
@@ -37,25 +40,4 @@ const TABLE: &Table = &Table {
 #[unsafe(no_mangle)]
 pub extern "C" fn muster_pytorch_plugin() -> *const Table {
     TABLE
-}
-
-/// The bytes of a text of the host.
-///
-/// # Safety
-/// It is there as long as it is borrowed.
-unsafe fn bytes(text: &Text) -> &[u8] {
-    // SAFETY: the caller says so.
-    unsafe { lent(text.begin, text.length) }
-}
-
-/// The slice that begins there, which the host lends.
-///
-/// # Safety
-/// So many are there for as long as `'a`; `begin` may be null where there are none.
-unsafe fn lent<'a, T>(begin: *const T, length: usize) -> &'a [T] {
-    match length {
-        0 => &[],
-        // SAFETY: the caller says so.
-        _ => unsafe { std::slice::from_raw_parts(begin, length) },
-    }
 }

@@ -11,8 +11,9 @@ use torch_sys::CModule_;
 
 use crate::{
     about::About,
-    failure::{OUT_OF_MEMORY, Problem, answer, torch_problem},
-    lacking,
+    failure::{answer, torch_problem},
+    lacking, lent,
+    problem::{OUT_OF_MEMORY, Problem},
 };
 
 /// A module of libtorch that is ours. Not `tch::CModule`, which does not hand out the pointer that freezing and the
@@ -180,7 +181,7 @@ pub(crate) unsafe extern "C" fn load(
     result: *mut *mut pytorch_abi::Module,
 ) -> *mut Failure {
     // SAFETY: the host says that the path is there during the call, and where the module may be written.
-    unsafe { hand_over(result, || Module::load(crate::bytes(&path), device)) }
+    unsafe { hand_over(result, || Module::load(lent::bytes(&path), device)) }
 }
 
 pub(crate) unsafe extern "C" fn describe(module: *const pytorch_abi::Module) -> *const Description {

@@ -10,9 +10,9 @@ use tch::{Device, Kind, Tensor};
 
 use crate::{
     element as types,
-    failure::Problem,
     lacking::{self, Elements},
     module::Module,
+    problem::Problem,
     value::{Parts, Value},
 };
 

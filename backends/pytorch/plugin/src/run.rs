@@ -8,10 +8,11 @@ use tch::{Device, Tensor, jit};
 
 use crate::{
     element as types,
-    failure::{OUT_OF_MEMORY, Problem, answer},
-    lacking,
+    failure::answer,
+    lacking, lent,
     module::{self, Module},
     outputs::Giver,
+    problem::{OUT_OF_MEMORY, Problem},
     value::Value,
 };
 
@@ -27,7 +28,7 @@ pub(crate) unsafe extern "C" fn run(
         // SAFETY: takes any number.
         unsafe { lacking::check(lacking::muster_use_threads(run.threads as i32))? };
         // SAFETY: the host says that so many inputs are there during the call.
-        let inputs = unsafe { crate::lent(run.inputs, run.inputs_length) };
+        let inputs = unsafe { lent::lent(run.inputs, run.inputs_length) };
         {
             // SAFETY: the memory of inputs is there during the call, which outlives the arguments.
             let arguments = unsafe { arguments(module, inputs)? };
@@ -85,7 +86,7 @@ unsafe fn arguments(module: &Module, inputs: &[Input]) -> Result<SmallVec<[Value
     if module.takes_dict() {
         let entry = |it: &Input| {
             // SAFETY: keys are lent like the rest.
-            let key = CString::new(unsafe { crate::bytes(&it.key) });
+            let key = CString::new(unsafe { lent::bytes(&it.key) });
             let key = key.map_err(|_| Problem::new("the name of an input holds a zero"))?;
             if it.element == element::STRINGS {
                 let key = key.to_string_lossy();
@@ -142,12 +143,12 @@ unsafe fn argument(module: &Module, input: &Input) -> Result<Value, Problem> {
 /// The data are texts.
 unsafe fn texts(input: &Input) -> Result<&[Text], Problem> {
     // SAFETY: the interface says that as many dimensions are there.
-    let dims = unsafe { crate::lent(input.dims, input.rank as usize) };
+    let dims = unsafe { lent::lent(input.dims, input.rank as usize) };
     let &[length] = dims else {
         return Err(Problem::new("a list of strings has one dimension"));
     };
     // SAFETY: the caller says so; a length is not negative.
-    Ok(unsafe { crate::lent(input.data.cast(), usize::try_from(length).unwrap_or(0)) })
+    Ok(unsafe { lent::lent(input.data.cast(), usize::try_from(length).unwrap_or(0)) })
 }
 
 /// A tensor over the input's memory.
@@ -160,7 +161,7 @@ unsafe fn tensor(input: &Input) -> Result<Tensor, Problem> {
         kind.ok_or_else(|| Problem::new(format!("element type {} is unknown", input.element)))?;
     // SAFETY: the interface says that as many dimensions are there, and elements as they call for.
     unsafe {
-        let dims = crate::lent(input.dims, input.rank as usize);
+        let dims = lent::lent(input.dims, input.rank as usize);
         let it = Tensor::f_from_blob(input.data.cast(), dims, &[], kind, Device::Cpu)?;
         // Where there is no memory for the text of a failure torch-sys has none.
         match it.as_ptr().is_null() {

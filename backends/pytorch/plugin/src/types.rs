@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use pytorch_abi::kind;
 
 use crate::{
-    failure::Problem,
     lacking::{self, CType},
+    problem::Problem,
 };
 
 /// A type, as far as it matters.

@@ -11,8 +11,9 @@ use tch::Tensor;
 use torch_sys::CIValue;
 
 use crate::{
-    failure::{OUT_OF_MEMORY, Problem, torch_problem},
-    lacking,
+    failure::torch_problem,
+    lacking, lent,
+    problem::{OUT_OF_MEMORY, Problem},
 };
 
 /// A value that is ours.
@@ -169,7 +170,7 @@ impl Value {
         // SAFETY: the value is there, and the text is written to where it may.
         let is_string = unsafe { lacking::muster_string(self.as_ptr(), &raw mut text) };
         // SAFETY: the bytes belong to the value, and strings of TorchScript do not change.
-        is_string.then(|| unsafe { crate::lent(text.begin, text.length) })
+        is_string.then(|| unsafe { lent::lent(text.begin, text.length) })
     }
 
     /// Its type as TorchScript writes it.
