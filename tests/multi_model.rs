@@ -251,7 +251,7 @@ fn a_folder_of_hugging_face_is_a_model_of_its_key() {
     platform.load("vectors", "st-6").expect(200);
     platform.load("moods", "sst2").expect(200);
     // Pooling and normalising stand in folders beside the graph.
-    let vector = ask("vectors")[0].as_array().unwrap().clone();
+    let vector = ask("vectors").as_array().unwrap().clone();
     let length: f64 = vector.iter().map(|it| it.as_f64().unwrap().powi(2)).sum();
     assert!((length - 1.0).abs() < 1e-4, "{length}");
     assert!(ask("moods")[0]["label"].is_string());

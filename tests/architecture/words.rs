@@ -192,6 +192,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/image/src/passes",
             "backends/onnxruntime/src",
             "backends/pytorch/src/native",
+            "backends/pytorch/plugin/src",
             "backends/tensorflow/src/native",
             "backends/environment/src",
             "backends/isolation/src/mapping.rs",

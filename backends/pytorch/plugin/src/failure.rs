@@ -23,8 +23,8 @@ struct Owned {
     text: String,
 }
 
-/// Runs `work` without libtorch's warnings, in inference mode, or out of it and then with gradients. Returns what failed;
-/// nothing unwinds out of it.
+/// Runs `work` without libtorch's warnings, in inference mode, or out of it and then with gradients. Returns what
+/// failed; nothing unwinds out of it.
 pub(crate) fn answer(
     inference_mode: bool,
     work: impl FnOnce() -> Result<(), Problem>,

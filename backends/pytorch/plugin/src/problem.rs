@@ -18,8 +18,8 @@ impl Problem {
         self.0
     }
 
-    /// [`pytorch_abi::FAILED`] or [`pytorch_abi::OUT_OF_MEMORY`]. torch-sys hands over texts and no types; the host knows
-    /// more of these texts. Further lines may be of the model's source.
+    /// [`pytorch_abi::FAILED`] or [`pytorch_abi::OUT_OF_MEMORY`]. torch-sys hands over texts and no types; the host
+    /// knows more of these texts. Further lines may be of the model's source.
     pub(crate) fn kind(&self) -> u32 {
         let begins = [OUT_OF_MEMORY, "CUDA out of memory", "std::bad_alloc"];
         match begins.iter().any(|it| self.0.starts_with(it)) {

@@ -64,8 +64,8 @@ impl Drop for AsWritten {
 fn forward(module: &Module, arguments: SmallVec<[Value; 8]>) -> Result<Value, Problem> {
     let pointers: SmallVec<[_; 8]> = arguments.iter().map(Value::as_ptr).collect();
     let mut result = ptr::null_mut();
-    // SAFETY: the module is there, and as many arguments, which are emptied; the result is ours, and written to where it
-    // may.
+    // SAFETY: the module is there, and as many arguments, which are emptied; the result is ours, and written to where
+    // it may.
     unsafe {
         lacking::check(lacking::muster_forward(
             module.handle.as_ptr(),
