@@ -339,7 +339,7 @@ fn a_bad_value_is_refused_by_name_with_what_is_allowed() {
     );
     check_refused(
         &[("load_fault", "hang")],
-        "'load_fault': expected one of fail, panic, abort, instance, out_of_memory, given 'hang'",
+        "'load_fault': expected one of fail, panic, abort, instance, instance_hang, out_of_memory, given 'hang'",
     );
     check_refused(
         &[("fail_marked_rows", "true")],
