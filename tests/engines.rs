@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     savedmodels,
-    support::{Client, Form, IN_PROCESS, Repository, Server, Tensor, root},
+    support::{Client, Form, IN_PROCESS, Process, Repository, Server, Tensor, root},
     torchscript,
 };
 
@@ -263,17 +263,20 @@ fn beside_each_other(rounds: usize) {
         .copy("torchscript", "tests/fixtures/torchscript/mlp")
         .copy("half_plus_two", &format!("{}/half_plus_two", savedmodels::FIXTURES))
         .copy("forest/1/xgboost.json", "tests/fixtures/forests/xgboost-3.2.0/logistic.json");
-    let server = Server::start(&repository, &[&torch, &tensorflow, IN_PROCESS]);
+    // A process of its own: it opens the library of TensorFlow only once.
+    let mut process = Process::start(&repository, &[&torch, &tensorflow, IN_PROCESS], &[]);
+    process.wait_ready();
+    let address = process.address("http");
     let row = r#"{"inputs": [{"name": "input__0", "datatype": "FP32", "shape": [1, 8],
                               "data": [0, 1, 2, 3, 4, 5, 6, 7]}]}"#;
     let forest = |client: &mut Client| {
         client.post("/v2/models/forest/infer", &[], row).expect(200).json()["outputs"].clone()
     };
-    let first = forest(&mut server.client());
+    let first = forest(&mut Client::connect(address));
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let mut client = server.client();
+                let mut client = Client::connect(address);
                 for _ in 0..rounds {
                     check_as(&mut client, "onnx", "mlp");
                     check_as(&mut client, "torchscript", "mlp");

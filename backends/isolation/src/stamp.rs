@@ -18,6 +18,9 @@ const MOST: usize = 10_000;
 /// Directories in directories that are looked at: a link may lead into a circle.
 const DEEPEST: usize = 8;
 
+/// How names of files with weights end.
+const WEIGHTS: [&str; 4] = ["bin", "data", "onnx_data", "weights"];
+
 /// What the server reads of a directory, and the engine does not.
 const OF_SERVER: &str = "config.pbtxt";
 
@@ -111,8 +114,8 @@ impl Look<'_> {
         }
     }
 
-    /// Adds what lies beside a model that is one file. Of several models in one directory each has what begins with its
-    /// name.
+    /// Adds what lies beside a model that is one file. In a directory that is not only its own it has what begins with
+    /// its name; and files of weights, where no other model is there.
     fn add_beside(&mut self, source: &ModelSource) {
         let Some(folder) = source.path.parent().filter(|_| source.path.is_file()) else { return };
         let beside = self.entries(folder);
@@ -120,11 +123,18 @@ impl Look<'_> {
             **it != source.path && it.extension() == source.path.extension() && it.is_file()
         };
         // A version's directory has nothing that is not the version's.
-        let is_shared = folder == source.directory && beside.iter().any(|it| is_other(&it));
+        let is_version = folder != source.directory;
+        let is_alone = !beside.iter().any(|it| is_other(&it));
         let stem = source.path.file_stem().unwrap_or_default().as_encoded_bytes();
         for path in &beside {
             let name = path.file_name().unwrap_or_default();
-            let is_own = !is_shared || name.as_encoded_bytes().starts_with(stem);
+            let rest = name.as_encoded_bytes().strip_prefix(stem);
+            let is_called_so = rest.is_some_and(|it| matches!(it, [] | [b'.' | b'_' | b'-', ..]));
+            let is_weights = || {
+                path.is_file()
+                    && path.extension().is_some_and(|it| WEIGHTS.iter().any(|of| it == *of))
+            };
+            let is_own = is_version || is_called_so && !is_other(&path) || is_alone && is_weights();
             if is_own && name != OsStr::new(OF_SERVER) {
                 self.add(path, DEEPEST);
             }
@@ -238,11 +248,18 @@ mod tests {
         fs::write(source.path.with_file_name("config.pbtxt"), "one").unwrap();
         check(&source, "config.pbtxt", false);
         check(&source, "weights.bin", true);
-        for file in ["other.onnx", "model.onnx.data", "other.onnx.data"] {
+        // A log beside a file that is served by its path grows.
+        fs::write(source.path.with_file_name("server.log"), "one").unwrap();
+        check(&source, "server.log", false);
+        for file in
+            ["other.onnx", "model50.onnx", "model.onnx.data", "other.onnx.data", "model50.data"]
+        {
             fs::write(source.path.with_file_name(file), "one").unwrap();
         }
         check(&source, "model.onnx.data", true);
-        check(&source, "other.onnx.data", false);
+        for file in ["other.onnx.data", "model50.onnx", "model50.data"] {
+            check(&source, file, false);
+        }
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub(super) fn start(settings: &Recommending, mut asked: Receiver<Asked>) -> io::
     let mut running = Some(Running::start(&settings)?);
     let hand_on = move || {
         while let Some(Asked { parts, target, body, reply }) = asked.blocking_recv() {
+            // Its client has been told that it was not done.
+            if reply.is_closed() {
+                continue;
+            }
             let answer = match misdirected(&parts) {
                 Some(reply) => Ok(reply),
                 None => ask(&settings, &mut running, &target, &body),
@@ -107,8 +111,9 @@ impl Running {
     fn end(mut self, error: &io::Error) -> String {
         // The number of one that has ended may be another process's by now.
         if matches!(self.child.try_wait(), Ok(None)) {
-            // It may end by itself in this moment.
+            // It may end by itself in this moment, and the first process of a container takes all ends.
             let _ = self.child.kill();
+            let _ = self.child.wait();
         }
         let last = self.last.recv_timeout(LAST_LINE).unwrap_or_default();
         if last.is_empty() { error.to_string() } else { last }

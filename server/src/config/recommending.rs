@@ -58,9 +58,18 @@ pub(super) fn resolve(
         }
     }
     let passed = engines::FLAGS.iter().chain(isolation::FLAGS).map(|it| it.name);
-    let passed = passed.filter(|it| !OWN.contains(it)).filter_map(|name| {
-        let texts: Vec<&str> = sources.all(name).iter().map(|it| &*it.text).collect();
-        (!texts.is_empty()).then(|| (variable_of(name), texts.join(";")))
-    });
-    Some(Recommending { jobs: jobs?, prices, environment: passed.collect() })
+    let passed = passed.filter(|it| !OWN.contains(it));
+    let passed = passed.filter_map(|it| Some((variable_of(it), sources.last(it)?.text.clone())));
+    let mut passed: Vec<(String, String)> = passed.collect();
+    if refuses_code(sources) {
+        passed.push((variable_of("secure-mode"), "true".to_owned()));
+    }
+    Some(Recommending { jobs: jobs?, prices, environment: passed })
+}
+
+/// May models that clients name bring no code? Jobs may what requests to load a model may. What is wrong with these flags
+/// is told where models are read.
+fn refuses_code(sources: &Sources) -> bool {
+    let is_on = |name| sources.read(name, value::boolean, &mut Vec::new()).unwrap_or(false);
+    is_on("secure-mode") || !is_on("trust-load-requests")
 }

@@ -54,13 +54,13 @@ where
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
     let _counted = front.serving.metrics.connection();
-    let _footprint = front.serving.footprint.take(FOOTPRINT);
     let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
     let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
     let heard = Heard { stream, activity: activity.clone() };
     // Boxed: what it takes is free before the first call.
     let greeted = Box::pin(greet(heard, &front, &mut keeper)).await;
     let Some(mut connection) = greeted else { return };
+    let _footprint = front.serving.footprint.take(FOOTPRINT);
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();
     loop {

@@ -14,6 +14,7 @@ use hyper::{
     header::{CONNECTION, HeaderValue},
     server::conn::http1,
     service::service_fn,
+    upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -135,6 +136,7 @@ where
     S: AsyncRead + Arrival + Unpin,
 {
     tokio::select! {
+        biased;
         has_arrived = stream.arrival() => has_arrived,
         () = guard.closing() => true,
         () = place.seat().evicted() => false,
@@ -168,6 +170,10 @@ where
         let opened = &opened;
         async move {
             progress.busy();
+            if request.extensions().get::<OnUpgrade>().is_some() {
+                // hyper would end by giving the stream to whoever waits for an upgrade.
+                progress.stay_for_good();
+            }
             let _idle = IdleAtEnd(progress);
             let framing = framing::check(request.version(), request.headers());
             let mut response = match &framing {
@@ -213,7 +219,10 @@ where
                     return Some(parts.io.into_inner().rest(parts.read_buf));
                 }
                 Poll::Ready(ended) => ended,
-                Poll::Pending => connection.await,
+                Poll::Pending => {
+                    progress.set_at_rest(false);
+                    connection.await
+                }
             }
         }
         () = place.seat().evicted() => {

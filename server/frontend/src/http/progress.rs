@@ -35,6 +35,8 @@ pub struct Progress {
     is_at_rest: AtomicBool,
     /// May it not rest before the next request?
     stays: AtomicBool,
+    /// May it not rest at all?
+    never_rests: AtomicBool,
     /// The place of the connection among all, which must know whether a request is in flight.
     seat: Arc<Seat>,
 }
@@ -49,6 +51,7 @@ impl Progress {
             is_writing: AtomicBool::default(),
             is_at_rest: AtomicBool::new(true),
             stays: AtomicBool::default(),
+            never_rests: AtomicBool::default(),
             seat,
         }
     }
@@ -124,12 +127,18 @@ impl Progress {
 
     /// May the connection rest before the next request, if it is idle?
     pub fn may_rest(&self) -> bool {
-        self.phase() == Phase::Idle && !self.stays.load(Ordering::Relaxed)
+        let stays = [&self.stays, &self.never_rests].iter().any(|it| it.load(Ordering::Relaxed));
+        self.phase() == Phase::Idle && !stays
     }
 
     /// There is no rest before the next request: a body that nobody wants is on its way.
     pub fn stay(&self) {
         self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// There is no rest as long as the connection lives: a request of it has asked for another protocol.
+    pub fn stay_for_good(&self) {
+        self.never_rests.store(true, Ordering::Relaxed);
     }
 
     /// Sets whether the connection is at rest.

@@ -9,7 +9,7 @@ use std::{
 
 use socket2::SockRef;
 use tokio::{
-    io::{AsyncBufRead, Interest},
+    io::{AsyncBufRead, Interest, ReadBuf},
     net::TcpStream,
 };
 
@@ -31,7 +31,9 @@ impl Arrival for TcpStream {
     }
 
     fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_read_ready(context).map(drop)
+        // The runtime may take a stream for readable that is not; a look tells it so.
+        let mut byte = [MaybeUninit::uninit()];
+        self.poll_peek(context, &mut ReadBuf::uninit(&mut byte)).map(drop)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::Notify;
 
 /// Less than that is not worth a signal.
-const LEAST: usize = 1 << 20;
+const LEAST: usize = 16 << 20;
 
 /// Bytes that connections take by their own count.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Footprint {
         Part { footprint: self, bytes }
     }
 
-    /// Returns when a quarter of the most that connections took has become free, and a mebibyte at least.
+    /// Returns when a quarter of the most that connections took has become free, and 16 MiB at least.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::mpsc::{Receiver, RecvTimeoutError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -18,6 +18,10 @@ use crate::{
     },
 };
 
+/// Between two loads of a model that is as it was: the first pause, which doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
 /// What the last look found, where it differs from what was last dealt with.
 #[derive(Default)]
 struct Seen {
@@ -25,6 +29,28 @@ struct Seen {
     gone: BTreeSet<ModelId>,
     /// Told once: names that cannot be served, and why.
     refused: BTreeMap<ModelId, String>,
+    /// Models that were loaded again although nothing had changed.
+    again: BTreeMap<ModelId, Again>,
+}
+
+/// When such a load may be next, should it not have helped.
+struct Again {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Seen {
+    /// May that model be loaded again now?
+    fn may_again(&self, id: &ModelId) -> bool {
+        self.again.get(id).is_none_or(|it| it.at <= Instant::now())
+    }
+
+    /// It is loaded again.
+    fn loads_again(&mut self, id: &ModelId) {
+        let before = self.again.get(id).map(|it| it.pause * 2);
+        let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
+        self.again.insert(id.clone(), Again { at: Instant::now() + pause, pause });
+    }
 }
 
 impl Control {
@@ -60,14 +86,23 @@ impl Control {
             let is_same = lock(&shared).settled.as_ref() == Some(&stamps);
             // What serves it is outside of the repository, and only a load helps.
             let serving = self.converger.manager.serving(&id);
-            let is_settled = is_same && !serving.values().any(|it| it.is_to_be_loaded_again());
+            let needs_load = serving.values().any(|it| it.is_to_be_loaded_again());
+            if !needs_load {
+                seen.again.remove(&id);
+            }
+            let is_settled = is_same && !(needs_load && seen.may_again(&id));
             match before.remove(&id) {
                 _ if is_settled => {}
                 // The same twice: it is not being written any more.
                 Some(last) if last == stamps && model.versions.is_empty() => {
                     self.converger.unload_emptied(&id, stamps);
                 }
-                Some(last) if last == stamps => ready.push(model),
+                Some(last) if last == stamps => {
+                    if needs_load {
+                        seen.loads_again(&id);
+                    }
+                    ready.push(model);
+                }
                 _ => drop(seen.changed.insert(id, stamps)),
             }
         }

@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::fault::Fault;
+use super::{fault::Fault, line};
 use crate::job_folder::{JobFolder, JobState, JobStatus, ModelAt, Said};
 
 /// Jobs that are kept. For another one the oldest one that is over is forgotten.
@@ -82,8 +82,12 @@ impl Jobs {
                 }
                 // A program ended before the job was accepted, or it is no job: only what is empty goes.
                 Ok(None) if fs::remove_dir(entry.path()).is_ok() => {}
-                Ok(None) => eprintln!("WARNING '{name}' is left alone: it is no job"),
-                Err(problem) => eprintln!("WARNING job '{name}' is left out: {problem}"),
+                Ok(None) => {
+                    line::print(format_args!("WARNING '{name}' is left alone: it is no job"))
+                }
+                Err(problem) => {
+                    line::print(format_args!("WARNING job '{name}' is left out: {problem}"))
+                }
             }
         }
         Ok(Jobs { root: root.to_owned(), table: Mutex::new(table), changed: Condvar::new() })
@@ -249,7 +253,7 @@ impl Entry {
     fn write(&mut self, now: SystemTime) {
         settle(&mut self.state, now);
         if let Err(problem) = self.folder.write_state(&self.state) {
-            eprintln!("WARNING the state of a job cannot be written: {problem}");
+            line::print(format_args!("WARNING the state of a job cannot be written: {problem}"));
         }
     }
 }

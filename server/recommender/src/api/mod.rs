@@ -4,6 +4,7 @@
 mod control;
 mod fault;
 mod jobs;
+mod line;
 mod list;
 mod logs;
 mod models;

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{fault::Fault, variables::may_be_set};
+use super::{fault::Fault, line, variables::may_be_set};
 use crate::{
     arn::{ROLE, model_arn},
     job_folder::{ModelAt, seconds},
@@ -42,7 +42,9 @@ impl Models {
             };
             match serde_json::from_slice::<Value>(&fs::read(&path)?) {
                 Ok(model) => drop(table.insert(name.to_owned(), model)),
-                Err(problem) => eprintln!("WARNING model '{name}' is left out: {problem}"),
+                Err(problem) => {
+                    line::print(format_args!("WARNING model '{name}' is left out: {problem}"))
+                }
             }
         }
         Ok(Models { root: root.to_owned(), table: Mutex::new(table) })

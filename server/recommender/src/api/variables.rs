@@ -2,7 +2,7 @@
 //! signature of its model it serves. All others could make it load code, write files, or open ports.
 
 /// Of muster's own, behind `MUSTER_`.
-const OWN: [&str; 51] = [
+const OWN: [&str; 50] = [
     "AUTO_TRUNCATE",
     "AVERAGE_FOLDS",
     "CALLER_RUNS",
@@ -22,7 +22,6 @@ const OWN: [&str; 51] = [
     "HTTP_MAX_INPUT_SIZE",
     "HTTP_THREAD_COUNT",
     "IGNORE_SCRIPTS",
-    "ISOLATION",
     "LOAD_LIMIT_SECS",
     "LOAD_RUN_LIMIT_SECS",
     "MAX_AUDIO_SECONDS",

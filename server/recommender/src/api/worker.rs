@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     jobs::{Jobs, Work},
+    line,
     variables::may_be_set,
 };
 use crate::{
@@ -46,8 +47,8 @@ pub struct Settings {
 /// Does jobs until no further one is begun. `lock` is that of all of them.
 pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path) {
     // The job that it was for may be none that is done again.
-    if let Err(problem) = end_left_behind(lock, &mut |line| eprintln!("{line}")) {
-        eprintln!("WARNING {}: {problem}", lock.display());
+    if let Err(problem) = end_left_behind(lock, &mut |line| line::print(format_args!("{line}"))) {
+        line::print(format_args!("WARNING {}: {problem}", lock.display()));
     }
     while let Some(work) = jobs.next(SystemTime::now) {
         let name = work.name.clone();
@@ -135,9 +136,9 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
 
 /// Says a line, and keeps it.
 fn tell(name: &str, folder: &JobFolder, line: &str) {
-    eprintln!("{name}: {line}");
+    line::print(format_args!("{name}: {line}"));
     if let Err(problem) = folder.say(line, SystemTime::now()) {
-        eprintln!("WARNING the line cannot be kept: {problem}");
+        line::print(format_args!("WARNING the line cannot be kept: {problem}"));
     }
 }
 

@@ -50,13 +50,17 @@ fn no_variable_that_clients_may_set_is_a_secret_or_names_a_file_or_an_address() 
 fn jobs_need_the_facade_and_their_servers_get_the_engines_of_this_one_alone() {
     let paths = &["model_repository/", "/jobs/", "/prices.toml"];
     let args = "--aws-facade --recommendation-jobs=/jobs --recommendation-prices=/prices.toml \
-                --model-cache-dir=/cache --isolation=all --default-instance-count=2";
+                --model-cache-dir=/cache --isolation=off --isolation=all --default-instance-count=2";
     let variables =
         ["MUSTER_ONNXRUNTIME_LIBRARY=/lib/ort.so", "MUSTER_API_KEY=a-secret-of-the-server"];
     let recommending = config_at(paths, args, &variables).recommending.unwrap();
     assert_eq!(recommending.jobs, Path::new("/jobs"));
     assert_eq!(recommending.prices.as_deref(), Some(Path::new("/prices.toml")));
-    let passed = [("MUSTER_ONNXRUNTIME_LIBRARY", "/lib/ort.so"), ("MUSTER_ISOLATION", "all")];
+    let passed = [
+        ("MUSTER_ONNXRUNTIME_LIBRARY", "/lib/ort.so"),
+        ("MUSTER_ISOLATION", "all"),
+        ("MUSTER_SECURE_MODE", "true"),
+    ];
     let passed = passed.map(|(name, text)| (name.to_owned(), text.to_owned()));
     assert_eq!(recommending.environment, passed);
     assert_eq!(config_at(paths, "--aws-facade", &[]).recommending, None);
