@@ -424,6 +424,21 @@ fn a_connection_that_was_at_rest_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_connection_whose_request_asked_for_another_protocol_stays_open() {
+    let server = start(&[]);
+    let mut client = server.client();
+    let headers = [
+        ("connection", "Upgrade, HTTP2-Settings"),
+        ("upgrade", "h2c"),
+        ("http2-settings", "AAMAAABk"),
+    ];
+    // As clients begin that would rather have HTTP/2.
+    assert_eq!(first_of(&client.post(&infer("m"), &headers, row(4))), 4.0);
+    std::thread::sleep(BEYOND_REST);
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(5))), 5.0);
+}
+
+#[test]
 fn a_refused_body_that_comes_late_is_no_request() {
     let server = start(&[]);
     let mut client = server.client();

@@ -67,8 +67,8 @@ pub(super) fn resolve(
     Some(Recommending { jobs: jobs?, prices, environment: passed })
 }
 
-/// May models that clients name bring no code? Jobs may what requests to load a model may. What is wrong with these flags
-/// is told where models are read.
+/// May models that clients name bring no code? Jobs may what requests to load a model may. What is wrong with these
+/// flags is told where models are read.
 fn refuses_code(sources: &Sources) -> bool {
     let is_on = |name| sources.read(name, value::boolean, &mut Vec::new()).unwrap_or(false);
     is_on("secure-mode") || !is_on("trust-load-requests")
