@@ -298,7 +298,7 @@ fn an_ensemble_is_not_ready_while_a_member_has_no_process() {
 fn an_instance_that_is_never_made_ends_with_its_load() {
     let repository =
         Repository::identity("stuck", &[("load_fault", "instance_hang")]).with_identity("m", &[]);
-    let flags = [ALL, "--load-limit-secs=1", "--load-run-limit-secs=1", "--strict-readiness=false"];
+    let flags = [ALL, "--load-limit-secs=5", "--load-run-limit-secs=5", "--strict-readiness=false"];
     let mut server = Process::start(&repository, &flags, &[]);
     server.wait_ready();
     let told = server.wait_for_line("its load took longer than");
