@@ -2,7 +2,7 @@
 //! the trials, which are a function of the caller's.
 //!
 //! First the server's own settings, then instances times threads that fill the processors, for a moment each; what
-//! carries less than seven tenths of the best is left out. Other forms of the model, such as one in FP16, are tried
+//! carries less than nine tenths of the best is left out. Other forms of the model, such as one in FP16, are tried
 //! with what is best so far, and then batching is. The few that are left, and the server's own settings, are the
 //! finalists, which are measured for their full time.
 
@@ -38,7 +38,7 @@ impl Knobs {
 }
 
 /// Settings with less than this share of the best throughput are left out.
-const LEFT_OUT: f64 = 0.7;
+const LEFT_OUT: f64 = 0.9;
 /// Settings that are measured for their full time, besides the server's own.
 const FINALISTS: usize = 2;
 
@@ -74,7 +74,7 @@ pub fn finalists(
     let mut finalists = vec![Knobs::default()];
     for (place, (knobs, rate)) in tried.into_iter().enumerate() {
         if rate < LEFT_OUT * highest {
-            skip(knobs, "it carries less than 70 % of the best for a moment");
+            skip(knobs, "it carries less than 90 % of the best for a moment");
         } else if place >= FINALISTS {
             skip(knobs, "others carry more for a moment");
         } else {
