@@ -191,10 +191,9 @@ impl Bench<'_> {
             }
             return;
         }
-        // The first answers are those of the server's own settings.
-        self.step(setting(Vec::new()), Length::Probe);
         let mut left_out = Vec::new();
         let forms = self.job.variants.clone();
+        // The first answers are those of the server's own settings.
         let finalists = finalists(
             instance.cpus,
             forms.len(),

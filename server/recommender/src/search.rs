@@ -1,10 +1,10 @@
 //! The search of a default job: which settings are tried, in the order that pays, and which are left out. Pure but for
 //! the trials, which are a function of the caller's.
 //!
-//! First the server's own settings, then instances times threads that fill the processors, for a moment each; what
-//! carries less than nine tenths of the best is left out. Other forms of the model, such as one in FP16, are tried
-//! with what is best so far, and then batching is. The few that are left, and the server's own settings, are the
-//! finalists, which are measured for their full time.
+//! First the server's own settings, then instances times threads that fill the processors, for a moment each. Other
+//! forms of the model, such as one in FP16, are tried with what is best so far, and then batching is. The server's own
+//! settings and the best of the others are finalists, which are measured for their full time; so is the second, if it
+//! may be the best: if it carries nearly as much as that, and more than the server's own.
 
 use crate::setting::FORM;
 
@@ -37,9 +37,9 @@ impl Knobs {
     }
 }
 
-/// Settings with less than this share of the best throughput are left out.
-const LEFT_OUT: f64 = 0.9;
-/// Settings that are measured for their full time, besides the server's own.
+/// A second finalist carries no less than this share of the best throughput.
+const NEAR: f64 = 0.9;
+/// Settings that are measured for their full time at most, besides the server's own.
 const FINALISTS: usize = 2;
 
 /// Looks for the best settings of a model in so many other forms on a machine of so many processors: the finalists, the
@@ -51,6 +51,7 @@ pub fn finalists(
     mut probe: impl FnMut(Knobs) -> Option<f64>,
     mut skip: impl FnMut(Knobs, &str),
 ) -> Vec<Knobs> {
+    let own = probe(Knobs::default()).unwrap_or_default();
     let mut tried: Vec<(Knobs, f64)> = Vec::new();
     for knobs in tuples(cpus) {
         tried.extend(probe(knobs).map(|it| (knobs, it)));
@@ -73,8 +74,10 @@ pub fn finalists(
     let highest = tried.first().map_or(0.0, |it| it.1);
     let mut finalists = vec![Knobs::default()];
     for (place, (knobs, rate)) in tried.into_iter().enumerate() {
-        if rate < LEFT_OUT * highest {
+        if rate < NEAR * highest {
             skip(knobs, "it carries less than 90 % of the best for a moment");
+        } else if place > 0 && rate <= own {
+            skip(knobs, "the server's own settings carry as much for a moment");
         } else if place >= FINALISTS {
             skip(knobs, "others carry more for a moment");
         } else {
@@ -220,11 +223,38 @@ mod tests {
     }
 
     #[test]
+    fn a_second_finalist_carries_nearly_as_much_as_the_best_and_more_than_the_servers_own_settings()
+    {
+        let check = |own: f64, second: f64, finalists_expected: usize| {
+            let rate = |knobs: Knobs| match (knobs.instances, knobs.threads, knobs.batch) {
+                (None, ..) => own,
+                (Some(2), _, None) => 100.0,
+                (Some(1), Some(2), _) => second,
+                _ => 1.0,
+            };
+            let mut left_out = Vec::new();
+            let found = finalists(
+                2,
+                0,
+                |it| Some(rate(it)),
+                |knobs, why| left_out.push((knobs, why.to_owned())),
+            );
+            assert_eq!(found.len(), finalists_expected, "{own} {second}: {found:?} {left_out:?}");
+            assert_eq!((found[0], found[1].instances), (Knobs::default(), Some(2)));
+        };
+        check(90.0, 95.0, 3);
+        check(95.0, 95.0, 2);
+        check(50.0, 89.0, 2);
+        // The best of the others is measured although the server's own settings carry more for a moment.
+        check(120.0, 95.0, 2);
+    }
+
+    #[test]
     fn what_cannot_be_recommended_is_no_finalist() {
         // Faster with two threads, and wrong.
         let probe = |knobs: Knobs| (knobs.threads != Some(2)).then_some(1.0);
         let finalists = finalists(2, 0, probe, |_, _| ());
-        assert_eq!(finalists.len(), 3);
+        assert_eq!(finalists.len(), 2);
         assert!(finalists.iter().all(|it| it.threads != Some(2)), "{finalists:?}");
     }
 }
