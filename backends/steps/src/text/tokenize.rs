@@ -1,16 +1,20 @@
-//! The tokenizer of a folder. The only file that knows the crate `tokenizers`.
+//! The tokenizer of a folder. Only this file and what lies below it know the crate `tokenizers`.
 //!
 //! One tokenizer serves all threads: the crate's own truncation and padding would need `&mut`, so both are off, and
 //! its post-processor is held apart. A text is encoded bare, cut, and then gets its special tokens, in the order in
 //! which the crate does the same.
 
+mod expression;
+mod normalizer;
+mod splitter;
+
 use tokenizers::{
-    AddedToken, Decoder, EncodeInput, Encoding as Tokens, PostProcessor, PostProcessorWrapper,
-    Token,
-    models::ModelWrapper,
-    normalizers::{Lowercase, NormalizerWrapper, Sequence},
+    AddedToken, Decoder, DecoderWrapper, EncodeInput, Encoding as Tokens, Normalizer as _,
+    PostProcessor, PostProcessorWrapper, Token, TokenizerImpl, models::ModelWrapper,
     utils::truncation::TruncationDirection,
 };
+
+use self::{normalizer::Normalizer, splitter::Splitter};
 
 use super::{
     encoded::{Detail, Encode, Encoded, Encoding},
@@ -21,11 +25,14 @@ use crate::{
     side::Side,
 };
 
+/// The crate's tokenizer, with expressions that do not give up in silence.
+type Bare = TokenizerImpl<ModelWrapper, Normalizer, Splitter, PostProcessorWrapper, DecoderWrapper>;
+
 /// A tokenizer: immutable, shared by all threads.
 #[derive(Debug)]
 pub struct Tokenizer {
     /// Without post-processor, truncation and padding.
-    bare: tokenizers::Tokenizer,
+    bare: Bare,
     /// What adds special tokens.
     post: Option<PostProcessorWrapper>,
     /// Ids from zero on, added tokens included.
@@ -51,11 +58,11 @@ struct Beginning {
 }
 
 /// A text as the crate splits it, for what is wanted of it.
-fn encode(
-    bare: &tokenizers::Tokenizer,
-    text: &str,
-    detail: Detail,
-) -> Result<Tokens, tokenizers::Error> {
+fn encode(bare: &Bare, text: &str, detail: Detail) -> Result<Tokens, tokenizers::Error> {
+    // The crate passes over an error of a normalizer.
+    if let Some(normalizer) = bare.get_normalizer().filter(|it| it.may_give_up()) {
+        normalizer.normalize(&mut text.into())?;
+    }
     let input = EncodeInput::Single(text.into());
     match detail {
         Detail::Ids => bare.encode_fast(input, false),
@@ -75,18 +82,16 @@ impl Tokenizer {
         file: &str,
         lower_case: bool,
     ) -> Result<Tokenizer, FolderError> {
-        let read = tokenizers::Tokenizer::from_bytes(bytes);
         let wrong = |error| FolderError::file(file, format!("it is no tokenizer: {error}"));
-        let mut bare = read.map_err(wrong)?;
+        let read: Result<Bare, _> = serde_json::from_slice(bytes);
+        let mut bare = read.map_err(|error| wrong(error.into()))?;
         let post = bare.get_post_processor().cloned();
         bare.with_post_processor(None::<PostProcessorWrapper>);
         bare.with_padding(None);
         bare.with_truncation(None).map_err(wrong)?;
-        if lower_case && !bare.get_normalizer().is_some_and(lowers) {
-            let first = NormalizerWrapper::Lowercase(Lowercase);
-            let rest = bare.get_normalizer().cloned();
-            let chain = Sequence::new([Some(first), rest].into_iter().flatten().collect());
-            bare.with_normalizer(Some(chain)).map_err(wrong)?;
+        if lower_case && !bare.get_normalizer().is_some_and(Normalizer::lowers) {
+            let lower_case = Normalizer::lower_case(bare.get_normalizer().cloned());
+            bare.with_normalizer(Some(lower_case)).map_err(wrong)?;
         }
         let vocabulary = bare.get_vocab(true).into_values().max().map_or(0, |it| it as usize + 1);
         Ok(Tokenizer { bare, post, vocabulary })
@@ -301,16 +306,6 @@ impl Tokenizer {
             ModelWrapper::WordLevel(_) => "WordLevel",
             ModelWrapper::Unigram(_) => "Unigram",
         }
-    }
-}
-
-/// Does a normalizer make texts lower-case?
-fn lowers(normalizer: &NormalizerWrapper) -> bool {
-    match normalizer {
-        NormalizerWrapper::Lowercase(_) => true,
-        NormalizerWrapper::BertNormalizer(bert) => bert.lowercase,
-        NormalizerWrapper::Sequence(chain) => chain.as_ref().iter().any(lowers),
-        _ => false,
     }
 }
 

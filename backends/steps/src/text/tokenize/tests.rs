@@ -1,4 +1,4 @@
-//! Pairs whose first text is split once are those of the library.
+//! Pairs whose first text is split once are those of the library, and expressions never give up in silence.
 
 use super::{
     super::truncate::{Strategy, Truncation},
@@ -36,5 +36,63 @@ fn a_long_first_text_of_pairs_is_cut_once_and_gives_what_the_pair_gives() {
                 }
             }
         }
+    }
+}
+
+/// A tokenizer whose tokens are characters, with this for its other parts.
+fn of_characters(parts: &str) -> Tokenizer {
+    let json = format!(
+        r#"{{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], {parts}, "decoder": null,
+        "post_processor": null, "model": {{"type": "BPE", "vocab": {{"\u0120": 0, "x": 1, "y": 2}}, "merges": []}}}}"#
+    );
+    Tokenizer::from_bytes(json.as_bytes(), "tokenizer.json", false).unwrap()
+}
+
+const BYTES: &str =
+    r#"{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true}"#;
+const LLAMA: &str = r#"{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex":
+  "(?i:'s|'t)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+  "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false,
+  "use_regex": false}]}"#;
+const WHOLE: Encode = Encode { add_special_tokens: true, detail: Detail::Bytes, truncation: None };
+
+#[test]
+fn the_last_of_any_number_of_blanks_belongs_to_the_word_behind_them() {
+    for splitter in [BYTES, LLAMA] {
+        let tokenizer =
+            of_characters(&format!(r#""normalizer": null, "pre_tokenizer": {splitter}"#));
+        for blanks in [1, 2, 3, 1000, 1_000_100] {
+            let text = format!("x{}y", " ".repeat(blanks));
+            let encoding = tokenizer.encode(&text, None, &WHOLE).unwrap();
+            let window = &encoding.windows[0];
+            assert_eq!(window.ids.len(), blanks + 2);
+            let ends: Vec<usize> = (0..window.words.len())
+                .filter(|&at| window.words.get(at + 1) != Some(&window.words[at]))
+                .collect();
+            let expect = match blanks {
+                1 => vec![0, 2],
+                _ => vec![0, blanks - 1, blanks + 1],
+            };
+            assert_eq!(ends, expect, "{blanks} blanks, {splitter}");
+        }
+    }
+}
+
+#[test]
+fn an_expression_that_gives_up_is_an_error_of_its_text() {
+    let open = r#"{"Regex": "(?:x(?!z))+"}"#;
+    let split = format!(
+        r#""normalizer": null, "pre_tokenizer":
+        {{"type": "Split", "pattern": {open}, "behavior": "Isolated", "invert": false}}"#
+    );
+    let replace = format!(
+        r#""normalizer": {{"type": "Replace", "pattern": {open}, "content": "y"}}, "pre_tokenizer": null"#
+    );
+    for parts in [split, replace] {
+        let tokenizer = of_characters(&parts);
+        tokenizer.encode(&"x".repeat(1000), None, &WHOLE).unwrap();
+        let error = tokenizer.encode(&"x".repeat(1_100_000), None, &WHOLE).unwrap_err();
+        let RowError::Tokenizer(problem) = &error else { panic!("{error}") };
+        assert!(problem.contains("gives up on a part of 1100000 bytes"), "{problem}");
     }
 }
