@@ -388,7 +388,7 @@ fn attackers_end_no_server_and_keep_no_client_out() {
         println!("{name}: {statuses:?}, {} MiB, {served:?}, {:?}", peak >> 20, started.elapsed());
         assert!(peak < MEMORY, "{name}: {} MiB", peak >> 20);
         assert!(0 < served.answers, "{name}: {served:?}");
-        assert!(served.longest_gap < PATIENCE / 3, "{name}: {served:?}");
+        assert!(served.longest_gap < PATIENCE / 6, "{name}: {served:?}");
     }
 }
 

@@ -6,8 +6,8 @@ Usage: REGION=us-east-1 CONTENT_TYPE=application/json PAYLOAD='..' locust -f loc
 The endpoint's name is the last part of the host. Where the calls go is boto3's business: set
 AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME for a server that is not AWS's. TEXTS=FILE in place of PAYLOAD sends each line of a
 file in turn, as Hugging Face's container takes texts. Run with an interpreter instead, it checks itself:
-`locust_load.py URL ENDPOINT PAYLOAD`, or `locust_load.py --hf URL ENDPOINT FILE`, has four users for some seconds, and
-fails where one request does. SECONDS says how many.
+`locust_load.py URL ENDPOINT PAYLOAD`, or `locust_load.py --hf URL ENDPOINT FILE`, has four users until they have made
+a hundred requests, and fails where one request does. REQUESTS says how many.
 """
 
 import itertools
@@ -21,6 +21,8 @@ REGION = os.environ.get("REGION", "us-east-1")
 CONTENT_TYPE = os.environ.get("CONTENT_TYPE", "application/json")
 PAYLOAD = os.environ.get("PAYLOAD", "")
 TEXTS = os.environ.get("TEXTS")
+REQUESTS = os.environ.get("REQUESTS")
+LIMIT = 100  # seconds
 
 
 def payloads():
@@ -42,6 +44,7 @@ if __name__ != "__main__":
 
         def __init__(self, host, environment):
             self.endpoint = host.rstrip("/").split("/")[-1]
+            self.environment = environment
             self.request = environment.events.request
             self.payloads = payloads()
             config = Config(retries={"max_attempts": 0, "mode": "standard"})
@@ -67,6 +70,8 @@ if __name__ != "__main__":
                 event["exception"] = error
             event["response_time"] = (time.perf_counter() - started) * 1000
             self.request.fire(**event)
+            if REQUESTS is not None and self.environment.stats.total.num_requests >= int(REQUESTS):
+                self.environment.runner.quit()
 
     class EndpointUser(User):
         """One of those who wait for nothing between two calls."""
@@ -94,14 +99,14 @@ def main():
         "AWS_SECRET_ACCESS_KEY": "y",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    seconds = int(os.environ.get("SECONDS", "4"))
-    users = ["--headless", "-u", "4", "-r", "4", "-t", f"{seconds}s", "--json", "--exit-code-on-error", "1"]
+    environment.setdefault("REQUESTS", "100")
+    users = ["--headless", "-u", "4", "-r", "4", "-t", f"{LIMIT}s", "--json", "--exit-code-on-error", "1"]
     whole = [sys.executable, "-m", "locust", "-f", __file__, "-H", f"https://{endpoint}", *users]
-    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=seconds + 116)
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=LIMIT + 20)
     assert done.returncode == 0, done.stderr
     (statistics,) = json.loads(done.stdout)
     count, failures = statistics["num_requests"], statistics["num_failures"]
-    assert count > 0 and failures == 0, statistics
+    assert count >= int(environment["REQUESTS"]) and failures == 0, statistics
     print(f"{count} requests of 4 users, no failures")
 
 

@@ -161,7 +161,7 @@ fn a_faster_form_of_the_model_wins_and_never_one_that_answers_something_else() {
     let (fast, wrong) = (repository.at("fast"), repository.at("wrong"));
     let args = [
         "--instance=local.cpu1",
-        "--time-scale=5",
+        "--time-scale=3",
         "--objective=throughput",
         "--variant",
         &fast,

@@ -30,7 +30,7 @@ pub use tensor::{Form, Tensor, infer_body};
 pub use traffic::Traffic;
 
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Settings that change how a request is run and nothing that its client sees: every test must pass with each
 /// of them on and off.
