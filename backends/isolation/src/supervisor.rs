@@ -16,14 +16,11 @@ use crate::{
     longest::Longest,
     message::{LoadAnswer, Loaded, ToWorker},
     stamp::Stamp,
-    state::{Another, State},
+    state::{Another, Evidence, State},
 };
 
 /// How often somebody who waits for a worker looks whether it is to be ended.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
-
-/// Where the next worker would serve another model, so much later that is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -136,7 +133,7 @@ impl Supervisor {
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
         if let Some(change) = self.change_of_files() {
-            return Err(self.is_another(state, &change));
+            return Err(self.is_another(state, &change, Evidence::Files));
         }
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
@@ -145,7 +142,7 @@ impl Supervisor {
             Ok((worker, loaded, took)) => {
                 if let Some(change) = self.change(state.loaded.as_ref(), &loaded) {
                     drop(worker);
-                    return Err(self.is_another(state, &change));
+                    return Err(self.is_another(state, &change, Evidence::Load));
                 }
                 state.another = None;
                 self.figures.serves(worker.pid(), took);
@@ -225,7 +222,7 @@ impl Supervisor {
     }
 
     /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
-    fn is_another(&self, state: &mut State, what: &str) -> BackendError {
+    fn is_another(&self, state: &mut State, what: &str, evidence: Evidence) -> BackendError {
         let model = self.model();
         let problem = format!(
             "the process of model '{model}' has died and is not started again: {what} since the model was loaded; \
@@ -234,10 +231,12 @@ impl Supervisor {
         if state.another.as_ref().is_none_or(|it| it.problem != problem) {
             tracing::error!(model, "{problem}");
         }
-        let look_again = Instant::now() + LOOK_AGAIN;
-        self.figures.is_another(problem.clone(), look_again);
-        state.another = Some(Another { problem: problem.clone(), look_again });
-        BackendError::Unavailable(Outage { reason: problem, retry_after: LOOK_AGAIN })
+        let before = state.another.take();
+        let another = Another::found(problem.clone(), evidence, before.as_ref(), Instant::now());
+        self.figures.is_another(problem.clone(), another.look_again);
+        let retry_after = another.pause;
+        state.another = Some(another);
+        BackendError::Unavailable(Outage { reason: problem, retry_after })
     }
 
     /// Nobody need wait for the next worker: from now on the model is not ready.
