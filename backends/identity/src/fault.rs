@@ -109,7 +109,7 @@ impl Fault {
                 Ok(outputs)
             }
             Fault::LostGpu => Err(BackendError::Execute(
-                "told to lose its GPU: CUDA error: device-side assert triggered".to_owned(),
+                "CUDA error: device-side assert triggered (told so by 'fault')".to_owned(),
             )),
             Fault::Reach => Err(BackendError::Execute(crate::reach::attempts().join("; "))),
         }
