@@ -3,8 +3,11 @@
 
 use std::{fs, thread, time::Duration};
 
-use crate::support::{
-    Client, Group, Process, Repository, first_of, infer, post_head, row, skip, wait_for,
+use crate::{
+    isolation::workers,
+    support::{
+        Client, Group, Process, Repository, first_of, infer, post_head, row, skip, wait_for,
+    },
 };
 
 /// Time of processors that a process has had.
@@ -72,51 +75,129 @@ fn tensor(number: u32, floats: usize) -> (String, Vec<u8>) {
     (head.len().to_string(), body)
 }
 
+/// Memory that a process has for itself, in bytes.
+fn anonymous(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// A model whose answers are kept.
+const KEPT: &str = "backend: \"identity\" max_batch_size: 0 response_cache { enable: true }
+    input { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }
+    output { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }";
+
+/// A server in that group, which keeps all answers of the model `kept`.
+fn start_within(group: &Group, repository: &Repository, flags: &[&str]) -> Process {
+    let (script, path) = (group.script(), repository.at(""));
+    let muster = env!("CARGO_BIN_EXE_muster");
+    let mut args = vec!["-c", &script, muster, "--model-repository", &path];
+    args.extend(["--http-address=127.0.0.1", "--http-port=0", "--grpc-port=0"]);
+    args.extend(["--sagemaker-port=0", "--metrics-port=0", "--cache-config=local,size=300MiB"]);
+    args.extend(flags);
+    let mut process = Process::program("/bin/sh", &args, &[]);
+    process.wait_ready();
+    process
+}
+
+/// Sends the model `kept` a tensor of so many floats, of which `number` is the first.
+fn post(client: &mut Client, number: u32, floats: usize) -> u16 {
+    let (length, body) = tensor(number, floats);
+    client.post(&infer("kept"), &[("inference-header-content-length", &length)], body).status
+}
+
+/// Answers are kept until `taken` says that there are no more than 30 MiB of so much memory left. A twentieth of so
+/// little is less than what has to be left in any case.
+fn fill(client: &mut Client, memory: u64, taken: impl Fn() -> u64) {
+    for number in 1.. {
+        if memory - (30 << 20) < taken() {
+            break;
+        }
+        assert_eq!(post(client, number, FLOATS), 200);
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn near_the_limit_of_memory_large_requests_are_refused_and_small_ones_answered() {
     const MEMORY: u64 = 256 << 20;
     let Some(group) = Group::make(MEMORY) else {
         return skip("a server near the limit of its memory: no control group can be made here");
     };
-    let kept = "backend: \"identity\" max_batch_size: 0 response_cache { enable: true }
-        input { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }
-        output { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }";
-    let repository = Repository::identity("m", &[]).model("kept", kept);
-    let (script, path) = (group.script(), repository.at(""));
-    let muster = env!("CARGO_BIN_EXE_muster");
-    let mut args = vec!["-c", &script, muster, "--model-repository", &path];
-    args.extend(["--http-address=127.0.0.1", "--http-port=0", "--grpc-port=0"]);
-    args.extend(["--sagemaker-port=0", "--metrics-port=0", "--cache-config=local,size=300MiB"]);
-    let mut process = Process::program("/bin/sh", &args, &[]);
-    process.wait_ready();
+    let repository = Repository::identity("m", &[]).model("kept", KEPT);
+    let mut process = start_within(&group, &repository, &[]);
     let mut client = process.client();
-    let mut post = |number, floats| {
-        let (length, body) = tensor(number, floats);
-        client.post(&infer("kept"), &[("inference-header-content-length", &length)], body)
-    };
-    let anonymous = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
-        let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-    };
-    assert_eq!(post(0, 2 * FLOATS).status, 200);
-    // A twentieth of so little is less than what has to be left in any case.
-    let enough = MEMORY - (30 << 20);
-    for number in 1.. {
-        if enough < anonymous() {
-            break;
-        }
-        assert_eq!(post(number, FLOATS).status, 200);
-        thread::sleep(Duration::from_millis(2));
-    }
+    assert_eq!(post(&mut client, 0, 2 * FLOATS), 200);
+    fill(&mut client, MEMORY, || anonymous(process.id()));
     wait_for("a large request to be refused", || {
-        (post(0, 2 * FLOATS + 1).status == 503).then_some(())
+        (post(&mut client, 0, 2 * FLOATS + 1) == 503).then_some(())
     });
-    assert_eq!(post(1, FLOATS).status, 200);
+    assert_eq!(post(&mut client, 1, FLOATS), 200);
     assert_eq!(first_of(&process.client().post(&infer("m"), &[], row(8))), 8.0);
     process.client().get("/v2/health/live").expect(200);
     process.wait_for_line("memory is nearly used up: large requests are refused");
     process.signal("TERM");
     assert!(process.wait().status.success());
     drop(group);
+}
+
+/// Rows of a run whose layers take 61 MiB each.
+const ROWS: usize = 62_500;
+
+/// So many rows for the model `large`, as a binary body, and the length of its head.
+fn rows(rows: usize) -> (String, Vec<u8>) {
+    let bytes = rows * 30 * 4;
+    let head = format!(
+        r#"{{"inputs":[{{"name":"input","datatype":"FP32","shape":[{rows},30],"parameters":{{"binary_data_size":{bytes}}}}}],
+            "parameters":{{"binary_data_output":true}}}}"#
+    );
+    let mut body = head.clone().into_bytes();
+    body.resize(head.len() + bytes, 0);
+    (head.len().to_string(), body)
+}
+
+/// What a large run has left in the process of its model goes when memory is nearly used up. `process_of` says which
+/// process that is.
+fn gives_back(flags: &[&str], process_of: impl Fn(&Process) -> u32) {
+    const MEMORY: u64 = 384 << 20;
+    let Some(group) = Group::make(MEMORY) else {
+        return skip("an engine near the limit of memory: no control group can be made here");
+    };
+    let config = format!("max_batch_size: {ROWS} instance_group {{ count: 1 kind: KIND_CPU }}");
+    let repository = Repository::new().fixture("large", "mlp").file("large/config.pbtxt", config);
+    let repository = repository.model("kept", KEPT);
+    let mut process = start_within(&group, &repository, flags);
+    let (server, engine) = (process.id(), process_of(&process));
+    let mut client = process.client();
+    let run = |client: &mut Client, count| {
+        let (length, body) = rows(count);
+        let head = [("inference-header-content-length", length.as_str())];
+        assert_eq!(client.post(&infer("large"), &head, body).status, 200);
+    };
+    run(&mut client, 1);
+    let before = anonymous(engine);
+    run(&mut client, ROWS);
+    run(&mut client, 1);
+    let left = anonymous(engine);
+    assert!(before + (100 << 20) < left, "{before} bytes before the large run, {left} after it");
+    let taken = || anonymous(server) + if engine == server { 0 } else { anonymous(engine) };
+    fill(&mut client, MEMORY, taken);
+    process.wait_for_line("memory is nearly used up");
+    wait_for("memory to be there again", || {
+        run(&mut client, 1);
+        process.log().iter().any(|it| it.contains("there is memory again")).then_some(())
+    });
+    process.signal("TERM");
+    assert!(process.wait().status.success());
+    drop(group);
+}
+
+#[test]
+fn near_the_limit_of_memory_an_engine_gives_back_what_a_large_run_has_left() {
+    gives_back(&[], Process::id);
+}
+
+#[test]
+fn near_the_limit_of_memory_an_engine_in_a_process_of_its_own_gives_it_back_too() {
+    gives_back(&["--isolation=large"], |it| workers(it.id())[0]);
 }

@@ -283,7 +283,10 @@ impl App {
         let control = serving.control.clone();
         samplers.spawn(quota::watch(self.cpus, Machine::read, control));
         if let Some(limit) = self.memory {
-            samplers.spawn(scarcity::watch(limit, Usage::read, serving.bytes.clone()));
+            let (models, control) = (serving.models.clone(), serving.control.clone());
+            let read = move || Usage::read(models.process_bytes());
+            let trim = move || control.trim_memory();
+            samplers.spawn(scarcity::watch(limit, read, serving.bytes.clone(), trim));
         }
         samplers.spawn(heap::watch(serving.footprint.clone(), environment::give_back_memory));
         if !self.watched.is_empty() {

@@ -32,7 +32,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model
-    /// is gone. Blocking, some 10 ms.
+    /// is gone, and when memory is scarce. Blocking, some 10 ms.
     fn give_back_memory(&self) {}
 }
 
@@ -74,6 +74,11 @@ pub trait Model: Send + Sync {
     fn process(&self) -> Option<Arc<dyn ModelProcess>> {
         None
     }
+
+    /// Memory is scarce: what instances keep of earlier runs for later ones is to go, at the latest with the next run of
+    /// each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at
+    /// once.
+    fn trim_memory(&self) {}
 
     /// Makes one more instance. Blocking.
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError>;

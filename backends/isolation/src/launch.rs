@@ -218,6 +218,12 @@ impl Worker {
         self.control().send_at_once(message);
     }
 
+    /// Has it give back what it keeps for later runs. What it takes is looked at again then.
+    pub(crate) fn trim_memory(&self) {
+        self.send_at_once(&ToWorker::TrimMemory);
+        self.process.vitals.note_trim();
+    }
+
     fn control(&self) -> MutexGuard<'_, Sender> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }

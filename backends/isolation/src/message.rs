@@ -19,6 +19,8 @@ pub(crate) enum ToWorker {
     Open { lane: u32, device: Device },
     /// Nobody waits for that run of that lane any more.
     Stop { lane: u32, run: u64 },
+    /// Memory is scarce: what the model and its engine keep for later runs is to go.
+    TrimMemory,
 }
 
 /// What a worker answers to a load.

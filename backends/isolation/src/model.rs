@@ -63,6 +63,10 @@ impl Model for IsolatedModel {
         Some(self.supervisor.figures().clone())
     }
 
+    fn trim_memory(&self) {
+        self.supervisor.trim_memory();
+    }
+
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         let host = Host {
             supervisor: self.supervisor.clone(),

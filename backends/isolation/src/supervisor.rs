@@ -1,7 +1,7 @@
 //! The worker of one model version: started with it, and again whenever it has died.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -113,6 +113,18 @@ impl Supervisor {
             state.is_reviving = spawned.is_ok();
         }
         worker
+    }
+
+    /// Has the worker give back what it keeps for later runs. One that is being started keeps nothing yet.
+    pub(crate) fn trim_memory(&self) {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
+            worker.trim_memory();
+        }
     }
 
     fn worker_of(self: &Arc<Self>, state: &mut State) -> Result<Arc<Worker>, BackendError> {

@@ -10,12 +10,15 @@ pub(crate) struct Vitals {
     /// Lanes that it was asked for, and runs that it has answered.
     lanes: AtomicU32,
     answered: AtomicU64,
+    /// How often it was to give memory back.
+    trims: AtomicU32,
 }
 
 impl Vitals {
     pub(crate) fn new(pid: u32) -> Vitals {
         let is_dead = AtomicBool::new(false);
-        Vitals { pid, is_dead, lanes: AtomicU32::new(0), answered: AtomicU64::new(0) }
+        let (lanes, trims) = (AtomicU32::new(0), AtomicU32::new(0));
+        Vitals { pid, is_dead, lanes, answered: AtomicU64::new(0), trims }
     }
 
     /// Has it ended, or is it of no more use?
@@ -42,8 +45,14 @@ impl Vitals {
         self.answered.load(Relaxed)
     }
 
+    /// It is to give memory back.
+    pub(crate) fn note_trim(&self) {
+        self.trims.fetch_add(1, Relaxed);
+    }
+
     /// A number that grows with all that it does.
     pub(crate) fn work(&self) -> u64 {
-        self.answered() + u64::from(self.lanes.load(Relaxed))
+        let others = [&self.lanes, &self.trims].map(|it| u64::from(it.load(Relaxed)));
+        self.answered() + others.iter().sum::<u64>()
     }
 }

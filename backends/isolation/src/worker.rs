@@ -131,6 +131,16 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Gives back what the model and its engine keep for later runs, once it is loaded. Blocking.
+    fn trim_memory(&self) {
+        if let Some(model) = self.model.get() {
+            model.trim_memory();
+            self.engines.iter().for_each(|it| it.give_back_memory());
+        }
+    }
+}
+
 impl Runs {
     /// A run begins that this stop ends.
     fn begin(&mut self, run: u64, stop: &Arc<Stop>) {
@@ -198,6 +208,12 @@ fn listen(
                 if let Some(stop) = stop {
                     stop.stop();
                 }
+            }
+            ToWorker::TrimMemory => {
+                let shared = shared.clone();
+                let trim = thread::Builder::new().name("trim".to_owned());
+                // Where there is no memory for a thread, there is none to give back without one.
+                let _ = trim.spawn(move || shared.trim_memory());
             }
         }
     }

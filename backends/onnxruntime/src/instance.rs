@@ -3,7 +3,7 @@
 use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
 
 use backend::{
-    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Staging,
+    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Staging, Stop,
     Tensor, TensorSpec,
 };
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use crate::{
     error::{self, Sizes},
     native::{self, Session, Value},
     options::Settings,
+    trim::{SeenTrims, Trims},
 };
 
 /// Outputs below this many bytes are copied out: that costs less than keeping what ONNX Runtime made.
@@ -29,6 +30,9 @@ pub(crate) struct OnnxInstance {
     outputs: Vec<Output>,
     options: Arc<RunOptions>,
     shrinkage: Option<String>,
+    /// The same for a run that gives memory back.
+    trimmed: Option<String>,
+    trims: SeenTrims,
     device: Device,
     sizes: Sizes,
     /// Shared with the outputs that are still held by somebody, and with other instances where the model is
@@ -53,6 +57,7 @@ impl OnnxInstance {
         spec: &ModelSpec,
         device: Device,
         settings: &Settings,
+        trims: &Trims,
     ) -> native::Result<OnnxInstance> {
         let name = |it: &TensorSpec| CString::new(it.name.as_bytes());
         let input = |it: &TensorSpec| {
@@ -70,9 +75,24 @@ impl OnnxInstance {
             outputs: spec.outputs.iter().map(output).collect::<native::Result<_>>()?,
             options: run_options(settings.shrinkage.as_deref())?,
             shrinkage: settings.shrinkage.clone(),
+            trimmed: settings.trimmed(),
+            trims: trims.of_instance(),
             device,
             session,
         })
+    }
+}
+
+impl OnnxInstance {
+    /// Where this run is to give memory back: lets go of what inputs were copied into, and makes the options of a run
+    /// after which arenas shrink, if there is one to shrink.
+    fn begin_trim(&mut self) -> Result<Option<Arc<RunOptions>>, BackendError> {
+        if !self.trims.is_due() {
+            return Ok(None);
+        }
+        self.inputs.iter_mut().for_each(|it| it.staging = Staging::default());
+        let options = self.trimmed.as_deref().map(|it| run_options(Some(it))).transpose();
+        options.map_err(|it| error::of_run(&it))
     }
 }
 
@@ -92,17 +112,17 @@ impl Instance for OnnxInstance {
         if batch.stop.is_stopped() {
             return Err(stopped());
         }
+        let trimming = self.begin_trim()?;
         let OnnxInstance { inputs, outputs, options, session, device, .. } = self;
         let values = lend(session, inputs, batch.inputs)?;
         let wanted = wanted(outputs, batch.outputs)?;
 
-        let to_end = options.clone();
-        batch.stop.on_stop(move || {
-            // It fails only without options, and there is no caller to report it to.
-            let _ = to_end.terminate();
-        });
-        let result = run(session, options, &values, &wanted);
-        batch.stop.clear_hook();
+        let attempt = |options| run_until(batch.stop, session, options, &values, &wanted);
+        let mut result = attempt(trimming.as_ref().unwrap_or(options));
+        if trimming.is_some() && result.is_err() && !batch.stop.is_stopped() {
+            // That memory cannot be given back is no reason for a request to fail.
+            result = attempt(options);
+        }
         if batch.stop.is_stopped() {
             // Whoever stops may do so as late as now: those options are not to be trusted again.
             self.options =
@@ -219,6 +239,24 @@ fn wanted<'a>(outputs: &'a [Output], names: &[Arc<str>]) -> Result<Few<&'a Outpu
         None => Err(BackendError::InvalidInput(format!("the model has no output '{name}'"))),
     };
     names.iter().map(output).collect()
+}
+
+/// The same as [`run`], ended when `stop` is requested.
+fn run_until(
+    stop: &Stop,
+    session: &Session,
+    options: &Arc<RunOptions>,
+    inputs: &[Lent<'_>],
+    outputs: &[&Output],
+) -> native::Result<Few<Option<Value<'static>>>> {
+    let to_end = options.clone();
+    stop.on_stop(move || {
+        // It fails only without options, and there is no caller to report it to.
+        let _ = to_end.terminate();
+    });
+    let result = run(session, options, inputs, outputs);
+    stop.clear_hook();
+    result
 }
 
 /// Runs the session: one value per wanted output, `None` where the graph gave none.

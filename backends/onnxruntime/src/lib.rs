@@ -31,6 +31,7 @@ mod protobuf;
 mod provider;
 mod session_keys;
 mod shrink;
+mod trim;
 mod zipmap;
 
 use std::{

@@ -22,6 +22,7 @@ use crate::{
     native::{Kind, Port, Session, Source},
     options::Settings,
     place::{Place, Weights, check_providers, open},
+    trim::Trims,
     zipmap::{self, Unzipped},
 };
 
@@ -36,6 +37,7 @@ pub(crate) struct OnnxModel {
     is_unzipped: bool,
     /// One for each device on which there will be instances.
     places: Vec<Place>,
+    trims: Trims,
 }
 
 impl OnnxModel {
@@ -95,7 +97,7 @@ impl OnnxModel {
         first.put(session);
         let is_unzipped = unzipped.is_some();
         spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
-        Ok(OnnxModel { runtime, path, stamp, spec, is_unzipped, places })
+        Ok(OnnxModel { runtime, path, stamp, spec, is_unzipped, places, trims: Trims::default() })
     }
 }
 
@@ -104,12 +106,16 @@ impl Model for OnnxModel {
         Some(&self.spec)
     }
 
+    fn trim_memory(&self) {
+        self.trims.ask();
+    }
+
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         let place = self.places.iter().find(|it| it.device == device).ok_or_else(|| {
             BackendError::Load(format!("{}: not loaded for {device:?}", self.path.display()))
         })?;
         let session = place.session(|| self.another(&place.settings))?;
-        let instance = OnnxInstance::new(session, &self.spec, device, &place.settings);
+        let instance = OnnxInstance::new(session, &self.spec, device, &place.settings, &self.trims);
         Ok(Box::new(instance.map_err(|error| error::of_load(&self.path, &error))?))
     }
 }

@@ -17,6 +17,10 @@ use crate::{
 const MOST_THREADS: usize = 1024;
 
 const SHRINKAGE: &str = "memory.enable_memory_arena_shrinkage";
+
+/// The memory of the host, as [`SHRINKAGE`] calls it.
+const HOST: &str = "cpu:0";
+
 const INTRA_OP_SPINNING: &str = "session.intra_op.allow_spinning";
 const INTER_OP_SPINNING: &str = "session.inter_op.allow_spinning";
 const GRAPH_LEVEL: &str = "optimization.graph.level";
@@ -142,6 +146,16 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The arenas that shrink after a run which gives memory of the host back, in the form of `shrinkage`; `None` where
+    /// that is no more than after any run.
+    pub(crate) fn trimmed(&self) -> Option<String> {
+        let always = self.shrinkage.as_deref().unwrap_or_default();
+        let mut devices: Vec<&str> = always.split(';').filter(|it| !it.is_empty()).collect();
+        let is_more = self.arena && !devices.contains(&HOST);
+        devices.insert(0, HOST);
+        is_more.then(|| devices.join(";"))
+    }
+
     /// The settings of one session that so many instances run side by side. The caller of a run works in
     /// it, and its pool is what all of them would bring along.
     pub(crate) fn shared_by(&self, instances: NonZeroUsize) -> Settings {
@@ -188,7 +202,7 @@ impl Options<'_> {
     fn shrinkage(&self) -> Result<Vec<Device>, BackendError> {
         let Some(value) = self.0.get(SHRINKAGE).map(|it| it.trim()) else { return Ok(Vec::new()) };
         let device = |it: &str| match it.trim() {
-            "cpu:0" => Some(Device::Cpu),
+            HOST => Some(Device::Cpu),
             it => it.strip_prefix("gpu:")?.parse().ok().map(Device::Gpu),
         };
         let named = value.split(';').filter(|it| !it.trim().is_empty());
@@ -200,7 +214,7 @@ impl Options<'_> {
 /// Those of the devices that a session has, as ONNX Runtime takes them.
 fn shrinkage_on(devices: &[Device], of_session: &[Device]) -> Option<String> {
     let texts = devices.iter().filter(|it| of_session.contains(it)).map(|it| match it {
-        Device::Cpu => "cpu:0".to_owned(),
+        Device::Cpu => HOST.to_owned(),
         Device::Gpu(number) => format!("gpu:{number}"),
     });
     let texts: Vec<String> = texts.collect();
@@ -359,6 +373,19 @@ mod tests {
     fn a_slip_in_a_setting_for_gpus_is_told_on_the_cpu_as_well() {
         let text = on(Device::Cpu, &[Device::Cpu], &[("gpu_mem_limit", "much")]).unwrap_err();
         assert!(text.contains("gpu_mem_limit is 'much'"), "{text}");
+    }
+
+    #[test]
+    fn where_memory_is_scarce_the_arena_of_the_host_shrinks_too() {
+        let trimmed = |shrinkage: Option<&str>, arena| {
+            let settings = read(&[]).unwrap();
+            let shrinkage = shrinkage.map(str::to_owned);
+            Settings { shrinkage, arena, ..settings }.trimmed()
+        };
+        assert_eq!(trimmed(None, true).as_deref(), Some("cpu:0"));
+        assert_eq!(trimmed(Some("gpu:1"), true).as_deref(), Some("cpu:0;gpu:1"));
+        assert_eq!(trimmed(Some("cpu:0;gpu:1"), true), None);
+        assert_eq!(trimmed(None, false), None);
     }
 
     #[test]

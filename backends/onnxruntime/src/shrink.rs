@@ -8,7 +8,8 @@ use backend::{
 };
 
 use crate::{
-    error, instance::OnnxInstance, library::Runtime, native::Source, options::Settings, place::open,
+    error, instance::OnnxInstance, library::Runtime, native::Source, options::Settings,
+    place::open, trim::Trims,
 };
 
 /// A model that gives back the one number that it gets: `y = Identity(x)`, both `[1]` of FP32.
@@ -32,7 +33,8 @@ pub(crate) fn shrink_common_arena(runtime: &Arc<Runtime>) -> Result<(), BackendE
     };
     let spec =
         ModelSpec { inputs: vec![port("x")], outputs: vec![port("y")], ..ModelSpec::default() };
-    let instance = OnnxInstance::new(Arc::new(session), &spec, Device::Cpu, &settings);
+    let session = Arc::new(session);
+    let instance = OnnxInstance::new(session, &spec, Device::Cpu, &settings, &Trims::default());
     let mut instance = instance.map_err(|it| error::of_run(&it))?;
     let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[1]));
     let tensor = tensor.map_err(|it| BackendError::Execute(it.to_string()))?;

@@ -6,8 +6,13 @@
 mod onnx_file;
 mod support;
 
+use std::sync::{Mutex, PoisonError};
+
 use backend::{Backend, Device};
-use support::{Folder, engine, floats, run, source};
+use support::{Folder, engine, floats, run, source, unaligned};
+
+/// Held by each test: one at a time looks at the memory of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const MODELS: u64 = 4;
 
@@ -45,6 +50,7 @@ fn grown(folder: &Folder, options: &[(&str, &str)]) -> (u64, u64) {
 
 #[test]
 fn models_that_run_one_after_the_other_take_the_memory_of_one_run_and_give_it_back() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("muster-arena");
     let (common, kept) = grown(&folder, &[]);
     let (own, _) = grown(&folder, &[("session.use_env_allocators", "0")]);
@@ -52,4 +58,35 @@ fn models_that_run_one_after_the_other_take_the_memory_of_one_run_and_give_it_ba
     assert!(common * 2 < own, "{common} in common, {own} with an arena each");
     // An arena keeps its first region.
     assert!(kept + (4 << 20) < common, "{kept} of {common} are kept");
+}
+
+#[test]
+fn where_memory_is_scarce_the_next_run_of_a_tiny_model_gives_back_what_a_large_one_took() {
+    const SIDE: usize = 64;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new("muster-trim");
+    let path = folder.0.join("model.onnx");
+    onnx_file::dense(&path, 2, SIDE as u64, 1).unwrap();
+    let model = engine().load(&source(path, &[])).unwrap();
+    let mut instance = model.instantiate(Device::Cpu).unwrap();
+    let mut run_rows = |rows: usize| {
+        // Not where an engine can read it: it is copied, to memory that the instance keeps.
+        let x = unaligned(&floats(&[rows, SIDE], &vec![0.5; rows * SIDE]));
+        run(&mut *instance, &[("x", x)], &["y"]).unwrap();
+    };
+    run_rows(1);
+    environment::give_back_memory();
+    let small = resident();
+    // Two tensors at a time of 48 MiB, and a copy of the input.
+    run_rows(192 << 10);
+    run_rows(1);
+    environment::give_back_memory();
+    let large = resident().saturating_sub(small);
+    model.trim_memory();
+    run_rows(1);
+    environment::give_back_memory();
+    let trimmed = resident().saturating_sub(small);
+    println!("{large} after a large run, {trimmed} of that after the next one that trims");
+    assert!(96 << 20 < large, "{large}");
+    assert!(trimmed * 8 < large, "{trimmed} of {large} are kept");
 }

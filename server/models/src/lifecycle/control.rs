@@ -199,6 +199,13 @@ impl Control {
         index
     }
 
+    /// Memory is scarce: gives back what models and engines keep for later runs. What instances keep goes with the next
+    /// run of each. Blocking, some 10 ms for each engine.
+    pub fn trim_memory(&self) {
+        self.converger.manager.trim_memory();
+        self.converger.loader.give_back_memory();
+    }
+
     /// The models that are being loaded at the start, or after a look at the repository, and for how long.
     pub fn loading(&self) -> Vec<(ModelId, Duration)> {
         self.converger.table.loading()

@@ -83,6 +83,10 @@ impl Model for WithConstants {
         self.model.process()
     }
 
+    fn trim_memory(&self) {
+        self.model.trim_memory();
+    }
+
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         let instance = self.model.instantiate(device)?;
         Ok(Box::new(InstanceWithConstants { instance, constants: self.constants.clone() }))

@@ -104,6 +104,7 @@ impl Loader {
             config_message,
             large_outputs: LargeOutputs::default(),
             pipeline: None,
+            model: None,
             process: None,
             dispatch,
             metrics,

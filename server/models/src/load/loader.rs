@@ -120,7 +120,7 @@ impl Loader {
         self.settings.repository.load_threads
     }
 
-    /// Gives memory of models that are gone back to the system. Blocking.
+    /// Gives memory back to the system that models have freed and engines hold. Blocking.
     pub(crate) fn give_back_memory(&self) {
         self.engines.iter().for_each(|it| it.give_back_memory());
     }

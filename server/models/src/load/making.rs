@@ -195,6 +195,7 @@ impl Loader {
             large_outputs: LargeOutputs::new(model.large_outputs()),
             pipeline,
             dispatch,
+            model: Some(model),
             process,
             metrics,
             content_hash,

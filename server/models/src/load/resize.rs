@@ -62,6 +62,7 @@ impl Loader {
             others: served.others.clone(),
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
+            model: served.model.clone(),
             process: served.process.clone(),
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),

@@ -312,6 +312,21 @@ impl ModelManager {
         all_of(&serving).for_each(|it| it.dispatch.queue().flush());
     }
 
+    /// Memory is scarce: has every model give back what it keeps for later runs, at the latest with the next run of each
+    /// instance.
+    pub(crate) fn trim_memory(&self) {
+        let serving = self.serving.load();
+        all_of(&serving).filter_map(|it| it.model.as_ref()).for_each(|it| it.trim_memory());
+    }
+
+    /// Memory that models in processes of their own take there, in bytes. Looks at each of them that has done something
+    /// since the last time, at most once a second.
+    pub fn process_bytes(&self) -> u64 {
+        let serving = self.serving.load();
+        let processes = all_of(&serving).filter_map(|it| it.process.as_ref());
+        processes.map(|it| it.figures().memory_bytes()).fold(0, u64::saturating_add)
+    }
+
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
     ///
     /// Returns the number of threads that were still running after `patience`.

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use backend::{BackendError, ModelProcess};
+use backend::{BackendError, Model, ModelProcess};
 use bytes::Bytes;
 
 use crate::{
@@ -49,6 +49,8 @@ pub struct ServedModel {
     pub(crate) pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.
     pub dispatch: Dispatch,
+    /// What its engine has loaded; `None` where there is no engine.
+    pub(crate) model: Option<Arc<dyn Model>>,
     /// The process that it runs in, where that is not this one.
     pub(crate) process: Option<Arc<dyn ModelProcess>>,
     /// Its counters.
