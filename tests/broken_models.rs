@@ -1,7 +1,12 @@
 //! Models that cannot be loaded, from `tests/fixtures/broken`: the others serve, and the index, the replies
 //! and the log say why.
 
-use crate::support::{Form, Process, Repository, Server, Tensor};
+use std::fs;
+
+use crate::{
+    control::onnx_file,
+    support::{Form, Process, Repository, Server, Tensor, first_of, infer, row},
+};
 
 const BROKEN: [(&str, &[&str]); 6] = [
     ("bad_config", &["max_batchsize", "max_batch_size"]),
@@ -46,6 +51,24 @@ fn models_that_do_not_load_say_why_and_the_others_serve() {
     let ready = client.get("/v2/health/ready").expect(400);
     assert!(ready.text().contains("failed to load"), "{}", ready.text());
     client.get("/ping").expect(200);
+}
+
+#[test]
+fn weights_beside_a_model_that_are_more_than_memory_are_refused_by_name_and_the_others_serve() {
+    let repository = Repository::identity("copy", &[]);
+    let folder = repository.path().join("huge/1");
+    fs::create_dir_all(&folder).unwrap();
+    // A tebibyte, of which nothing is on the disk.
+    onnx_file::sparse(&folder.join("model.onnx"), 1 << 19).unwrap();
+    for flags in [&[][..], &["--isolation=huge"]] {
+        let server = Server::start(&repository, flags);
+        let index = server.client().post("/v2/repository/index", &[], "").expect(200).json();
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == "huge").unwrap();
+        let reason = entry["reason"].as_str().unwrap();
+        let parts = ["huge/1/model.onnx: its weights in weights.data are 1099511627776 bytes"];
+        parts.iter().for_each(|it| assert!(reason.contains(it), "{flags:?}: {reason}"));
+        assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         tensorflow_checks_methods: false,
         model_cache_dir: None,
     };
-    let settings = EngineSettings { engines, onednn: String::new() };
+    let settings = EngineSettings { engines, onednn: String::new(), memory: None };
     let isolation =
         Isolation { all, models: BTreeSet::new(), arena_bytes: 64 << 20, sandbox: Sandbox::On };
     let program = env!("CARGO_BIN_EXE_muster").into();

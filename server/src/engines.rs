@@ -20,6 +20,8 @@ pub struct EngineSettings {
     pub engines: Engines,
     /// Does TensorFlow use oneDNN, and why: for the log.
     pub onednn: String,
+    /// Bytes of memory that the process may take; `None` where that is not known.
+    pub memory: Option<u64>,
 }
 
 impl EngineSettings {
@@ -29,6 +31,7 @@ impl EngineSettings {
         let onnxruntime = onnxruntime::Options {
             library: settings.onnxruntime_library.clone(),
             model_cache_dir: settings.model_cache_dir.clone(),
+            memory: self.memory,
         };
         let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
         let tensorflow = libtensorflow::Options {

@@ -90,7 +90,7 @@ fn serve(
         memory_limit = machine.memory_reason,
         "muster is starting"
     );
-    let settings = engine_settings(&config.engines, onednn);
+    let settings = engine_settings(&config.engines, onednn, machine.memory);
     let engines = match settings.isolated_engines(&config.isolation, OWN_PROGRAM.into(), children) {
         Ok(engines) => engines,
         Err(error) => return fail(&error),
@@ -119,14 +119,16 @@ fn worker() -> ExitCode {
     }
 }
 
-fn engine_settings(engines: &Engines, onednn: OneDnn) -> EngineSettings {
+fn engine_settings(engines: &Engines, onednn: OneDnn, memory: Option<u64>) -> EngineSettings {
     let word = if onednn.is_on { "on" } else { "off" };
-    EngineSettings { engines: engines.clone(), onednn: format!("{word}: {}", onednn.reason) }
+    let onednn = format!("{word}: {}", onednn.reason);
+    EngineSettings { engines: engines.clone(), onednn, memory }
 }
 
 /// `muster explain`: what was found out, on standard output.
 fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
-    let mut engines = engine_settings(&command.engines, onednn).engines();
+    let memory = Machine::read().memory;
+    let mut engines = engine_settings(&command.engines, onednn, memory).engines();
     engines.push(Arc::new(Steps::default()));
     match explain::run(command, &engines) {
         Ok(text) => {

@@ -32,6 +32,8 @@ pub(crate) struct ModelFiles {
     pub(crate) weights: BTreeSet<String>,
     /// Bytes of all of them together.
     pub(crate) bytes: u64,
+    /// Bytes of the weights in files of their own, as far as the model uses those files.
+    pub(crate) weight_bytes: u64,
     /// Is there an operator that makes maps of a classifier's probabilities?
     pub(crate) has_zipmap: bool,
 }
@@ -44,16 +46,45 @@ impl ModelFiles {
     pub(crate) fn of(model: &Path) -> io::Result<ModelFiles> {
         let file = File::open(model)?;
         let length = file.metadata()?.len();
-        let mut walk =
-            Walk { file: BufReader::new(file), at: 0, weights: BTreeSet::new(), has_zipmap: false };
+        let mut walk = Walk {
+            file: BufReader::new(file),
+            at: 0,
+            weights: BTreeSet::new(),
+            locations: 0,
+            lengths: 0,
+            length: 0,
+            has_zipmap: false,
+        };
         walk.message(Kind::Model, length)?;
         let folder = model.parent().unwrap_or(Path::new(""));
-        let mut bytes = length;
+        let mut beside = 0u64;
         for name in &walk.weights {
-            bytes += fs::metadata(folder.join(name))?.len();
+            beside = beside.saturating_add(fs::metadata(folder.join(name))?.len());
         }
+        let bytes = length.saturating_add(beside);
+        let weight_bytes = walk.length_of_all().map_or(beside, |it| it.min(beside));
         let Walk { weights, has_zipmap, .. } = walk;
-        Ok(ModelFiles { model: model.to_owned(), weights, bytes, has_zipmap })
+        Ok(ModelFiles { model: model.to_owned(), weights, bytes, weight_bytes, has_zipmap })
+    }
+
+    /// That a process which may take `memory` bytes may load it on the CPU. ONNX Runtime maps the weights, and copies
+    /// those that its kernels want in another form: beyond the memory, the process would be killed.
+    ///
+    /// # Errors
+    /// The files and bytes, where they are more.
+    pub(crate) fn check_memory(&self, memory: u64) -> Result<(), String> {
+        if self.weight_bytes <= memory {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.weights.iter().take(NAMED).map(String::as_str).collect();
+        let more = if NAMED < self.weights.len() { " and others" } else { "" };
+        Err(format!(
+            "{}: its weights in {}{more} are {} bytes, and this process may take {memory} bytes of memory; give it more \
+             memory, or serve the model elsewhere",
+            self.model.display(),
+            names.join(", "),
+            self.weight_bytes,
+        ))
     }
 
     pub(crate) fn is_tiny(&self) -> bool {
@@ -100,6 +131,9 @@ impl Kind {
     }
 }
 
+/// So many files of weights are named in an error.
+const NAMED: usize = 3;
+
 /// A longer name than this is none.
 const LONGEST_ENTRY: u64 = 64 << 10;
 
@@ -108,10 +142,20 @@ struct Walk {
     /// Bytes read or skipped so far.
     at: u64,
     weights: BTreeSet<String>,
+    /// Tensors that say in which file they are, and those that say how long they are there.
+    locations: usize,
+    lengths: usize,
+    /// Bytes of the latter.
+    length: u64,
     has_zipmap: bool,
 }
 
 impl Walk {
+    /// Bytes of all tensors in files of their own, where all of them say how long they are.
+    fn length_of_all(&self) -> Option<u64> {
+        (self.locations == self.lengths).then_some(self.length)
+    }
+
     /// Reads a message that ends at that byte. Messages lie within each other, and the loop keeps their
     /// ends in a list, so that no file can make it recurse.
     fn message(&mut self, kind: Kind, end: u64) -> io::Result<()> {
@@ -185,8 +229,18 @@ impl Walk {
                 _ => {}
             }
         }
-        if key == b"location" {
-            self.weights.insert(String::from_utf8(value).map_err(|_| malformed())?);
+        match &*key {
+            b"location" => {
+                self.locations += 1;
+                self.weights.insert(String::from_utf8(value).map_err(|_| malformed())?);
+            }
+            b"length" => {
+                let text = String::from_utf8(value).map_err(|_| malformed())?;
+                let length: u64 = text.trim().parse().map_err(|_| malformed())?;
+                self.lengths += 1;
+                self.length = self.length.saturating_add(length);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -225,6 +279,10 @@ mod tests {
         assert_eq!(files.weights, BTreeSet::from(["weights.bin".to_owned()]));
         let bytes = |name| fs::metadata(model(name)).unwrap().len();
         assert_eq!(files.bytes, bytes("external/model.onnx") + bytes("external/weights.bin"));
+        assert!(0 < files.weight_bytes && files.weight_bytes <= bytes("external/weights.bin"));
+        assert_eq!(files.check_memory(files.weight_bytes), Ok(()));
+        let error = files.check_memory(files.weight_bytes - 1).unwrap_err();
+        assert!(error.contains("external/model.onnx: its weights in weights.bin are"), "{error}");
         assert!(!files.is_large());
     }
 
@@ -251,6 +309,8 @@ mod tests {
         let files = ModelFiles::of(&folder.join("model.onnx")).unwrap();
         assert_eq!(files.weights, BTreeSet::from(["branch".to_owned(), "constant".to_owned()]));
         assert_eq!(files.bytes, model.len() as u64 + 20);
+        // They do not say how much of the files they are.
+        assert_eq!(files.weight_bytes, 20);
         fs::remove_dir_all(&folder).unwrap();
     }
 

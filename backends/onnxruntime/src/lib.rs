@@ -60,6 +60,9 @@ pub struct Options {
     pub library: Option<PathBuf>,
     /// Where optimised forms of large models are kept; made if it does not exist. `None`: nowhere.
     pub model_cache_dir: Option<PathBuf>,
+    /// Bytes of memory that the process may take: weights in files of their own that are more do not load on the CPU.
+    /// `None`: any number.
+    pub memory: Option<u64>,
 }
 
 /// The library that the engine works with.
@@ -153,7 +156,8 @@ impl Backend for OnnxRuntime {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
-        Ok(Arc::new(model::OnnxModel::load(runtime, source, self.cache.as_ref())?))
+        let (cache, memory) = (self.cache.as_ref(), self.options.memory);
+        Ok(Arc::new(model::OnnxModel::load(runtime, source, cache, memory)?))
     }
 
     fn places(&self) -> Places {

@@ -45,6 +45,7 @@ impl OnnxModel {
         runtime: Arc<Runtime>,
         source: &ModelSource,
         cache: Option<&Cache>,
+        memory: Option<u64>,
     ) -> Result<OnnxModel, BackendError> {
         let mut settings: Vec<(Placement, Settings)> = Vec::new();
         for placement in &source.placements {
@@ -57,6 +58,9 @@ impl OnnxModel {
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
         let files = ModelFiles::of(&path).ok();
+        if let (Some(files), Some(memory), true) = (&files, memory, source.is_for(Device::Cpu)) {
+            files.check_memory(memory).map_err(BackendError::Load)?;
+        }
         let unzipped = files.as_ref().filter(|it| it.has_zipmap).and_then(|_| read_unzipped(&path));
         let is_tiny = files.as_ref().is_none_or(ModelFiles::is_tiny);
         for (placement, settings) in &mut settings {

@@ -1,12 +1,14 @@
 //! Files as models: what they say about themselves, and how bad ones and bad settings are refused.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
 mod support;
 
 use std::{fs, path::PathBuf};
 
 use backend::{Backend, BackendError, DataType, Device};
-use support::{Folder, engine, floats, load, load_error, path, run, source, values};
+use support::{Folder, engine, engine_within, floats, load, load_error, path, run, source, values};
 
 #[test]
 fn a_model_tells_names_types_and_dimensions() {
@@ -91,6 +93,30 @@ fn weights_that_are_missing_or_cut_are_refused() {
     refused(folder.file("model.onnx", &model), &["weights.bin"]);
     folder.file("weights.bin", &[0; 100]);
     refused(folder.0.clone(), &[]);
+}
+
+#[test]
+fn weights_that_are_more_than_the_memory_of_the_process_are_refused_at_once() {
+    let folder = Folder::new("muster-huge-weights");
+    onnx_file::sparse(&folder.0.join("model.onnx"), 1 << 19).unwrap();
+    let weights = folder.0.join(onnx_file::BESIDE);
+    assert_eq!(fs::metadata(&weights).unwrap().len(), 1 << 40);
+    let huge = source(folder.0.clone(), &[]);
+    let error = engine_within(1 << 39).load(&huge).err().unwrap();
+    let expected = format!(
+        "{}: its weights in weights.data are {} bytes, and this process may take {} bytes of memory",
+        folder.0.join("model.onnx").display(),
+        1u64 << 40,
+        1u64 << 39
+    );
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    // A model that uses little of a large file loads.
+    let whole = fs::read(path("external/model.onnx")).unwrap();
+    let model = folder.file("model.onnx", &whole);
+    let small = folder.0.join("weights.bin");
+    fs::copy(path("external/weights.bin"), &small).unwrap();
+    fs::OpenOptions::new().write(true).open(small).unwrap().set_len(1 << 40).unwrap();
+    engine_within(1 << 30).load(&source(model, &[])).unwrap();
 }
 
 #[test]

@@ -157,7 +157,8 @@ pub(crate) fn child(arguments: &[String]) -> Outcome<()> {
 
 /// The instances are handed over so that they live as long as the process.
 fn measure(ask: &Ask) -> Outcome<(Found, Vec<Box<dyn Instance>>)> {
-    let engine = OnnxRuntime::new(Options { library: None, model_cache_dir: ask.cache.clone() });
+    let options = Options { model_cache_dir: ask.cache.clone(), ..Options::default() };
+    let engine = OnnxRuntime::new(options);
     engine.open()?;
     let input = input(&ask.dims)?;
     let mut found = Found::default();

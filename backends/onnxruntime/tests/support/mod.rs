@@ -26,13 +26,19 @@ pub(crate) fn engine_with(library: Option<PathBuf>) -> OnnxRuntime {
     // SAFETY: the standard library locks the environment, and the only other reader, ONNX Runtime, is
     // not loaded before the first engine is made.
     ENVIRONMENT.call_once(|| unsafe { std::env::set_var("ORT_DISABLE_TELEMETRY", "1") });
-    OnnxRuntime::new(Options { library, model_cache_dir: None })
+    OnnxRuntime::new(Options { library, ..Options::default() })
 }
 
 /// An engine that keeps optimised models in that folder.
 pub(crate) fn engine_with_cache(folder: &Path) -> OnnxRuntime {
     let _ = engine();
-    OnnxRuntime::new(Options { library: None, model_cache_dir: Some(folder.to_owned()) })
+    OnnxRuntime::new(Options { model_cache_dir: Some(folder.to_owned()), ..Options::default() })
+}
+
+/// An engine of a process that may take so many bytes of memory.
+pub(crate) fn engine_within(memory: u64) -> OnnxRuntime {
+    let _ = engine();
+    OnnxRuntime::new(Options { memory: Some(memory), ..Options::default() })
 }
 
 /// A folder of a test's own, gone when dropped.

@@ -201,6 +201,20 @@ impl Graph {
     }
 }
 
+/// One matrix of `side × side` zeros, in a file [`BESIDE`] the model's that takes no room on the disk.
+pub(crate) fn sparse(path: &Path, side: u64) -> std::io::Result<()> {
+    let bytes = 4 * side * side;
+    let mut graph = Graph::new(1);
+    let entry = |key, value: &str| Message::default().text(1, key).text(2, value);
+    let tensor = Message::default().number(1, side).number(1, side).number(2, FLOAT).text(8, "w");
+    let tensor = tensor.message(13, entry("location", BESIDE)).message(13, entry("offset", "0"));
+    let tensor = tensor.message(13, entry("length", &bytes.to_string())).number(14, 1);
+    graph.body = std::mem::take(&mut graph.body).message(5, tensor);
+    graph.node("MatMul", &["x", "w"], "y", &[]);
+    graph.write(path, &[side], &[side])?;
+    File::create(path.with_file_name(BESIDE))?.set_len(bytes)
+}
+
 /// `layers` matrices of `side × side`, each followed by a bias and a Relu. Input and output `[rows, side]`.
 pub(crate) fn dense(path: &Path, layers: u64, side: u64, seed: u64) -> std::io::Result<()> {
     dense_in(Graph::new(seed), path, layers, side)
