@@ -11,12 +11,16 @@ use std::{
 use muster::config::HealthCheck;
 use muster::health;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    },
 };
 
 use crate::{
+    control::EXPLICIT,
     support::{
         Client, PATIENCE, Page, Repository, Server, Start, first_of, infer, row, wait_for,
         wait_queued,
@@ -447,6 +451,81 @@ fn the_grpc_port_has_tls_on_switches_of_its_own_and_speaks_http_2() {
         let greeted = stream.write_all(greeting).and_then(|()| stream.read_exact(&mut frame));
         assert_eq!(greeted.is_ok() && frame[3] == 4, good, "{switch}: {greeted:?} {frame:?}");
     }
+}
+
+/// Asks for health over gRPC and TLS: the message of the answer, and its status.
+fn grpc_health(config: &Arc<ClientConfig>, address: SocketAddr) -> (Vec<u8>, String) {
+    let mut config = ClientConfig::clone(config);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = TlsConnector::from(Arc::new(config));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = async {
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = connector.connect(name, stream).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = hyper::Request::post("https://localhost/grpc.health.v1.Health/Check")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .unwrap();
+        let (response, mut body) = client.send_request(request, false).unwrap();
+        // An empty message: the health of the server as a whole.
+        body.send_data(vec![0; 5].into(), true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        let mut message = Vec::new();
+        while let Some(data) = body.data().await {
+            message.extend(data.unwrap());
+        }
+        let status = body.trailers().await.unwrap().unwrap()["grpc-status"].clone();
+        (message, status.to_str().unwrap().to_owned())
+    };
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await.unwrap() })
+}
+
+#[test]
+fn idle_connections_in_all_places_keep_neither_administration_nor_health_out_over_tls() {
+    const PLACES: usize = 6;
+    let place = Place::new();
+    let (cert, key) = (place.file("cert"), place.file("key"));
+    let flags = [
+        format!("--max-connections={PLACES}"),
+        "--grpc-use-ssl=true".to_owned(),
+        format!("--grpc-server-cert={cert}"),
+        format!("--grpc-server-key={key}"),
+        EXPLICIT.to_owned(),
+        "--load-model=m".to_owned(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = place.start(&flags);
+    let (http, grpc) = (server.http(), server.address("grpc").unwrap());
+    let config = place.authority.client(None);
+    let (mut idle, mut silent) = (Vec::new(), Vec::new());
+    // All places are taken each time: by those that were answered, and by some that say nothing, not even of TLS.
+    let mut take_all = || {
+        for _ in 0..PLACES {
+            let mut client = connect(&config, http);
+            client.write_all(b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+            let mut reply = Vec::new();
+            while !reply.ends_with(b"{\"live\":true}") {
+                let mut byte = [0];
+                client.read_exact(&mut byte).unwrap();
+                reply.extend(byte);
+            }
+            idle.push(client);
+        }
+        silent.extend([http, grpc].map(|it| TcpStream::connect(it).unwrap()));
+    };
+    let load = "/v2/repository/models/m/load";
+    for (method, path) in [("POST", load), ("GET", "/v2/health/ready"), ("GET", "/ping")] {
+        take_all();
+        let reply = ask(&mut connect(&config, http), method, path, "").unwrap();
+        assert!(reply.starts_with("HTTP/1.1 200"), "{path}: {reply}");
+    }
+    take_all();
+    // A field 1 with the value 1: SERVING.
+    assert_eq!(grpc_health(&config, grpc), (vec![0, 0, 0, 0, 2, 8, 1], "0".to_owned()));
 }
 
 #[test]
