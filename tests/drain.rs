@@ -222,6 +222,30 @@ fn a_request_whose_head_is_still_coming_when_idle_connections_close_is_answered(
 }
 
 #[test]
+fn a_part_of_a_head_that_never_ends_delays_no_stop_whether_the_connection_was_at_rest_or_not() {
+    let repository = slow();
+    let flags = ["--header-timeout-secs=600", "--idle-timeout-secs=600", "--exit-timeout-secs=60"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.get("/v2/health/live").expect(200);
+    }
+    // Longer than until an idle connection is at rest.
+    thread::sleep(Duration::from_millis(1500));
+    clients[0].send("GET /v2 HTTP/1.1\r\nhost").unwrap();
+    clients[1].send("\r\n").unwrap();
+    clients[2].get("/v2/health/live").expect(200);
+    clients[2].send("GET /v2 HTTP/1.1\r\nhost").unwrap();
+    server.signal("TERM");
+    for client in &mut clients {
+        assert!(client.is_closed());
+    }
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+}
+
+#[test]
 fn a_signal_while_models_load_ends_the_process_in_order() {
     let repository = Repository::identity("m", &[("creation_delay_sec", "60")]);
     let mut server = Process::start(&repository, &[], &[]);

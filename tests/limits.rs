@@ -424,6 +424,25 @@ fn a_connection_that_was_at_rest_goes_on_where_it_was() {
 }
 
 #[test]
+fn empty_lines_behind_a_body_leave_a_connection_its_idle_time() {
+    let server = start(&["--header-timeout-secs=1"]);
+    let mut client = server.client();
+    let body = row(3);
+    let request = post_head(&infer("m"), &[], body.len()) + &body;
+    // As old clients send them: with the body, and later.
+    for lines in ["\r\n", "\r\n\r\n"] {
+        client.send(request.clone() + lines).unwrap();
+        assert_eq!(first_of(&client.reply()), 3.0);
+        // Beyond the time for a head that would have begun when the rest did.
+        std::thread::sleep(BEYOND_REST + Duration::from_millis(2500));
+    }
+    client.send("\r\n").unwrap();
+    std::thread::sleep(BEYOND_REST + Duration::from_millis(2500));
+    client.send(&request).unwrap();
+    assert_eq!(first_of(&client.reply()), 3.0);
+}
+
+#[test]
 fn a_connection_whose_request_asked_for_another_protocol_stays_open() {
     let server = start(&[]);
     let mut client = server.client();

@@ -27,6 +27,8 @@ pub struct Progress {
     changes: AtomicU32,
     /// Is the connection about to be closed?
     is_last_look: AtomicBool,
+    /// Is a head that is not complete waited for no more?
+    is_late_for_heads: AtomicBool,
     /// Had a part of a request arrived when nothing more could be read?
     arriving: AtomicBool,
     /// Does a part of a reply wait to be written?
@@ -47,6 +49,7 @@ impl Progress {
         Progress {
             changes: AtomicU32::default(),
             is_last_look: AtomicBool::default(),
+            is_late_for_heads: AtomicBool::default(),
             arriving: AtomicBool::default(),
             is_writing: AtomicBool::default(),
             is_at_rest: AtomicBool::new(true),
@@ -77,6 +80,16 @@ impl Progress {
     /// Is each read that waits to note that?
     pub fn is_last_look(&self) -> bool {
         self.is_last_look.load(Ordering::Relaxed)
+    }
+
+    /// From now on a head of which only a part is there ends the connection.
+    pub fn wait_for_no_head(&self) {
+        self.is_late_for_heads.store(true, Ordering::Relaxed);
+    }
+
+    /// Is a head of which only a part is there to end the connection?
+    pub fn is_late_for_heads(&self) -> bool {
+        self.is_late_for_heads.load(Ordering::Relaxed)
     }
 
     /// A read that waits has looked for a part of a request.

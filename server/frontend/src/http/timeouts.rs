@@ -34,14 +34,38 @@ pub struct TimedStream<S> {
     timer: Pin<Box<Sleep>>,
     /// When the present wait for the peer began: at the first byte of a head, or when the peer last sent anything.
     waiting_since: Instant,
-    /// Has a part of a head arrived?
-    in_head: bool,
+    /// What has arrived of the next head.
+    head: Head,
     /// When the peer last took a part of a reply that it has not taken completely.
     writing_since: Option<Instant>,
     /// The value of `progress` at the last look.
     seen: u32,
     /// What was read and not used before the last rest. It comes before all that is read.
     unread: Bytes,
+}
+
+/// What has arrived of a request's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Head {
+    Nothing,
+    /// Empty lines, which some clients send behind a body. They belong to no request.
+    EmptyLines,
+    Part,
+}
+
+impl Head {
+    /// The same when that has come, too; nothing comes at the end.
+    fn and(self, bytes: &[u8]) -> Head {
+        match self {
+            _ if bytes.is_empty() => Head::Nothing,
+            Head::Nothing | Head::EmptyLines if bytes.iter().all(is_line_end) => Head::EmptyLines,
+            Head::Nothing | Head::EmptyLines | Head::Part => Head::Part,
+        }
+    }
+}
+
+fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
 }
 
 impl<S> TimedStream<S> {
@@ -53,7 +77,7 @@ impl<S> TimedStream<S> {
             progress,
             timer: Box::pin(tokio::time::sleep(timeouts.idle)),
             waiting_since: Instant::now(),
-            in_head: false,
+            head: Head::Nothing,
             writing_since: None,
             seen: 0,
             unread: Bytes::new(),
@@ -61,7 +85,10 @@ impl<S> TimedStream<S> {
     }
 
     /// The stream at rest, of which `unread` was read and is to be read again.
-    pub fn rest(mut self, unread: Bytes) -> TimedStream<S> {
+    pub fn rest(mut self, mut unread: Bytes) -> TimedStream<S> {
+        // Empty lines behind a request are no part of the next one.
+        let empty_lines = unread.iter().take_while(|it| is_line_end(it)).count();
+        unread = unread.split_off(empty_lines);
         // Even where it is empty it may keep a whole buffer.
         self.unread = if unread.is_empty() { Bytes::new() } else { unread };
         self
@@ -87,7 +114,7 @@ impl<S> TimedStream<S> {
         if progress != self.seen {
             self.seen = progress;
             self.waiting_since = Instant::now();
-            self.in_head = false;
+            self.head = Head::Nothing;
         }
     }
 
@@ -98,14 +125,19 @@ impl<S> TimedStream<S> {
         }
         match phase {
             Phase::Busy => None,
-            Phase::Idle if self.in_head => Some(self.waiting_since + self.timeouts.head),
+            Phase::Idle if self.head != Head::Nothing && self.progress.is_late_for_heads() => {
+                Some(self.waiting_since)
+            }
+            Phase::Idle if self.head == Head::Part => Some(self.waiting_since + self.timeouts.head),
             Phase::Idle => Some(self.waiting_since + self.timeouts.idle),
         }
     }
 
     /// When the connection is at rest if nothing happens; `None` while something is wanted of it.
     fn rests_at(&self) -> Option<Instant> {
-        let may_rest = self.progress.may_rest() && !self.in_head && self.writing_since.is_none();
+        // Where empty lines were read, what reads HTTP holds them, and would not end.
+        let is_wanted = self.head != Head::Nothing || self.writing_since.is_some();
+        let may_rest = self.progress.may_rest() && !is_wanted;
         may_rest.then(|| self.waiting_since + REST_AFTER)
     }
 
@@ -180,15 +212,19 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
         match self.poll_unread(context, buffer) {
             Poll::Ready(outcome) => {
                 let phase = self.progress.phase();
-                if phase != Phase::Idle || !self.in_head {
+                if phase != Phase::Idle || self.head != Head::Part {
                     self.waiting_since = Instant::now();
                 }
-                self.in_head = phase == Phase::Idle && before < buffer.filled().len();
+                let came = buffer.filled().get(before..).unwrap_or_default();
+                self.head = match phase {
+                    Phase::Idle => self.head.and(came),
+                    Phase::Busy => Head::Nothing,
+                };
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
                 if self.progress.is_last_look() {
-                    let arriving = self.in_head || self.stream.has_arrived();
+                    let arriving = self.head == Head::Part || self.stream.has_arrived();
                     self.progress.set_arriving(arriving);
                 }
                 let soonest = self.soonest();
@@ -462,6 +498,38 @@ mod tests {
         assert!(!progress.is_at_rest());
         // A head that has begun is no rest.
         assert_eq!(stream.rests_at(), None);
+    }
+
+    #[tokio::test]
+    async fn empty_lines_between_requests_begin_no_head() {
+        let (mut stream, mut client) = connection(60_000, 50, 60_000).await;
+        client.write_all(b"\r\n").await.unwrap();
+        assert_eq!(byte(&mut stream).await.unwrap(), b'\r');
+        assert_eq!(byte(&mut stream).await.unwrap(), b'\n');
+        let silence = tokio::time::timeout(Duration::from_millis(200), byte(&mut stream)).await;
+        assert!(silence.is_err());
+        assert!(stream.rests_at().is_none());
+        // Those that were read and not used are dropped, and what stands behind them is not.
+        let mut stream = stream.rest(Bytes::from_static(b"\r\n\n\rG\r"));
+        assert_eq!(byte(&mut stream).await.unwrap(), b'G');
+        assert_eq!(byte(&mut stream).await.unwrap(), b'\r');
+        assert!(is_timeout(&byte(&mut stream).await));
+    }
+
+    #[tokio::test]
+    async fn once_no_head_is_waited_for_a_part_of_one_ends_the_connection_and_a_request_does_not() {
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        stream.progress.busy();
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(byte(&mut stream).await.unwrap(), b'x');
+        stream.progress.wait_for_no_head();
+        let silence = tokio::time::timeout(Duration::from_millis(1200), byte(&mut stream)).await;
+        assert!(silence.is_err());
+        stream.progress.idle();
+        client.write_all(b"\nG").await.unwrap();
+        assert_eq!(byte(&mut stream).await.unwrap(), b'\n');
+        assert_eq!(byte(&mut stream).await.unwrap(), b'G');
+        assert!(is_timeout(&byte(&mut stream).await));
     }
 
     #[tokio::test]
