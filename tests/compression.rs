@@ -189,10 +189,11 @@ fn other_encodings_are_refused_with_those_that_are_taken() {
 #[test]
 fn a_bomb_costs_its_sender_a_refusal_and_nobody_else_anything() {
     let repository = Repository::identity("m", &[]);
-    let server = Server::start(&repository, &["--http-max-input-size=128MiB"]);
+    let flags = ["--http-max-input-size=128MiB", "--max-inflight-bytes=256MiB"];
+    let server = Server::start(&repository, &flags);
     let mut client = server.client();
     let mut ask = |body: Vec<u8>| client.post(&infer("m"), &[("content-encoding", "gzip")], body);
-    // A thousand to one, and yet below the limit.
+    // A thousand to one, below the limit, and more than a quarter of what all may take.
     let text = ask(gzip(vec![b' '; 80 << 20])).error(413);
     assert!(text.contains("100 times"), "{text}");
     // Of an honest ratio, and above it.

@@ -22,6 +22,11 @@ const FIRST: usize = 1 << 20;
 /// Bytes that are inflated at a time.
 const STEP: usize = 32 << 10;
 
+/// A body that takes no more than this part of all bytes in memory, as a divisor, may be compressed however well: its
+/// bytes are taken from the budget before they are made, and others still have theirs. A larger one counts as an attack
+/// above the ratio.
+const LARGEST_PART: usize = 4;
+
 /// The frame of deflated data. The first bytes tell the two frames from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Frame {
@@ -211,8 +216,9 @@ impl Inflation {
         if limit < length as u64 {
             return Err(self.limits.too_large(length, limit));
         }
-        let sent = self.compressed.len();
-        COMPRESSED.check(sent, length)?;
+        if self.limits.budget.limit() / LARGEST_PART < length {
+            COMPRESSED.check(self.compressed.len(), length)?;
+        }
         if self.room < length {
             let room = length.max(self.room.saturating_mul(2));
             // Both are there while the bytes are copied.
@@ -351,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_stopped_at_its_ratio_before_the_limit() {
-        let limits = limits(1 << 30, 1 << 30);
+        let limits = limits(1 << 30, 256 << 20);
         let small = inflate(&gzip(&vec![0; COMPRESSED.free]), &limits, 0).unwrap();
         assert_eq!(small.bytes.len(), COMPRESSED.free);
         drop(small);
@@ -362,6 +368,19 @@ mod tests {
         // A bomb inside a bomb is data.
         let nested = gzip(&bomb);
         assert_eq!(inflate(&nested, &limits, 0).unwrap().bytes, bomb);
+    }
+
+    #[test]
+    fn zeros_may_become_a_quarter_of_the_budget() {
+        let plain = vec![0; 80 << 20];
+        let limits = limits(1 << 30, 4 * plain.len());
+        for body in [gzip(&plain), zlib(&plain)] {
+            assert_eq!(inflate(&body, &limits, 0).unwrap().bytes.len(), plain.len());
+        }
+        let larger = gzip(&vec![0; plain.len() + 1]);
+        let error = inflate(&larger, &limits, 0).unwrap_err();
+        assert!(matches!(error, Error::BodyExpands { .. }), "{error}");
+        assert_eq!(limits.budget.used(), 0);
     }
 
     #[test]
