@@ -13,6 +13,7 @@ mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod instead_of_tfs; // what an operator of TensorFlow Serving has, as it is
 mod savedmodel_examples; // examples to signatures of SavedModels that parse them, and the metadata of all signatures
 mod savedmodel_safety; // which files and libraries a SavedModel may reach
+mod savedmodel_settings; // which graph of a SavedModel runs, in which precision, and parameters without effect
 mod savedmodel_signatures; // the signatures of a SavedModel by name: which one runs, what it takes, its metadata
 mod savedmodel_warmup; // the requests that a SavedModel brings along
 mod savedmodels; // TensorFlow behind the server: types, strings, tables, state, refusals

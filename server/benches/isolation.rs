@@ -50,6 +50,8 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         tensorflow_sessions: None,
         tensorflow_warmup_iterations: 0,
         tensorflow_checks_methods: false,
+        tensorflow_tags: BTreeSet::new(),
+        tensorflow_is_bfloat16: false,
         model_cache_dir: None,
     };
     let settings = EngineSettings { engines, onednn: String::new(), memory: None };

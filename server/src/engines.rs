@@ -40,6 +40,8 @@ impl EngineSettings {
             sessions: settings.tensorflow_sessions,
             warm_up_iterations: Some(settings.tensorflow_warmup_iterations),
             checks_methods: settings.tensorflow_checks_methods,
+            tags: settings.tensorflow_tags.clone(),
+            is_bfloat16: settings.tensorflow_is_bfloat16,
         };
         vec![
             Arc::new(OnnxRuntime::new(onnxruntime)),

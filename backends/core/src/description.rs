@@ -23,6 +23,9 @@ pub struct EngineDescription {
     /// Keys of the configuration's `parameters` that it heeds, by name; those that it refuses itself where they are
     /// misspelt need not be among them.
     pub parameters: &'static [&'static str],
+    /// How names begin that only parameters of this engine have, as `TF_`: others than those that it heeds have no
+    /// effect. Empty where there are none such.
+    pub prefix: &'static str,
     /// Its settings that name files of this machine, in parameters of models and of accelerators.
     pub settings_of_files: &'static [&'static str],
     /// Its parameters that may name files of other models in the same repository.
@@ -49,6 +52,7 @@ impl EngineDescription {
         has_gpu_accelerators: false,
         has_op_libraries: false,
         parameters: &[],
+        prefix: "",
         settings_of_files: &[],
         settings_of_repository: &[],
         is_version_optional: false,

@@ -16,6 +16,12 @@ pub fn set_default(name: &str, value: &str) {
     }
 }
 
+/// Is a switch that a library reads set, and off: `0`, or `false` in any case?
+pub fn is_off(name: &str) -> bool {
+    let text = std::env::var(name).unwrap_or_default();
+    ["0", "false"].contains(&&*text.to_ascii_lowercase())
+}
+
 /// Is this the process's only thread, as far as can be known?
 fn is_only_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|it| it.count() == 1)
@@ -29,5 +35,6 @@ mod tests {
         assert!(!super::is_only_thread());
         super::set_default("MUSTER_OF_A_TEST", "1");
         assert_eq!(std::env::var_os("MUSTER_OF_A_TEST"), None);
+        assert!(!super::is_off("MUSTER_OF_A_TEST"));
     }
 }

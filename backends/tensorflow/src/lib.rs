@@ -23,7 +23,7 @@ mod sessions;
 mod state;
 mod warm_up;
 
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use config::Defaults;
 
@@ -49,6 +49,12 @@ pub struct Options {
     pub warm_up_iterations: Option<usize>,
     /// Are the methods told that signatures are for, so that they are compared with those of requests?
     pub checks_methods: bool,
+    /// All tags of the graph that is served of a SavedModel which does not say. Empty: the only graph, else the one for
+    /// serving.
+    pub tags: BTreeSet<String>,
+    /// Do operators calculate in bfloat16 where they can, in models that do not say? Source: `--mixed_precision` of
+    /// TensorFlow Serving.
+    pub is_bfloat16: bool,
 }
 
 impl TensorFlow {
@@ -64,7 +70,7 @@ impl TensorFlow {
 pub fn set_environment(onednn: bool) {
     environment::set_default("TF_OVERRIDE_GLOBAL_THREADPOOL", "1");
     environment::set_default("TF_CPP_MIN_LOG_LEVEL", "2");
-    environment::set_default("TF_ENABLE_ONEDNN_OPTS", if onednn { "1" } else { "0" });
+    environment::set_default(config::ONEDNN, if onednn { "1" } else { "0" });
 }
 
 const PLATFORM: &str = "tensorflow_savedmodel";
@@ -87,7 +93,16 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     formats: &[FOLDER, Format { file: "saved_model.pb", ..FOLDER }],
     intra_op_threads: Some(config::INTRA),
     inter_op_threads: Some(config::INTER),
-    parameters: &[config::INTRA, config::INTER, config::TAG, config::SIGNATURE, config::SHARE],
+    parameters: &[
+        config::INTRA,
+        config::INTER,
+        config::TAG,
+        config::SIGNATURE,
+        config::SHARE,
+        config::PRECISION,
+        config::OWN_THREADS,
+    ],
+    prefix: "TF_",
     threads_are_of_sessions: true,
     has_op_libraries: true,
     graph_checks_shapes: true,
@@ -111,9 +126,11 @@ impl Backend for TensorFlow {
             sessions: self.options.sessions,
             warm_up_iterations: self.options.warm_up_iterations.unwrap_or(1),
             checks_methods: self.options.checks_methods,
+            tags: self.options.tags.clone(),
+            is_bfloat16: self.options.is_bfloat16,
         };
         let open = || library::open(library.as_deref(), onednn, &folder);
-        Ok(Arc::new(model::TensorFlowModel::load(source, &folder, defaults, open)?))
+        Ok(Arc::new(model::TensorFlowModel::load(source, &folder, &defaults, open)?))
     }
 
     fn places(&self) -> Places {

@@ -8,7 +8,7 @@ use backend::{
 };
 
 use crate::{
-    config::{Defaults, Settings},
+    config::{Defaults, ONEDNN, Settings, shares_threads},
     error,
     library::Opened,
     native::{Endpoint, Session},
@@ -81,7 +81,7 @@ impl TensorFlowModel {
     pub(crate) fn load(
         source: &ModelSource,
         folder: &Path,
-        defaults: Defaults,
+        defaults: &Defaults,
         open: impl FnOnce() -> Result<Arc<Opened>, BackendError>,
     ) -> Result<TensorFlowModel, BackendError> {
         let refused =
@@ -91,9 +91,10 @@ impl TensorFlowModel {
                 "SavedModels run on the processors here; write KIND_CPU or KIND_AUTO".to_owned(),
             ));
         }
-        let settings = Settings::of(source, defaults.sessions).map_err(refused)?;
+        let settings = Settings::of(source, defaults).map_err(refused)?;
+        note(source, &settings);
         let file = read(folder)?;
-        let (graph, tags) = graph_of(&file, settings.tag.as_deref()).map_err(refused)?;
+        let (graph, tags) = graph_of(&file, &settings.graph).map_err(refused)?;
         let found = signatures_of(graph, settings.signature.as_deref()).map_err(refused)?;
         let all = || std::iter::once(&found.default).chain(&found.others);
         let operations = all().flat_map(|it| it.operations.iter().cloned()).collect();
@@ -164,6 +165,24 @@ impl TensorFlowModel {
         }
         let sessions = Sessions::new(first, share, make);
         Ok(TensorFlowModel { shared, signatures, sessions })
+    }
+}
+
+/// What is asked for and cannot be had, for the log.
+fn note(source: &ModelSource, settings: &Settings) {
+    let model = &source.name;
+    if settings.is_bfloat16 && environment::is_off(ONEDNN) {
+        tracing::warn!(
+            model,
+            "it calculates in single precision: bfloat16 (TF_MIXED_PRECISION, --tensorflow-mixed-precision) needs \
+             oneDNN, which is off; --tensorflow-onednn=on"
+        );
+    }
+    if shares_threads(source) {
+        tracing::warn!(
+            model,
+            "its parameter TF_USE_PER_SESSION_THREADS has no effect: each session has threads of its own"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the engines find their libraries, and where they keep optimised models.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf};
 
 use configuration::{
     Flag, Sources,
@@ -18,6 +18,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),
     Flag::value("tensorflow-warmup-iterations", "1", "How often each of those requests is run"),
     Flag::value(METHOD_NAMES, "false", "Refuse classify and regress with signatures of SavedModels whose method_name is not theirs"),
+    Flag::value("tensorflow-tags", "", "Tags of the graph that is served of a SavedModel which does not say (TF_GRAPH_TAG), with commas between them: all that the graph has. Default: the only graph, else the one with the tag serve"),
+    Flag::value(PRECISION, "off", "In which precision operators of SavedModels calculate that do not say (TF_MIXED_PRECISION): off, as the model says, or bfloat16, where they can and oneDNN is on"),
     Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
     Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 ];
@@ -27,6 +29,9 @@ pub(super) const ONEDNN: &str = "tensorflow-onednn";
 
 /// Are the methods that signatures are for compared with those of requests?
 const METHOD_NAMES: &str = "tensorflow-method-name-check";
+
+/// In which precision do operators of SavedModels calculate?
+const PRECISION: &str = "tensorflow-mixed-precision";
 
 /// Does TensorFlow use oneDNN, by the flag?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,6 +48,23 @@ pub(super) fn onednn_word(text: &str) -> Parse<OneDnnWord> {
         "on" => Ok(OneDnnWord::On),
         "off" => Ok(OneDnnWord::Off),
         _ => Err("auto, on or off".to_owned()),
+    }
+}
+
+fn tags(text: &str) -> Parse<BTreeSet<String>> {
+    let tags = text.split(',').map(|it| it.trim().to_owned());
+    let tags: BTreeSet<String> = tags.collect();
+    match tags.contains("") {
+        true => Err("tags with commas between them, as serve,gpu".to_owned()),
+        false => Ok(tags),
+    }
+}
+
+fn is_bfloat16(text: &str) -> Parse<bool> {
+    match &*text.to_ascii_lowercase() {
+        "off" => Ok(false),
+        "bfloat16" => Ok(true),
+        _ => Err("off or bfloat16".to_owned()),
     }
 }
 
@@ -63,6 +85,10 @@ pub struct Engines {
     /// `--tensorflow-method-name-check`: do `classify` and `regress` need a signature whose file says that it is for
     /// them?
     pub tensorflow_checks_methods: bool,
+    /// `--tensorflow-tags`: all tags of the graph of a SavedModel that does not say; empty for the usual one.
+    pub tensorflow_tags: BTreeSet<String>,
+    /// `--tensorflow-mixed-precision`: do operators of SavedModels that do not say calculate in bfloat16?
+    pub tensorflow_is_bfloat16: bool,
     /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
     pub model_cache_dir: Option<PathBuf>,
 }
@@ -82,6 +108,8 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines 
         tensorflow_checks_methods: sources
             .read(METHOD_NAMES, value::boolean, problems)
             .unwrap_or(false),
+        tensorflow_tags: sources.read("tensorflow-tags", tags, problems).unwrap_or_default(),
+        tensorflow_is_bfloat16: sources.read(PRECISION, is_bfloat16, problems).unwrap_or(false),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
     }

@@ -119,6 +119,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "tensorflow-warmup",
         "tensorflow-warmup-iterations",
         "tensorflow-method-name-check",
+        "tensorflow-tags",
+        "tensorflow-mixed-precision",
         "onnxruntime-library",
         "model-cache-dir",
     ]),

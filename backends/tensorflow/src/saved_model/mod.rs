@@ -19,6 +19,6 @@ pub(crate) use danger::{Danger, danger_of};
 pub(crate) use files::check_files;
 pub(crate) use overrides::{Overrides, overrides_of};
 pub(crate) use proto::MetaGraph;
-pub(crate) use read::{folder_of, graph_of, read};
+pub(crate) use read::{Wanted, folder_of, graph_of, read};
 pub(crate) use replay::{Replay, replays_of};
 pub(crate) use signature::{Signature, signatures_of};

@@ -1,6 +1,7 @@
 //! The file of a SavedModel, and which of its graphs is served.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -28,6 +29,9 @@ pub(crate) fn folder_of(path: &Path) -> Result<PathBuf, BackendError> {
         true => path.to_owned(),
         false => path.parent().unwrap_or(Path::new("")).to_owned(),
     };
+    if folder.join(TEXT).is_file() && !folder.join(FILE).is_file() {
+        return Err(text_is_not_read(&folder));
+    }
     if !path.is_dir() && path.file_name().is_some_and(|it| it != FILE) && path.exists() {
         return Err(BackendError::Load(format!(
             "{}: TensorFlow models are folders with a {FILE}, as tf.saved_model.save and a Keras model's export() \
@@ -38,14 +42,18 @@ pub(crate) fn folder_of(path: &Path) -> Result<PathBuf, BackendError> {
     if folder.join(FILE).is_file() {
         return Ok(folder);
     }
-    let folder = folder.display();
-    Err(BackendError::Load(match Path::new(&folder.to_string()).join(TEXT).is_file() {
-        true => format!(
-            "{folder} holds a {TEXT}, and only the binary {FILE} is read; write it so: python -c \"import tensorflow \
-             as tf; tf.saved_model.save(tf.saved_model.load('{folder}'), 'out')\""
-        ),
-        false => format!("{folder}: there is no {FILE} in it"),
-    }))
+    Err(BackendError::Load(format!("{}: there is no {FILE} in it", folder.display())))
+}
+
+/// A SavedModel of which there is only the text, and the line that writes it in binary with all that is in it.
+fn text_is_not_read(folder: &Path) -> BackendError {
+    let (text, file) = (folder.join(TEXT), folder.join(FILE));
+    let (text, file) = (text.display(), file.display());
+    BackendError::Load(format!(
+        "{text} is the text of a SavedModel, and only the binary {FILE} is read; write it so: python -c \"from \
+         google.protobuf import text_format; from tensorflow.core.protobuf.saved_model_pb2 import SavedModel; \
+         open('{file}', 'wb').write(text_format.Parse(open('{text}').read(), SavedModel()).SerializeToString())\""
+    ))
 }
 
 /// What the file in that folder says.
@@ -71,28 +79,61 @@ pub(crate) fn read(folder: &Path) -> Result<SavedModel, BackendError> {
     }
 }
 
-/// The graph with the tag that is asked for; where none is, the only one, else the one for serving. With its tags.
+/// Which of the graphs is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The only one, else the one for serving.
+    Usual,
+    /// The one with this tag and no other, else the first that has it.
+    Tag(String),
+    /// The one with these tags and no others.
+    Tags(BTreeSet<String>),
+}
+
+/// The graph that is asked for, with its tags.
+///
+/// # Errors
+/// There is none; the text has the tags of those that there are.
 pub(crate) fn graph_of<'a>(
     model: &'a SavedModel,
-    wanted: Option<&str>,
+    wanted: &Wanted,
 ) -> Result<(&'a MetaGraph, Vec<String>), String> {
     let graphs: Vec<(&MetaGraph, Vec<String>)> = model
         .meta_graphs
         .iter()
         .map(|it| (it, it.information.as_ref().map(|it| it.tags.clone()).unwrap_or_default()))
         .collect();
-    let has = |tag: &str| graphs.iter().find(|(_, tags)| tags.len() == 1 && tags[0] == tag);
+    let only = |tag: &str| graphs.iter().find(|(_, tags)| matches!(&**tags, [it] if it == tag));
     let any = |tag: &str| graphs.iter().find(|(_, tags)| tags.iter().any(|it| it == tag));
+    let exactly = |wanted: &BTreeSet<String>| {
+        let has_all = |tags: &[String]| tags.iter().collect::<BTreeSet<_>>().into_iter().eq(wanted);
+        graphs.iter().find(|(_, tags)| has_all(tags))
+    };
     let found = match wanted {
-        Some(tag) => has(tag).or_else(|| any(tag)),
-        None if graphs.len() == 1 => graphs.first(),
-        None => has(SERVE),
+        Wanted::Tag(tag) => only(tag).or_else(|| any(tag)),
+        Wanted::Tags(tags) => exactly(tags),
+        Wanted::Usual if graphs.len() == 1 => graphs.first(),
+        Wanted::Usual => only(SERVE),
     };
     found.cloned().ok_or_else(|| {
-        let sets: Vec<String> = graphs.iter().map(|(_, it)| format!("[{}]", it.join(", "))).collect();
-        let wanted = wanted.unwrap_or(SERVE);
+        let sets: Vec<String> =
+            graphs.iter().map(|(_, it)| format!("[{}]", it.join(", "))).collect();
         let sets = sets.join(", ");
-        format!("there is no graph with the tag '{wanted}'; its graphs have the tags {sets}: name one in TF_GRAPH_TAG")
+        match wanted {
+            Wanted::Tags(tags) => {
+                let tags = tags.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                format!(
+                    "there is no graph with the tags [{tags}] and no others (--tensorflow-tags); its graphs have the \
+                     tags {sets}: name all of one there, or one of them in the parameter TF_GRAPH_TAG"
+                )
+            }
+            Wanted::Tag(_) | Wanted::Usual => {
+                let tag = if let Wanted::Tag(tag) = wanted { tag } else { SERVE };
+                format!(
+                    "there is no graph with the tag '{tag}'; its graphs have the tags {sets}: name one in TF_GRAPH_TAG"
+                )
+            }
+        }
     })
 }
 
@@ -113,28 +154,48 @@ mod tests {
     }
 
     #[track_caller]
-    fn chosen(tags: &[&[&str]], wanted: Option<&str>) -> Vec<String> {
+    fn chosen(tags: &[&[&str]], wanted: &Wanted) -> Vec<String> {
         graph_of(&model(tags), wanted).unwrap().1
+    }
+
+    fn tag(tag: &str) -> Wanted {
+        Wanted::Tag(tag.to_owned())
     }
 
     #[test]
     fn the_only_graph_is_served_whatever_its_tags() {
-        assert_eq!(chosen(&[&["train"]], None), ["train"]);
-        assert_eq!(chosen(&[&[]], None), Vec::<String>::new());
+        assert_eq!(chosen(&[&["train"]], &Wanted::Usual), ["train"]);
+        assert_eq!(chosen(&[&[]], &Wanted::Usual), Vec::<String>::new());
     }
 
     #[test]
     fn of_several_graphs_the_one_for_serving_is_served() {
-        assert_eq!(chosen(&[&["train"], &["serve"], &["serve", "tpu"]], None), ["serve"]);
+        let graphs: &[&[&str]] = &[&["train"], &["serve"], &["serve", "tpu"]];
+        assert_eq!(chosen(graphs, &Wanted::Usual), ["serve"]);
     }
 
     #[test]
     fn a_tag_that_is_asked_for_decides() {
-        assert_eq!(chosen(&[&["serve"], &["serve", "tpu"]], Some("tpu")), ["serve", "tpu"]);
-        let problem = graph_of(&model(&[&["serve"], &["serve", "gpu"]]), Some("tpu")).unwrap_err();
+        assert_eq!(chosen(&[&["serve"], &["serve", "tpu"]], &tag("tpu")), ["serve", "tpu"]);
+        let problem = graph_of(&model(&[&["serve"], &["serve", "gpu"]]), &tag("tpu")).unwrap_err();
         assert!(
             problem.contains("'tpu'") && problem.contains("[serve], [serve, gpu]"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn tags_that_are_asked_for_are_all_that_the_graph_has() {
+        let tags = |it: &[&str]| Wanted::Tags(it.iter().map(|it| (*it).to_owned()).collect());
+        let graphs: &[&[&str]] = &[&["serve", "gpu"], &["serve"], &["tpu", "serve"]];
+        assert_eq!(chosen(graphs, &tags(&["serve"])), ["serve"]);
+        assert_eq!(chosen(graphs, &tags(&["serve", "tpu"])), ["tpu", "serve"]);
+        for wrong in [&["tpu"][..], &["serve", "gpu", "tpu"]] {
+            let problem = graph_of(&model(graphs), &tags(wrong)).unwrap_err();
+            let parts = ["--tensorflow-tags", "[serve, gpu], [serve], [tpu, serve]"];
+            assert!(parts.iter().all(|it| problem.contains(it)), "{problem}");
+        }
+        // The only graph is not served, either, where others are asked for.
+        assert!(graph_of(&model(&[&["train"]]), &tags(&["serve"])).is_err());
     }
 }

@@ -33,38 +33,46 @@ pub struct TensorFlow {
 enum Means {
     /// The setting's own text.
     Same(&'static str),
+    /// The same; nothing where it is empty, as that is its default.
+    Text(&'static str),
+    /// A number; nothing where it is below 1, as that is no number there.
+    FromOne(&'static str),
     /// A port; 0 switches the second setting off.
     Port(&'static str, &'static str),
     /// One text for two settings.
     Both(&'static str, &'static str),
     /// Nothing, and why.
     Nothing(&'static str),
-    /// Nothing, if the text is this one; else nothing as well, and why.
-    NothingBut(&'static str, &'static str),
+    /// Nothing; and why, unless it is off.
+    NothingOn(&'static str),
     /// It must not be given, unless it is off, and what to do instead.
     Refused(&'static str),
 }
 
-use Means::{Both, Nothing, NothingBut, Port, Refused, Same};
+use Means::{Both, FromOne, Nothing, NothingOn, Port, Refused, Same, Text};
 
-const FILE_SAYS: &str = "the model's file says what it is";
-const OF_TENSORFLOW: &str = "a setting of TensorFlow's own engine";
+const NOT_LITE: &str = "files of TensorFlow Lite are not served, the SavedModels beside them are";
+const NOT_XLA: &str = "graphs are not compiled by XLA";
+const OWN_FLAGS: &str =
+    "threads, precision and batches have flags of their own, and config.pbtxt of each model";
 const TUNES_ITSELF: &str = "muster chooses its threads by the processors";
 
+/// Those of the releases up to 2.21, with some that older ones had. Source: `main.cc` of
+/// <https://github.com/tensorflow/serving>, which `--help` prints.
 #[rustfmt::skip]
 const FLAGS: &[(&str, Means)] = &[
     ("port", Port("tfs-grpc-port", "allow-tfs-grpc")),
     ("rest_api_port", Port("http-port", "allow-http")),
     ("model_name", Same("model-name")),
     ("model_base_path", Same("model-base-path")),
-    ("model_config_file", Same("model-config-file")),
+    ("model_config_file", Text("model-config-file")),
     ("model_config_file_poll_wait_seconds", Same("model-config-file-poll-wait-seconds")),
     ("file_system_poll_wait_seconds", Same("file-system-poll-wait-seconds")),
     ("allow_version_labels_for_unavailable_models", Same("allow-version-labels-for-unavailable-models")),
     ("force_allow_any_version_labels_for_unavailable_models", Same("force-allow-any-version-labels-for-unavailable-models")),
-    ("monitoring_config_file", Same("monitoring-config-file")),
+    ("monitoring_config_file", Text("monitoring-config-file")),
     ("enable_batching", Same("default-dynamic-batching")),
-    ("batching_parameters_file", Same("batching-parameters-file")),
+    ("batching_parameters_file", Text("batching-parameters-file")),
     ("rest_api_timeout_in_ms", Same("request-timeout-ms")),
     ("max_num_load_retries", Same("model-load-retry-count")),
     ("num_load_threads", Same("model-load-thread-count")),
@@ -72,6 +80,10 @@ const FLAGS: &[(&str, Means)] = &[
     ("tensorflow_inter_op_parallelism", Same("default-inter-op-threads")),
     ("tensorflow_session_parallelism", Both("default-intra-op-threads", "default-inter-op-threads")),
     ("enable_model_warmup", Same("tensorflow-warmup")),
+    ("num_request_iterations_for_warmup", FromOne("tensorflow-warmup-iterations")),
+    ("enable_signature_method_name_check", Same("tensorflow-method-name-check")),
+    ("saved_model_tags", Text("tensorflow-tags")),
+    ("mixed_precision", Text("tensorflow-mixed-precision")),
     ("load_retry_interval_micros", Nothing("a load that failed is tried again at once")),
     ("rest_api_num_threads", Nothing(TUNES_ITSELF)),
     ("grpc_max_threads", Nothing(TUNES_ITSELF)),
@@ -79,29 +91,30 @@ const FLAGS: &[(&str, Means)] = &[
     ("num_initial_load_threads", Nothing(TUNES_ITSELF)),
     ("flush_filesystem_caches", Nothing("muster leaves the system's caches alone")),
     ("total_model_memory_limit_bytes", Nothing("models that are named are all loaded; see --model-memory-budget for models of a repository")),
-    ("enable_per_model_batching_parameters", NothingBut("false", "a model's config.pbtxt says how it is batched")),
+    ("enable_per_model_batching_parameters", NothingOn("a model's config.pbtxt says how it is batched")),
     ("grpc_channel_arguments", Nothing("see --grpc-keepalive-time and its neighbours")),
-    ("rest_api_enable_cors_support", NothingBut("false", "muster sends no such headers")),
-    ("num_request_iterations_for_warmup", Same("tensorflow-warmup-iterations")),
-    ("saved_model_tags", Nothing(FILE_SAYS)),
-    ("platform_config_file", Nothing(FILE_SAYS)),
-    ("prefer_tflite_model", Nothing(FILE_SAYS)),
-    ("enable_signature_method_name_check", Same("tensorflow-method-name-check")),
-    ("tensorflow_session_config_file", Nothing(OF_TENSORFLOW)),
-    ("per_process_gpu_memory_fraction", Nothing(OF_TENSORFLOW)),
-    ("thread_pool_factory_config_file", Nothing(OF_TENSORFLOW)),
-    ("xla_cpu_compilation_enabled", Nothing(OF_TENSORFLOW)),
-    ("num_tflite_pools", Nothing(OF_TENSORFLOW)),
-    ("num_tflite_interpreters_per_pool", Nothing(OF_TENSORFLOW)),
-    ("remove_unused_fields_from_bundle_metagraph", Nothing(OF_TENSORFLOW)),
-    ("enable_profiler", Nothing(OF_TENSORFLOW)),
+    ("rest_api_enable_cors_support", NothingOn("muster sends no such headers")),
+    ("enable_grpc_healthcheck_service", NothingOn("the service is always there")),
+    ("enable_serialization_as_tensor_content", NothingOn("replies have elements in the lists of their types, which all clients read")),
+    ("platform_config_file", Nothing(OWN_FLAGS)),
+    ("tensorflow_session_config_file", Nothing(OWN_FLAGS)),
+    ("thread_pool_factory_config_file", Nothing(OWN_FLAGS)),
+    ("per_process_gpu_memory_fraction", NothingOn("SavedModels run on the processors")),
+    ("xla_cpu_compilation_enabled", NothingOn(NOT_XLA)),
+    ("xla_gpu_compilation_enabled", NothingOn(NOT_XLA)),
+    ("skip_initialize_tpu", NothingOn("no TPU is used")),
+    ("prefer_tflite_model", NothingOn(NOT_LITE)),
+    ("num_tflite_pools", Nothing(NOT_LITE)),
+    ("num_tflite_interpreters_per_pool", Nothing(NOT_LITE)),
+    ("remove_unused_fields_from_bundle_metagraph", Nothing("no graph is kept beside TensorFlow's own")),
+    ("enable_profiler", NothingOn("there is no profiler; see --trace-config")),
     ("ssl_config_file", Refused("give the certificate as files: --grpc-use-ssl, --grpc-server-cert, --grpc-server-key, --grpc-root-cert")),
     ("use_alts_credentials", Refused("there is TLS: --grpc-use-ssl")),
     ("grpc_socket_path", Refused("muster listens on ports only")),
 ];
 
 /// Switches of its own that stand alone.
-const SWITCHES: [&str; 12] = [
+const SWITCHES: [&str; 17] = [
     "allow_version_labels_for_unavailable_models",
     "force_allow_any_version_labels_for_unavailable_models",
     "enable_batching",
@@ -109,8 +122,13 @@ const SWITCHES: [&str; 12] = [
     "flush_filesystem_caches",
     "enable_per_model_batching_parameters",
     "rest_api_enable_cors_support",
+    "enable_grpc_healthcheck_service",
+    "enable_serialization_as_tensor_content",
     "prefer_tflite_model",
     "xla_cpu_compilation_enabled",
+    "xla_gpu_compilation_enabled",
+    "skip_initialize_tpu",
+    "remove_unused_fields_from_bundle_metagraph",
     "enable_signature_method_name_check",
     "enable_profiler",
     "use_alts_credentials",
@@ -209,7 +227,7 @@ impl TensorFlow {
                 spelled: Some(spelled.clone()),
             });
         };
-        let is_off = ["", "false", "0"].contains(&value);
+        let is_off = ["", "false", "0", "0.0"].contains(&&*value.to_ascii_lowercase());
         let mut nothing = |why: &str| {
             let text = format!("without effect ({why}): --{name}={value}");
             self.notices.push(Notice::info(text));
@@ -217,7 +235,9 @@ impl TensorFlow {
         match means {
             // 0 is the server's choice there.
             Same("model-load-thread-count") if is_off => {}
-            Same(setting) => set(setting, value),
+            Text(_) if value.is_empty() => {}
+            FromOne(_) if is_off || value.starts_with('-') => {}
+            Same(setting) | Text(setting) | FromOne(setting) => set(setting, value),
             Port(_, allow) if value == "0" => set(allow, "false"),
             Port(setting, allow) => {
                 set(setting, value);
@@ -227,9 +247,8 @@ impl TensorFlow {
                 set(one, value);
                 set(other, value);
             }
-            NothingBut(usual, _) if value == usual => {}
-            Nothing(why) | NothingBut(_, why) => nothing(why),
-            Refused(_) if is_off => {}
+            NothingOn(_) | Refused(_) if is_off => {}
+            Nothing(why) | NothingOn(why) => nothing(why),
             Refused(instead) => {
                 problems
                     .push(format!("--{name}={value} (command line) is not supported: {instead}"));
@@ -294,9 +313,9 @@ impl TensorFlow {
 /// flags.
 pub fn meant_settings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let of_flags = FLAGS.iter().map(|(name, means)| match *means {
-        Same(one) => (*name, vec![one]),
+        Same(one) | Text(one) | FromOne(one) => (*name, vec![one]),
         Port(one, other) | Both(one, other) => (*name, vec![one, other]),
-        Nothing(_) | NothingBut(..) | Refused(_) => (*name, vec![]),
+        Nothing(_) | NothingOn(_) | Refused(_) => (*name, vec![]),
     });
     of_flags.chain(DEFAULTS.iter().map(|it| (it.0, vec![it.0])))
 }

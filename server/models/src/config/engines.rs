@@ -162,6 +162,8 @@ pub(crate) fn usual() -> Engines {
             format("tensorflow_savedmodel", "saved_model.pb", 2, true),
         ],
         graph_checks_shapes: true,
+        parameters: &["TF_NUM_INTRA_THREADS", "TF_GRAPH_TAG"],
+        prefix: "TF_",
         ..EngineDescription::PLAIN
     };
     Engines(vec![

@@ -2,7 +2,7 @@
 //! signature of its model it serves. All others could make it load code, write files, or open ports.
 
 /// Of muster's own, behind `MUSTER_`.
-const OWN: [&str; 50] = [
+const OWN: [&str; 52] = [
     "AUTO_TRUNCATE",
     "AVERAGE_FOLDS",
     "CALLER_RUNS",
@@ -47,8 +47,10 @@ const OWN: [&str; 50] = [
     "STARTUP_TIMEOUT",
     "STRICT_MAX_BATCH_SIZE",
     "TASK",
+    "TENSORFLOW_MIXED_PRECISION",
     "TENSORFLOW_ONEDNN",
     "TENSORFLOW_SESSION_COUNT",
+    "TENSORFLOW_TAGS",
     "TENSORFLOW_WARMUP",
     "TOKENIZATION_WORKERS",
     "WORKER_ARENA_BYTES",

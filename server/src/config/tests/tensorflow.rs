@@ -94,12 +94,15 @@ fn flags_without_effect_get_a_line_each_and_dangerous_ones_are_refused() {
     let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
     let text = notices(&started(
         &format!(
-            "{base} --grpc_max_threads=8 --saved_model_tags=serve --total_model_memory_limit_bytes=9 --enable_per_model_batching_parameters"
+            "{base} --grpc_max_threads=8 --total_model_memory_limit_bytes=9 --enable_per_model_batching_parameters"
         ),
         &[],
     ));
     assert!(text.contains("Info: without effect (muster chooses its threads"), "{text}");
-    assert!(text.contains("the model's file says what it is): --saved_model_tags=serve"), "{text}");
+    assert!(
+        text.contains("(a model's config.pbtxt says how it is batched): --enable_per"),
+        "{text}"
+    );
     refused(&format!("{base} --ssl_config_file=x"), &["--ssl_config_file=x", "--grpc-use-ssl"]);
     refused(
         &format!("{base} --rest_api_prot=1"),
@@ -112,6 +115,131 @@ fn flags_without_effect_get_a_line_each_and_dangerous_ones_are_refused() {
     );
     let plain = problems("--rest_api_port=1", &[]);
     assert!(plain[0].contains("unknown option --rest_api_port"), "{plain:?}");
+}
+
+/// All flags that `tensorflow_model_server --help` prints but `--version`, which is muster's own as well, each with a
+/// value that is not its default, and what becomes of it.
+const PUBLISHED: [(&str, Becomes); 47] = {
+    use Becomes::{Honoured, Noted, Refused};
+    [
+        ("port=9500", Honoured),
+        ("grpc_socket_path=/tmp/socket", Refused),
+        ("rest_api_port=9501", Honoured),
+        ("rest_api_num_threads=3", Noted),
+        ("rest_api_timeout_in_ms=9", Honoured),
+        ("rest_api_enable_cors_support", Noted),
+        ("enable_batching", Honoured),
+        ("allow_version_labels_for_unavailable_models", Honoured),
+        ("batching_parameters_file=b", Refused),
+        ("enable_per_model_batching_parameters", Noted),
+        ("model_config_file=models.config", Honoured),
+        ("model_config_file_poll_wait_seconds=3", Honoured),
+        ("model_name=half", Honoured),
+        ("model_base_path=/models/half", Honoured),
+        ("num_load_threads=3", Honoured),
+        ("num_unload_threads=3", Noted),
+        ("max_num_load_retries=3", Honoured),
+        ("load_retry_interval_micros=3", Noted),
+        ("file_system_poll_wait_seconds=3", Honoured),
+        ("flush_filesystem_caches=false", Noted),
+        ("tensorflow_session_parallelism=3", Honoured),
+        ("tensorflow_session_config_file=s", Noted),
+        ("tensorflow_intra_op_parallelism=3", Honoured),
+        ("tensorflow_inter_op_parallelism=3", Honoured),
+        ("use_alts_credentials", Refused),
+        ("ssl_config_file=s", Refused),
+        ("platform_config_file=p", Noted),
+        ("per_process_gpu_memory_fraction=0.5", Noted),
+        ("saved_model_tags=serve,gpu", Honoured),
+        ("grpc_channel_arguments=a=b", Noted),
+        ("grpc_max_threads=3", Noted),
+        ("enable_model_warmup=false", Honoured),
+        ("num_request_iterations_for_warmup=3", Honoured),
+        ("monitoring_config_file=m", Refused),
+        ("remove_unused_fields_from_bundle_metagraph", Noted),
+        ("prefer_tflite_model", Noted),
+        ("num_tflite_pools=3", Noted),
+        ("num_tflite_interpreters_per_pool=3", Noted),
+        ("enable_signature_method_name_check", Honoured),
+        ("xla_cpu_compilation_enabled", Noted),
+        ("xla_gpu_compilation_enabled", Noted),
+        ("enable_profiler", Noted),
+        ("thread_pool_factory_config_file=t", Noted),
+        ("mixed_precision=bfloat16", Honoured),
+        ("skip_initialize_tpu", Noted),
+        ("enable_grpc_healthcheck_service", Noted),
+        ("enable_serialization_as_tensor_content", Noted),
+    ]
+};
+
+/// What becomes of a flag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Becomes {
+    /// Its setting has its value.
+    Honoured,
+    /// It has no effect, and one line says why.
+    Noted,
+    /// The server does not start, and one line says why: it has no such thing, or the file that the flag names cannot
+    /// be read.
+    Refused,
+}
+
+#[test]
+fn every_published_flag_is_honoured_or_told_of_by_its_name() {
+    let start = |others: &str, flag: &str| -> Result<ServerConfig, ConfigError> {
+        let args = format!("tensorflow_model_server {others} {flag}");
+        read_at(PATHS, &args, &[]).map(|it| match it {
+            Command::Serve(config) => *config,
+            other => panic!("{flag}: {other:?}"),
+        })
+    };
+    let settings =
+        |config: ServerConfig| format!("{:?}", ServerConfig { notices: Vec::new(), ..config });
+    for (flag, expected) in PUBLISHED {
+        let name = flag.split('=').next().unwrap();
+        let others = match name {
+            "model_config_file" => "",
+            "model_config_file_poll_wait_seconds" => "--model_config_file=models.config",
+            "batching_parameters_file" => "--model_base_path=/srv/half --enable_batching",
+            _ => "--model_base_path=/srv/half",
+        };
+        let found = match start(others, &format!("--{flag}")) {
+            Err(error) => {
+                let spelled = [format!("--{name}"), format!("--{}", name.replace('_', "-"))];
+                let problems = error.problems();
+                assert_eq!(problems.len(), 1, "{problems:#?}");
+                assert!(spelled.iter().any(|it| problems[0].contains(it)), "{problems:#?}");
+                Becomes::Refused
+            }
+            Ok(config) => {
+                let told = notices(&config);
+                let is_told = told.contains(&format!(": --{name}"));
+                let is_same = start(others, "").is_ok_and(|it| settings(it) == settings(config));
+                assert_eq!(is_told, is_same, "{flag}: {told}");
+                if is_told { Becomes::Noted } else { Becomes::Honoured }
+            }
+        };
+        assert_eq!(found, expected, "{flag}");
+    }
+}
+
+#[test]
+fn tags_and_precision_are_those_of_the_engine_and_empty_texts_are_none() {
+    let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
+    let engines = |flags: &str| started(&format!("{base} {flags}"), &[]).engines;
+    let given = engines("--saved_model_tags=serve,gpu --mixed_precision=bfloat16");
+    assert_eq!(Vec::from_iter(given.tensorflow_tags), ["gpu", "serve"]);
+    assert!(given.tensorflow_is_bfloat16);
+    let none = engines(
+        "--saved_model_tags= --mixed_precision= --batching_parameters_file= --monitoring_config_file= \
+         --model_config_file= --num_request_iterations_for_warmup=0",
+    );
+    assert_eq!(none, engines(""));
+    assert_eq!((none.tensorflow_tags.len(), none.tensorflow_warmup_iterations), (0, 1));
+    let refused_as =
+        |flag: &str, expected: &str| refused(&format!("{base} {flag}"), &[flag, expected]);
+    refused_as("--mixed_precision=float16", "off or bfloat16");
+    refused_as("--saved_model_tags=serve,", "as serve,gpu");
 }
 
 #[test]
