@@ -11,7 +11,9 @@ mod any_rank; // inputs of which it is not known how many dimensions they have
 mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod instead_of_tfs; // what an operator of TensorFlow Serving has, as it is
+mod savedmodel_broken; // files of a SavedModel that are cut, missing or in another form
 mod savedmodel_examples; // examples to signatures of SavedModels that parse them, and the metadata of all signatures
+mod savedmodel_keras; // what Keras exports, against what its `predict` says; that a library is fetched once
 mod savedmodel_safety; // which files and libraries a SavedModel may reach
 mod savedmodel_settings; // which graph of a SavedModel runs, in which precision, and parameters without effect
 mod savedmodel_signatures; // the signatures of a SavedModel by name: which one runs, what it takes, its metadata

@@ -17,7 +17,9 @@ pub(crate) fn of_run(failure: &Failure) -> BackendError {
         Code::DeadlineExceeded => {
             BackendError::Execute("the run was ended, as its time was over".to_owned())
         }
-        Code::Cancelled | Code::NotFound | Code::Other(_) => BackendError::Execute(text),
+        Code::Cancelled | Code::NotFound | Code::DataLoss | Code::Other(_) => {
+            BackendError::Execute(text)
+        }
     }
 }
 
@@ -28,6 +30,10 @@ pub(crate) fn of_load(folder: &Path, failure: &Failure) -> BackendError {
     let remedy = remedy(&text);
     match failure.code {
         Code::ResourceExhausted => BackendError::OutOfMemory(format!("{folder}: {text}")),
+        // Files are read beyond their end, or are not what the sums in the index say.
+        Code::OutOfRange | Code::DataLoss => BackendError::Load(format!(
+            "{folder}: a file of its variables, in variables/, is cut off or damaged ({text}); copy the model again"
+        )),
         _ => BackendError::Load(format!("{folder}: {text}{remedy}")),
     }
 }

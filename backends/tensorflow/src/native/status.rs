@@ -17,6 +17,7 @@ pub(crate) enum Code {
     ResourceExhausted,
     FailedPrecondition,
     OutOfRange,
+    DataLoss,
     Other(i32),
 }
 
@@ -30,6 +31,7 @@ impl Code {
             8 => Code::ResourceExhausted,
             9 => Code::FailedPrecondition,
             11 => Code::OutOfRange,
+            15 => Code::DataLoss,
             other => Code::Other(other),
         }
     }

@@ -44,6 +44,7 @@ pub(crate) enum Content {
     Tflite,
     Gguf,
     SavedModel,
+    SavedModelText,
     FrozenGraph,
     SklearnPickle,
     XgboostPickle,
@@ -86,6 +87,7 @@ pub(crate) fn recognise(sample: Sample<'_>) -> Option<Content> {
         [0x78, 0x01 | 0x5E | 0x9C | 0xDA, ..] => Content::CompressedPickle,
         // The schema of a SavedModel has version 1; the first of ONNX that is met is 3.
         [0x08, 0x01, 0x12, ..] => Content::SavedModel,
+        _ if starts(b"saved_model_schema_version:") => Content::SavedModelText,
         [0x08, 2..=32, 0x12 | 0x1A | 0x22 | 0x28 | 0x32 | 0x3A | 0x42, ..] => onnx(begin, length),
         [0x0A, ..] if holds("Placeholder") || holds("\x12\x05Const") => Content::FrozenGraph,
         _ if starts(b"binf") || holds("\"learner\"") || holds("learner{") || holds("learnerL") => {

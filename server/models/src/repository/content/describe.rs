@@ -87,6 +87,13 @@ impl Content {
                 "the graph of a SavedModel of TensorFlow, under a name that is not its own",
                 "keep it as saved_model.pb, with its variables/ beside it, in the version's directory",
             ),
+            Content::SavedModelText => (
+                "the graph of a SavedModel of TensorFlow as text, which is served in binary",
+                "write it so: python -c \"from google.protobuf import text_format; from \
+                 tensorflow.core.protobuf.saved_model_pb2 import SavedModel; open('saved_model.pb', \
+                 'wb').write(text_format.Parse(open('<file>').read(), SavedModel()).SerializeToString())\", and keep \
+                 it as saved_model.pb in the place of the text",
+            ),
             Content::FrozenGraph => (
                 "a frozen graph of TensorFlow",
                 "python -m tf2onnx.convert --graphdef <file> --output model.onnx --inputs <name>:0 --outputs <name>:0",

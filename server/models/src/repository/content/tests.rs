@@ -65,6 +65,12 @@ fn each_kind_of_file_is_known_by_its_bytes_and_named_with_the_line_that_helps() 
         (b"GGUF\x03\0\0\0".to_vec(), Content::Gguf, "GGUF", "llama.cpp"),
         (b"\x08\x01\x12\x20\x0a".to_vec(), Content::SavedModel, "SavedModel", "saved_model.pb"),
         (
+            b"saved_model_schema_version: 1\nmeta_graphs {".to_vec(),
+            Content::SavedModelText,
+            "as text",
+            "text_format.Parse(open('/m/x')",
+        ),
+        (
             b"\x0a\x10\x0a\x01x\x12\x0bPlaceholder".to_vec(),
             Content::FrozenGraph,
             "frozen graph",
