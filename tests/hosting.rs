@@ -25,7 +25,7 @@ fn hosted(repository: &Repository) -> Start {
 }
 
 /// The same as a process of its own.
-fn hosted_process(repository: &Repository, variables: &[(&str, &str)]) -> Process {
+pub fn hosted_process(repository: &Repository, variables: &[(&str, &str)]) -> Process {
     let path = repository.at("model");
     let platform = [("SAGEMAKER_MODEL_PATH", &*path), ("SAGEMAKER_BIND_TO_PORT", "0")];
     Process::command(&["serve"], &[&platform, variables].concat())
@@ -776,15 +776,16 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
         assert!(told.contains(&format!("because {name} is set")), "{told}");
         let mut expected = plain.clone();
         expected.sagemaker.vendor = Some(Vendor { dialect, variable: name.clone() });
-        match dialect {
-            // How models of the folder are chosen.
-            Dialect::Tfs => {
-                expected.control.hosted.as_mut().unwrap().way = HostedWay::TensorFlowServing;
-                expected.repository.platform.way = HostedWay::TensorFlowServing;
-            }
-            // For the error where no model is found.
-            Dialect::HuggingFace => expected.startup.hub_model = Some("1".to_owned()),
-            _ => {}
+        // How models of the folder are chosen.
+        let way = match dialect {
+            Dialect::Tfs => HostedWay::TensorFlowServing,
+            _ => HostedWay::Triton,
+        };
+        expected.control.hosted.as_mut().unwrap().way = way;
+        expected.repository.platform.way = way;
+        // For the error where no model is found.
+        if dialect == Dialect::HuggingFace {
+            expected.startup.hub_model = Some("1".to_owned());
         }
         assert_eq!(quiet(config), expected, "{name}");
     }

@@ -13,6 +13,7 @@ mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod instead_of_tfs; // what an operator of TensorFlow Serving has, as it is
 mod savedmodel_broken; // files of a SavedModel that are cut, missing or in another form
 mod savedmodel_examples; // examples to signatures of SavedModels that parse them, and the metadata of all signatures
+mod savedmodel_hosted; // which SavedModels of a hosting platform's folder serve, and in which versions
 mod savedmodel_keras; // what Keras exports, against what its `predict` says; that a library is fetched once
 mod savedmodel_safety; // which files and libraries a SavedModel may reach
 mod savedmodel_settings; // which graph of a SavedModel runs, in which precision, and parameters without effect

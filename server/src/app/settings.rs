@@ -63,7 +63,7 @@ pub(super) fn hosting_front(
         default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
         first_of_several: matches!(
             config.control.hosted,
-            Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
+            Some(HostedStart { way: HostedWay::TensorFlowServing | HostedWay::ByModels, .. })
         ),
         recorder: observers.recorder.clone(),
         sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),

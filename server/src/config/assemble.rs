@@ -92,9 +92,10 @@ pub(super) fn resolve(
     if let Some(multi_model) = multi_model {
         control.set_multi_model(multi_model);
     }
-    let way = match (hosted || is_multi_model) && sagemaker.is_for_tensorflow_serving() {
-        true => HostedWay::TensorFlowServing,
-        false => HostedWay::Triton,
+    let way = match hosted || is_multi_model {
+        true if sagemaker.is_for_tensorflow_serving() => HostedWay::TensorFlowServing,
+        true if sagemaker.is_for_anyone() => HostedWay::ByModels,
+        _ => HostedWay::Triton,
     };
     if hosted && !is_multi_model && !has_remote(&from) {
         control.hosted = hosted_start::start(&sources, way, sagemaker.default_model.as_ref());

@@ -51,6 +51,11 @@ impl SageMakerSettings {
         self.dialect.or(vendor) == Some(Dialect::Tfs)
     }
 
+    /// Does nothing say whose container this server takes the place of?
+    pub fn is_for_anyone(&self) -> bool {
+        self.dialect.is_none() && self.vendor.is_none()
+    }
+
     /// What decoding and encoding go by, where bodies have at most so many bytes.
     pub fn options(&self, largest_body: u64) -> Options {
         Options {

@@ -1,4 +1,5 @@
-//! Which of the models in a hosting platform's folder are loaded: those that its own containers would load. Pure.
+//! Which of the models in a hosting platform's folder are loaded: those that its own containers would load. Pure, but
+//! for a look at the files of models where no setting says whose container is meant.
 
 use crate::{
     repository::{local::Found, model_id::ModelId},
@@ -21,9 +22,17 @@ pub(super) fn select(
         found.models.keys().chain(found.refused.keys()).map(|it| it.name.to_string()).collect();
     names.sort_unstable();
     names.dedup();
+    let are_all_loaded = match rule.way {
+        HostedWay::Triton => false,
+        HostedWay::TensorFlowServing => true,
+        HostedWay::ByModels => {
+            found.refused.is_empty()
+                && found.models.values().all(|it| it.is_of_tensorflow_serving())
+        }
+    };
     let Some(default) = &rule.default_model else {
-        return match (&*names, rule.way) {
-            ([_, _, ..], HostedWay::Triton) => Err(format!(
+        return match &*names {
+            [_, _, ..] if !are_all_loaded => Err(format!(
                 "there are several models in {places} ({}), and none of them is named as the one to serve: set \
                  SAGEMAKER_TRITON_DEFAULT_MODEL_NAME to one of these names; or MUSTER_MODEL_CONTROL_MODE=none, to \
                  load all of them, for requests that name theirs in X-Amzn-SageMaker-Target-Model",
@@ -48,15 +57,13 @@ pub(super) fn select(
              SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, SAGEMAKER_TFS_DEFAULT_MODEL_NAME); {there}"
         ));
     }
-    match rule.way {
-        HostedWay::TensorFlowServing => Ok(Vec::new()),
-        HostedWay::Triton => {
-            found.models.retain(|id, _| *id.name == **default);
-            found.refused.retain(|id, _| *id.name == **default);
-            names.retain(|it| it != default);
-            Ok(names)
-        }
+    if are_all_loaded {
+        return Ok(Vec::new());
     }
+    found.models.retain(|id, _| *id.name == **default);
+    found.refused.retain(|id, _| *id.name == **default);
+    names.retain(|it| it != default);
+    Ok(names)
 }
 
 #[cfg(test)]

@@ -196,12 +196,21 @@ impl Catalogue {
     ) -> Option<raw::ModelConfig> {
         match self.configured() {
             Some(configured) => configured.with_policy(found, raw),
-            None if self.platform.way == HostedWay::TensorFlowServing => {
+            None if self.has_all_versions(found) => {
                 let says = raw.as_ref().is_some_and(|it| it.version_policy.is_some());
                 let policy = Some(&VersionPolicy::All).filter(|_| !says);
                 with_policy(raw, policy, &BTreeSet::new(), found)
             }
             None => raw,
+        }
+    }
+
+    /// Does every version of it serve, where its configuration does not say?
+    fn has_all_versions(&self, found: &FoundModel) -> bool {
+        match self.platform.way {
+            HostedWay::Triton => false,
+            HostedWay::TensorFlowServing => true,
+            HostedWay::ByModels => found.is_of_tensorflow_serving(),
         }
     }
 

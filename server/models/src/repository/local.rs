@@ -53,6 +53,13 @@ impl FoundModel {
         ModelId { name: self.name.as_str().into(), namespace }
     }
 
+    /// Is it as TensorFlow Serving has it, and as no other server: no configuration, and the file of a SavedModel
+    /// directly in the directory of each version?
+    pub(crate) fn is_of_tensorflow_serving(&self) -> bool {
+        let is_saved = |it: &PathBuf| it.join(SAVED_MODEL).is_file();
+        self.config.is_none() && !self.versions.is_empty() && self.versions.values().all(is_saved)
+    }
+
     /// What metrics call it.
     pub(crate) fn shown_name(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.name)
@@ -108,6 +115,9 @@ const NOT_VERSIONS: [&str; 3] = ["warmup", "initial_state", "configs"];
 
 /// Directories in a repository that disks and archives leave there, besides hidden ones.
 const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
+
+/// The file of a SavedModel.
+const SAVED_MODEL: &str = "saved_model.pb";
 
 /// Endings of names that programs give to what they are still writing.
 const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];

@@ -44,6 +44,10 @@ pub enum HostedWay {
     /// configuration names none, as that container lists them all in the file of models that it writes. Source:
     /// `tfs_utils.py` and `serve.py` of <https://github.com/aws/sagemaker-tensorflow-serving-container>.
     TensorFlowServing,
+    /// No setting says whose: in TensorFlow Serving's where all that lies there are SavedModels as its container has
+    /// them, which needs no variable; else in Triton's. Versions of such a model serve in TensorFlow Serving's way
+    /// whatever lies beside it.
+    ByModels,
 }
 
 /// What there is beside the models in the platform's folder, and how they serve.

@@ -1,0 +1,78 @@
+//! SavedModels in the folder of a hosting platform, of which no variable says whose container is meant: they serve as
+//! in that of TensorFlow Serving, which needs none.
+
+use serde_json::json;
+
+use crate::{
+    hosting::hosted_process,
+    savedmodels::{FIXTURES, library},
+    support::{Client, Process, Repository},
+};
+
+/// The server over that folder, with these variables besides; `None` where there is no library.
+fn hosted(repository: &Repository, variables: &[(&str, &str)]) -> Option<Process> {
+    let flag = library()?;
+    let file = flag.split_once('=').map(|it| ("MUSTER_TENSORFLOW_LIBRARY", it.1));
+    let variables: Vec<(&str, &str)> = file.into_iter().chain(variables.iter().copied()).collect();
+    let mut process = hosted_process(repository, &variables);
+    process.wait_ready();
+    Some(process)
+}
+
+/// Status of a request for three numbers, with that custom attribute.
+fn asked(process: &mut Process, attribute: &str) -> u16 {
+    let mut client = Client::connect(process.address("sagemaker"));
+    let headers =
+        [("Content-Type", "application/json"), ("X-Amzn-SageMaker-Custom-Attributes", attribute)];
+    let headers = if attribute.is_empty() { &headers[..1] } else { &headers };
+    client.post("/invocations", headers, json!({"instances": [1.0, 2.0, 5.0]}).to_string()).status
+}
+
+fn versions(place: &str, numbers: &[&str]) -> Repository {
+    let half = format!("{FIXTURES}/half_plus_two/1");
+    let add = |it: Repository, number: &&str| it.copy(&format!("{place}/{number}"), &half);
+    numbers.iter().fold(Repository::new(), add)
+}
+
+#[test]
+fn every_version_of_a_saved_model_serves_without_a_variable() {
+    for place in ["model/export/Servo", "model", "model/half"] {
+        let repository = versions(place, &["1", "0002", "10"]);
+        let Some(mut process) = hosted(&repository, &[]) else { return };
+        assert_eq!(asked(&mut process, ""), 200, "{place}");
+        for version in [1, 2, 10] {
+            let attribute = format!("tfs-model-version={version}");
+            assert_eq!(asked(&mut process, &attribute), 200, "{place} {version}");
+        }
+        assert_eq!(asked(&mut process, "tfs-model-version=3"), 404, "{place}");
+    }
+}
+
+#[test]
+fn where_a_variable_or_a_configuration_says_otherwise_the_latest_version_serves() {
+    let repository = versions("model/half", &["1", "2"]);
+    let triton = [("MUSTER_SAGEMAKER_DIALECT", "triton")];
+    let Some(mut process) = hosted(&repository, &triton) else { return };
+    let are_there = |process: &mut Process| {
+        [1, 2].map(|it| asked(process, &format!("tfs-model-version={it}")) != 404)
+    };
+    assert_eq!(are_there(&mut process), [false, true]);
+    let policy = "version_policy { latest { num_versions: 1 } }";
+    let repository = repository.file("model/half/config.pbtxt", policy);
+    let mut process = hosted(&repository, &[]).unwrap();
+    assert_eq!(are_there(&mut process), [false, true]);
+}
+
+#[test]
+fn of_several_saved_models_all_serve_and_the_first_or_the_named_one_is_the_default() {
+    let repository = versions("model/b", &["1"]);
+    let several = format!("{FIXTURES}/several/1");
+    let repository = repository.copy("model/a/1", &several);
+    let Some(mut process) = hosted(&repository, &[]) else { return };
+    // The first has no input of that kind.
+    assert_eq!(asked(&mut process, ""), 400);
+    assert_eq!(asked(&mut process, "tfs-model-name=b"), 200);
+    let named = [("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "b")];
+    let mut process = hosted(&repository, &named).unwrap();
+    assert_eq!(asked(&mut process, ""), 200);
+}
