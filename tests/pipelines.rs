@@ -313,6 +313,9 @@ fn who_sends_tensors_to_a_folder_still_may() {
     };
     let body = format!(r#"{{"inputs":[{},{}]}}"#, tensor("input_ids"), tensor("attention_mask"));
     let reply = server.post("/v2/models/sst2/infer", &body).expect(200).json();
+    let metadata = server.get("/v2/models/sst2").expect(200).json();
+    let expected = serde_json::json!({"graph_inputs": ["input_ids", "attention_mask"]});
+    assert_eq!(metadata["parameters"], expected);
     assert_eq!(reply["outputs"][0]["name"], "logits");
     assert_eq!(reply["outputs"][0]["shape"], serde_json::json!([1, 2]));
 }

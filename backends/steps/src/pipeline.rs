@@ -160,6 +160,14 @@ impl Pipeline {
         }
     }
 
+    /// What decodes JPEG for it, where it takes images.
+    pub fn jpeg(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Image(image) => Some(image.jpeg()),
+            Kind::Text(_) | Kind::Sound(_) => None,
+        }
+    }
+
     /// Numbers of the vectors of all patches of one image; zero where it takes none.
     pub fn patch_numbers(&self) -> usize {
         match &self.kind {

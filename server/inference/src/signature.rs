@@ -66,6 +66,8 @@ pub struct Pipeline {
     pub row_independent: bool,
     /// Samples a second that it takes, where it takes sounds.
     pub sampling_rate: Option<u32>,
+    /// What decodes JPEG for it, where it takes images.
+    pub jpeg: Option<Arc<str>>,
 }
 
 /// Inputs that belong together, and the outputs that they lead to.
@@ -78,6 +80,12 @@ pub struct Form {
 }
 
 impl Pipeline {
+    /// Names of the inputs of its graph, which a request may give in place of those of a task.
+    pub fn graph_inputs(&self) -> impl Iterator<Item = &str> {
+        let of_graph = self.forms.iter().filter(|it| it.task.is_none());
+        of_graph.flat_map(|it| it.signature.inputs.iter().map(|port| &*port.name))
+    }
+
     /// The form that has all of these inputs; `None` where the model's own are to say what is wrong.
     pub fn form_of(&self, inputs: &[NamedTensor]) -> Option<&Form> {
         let has_all =

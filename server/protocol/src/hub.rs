@@ -296,7 +296,8 @@ mod tests {
             signature: samples::model(8, inputs, &["result BYTES [1]"]),
         };
         let forms = other.into_iter().map(form).collect();
-        let pipeline = Pipeline { task, forms, row_independent: true, sampling_rate: None };
+        let pipeline =
+            Pipeline { task, forms, row_independent: true, sampling_rate: None, jpeg: None };
         let own = samples::model(8, inputs, &["result BYTES [1]"]);
         Signature { pipeline: Some(Arc::new(pipeline)), ..own }
     }

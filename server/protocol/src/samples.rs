@@ -60,8 +60,13 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
 
 /// The same as a pipeline of that task.
 pub(super) fn pipeline(task: Task, inputs: &[&str], outputs: &[&str]) -> Signature {
-    let pipeline =
-        Pipeline { task, forms: Vec::new(), row_independent: true, sampling_rate: Some(16_000) };
+    let pipeline = Pipeline {
+        task,
+        forms: Vec::new(),
+        row_independent: true,
+        sampling_rate: Some(16_000),
+        jpeg: None,
+    };
     Signature { pipeline: Some(Arc::new(pipeline)), ..model(8, inputs, outputs) }
 }
 

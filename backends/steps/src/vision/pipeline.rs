@@ -220,6 +220,11 @@ impl ImagePipeline {
         )
     }
 
+    /// What decodes JPEG.
+    pub(crate) fn jpeg(&self) -> &str {
+        self.decoder.jpeg()
+    }
+
     /// Most bytes that preparing this image holds at one time, its row included. Reads the header only.
     ///
     /// # Errors

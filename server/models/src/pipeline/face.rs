@@ -24,6 +24,8 @@ pub(crate) struct Known<'a> {
     pub(crate) labels: &'a [Arc<str>],
     /// Samples a second that it takes, where it takes sounds.
     pub(crate) sampling_rate: Option<u32>,
+    /// What decodes JPEG, where it takes images.
+    pub(crate) jpeg: Option<&'a str>,
 }
 
 /// The face of a pipeline over the graph of that face.
@@ -33,7 +35,7 @@ pub(crate) fn face(
     known: &Known<'_>,
     most_inputs: usize,
 ) -> Option<Signature> {
-    let Known { labels, sampling_rate, .. } = *known;
+    let Known { labels, sampling_rate, jpeg, .. } = *known;
     let of = |task: Task, inputs: Vec<Port>, pipeline| Signature {
         named: None,
         graph_checks_shapes: false,
@@ -55,11 +57,9 @@ pub(crate) fn face(
     let of_ids = |task: &Task| form((*task, vec![text(TOKEN_IDS)]));
     forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
     forms.push(Form { task: None, signature: graph.clone() });
-    Some(of(
-        task,
-        own,
-        Some(Arc::new(Pipeline { task, forms, row_independent: true, sampling_rate })),
-    ))
+    let jpeg = jpeg.map(Arc::from);
+    let pipeline = Pipeline { task, forms, row_independent: true, sampling_rate, jpeg };
+    Some(of(task, own, Some(Arc::new(pipeline))))
 }
 
 /// The same, whose port of class numbers has their names.

@@ -130,6 +130,7 @@ pub(crate) fn open(
         tower_dimensions: steps.tower_dimensions(),
         labels: steps.labels(),
         sampling_rate: steps.sampling_rate(),
+        jpeg: steps.jpeg(),
     };
     let face = face(signature, &tasks, &known, most_inputs)
         .ok_or_else(|| "the folder has no task".to_owned())?;

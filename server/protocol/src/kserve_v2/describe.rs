@@ -41,8 +41,9 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 }
 
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
-/// the ready ones, or the one that was asked for. There are `parameters` only where the answer to a text depends on its
-/// company, or where the model has several signatures.
+/// the ready ones, or the one that was asked for. There are `parameters` only where the model is a pipeline, or has
+/// several signatures. Those of a pipeline: what its graph takes, what decodes JPEG, and whether an answer depends on
+/// its company.
 pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -> EncodedReply {
     let mut out = b"{".to_vec();
     write::key(&mut out, "name");
@@ -56,19 +57,36 @@ pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -
     ports(&mut out, signature, &signature.inputs);
     write::key(&mut out, "outputs");
     ports(&mut out, signature, &signature.outputs);
-    if signature.pipeline.as_ref().is_some_and(|it| !it.row_independent) {
-        write::key(&mut out, "parameters");
-        out.extend_from_slice(b"{\"row_independent\":false}");
-    }
-    if !signature.others().is_empty() {
-        write::key(&mut out, "parameters");
-        out.push(b'{');
-        write::key(&mut out, "signatures");
-        strings(&mut out, signature.usable().map(Signature::name));
-        out.push(b'}');
-    }
+    parameters(&mut out, signature);
     out.push(b'}');
     EncodedReply::json(out)
+}
+
+/// What is said of a model beside its inputs and outputs, where there is something.
+fn parameters(out: &mut Vec<u8>, signature: &Signature) {
+    let pipeline = signature.pipeline.as_deref();
+    if pipeline.is_none() && signature.others().is_empty() {
+        return;
+    }
+    write::key(out, "parameters");
+    out.push(b'{');
+    if let Some(pipeline) = pipeline {
+        write::key(out, "graph_inputs");
+        strings(out, pipeline.graph_inputs());
+        if let Some(jpeg) = &pipeline.jpeg {
+            write::key(out, "jpeg");
+            write::string(out, jpeg);
+        }
+        if !pipeline.row_independent {
+            write::key(out, "row_independent");
+            out.extend_from_slice(b"false");
+        }
+    }
+    if !signature.others().is_empty() {
+        write::key(out, "signatures");
+        strings(out, signature.usable().map(Signature::name));
+    }
+    out.push(b'}');
 }
 
 /// One line of the repository's index.

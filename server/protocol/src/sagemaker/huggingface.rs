@@ -328,6 +328,7 @@ mod tests {
             forms: Vec::new(),
             row_independent: true,
             sampling_rate: None,
+            jpeg: None,
         };
         let ports = ["text BYTES [1]", "text_pair? BYTES [1]"];
         let served = Signature {

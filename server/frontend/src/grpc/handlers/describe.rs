@@ -119,18 +119,21 @@ fn counted(model: &ServedModel) -> ModelStatistics {
 
 /// What the metadata over HTTP says as parameters.
 fn metadata_parameters(signature: &Signature) -> BTreeMap<String, InferParameter> {
-    let is_dependent = signature.pipeline.as_ref().is_some_and(|it| !it.row_independent);
-    let said = is_dependent.then(|| {
-        let value = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(false)) };
-        ("row_independent".to_owned(), value)
-    });
     // Parameters of this protocol are no lists.
-    let names = (!signature.others().is_empty()).then(|| {
-        let names: Vec<&str> = signature.usable().map(Signature::name).collect();
-        let value = ParameterChoice::StringParam(names.join(","));
-        ("signatures".to_owned(), InferParameter { parameter_choice: Some(value) })
-    });
-    said.into_iter().chain(names).collect()
+    let list = |names: Vec<&str>| ParameterChoice::StringParam(names.join(","));
+    let pipeline = signature.pipeline.as_deref();
+    let inputs = pipeline.map(|it| ("graph_inputs", list(it.graph_inputs().collect())));
+    let jpeg = pipeline.and_then(|it| it.jpeg.as_deref());
+    let jpeg = jpeg.map(|it| ("jpeg", ParameterChoice::StringParam(it.to_owned())));
+    let is_dependent = pipeline.is_some_and(|it| !it.row_independent);
+    let independent =
+        is_dependent.then_some(("row_independent", ParameterChoice::BoolParam(false)));
+    let has_others = !signature.others().is_empty();
+    let names =
+        has_others.then(|| ("signatures", list(signature.usable().map(Signature::name).collect())));
+    let all = [inputs, jpeg, independent, names].into_iter().flatten();
+    let parameter = |value| InferParameter { parameter_choice: Some(value) };
+    all.map(|(name, value)| (name.to_owned(), parameter(value))).collect()
 }
 
 fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
@@ -174,10 +177,11 @@ mod tests {
                     forms,
                     row_independent,
                     sampling_rate: None,
+                    jpeg: Some("zune-jpeg".into()),
                 })),
             })
         };
-        assert!(said(true).is_empty());
+        assert_eq!(said(true).keys().collect::<Vec<_>>(), ["graph_inputs", "jpeg"]);
         let value = said(false).remove("row_independent").unwrap();
         assert_eq!(value.parameter_choice, Some(ParameterChoice::BoolParam(false)));
     }
