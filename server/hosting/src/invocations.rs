@@ -23,7 +23,7 @@ use frontend::http::{
 use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
 use protocol::{
-    sagemaker::{self, Attributes, Invocation},
+    sagemaker::{self, Attributes, Dialect, Invocation},
     xgboost,
 };
 
@@ -71,6 +71,7 @@ pub async fn infer(
     let invocation = Arc::new(Invocation { objective, classes, ..invocation });
     let options = hosting.http.settings.sagemaker.clone();
     let is_xgboost = sagemaker::speaks_xgboost(&options, &invocation);
+    let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);
     if is_xgboost && body.length().is_none() {
         // A body of unknown length shows only at its end whether it is empty.
         model.admit()?;
@@ -97,7 +98,7 @@ pub async fn infer(
     let codec =
         HttpCodec { header_length: json_length, expanded, work, decode, encode: sagemaker::encode };
     let mut answer = inference(&hosting.http, model, parts, body, codec, sequence).await;
-    if is_xgboost {
+    if blames_the_body {
         answer = answer.map_err(blame_the_body);
     }
     observed.end(&mut answer);
@@ -111,7 +112,8 @@ pub async fn infer(
     Ok(response)
 }
 
-/// XGBoost's container blames a failed run on the rows, with 400, and its clients look for that status.
+/// The containers of XGBoost and Hugging Face blame a failed run on the body, with 400, and their clients look for that
+/// status. The second one does so only where an operator asks for its dialect: 400 tells others not to try again.
 fn blame_the_body(failure: Failure) -> Failure {
     let error = match failure.error {
         Error::Backend(BackendError::Execute(problem)) => Error::InvalidRequest(problem),
