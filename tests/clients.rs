@@ -370,7 +370,7 @@ fn the_prometheus_parser_takes_the_page_of_tensorflow_serving() {
 
 #[test]
 fn tritonclient_sends_texts_and_reads_what_is_counted_of_steps() {
-    let folders = ["st-6", "rerank", "ner", "vit", "detr"];
+    let folders = ["st-6", "rerank", "ner", "vit", "detr", "speech", "audio-classification"];
     let repository = add_folders(sentiment("graph/tokenizer.json"), &folders);
     check_on(&repository, &[], "pipelines_triton.py", both_protocols);
 }

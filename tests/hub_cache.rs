@@ -64,6 +64,34 @@ fn files_of_trees_and_graphs_are_served_from_a_snapshot_and_by_their_links() {
 }
 
 #[test]
+fn a_folder_of_texts_is_served_from_a_snapshot_as_it_lies_there() {
+    let cache = Repository::new();
+    let folder = cached(&cache, "sst2", "tests/fixtures/pipelines/sst2/folder");
+    // Its chain, its pooling and its graph lie in folders of their own.
+    let vectors = cached(&cache, "st-6", "tests/fixtures/pipelines/st-6/folder");
+    let body = json!({"inputs": "I am super happy right now."}).to_string();
+    for (path, from) in [(folder, "sst2"), (vectors, "st-6")] {
+        let answer = |server: &Server| server.post("/pipeline", &body).expect(200).text();
+        let copy = crate::pipelines::repository(&[from]);
+        assert_eq!(answer(&serve(&path)), answer(&serve(&copy.at(from))), "{from}");
+        // A repository whose model is a link to the snapshot.
+        let links = Repository::new();
+        symlink(&path, links.path().join(from)).unwrap();
+        assert_eq!(answer(&Server::start(&links, &[])), answer(&serve(&path)), "{from}");
+    }
+    // A tokenizer that is the blob of another model.
+    let place = cache.path().join("models--x--sst2/snapshots/0a1b/tokenizer.json");
+    let other = cache.path().join("models--x--st-6/snapshots/0a1b/tokenizer.json");
+    fs::remove_file(&place).unwrap();
+    symlink(fs::canonicalize(other).unwrap(), &place).unwrap();
+    let folder = place.parent().unwrap().display().to_string();
+    let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+    let said = Process::command(&[&["serve", &*folder][..], &ports].concat(), &[]).wait();
+    let log = said.log.join("\n");
+    assert!(!said.status.success() && log.contains("tokenizer.json"), "{log}");
+}
+
+#[test]
 fn a_saved_model_is_served_from_a_snapshot_and_its_links_lead_to_its_own_blobs_alone() {
     let flag = flag();
     if !Path::new(flag.split_once('=').unwrap().1).is_file() {

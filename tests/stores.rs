@@ -10,7 +10,8 @@ use std::{
 
 use crate::{
     clients::python,
-    support::{Process, Repository, root},
+    pipelines,
+    support::{Process, Repository, Server, root},
 };
 
 /// The script `tests/clients/s3_server.py`, running.
@@ -171,6 +172,32 @@ fn models_are_served_from_a_store_and_a_warm_start_fetches_nothing() {
     let found = server.client().get("/v2/models/type_fp32/config").json();
     assert_eq!(found["max_batch_size"], 7);
     assert_eq!(s3.read(), ["type_fp32/config.pbtxt"], "only what has changed");
+}
+
+#[test]
+fn folders_of_texts_are_served_from_a_store() {
+    let Some(mut s3) = S3::start() else { return };
+    // The second one has its chain, its pooling and its graph in folders of their own.
+    let folders = pipelines::repository(&["sst2", "st-6"]);
+    let mut open = vec![folders.path().to_owned()];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+            continue;
+        }
+        let key = path.strip_prefix(folders.path()).unwrap().display().to_string();
+        s3.put(&format!("all/{key}"), &path);
+    }
+    let cache = Repository::new();
+    let mut process = s3.serve(&cache, &s3.secret.clone(), &[]);
+    process.wait_ready();
+    let body = r#"{"inputs": "I am super happy right now."}"#;
+    let here = Server::start(&folders, &[]);
+    for model in ["sst2", "st-6"] {
+        let path = format!("/v2/models/{model}/pipeline");
+        let answer = process.client().post(&path, &[], body).expect(200).text();
+        assert_eq!(answer, here.post(&path, body).expect(200).text(), "{model}");
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
-"""Text and image models with Triton's own Python client, over HTTP and gRPC: texts and pictures in, typed outputs and
+"""Text, image and sound models with Triton's own Python client, over HTTP and gRPC: texts and files in, typed outputs and
 `result`; and what is counted of each step of an ensemble.
 
 Usage: pipelines_triton.py HTTP_HOST:PORT GRPC_HOST:PORT
-of a server with the folders sst2, st-6, rerank, ner, vit and detr, and the ensemble sentiment of tokens, graph and labels, which
-does what sst2 does.
+of a server with the folders sst2, st-6, rerank, ner, vit, detr, speech and audio-classification, and the ensemble
+sentiment of tokens, graph and labels, which does what sst2 does.
 """
 
 import json
@@ -14,7 +14,8 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
-PICTURES = Path(__file__).parent.parent / "fixtures/pipelines/pictures"
+FIXTURES = Path(__file__).parent.parent / "fixtures/pipelines"
+PICTURES, SOUNDS = FIXTURES / "pictures", FIXTURES / "sounds"
 TEXTS = ["I am super happy right now.", "What a sad day!", "The film was good, but the ending was bad."]
 
 
@@ -109,6 +110,18 @@ def check_pictures(client):
         assert (number[row, len(objects) :] == -1).all(), number
 
 
+def check_sounds(client):
+    ports = client.ports("speech")
+    assert ports["audio"] == ("BYTES", [-1, 1]) and ports["text"] == ("BYTES", [-1, 1]), ports
+    files = [[(SOUNDS / name).read_bytes()] for name in ("s16.wav", "s16.flac", "mono.mp3", "mono.ogg")]
+    text, result = client.ask("speech", {"audio": files}, ["text", "result"])
+    assert text.shape == (4, 1) and [it["text"].encode() for it in results(result)] == text[:, 0].tolist(), (text, result)
+    alone = [client.ask("speech", {"audio": [file]}, ["text"])[0][0, 0] for file in files]
+    assert alone == text[:, 0].tolist(), (alone, text)
+    label, score = client.ask("audio-classification", {"audio": files}, ["label", "score"])
+    assert label.shape == score.shape == (4, 4) and (np.diff(score) <= 0).all(), (label, score)
+
+
 def check_ensemble(client):
     steps = ["tokens", "graph", "labels"]
     client.ask("sentiment", {"text": rows(TEXTS[:1])}, ["label"])
@@ -129,9 +142,10 @@ def main():
     http, grpc = sys.argv[1:]
     for module, address in ((tritonclient.http, http), (tritonclient.grpc, grpc)):
         client = Client(module, address)
-        for check in (check_classes, check_vectors, check_entities, check_pictures, check_ensemble):
+        checks = (check_classes, check_vectors, check_entities, check_pictures, check_sounds, check_ensemble)
+        for check in checks:
             check(client)
-    print("text and image models and their steps answer over HTTP and gRPC")
+    print("text, image and sound models and their steps answer over HTTP and gRPC")
 
 
 main()

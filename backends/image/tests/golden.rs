@@ -101,7 +101,7 @@ fn images_that_opencv_makes_smaller_are_equal_and_others_differ_by_one() {
 }
 
 #[test]
-fn torchvision_differs_by_at_most_one() {
+fn torchvision_differs_by_one_in_at_most_a_fifth_of_the_values_of_a_smooth_picture() {
     let decoder = decoder();
     let read = |case: &Value, key: &str| {
         let name = case[key].as_str().expect("a name");
@@ -113,8 +113,10 @@ fn torchvision_differs_by_at_most_one() {
         let found = resize(&read(case, "from"), width, height, filter);
         let expected = read(case, "file");
         let differences = found.pixels.iter().zip(&expected.pixels).map(|(a, b)| a.abs_diff(*b));
-        let most = differences.max()?;
-        (most > 1).then(|| format!("a value differs by {most}"))
+        let most = differences.clone().max()?;
+        let (differing, all) = (differences.filter(|it| *it != 0).count(), found.pixels.len());
+        (most > 1 || all < 5 * differing)
+            .then(|| format!("{differing} of {all} values differ, by at most {most}"))
     });
 }
 

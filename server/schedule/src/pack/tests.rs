@@ -195,13 +195,26 @@ fn of_nine_rows_no_way_to_cut_is_cheaper() {
     outcome.unwrap();
 }
 
-#[test]
-fn the_oldest_is_always_in_and_bounds_are_kept() {
+/// Draws so many queues, and runs each of them down.
+fn check_queues(cases: u32) {
     let queues = (prop::collection::vec(1usize..600, 0..40), costs(), bounds());
-    let config = ProptestConfig { cases: 1_000, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases, ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&queues, |(lengths, costs, bounds)| {
         check_all_runs(&lengths, &costs, bounds);
+        let cheapest = cheapest(&lengths, &costs, bounds);
+        prop_assert!(cheapest <= in_order_of_arrival(&lengths, &costs, bounds) * 1.0001);
         Ok(())
     });
     outcome.unwrap();
+}
+
+#[test]
+fn the_oldest_is_always_in_and_bounds_are_kept() {
+    check_queues(1_000);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn the_oldest_is_always_in_and_bounds_are_kept_in_a_hundred_thousand_queues() {
+    check_queues(100_000);
 }
