@@ -75,10 +75,10 @@ fn packages(script: &str) -> &'static str {
         "locust_load.py" => "requirements-locust.txt",
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
-        "pipelines_cohere.py"
-        | "pipelines_haystack.py"
-        | "pipelines_hub.py"
-        | "pipelines_llama_index.py" => "requirements-frameworks.txt",
+        "pipelines_cohere.py" => "requirements-cohere.txt",
+        "pipelines_haystack.py" | "pipelines_hub.py" | "pipelines_llama_index.py" => {
+            "requirements-frameworks.txt"
+        }
         "perf_analyzer.py" => "requirements-perf.txt",
         "tfs_client.py" | "tfs_savedmodel.py" => "requirements-tfs.txt",
         "websocket_client.py" => "requirements-websocket.txt",
