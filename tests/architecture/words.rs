@@ -56,7 +56,7 @@ const WORDS: &[(&str, &[&str])] = &[
         ],
     ),
     ("symphonia::", &["backends/audio/src/packets.rs", "backends/audio/src/vorbis.rs"]),
-    ("tokenizers::", &["backends/steps/src/text/tokenize"]),
+    ("tokenizers::", &["backends/steps/src/text/tokenize.rs", "backends/steps/src/text/tokenize"]),
     ("safetensors::", &["backends/steps/src/folder/dense.rs"]),
     ("chrono::", &["server/telemetry/src/capture", "server/protocol/src/sagemaker/session.rs"]),
     ("object_store::", &["server/models/src/stores"]),

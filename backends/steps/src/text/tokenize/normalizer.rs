@@ -1,4 +1,5 @@
-//! What texts go through before they are split. As the crate does it, but that an expression which gives up is an error.
+//! What texts go through before they are split, as the crate does it, but that an expression which gives up is an
+//! error.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Texts to the pieces that the model of a tokenizer makes tokens of. As the crate does it, but that an expression which
-//! gives up is an error.
+//! Texts to the pieces that the model of a tokenizer makes tokens of, as the crate does it, but that an expression
+//! which gives up is an error.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tokenizers::{
