@@ -75,8 +75,8 @@ pub trait Model: Send + Sync {
         None
     }
 
-    /// Memory is scarce: what instances keep of earlier runs for later ones is to go, at the latest with the next run of
-    /// each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at
+    /// Memory is scarce: what instances keep of earlier runs for later ones is to go, at the latest with the next run
+    /// of each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at
     /// once.
     fn trim_memory(&self) {}
 

@@ -29,8 +29,8 @@ pub struct Limit {
     pub most: usize,
 }
 
-/// Deflated data. Deflate's best is a thousand to one, which an honest tensor of zeros reaches: so much is free. A whole
-/// body may be more than this by what memory allows.
+/// Deflated data. Deflate's best is a thousand to one, which an honest tensor of zeros reaches: so much is free. A
+/// whole body may be more than this by what memory allows.
 pub const COMPRESSED: Limit = Limit { free: 64 << 20, ratio: 100, most: usize::MAX };
 
 /// Elements that need not be spelled out. Rows of ten thousand columns that give twenty of them become two hundred

@@ -238,7 +238,7 @@ where
         () = guard.closing() => match last_requests(Pin::new(&mut connection), progress).await {
             Some(ended) => ended,
             None => {
-                // A request in flight is answered; an idle connection closes now, and so does one with a part of a head.
+                // A request in flight is answered; an idle connection closes now, and one with a part of a head.
                 progress.set_at_rest(false);
                 progress.wait_for_no_head();
                 Pin::new(&mut connection).graceful_shutdown();

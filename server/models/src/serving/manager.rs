@@ -312,8 +312,8 @@ impl ModelManager {
         all_of(&serving).for_each(|it| it.dispatch.queue().flush());
     }
 
-    /// Memory is scarce: has every model give back what it keeps for later runs, at the latest with the next run of each
-    /// instance.
+    /// Memory is scarce: has every model give back what it keeps for later runs, at the latest with the next run of
+    /// each instance.
     pub(crate) fn trim_memory(&self) {
         let serving = self.serving.load();
         all_of(&serving).filter_map(|it| it.model.as_ref()).for_each(|it| it.trim_memory());
