@@ -11,7 +11,7 @@ use inference::{
 };
 
 /// Most custom parameters of a request: each takes ten times its text.
-const MOST: usize = 1 << 14;
+pub(crate) const MOST: usize = 1 << 14;
 
 /// Most bytes of the name of one: names are copied, and stand in errors.
 const LONGEST_NAME: usize = 1 << 10;

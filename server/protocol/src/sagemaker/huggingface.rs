@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::{Decoded, ReplyFormat};
 use crate::{
+    body_model,
     elements::TensorBuilder,
     expansion::{self, DOUBLING, Separators, Text},
     json::{BytesForm, Reader, Token},
@@ -97,8 +98,13 @@ pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usiz
     });
     // An input that is not among the rows is a parameter.
     let parameters = signature.inputs.len().saturating_sub(1);
+    let of_pipeline = match signature.pipeline {
+        Some(_) => body_model::of_parameters(Separators::Documents, body, loose),
+        None => 0,
+    };
     expansion::of_rows(signature, Separators::Documents, body, loose)
         .saturating_add(rows.saturating_mul(parameters))
+        .saturating_add(of_pipeline)
 }
 
 /// Several such objects, each a row.
