@@ -104,6 +104,6 @@ impl Parts {
         }
         let last = embedder.chain.iter().rev().find_map(|it| it.outputs());
         let width = embedder.pooling.width.or(self.outputs.width);
-        last.or(width.map(|it| it * embedder.pooling.modes.len()))
+        last.or(width.map(|it| it.saturating_mul(embedder.pooling.modes.len())))
     }
 }

@@ -54,6 +54,12 @@ pub enum ProblemType {
     MultiLabel,
 }
 
+/// Most classes.
+const MOST_CLASSES: usize = 1 << 22;
+
+/// Most classes whose names are made up: a number of a few digits takes as much memory as their names.
+const MOST_UNNAMED: usize = 1 << 16;
+
 const ACTIVATION: &str = "sentence_transformers.activation_fn";
 const OLD_ACTIVATION: &str = "sbert_ce_default_activation_function";
 
@@ -175,12 +181,19 @@ fn labels(document: &Document) -> Result<(Vec<Arc<str>>, bool), FolderError> {
             given.push((index, label.as_str().into()));
         }
     }
-    let last = given.iter().map(|it| it.0 + 1).max();
+    let last = given.iter().map(|it| it.0.saturating_add(1)).max();
     let has_labels = count.is_some() || last.is_some();
     let count = last.or(count).unwrap_or(2);
     // A class number is an index of memory: bounded before it is used as one.
-    if count > 1 << 22 {
+    if count > MOST_CLASSES {
         return Err(document.error("id2label", format!("{count} classes are too many")));
+    }
+    let unnamed = count.saturating_sub(given.len());
+    if unnamed > MOST_UNNAMED {
+        let problem = format!(
+            "{unnamed} of {count} classes have no name, at most {MOST_UNNAMED} may have none"
+        );
+        return Err(document.error("id2label", problem));
     }
     let mut labels: Vec<Arc<str>> = (0..count).map(|it| format!("LABEL_{it}").into()).collect();
     for (index, label) in given {
@@ -247,6 +260,14 @@ mod tests {
         assert_eq!(error, "config.json: id2label.a: the key is no number");
         let error = read(json!({"id2label": {"9999999999": "A"}})).unwrap_err();
         assert!(error.contains("10000000000 classes are too many"), "{error}");
+        let last = json!({"id2label": {"18446744073709551615": "A", "1": "B"}});
+        let error = read(last).unwrap_err();
+        assert!(error.contains("18446744073709551615 classes are too many"), "{error}");
+        let error = read(json!({"num_labels": 65_537})).unwrap_err();
+        assert_eq!(
+            error,
+            "config.json: id2label: 65537 of 65537 classes have no name, at most 65536 may have none"
+        );
         let error = read(json!({"problem_type": "x"})).unwrap_err();
         assert!(error.starts_with("config.json: problem_type: 'x' is none of"), "{error}");
         assert!(read(json!({"architectures": "Bert"})).is_err());

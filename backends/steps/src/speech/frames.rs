@@ -22,7 +22,7 @@ impl Frames {
         let inner = |most: usize, (kernel, stride): &(usize, usize)| {
             most.saturating_sub(1).saturating_mul(*stride).saturating_add(*kernel)
         };
-        let step = config.convolutions.iter().map(|it| it.1).product();
+        let step = config.convolutions.iter().map(|it| it.1).fold(1, usize::saturating_mul);
         Frames {
             least_samples: config.convolutions.iter().rev().fold(1, inner),
             step,
@@ -64,5 +64,13 @@ mod tests {
         assert_eq!(seconds(bytes / 4), 150.0);
         assert_eq!(Frames::of(&Config::default()).longest_samples(1 << 30), None);
         assert_eq!(Frames::of(&Config::default()).least_samples, 1);
+    }
+
+    #[test]
+    fn steps_that_no_number_holds_are_the_greatest_number() {
+        let convolutions = vec![(usize::MAX, 1 << 40), (3, 1 << 40)];
+        let frames = Frames::of(&Config { convolutions, heads: Some(0), ..Config::default() });
+        assert_eq!((frames.least_samples, frames.step), (usize::MAX, usize::MAX));
+        assert_eq!(frames.longest_samples(1 << 30), Some(f64::INFINITY));
     }
 }

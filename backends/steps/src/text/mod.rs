@@ -4,6 +4,7 @@ mod encoded;
 mod limits;
 mod prompt;
 mod targets;
+mod template;
 mod tokenize;
 mod truncate;
 

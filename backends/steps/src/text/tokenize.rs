@@ -8,6 +8,9 @@ mod expression;
 mod normalizer;
 mod splitter;
 
+use std::{any::Any, panic::catch_unwind};
+
+use serde::de::IgnoredAny;
 use tokenizers::{
     AddedToken, Decoder, DecoderWrapper, EncodeInput, Encoding as Tokens, Normalizer as _,
     PostProcessor, PostProcessorWrapper, Token, TokenizerImpl, models::ModelWrapper,
@@ -18,6 +21,7 @@ use self::{normalizer::Normalizer, splitter::Splitter};
 
 use super::{
     encoded::{Detail, Encode, Encoded, Encoding},
+    template,
     truncate::{Truncation, pieces, too_many_windows},
 };
 use crate::{
@@ -76,16 +80,26 @@ impl Tokenizer {
     /// first, unless the tokenizer does so itself.
     ///
     /// # Errors
-    /// When the crate cannot read it.
+    /// When the crate cannot read it, or would panic with each text.
     pub fn from_bytes(
         bytes: &[u8],
         file: &str,
         lower_case: bool,
     ) -> Result<Tokenizer, FolderError> {
+        // The crate panics with what is no JSON, and with some values that it does not know.
+        serde_json::from_slice::<IgnoredAny>(bytes)
+            .map_err(|error| FolderError::file(file, format!("it is no JSON: {error}")))?;
+        let read = catch_unwind(|| {
+            serde_json::from_slice::<Bare>(bytes).map_err(|error| error.to_string())
+        });
+        let read = read.unwrap_or_else(|panic| Err(sentence(&*panic)));
         let wrong = |error| FolderError::file(file, format!("it is no tokenizer: {error}"));
-        let read: Result<Bare, _> = serde_json::from_slice(bytes);
         let mut bare = read.map_err(|error| wrong(error.into()))?;
         let post = bare.get_post_processor().cloned();
+        let written = post.as_ref().and_then(|it| serde_json::to_value(it).ok());
+        if let Some((key, problem)) = written.as_ref().and_then(template::problem) {
+            return Err(FolderError::key(file, format!("post_processor.{key}"), problem));
+        }
         bare.with_post_processor(None::<PostProcessorWrapper>);
         bare.with_padding(None);
         bare.with_truncation(None).map_err(wrong)?;
@@ -307,6 +321,12 @@ impl Tokenizer {
             ModelWrapper::Unigram(_) => "Unigram",
         }
     }
+}
+
+/// What a panic said.
+fn sentence(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 fn cut(tokens: &mut Tokens, kept: usize, how: &Truncation) {

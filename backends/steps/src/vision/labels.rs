@@ -102,7 +102,8 @@ impl LabelTexts {
 
     /// Most bytes of the rows of so many labels.
     pub(crate) fn bytes(&self, labels: usize) -> usize {
-        let of_label = self.inputs.inputs.len().saturating_mul(self.limits.tokens * 8);
+        let of_label =
+            self.inputs.inputs.len().saturating_mul(self.limits.tokens).saturating_mul(8);
         labels.saturating_mul(of_label)
     }
 

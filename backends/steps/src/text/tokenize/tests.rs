@@ -17,6 +17,34 @@ fn letters(count: usize) -> String {
 }
 
 #[test]
+fn a_template_that_names_a_token_that_is_not_there_is_refused() {
+    let template = r#"{"type": "TemplateProcessing", "special_tokens": {}, "pair": [],
+      "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}"#;
+    let (begin, end) =
+        (WORDS.find(r#"{"type": "Bert"#).unwrap(), WORDS.find(",\n  \"model\"").unwrap());
+    let words = [&WORDS[..begin], template, &WORDS[end..]].concat();
+    let error = Tokenizer::from_bytes(words.as_bytes(), "tokenizer.json", false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tokenizer.json: post_processor.single: it names the token '[X]', which special_tokens has not"
+    );
+}
+
+#[test]
+fn a_file_with_which_the_library_panics_is_refused() {
+    let error = |text: &str| {
+        let read = Tokenizer::from_bytes(text.as_bytes(), "tokenizer.json", false);
+        read.unwrap_err().to_string()
+    };
+    let cut = WORDS.replace(r#""decoder": null"#, r#""decoder": {"type": "ByteLevel" "#);
+    let cut = error(&cut);
+    assert!(cut.starts_with("tokenizer.json: it is no JSON: EOF while parsing"), "{cut}");
+    let map = r#""normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}"#;
+    let error = error(&WORDS.replace(r#""normalizer": null"#, map));
+    assert!(error.starts_with("tokenizer.json: it is no tokenizer: "), "{error}");
+}
+
+#[test]
 fn a_long_first_text_of_pairs_is_cut_once_and_gives_what_the_pair_gives() {
     let tokenizer = Tokenizer::from_bytes(WORDS.as_bytes(), "tokenizer.json", false).unwrap();
     let check = |(first, second): (usize, usize), truncation: Truncation| {
