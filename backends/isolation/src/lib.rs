@@ -34,6 +34,7 @@ mod named;
 mod oom;
 mod open;
 mod output;
+pub mod peer;
 mod recycle;
 mod sandbox;
 mod stamp;

@@ -6,6 +6,7 @@
 
 pub mod mutate;
 pub mod oracle;
+mod pipelines;
 mod requests;
 pub mod seen;
 mod signatures;

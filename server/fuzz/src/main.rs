@@ -1,8 +1,10 @@
 //! Runs targets on mutated examples, or on given files, with any compiler.
 
 use std::{
+    backtrace::Backtrace,
     collections::HashSet,
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex},
@@ -134,15 +136,16 @@ fn run_mutated(target: &Target, options: &Options) -> Result<(), String> {
             examples.push(read(&entry.path())?);
         }
     }
-    let current = Arc::new(Mutex::new(Vec::new()));
-    write_what_fails(target.name, options.seed, &current);
+    let panic = note_panics();
     let mut known = HashSet::new();
     let mut run = |data: Vec<u8>| -> Result<bool, String> {
         if let Some(file) = &options.keep {
             fs::write(file, &data).map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        current.lock().expect("no holder panics").clone_from(&data);
-        Ok(known.insert(oracle::run(target, &data).number()))
+        match catch_unwind(AssertUnwindSafe(|| oracle::run(target, &data))) {
+            Ok(seen) => Ok(known.insert(seen.number())),
+            Err(_) => Err(failed(target.name, options.seed, &data, &panic)),
+        }
     };
     let began = Instant::now();
     for example in examples.clone() {
@@ -169,17 +172,23 @@ fn run_mutated(target: &Target, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets a panic write the input that led to it.
-fn write_what_fails(target: &'static str, seed: u64, current: &Arc<Mutex<Vec<u8>>>) {
-    let current = current.clone();
-    let shown = std::panic::take_hook();
+/// Keeps what the last panic says, and writes nothing: a decoder may catch the panics of a library.
+fn note_panics() -> Arc<Mutex<String>> {
+    let last = Arc::<Mutex<String>>::default();
+    let noted = last.clone();
     std::panic::set_hook(Box::new(move |panic| {
-        shown(panic);
-        let data = current.lock().expect("no holder panics");
-        let file = format!("failed-{target}");
-        match fs::write(&file, &*data) {
-            Ok(()) => eprintln!("target {target}, seed {seed}: {} bytes in {file}", data.len()),
-            Err(error) => eprintln!("target {target}, seed {seed}: {file}: {error}"),
-        }
+        let text = format!("{panic}\n{}", Backtrace::capture());
+        *noted.lock().expect("no holder panics") = text;
     }));
+    last
+}
+
+/// Writes the input that failed to a file; what is said of it.
+fn failed(target: &str, seed: u64, data: &[u8], panic: &Mutex<String>) -> String {
+    let said = panic.lock().expect("no holder panics");
+    let file = format!("failed-{target}");
+    match fs::write(&file, data) {
+        Ok(()) => format!("{said}\nseed {seed}: {} bytes in {file}", data.len()),
+        Err(error) => format!("{said}\nseed {seed}: {file}: {error}"),
+    }
 }

@@ -22,7 +22,14 @@ impl Input<'_> {
 
 /// The response of a model that answers with its inputs.
 pub(crate) fn echo(inputs: Vec<NamedTensor>) -> InferenceResponse {
-    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs: inputs, timings: None }
+    InferenceResponse {
+        model: "m".into(),
+        version: 3,
+        id: None,
+        rows: None,
+        outputs: inputs,
+        timings: None,
+    }
 }
 
 /// Each body for these models, with these choices.

@@ -29,7 +29,7 @@ pub(crate) fn signature(number: u8) -> Signature {
     let (max_batch_size, lines) = MODELS[usize::from(number) % MODELS.len()];
     let inputs: Vec<Port> = lines.iter().map(|line| port(line)).collect();
     Signature {
-named: None,
+        named: None,
         graph_checks_shapes: false,
         model: "m".into(),
         version: 3,
@@ -47,7 +47,8 @@ pub(crate) fn numbers() -> Range<u8> {
     0..MODELS.len() as u8
 }
 
-fn port(line: &str) -> Port {
+/// A port that is written as its name, its type and its dimensions.
+pub(crate) fn port(line: &str) -> Port {
     let mut words = line.split(' ');
     let mut word = || words.next().expect("three words");
     let (name, dtype, dims) = (word(), word(), word());

@@ -1,6 +1,10 @@
 //! Bodies of `/invocations`, in every dialect.
 
 use bytes::Bytes;
+use inference::{
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
 use protocol::sagemaker::{self, Dialect, InferenceType, Invocation, Options};
 
 use super::{Target, json};
@@ -31,6 +35,20 @@ const DIALECTS: [Option<Dialect>; 7] = [
 pub(super) fn invoke(content_type: Option<&str>, data: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let Some(Input { signature, choice, body }) = Input::of(data) else { return seen };
+    let answer = |request: InferenceRequest| echo(request.inputs);
+    invoke_on(&mut seen, &signature, choice, content_type, body, answer);
+    seen
+}
+
+/// A body of that type for that model, which answers so.
+pub(super) fn invoke_on(
+    seen: &mut Seen,
+    signature: &Signature,
+    choice: u8,
+    content_type: Option<&str>,
+    body: &[u8],
+    answer: impl Fn(InferenceRequest) -> InferenceResponse,
+) {
     let choice = usize::from(choice);
     let options = Options {
         dialect: DIALECTS[choice % DIALECTS.len()],
@@ -46,19 +64,18 @@ pub(super) fn invoke(content_type: Option<&str>, data: &[u8]) -> Seen {
     let accept =
         (choice / 42 % 2 == 1).then_some("text/csv, application/jsonlines;q=0.5, */*;q=0.1");
     let Some(invocation) = seen.result(Invocation::read(content_type, accept, None)) else {
-        return seen;
+        return;
     };
-    let asked = sagemaker::expanded(&signature, &invocation, &options, body, LOOSE);
+    let asked = sagemaker::expanded(signature, &invocation, &options, body, LOOSE);
     let body = Bytes::copy_from_slice(body);
     // An error may repeat the content type, and what inflates an archive is small.
     let asked = asked + 4 * content_type.unwrap_or_default().len();
     let asked = if body.windows(2).any(|it| it == b"PK") { asked + INFLATION } else { asked };
     let decoded =
-        oracle::within_asked(asked, || sagemaker::decode(&signature, &invocation, &options, body));
-    let Some((request, format)) = seen.result(decoded) else { return seen };
+        oracle::within_asked(asked, || sagemaker::decode(signature, &invocation, &options, body));
+    let Some((request, format)) = seen.result(decoded) else { return };
     seen.fact((request.inputs.len(), format!("{format:?}").chars().take(12).collect::<String>()));
-    seen.result(sagemaker::encode(&format, &signature, &echo(request.inputs)));
-    seen
+    seen.result(sagemaker::encode(&format, signature, &answer(request)));
 }
 
 /// Examples for all models, in some dialects.

@@ -102,7 +102,7 @@ fn images() -> Vec<Vec<u8>> {
 }
 
 /// The files of a folder of the project that are no text.
-fn files(folder: &str) -> Vec<Vec<u8>> {
+pub(super) fn files(folder: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let mut paths: Vec<_> = fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))

@@ -3,6 +3,8 @@
 mod arrays;
 mod config;
 mod control;
+mod folder;
+mod frames;
 mod grpc;
 mod head;
 mod inflate;
@@ -11,6 +13,7 @@ mod json;
 mod media;
 mod records;
 mod stream;
+mod texts;
 
 use crate::seen::Seen;
 
@@ -37,6 +40,7 @@ pub const ALL: &[&Target] = &[
     &invocations::ANY,
     &invocations::CSV,
     &invocations::LIBSVM,
+    &texts::TEXTS,
     &records::RECORDIO,
     &arrays::NPY,
     &arrays::NPZ,
@@ -47,6 +51,8 @@ pub const ALL: &[&Target] = &[
     &config::TEXT,
     &config::JSON,
     &control::CONTROL,
+    &folder::FOLDER,
+    &frames::FRAMES,
     &grpc::INFER,
     &grpc::TFS_PREDICT,
     &grpc::TFS_EXAMPLES,
