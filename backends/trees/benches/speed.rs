@@ -181,26 +181,38 @@ fn loads(peer: &mut Peer, folder: &Path) -> usize {
     peak + kept + judged("load: time ÷ XGBoost's", share, 2.0, share <= 2.0)
 }
 
-/// Calls that two threads make on one forest in the time of one thread's, by the clock.
+/// Calls that two threads make on one forest in the time of one thread's: by the clock, in which other programs on the
+/// machine count, too; and by the processor time of a call, which grows only by what the two have in common.
 fn threads(folder: &Path, rows: &[f32]) -> usize {
     let source = ModelSource::new("large", folder.join("large.ubj"));
     let loaded = Trees.load(&source).expect("the file of the library");
     let blocks = blocks(rows, 1, DataType::Fp32);
     let work = |times: usize| {
         let mut instance = loaded.instantiate(Device::Cpu).expect("an instance");
+        let begin = computed();
         for _ in 0..times {
             black_box(ours(&mut *instance, &blocks, 1));
         }
+        (computed() - begin).as_secs_f64()
     };
+    // By the clock, and the processor time of one thread.
     let seconds = |count: usize| {
         let begin = Instant::now();
-        thread::scope(|scope| (0..count).for_each(|_| drop(scope.spawn(|| work(10)))));
-        begin.elapsed().as_secs_f64()
+        let computed: f64 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..count).map(|_| scope.spawn(|| work(10))).collect();
+            threads.into_iter().map(|it| it.join().expect("a thread")).sum()
+        });
+        (begin.elapsed().as_secs_f64(), computed / count as f64)
     };
     work(2);
-    let turns = (0..TURNS).map(|_| 2.0 * seconds(1) / seconds(2));
-    let gain = median(turns.collect());
-    judged("two threads: calls ÷ one thread's", gain, 1.9, 1.9 <= gain)
+    let turns = (0..TURNS).map(|_| {
+        let (one, two) = (seconds(1), seconds(2));
+        (2.0 * one.0 / two.0, 2.0 * one.1 / two.1)
+    });
+    let (by_clock, by_processor): (Vec<f64>, Vec<f64>) = turns.unzip();
+    let (by_clock, by_processor) = (median(by_clock), median(by_processor));
+    println!("{:<44} {by_processor:>7.2}", "two threads, by processor time");
+    judged("two threads: calls ÷ one thread's", by_clock, 1.9, 1.9 <= by_clock)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
