@@ -65,6 +65,7 @@ pub(crate) fn pipeline(number: u8, is_small: bool) -> Signature {
         forms: forms.iter().map(form).collect(),
         row_independent: true,
         sampling_rate: (task.medium() == Medium::Audio).then_some(16_000),
+        jpeg: None,
     };
     face(inputs, most, Some(Arc::new(pipeline)))
 }
