@@ -115,7 +115,9 @@ impl Target {
     fn serve_until(&self, ended: &AtomicBool) -> Served {
         let mut served = Served { answers: 0, refusals: 0, longest_gap: Duration::ZERO };
         let mut last = Instant::now();
-        while !ended.load(Ordering::Relaxed) {
+        // An attack may be over before the first answer, which is to come all the same.
+        let waits = |answers: usize, last: Instant| answers == 0 && last.elapsed() < PATIENCE / 6;
+        while !ended.load(Ordering::Relaxed) || waits(served.answers, last) {
             match self.post("m", row(1).as_bytes()) {
                 200 => {
                     served.answers += 1;
