@@ -29,6 +29,9 @@ pub struct Slot {
     pub busy_since: Option<Instant>,
 }
 
+/// So many processes may die while an instance is made in them: others can have ended them by what they run there.
+const MOST_LOST: usize = 3;
+
 impl Slot {
     /// A place on the CPU without an instance yet.
     pub fn empty(make: Arc<MakeInstance>) -> Slot {
@@ -93,6 +96,17 @@ impl Slot {
             None => Err(BackendError::Execute("the instance is gone".into())),
         }
     }
+
+    /// The same, and where the process of the model dies meanwhile in the one that takes its place. Blocking.
+    pub(crate) fn fill_anew(&mut self) -> Result<(), BackendError> {
+        for _ in 0..MOST_LOST {
+            match self.fill() {
+                Err(BackendError::Crashed(_)) => {}
+                made => return made.map(drop),
+            }
+        }
+        self.fill().map(drop)
+    }
 }
 
 impl Slot {
@@ -138,7 +152,7 @@ impl RunFailure {
     pub(super) fn most_crashes(&self) -> usize {
         match self {
             RunFailure::Batch(_) => 1,
-            RunFailure::NoInstance(_) => 3,
+            RunFailure::NoInstance(_) => MOST_LOST,
         }
     }
 }

@@ -353,7 +353,7 @@ fn fill<'a>(
     mut slot: Slot,
 ) -> MutexGuard<'a, State> {
     drop(state);
-    let made = slot.fill().map(|_| ());
+    let made = slot.fill_anew();
     let mut state = shared.lock();
     match made {
         Ok(()) => {

@@ -338,6 +338,21 @@ async fn an_instance_that_could_not_be_made_is_tried_again_for_a_request_that_wa
 }
 
 #[tokio::test]
+async fn a_request_that_waits_does_not_hear_of_a_process_that_dies_while_its_instance_is_made() {
+    let (gate, tries) = (Arc::new(Gate::default()), AtomicUsize::new(0));
+    gate.open();
+    let make: Arc<MakeInstance> = {
+        let make = make_echo(&gate);
+        Arc::new(move || match tries.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Err(BackendError::Crashed("ended by SIGKILL".into())),
+            _ => make(),
+        })
+    };
+    let scheduler = over(vec![Slot::empty(make)], settings());
+    assert_eq!(value(&scheduler.submit(submission(1.0)).await.unwrap()), 1.0);
+}
+
+#[tokio::test]
 async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
     let gate = Arc::new(Gate::default());
     gate.open();
