@@ -1,11 +1,13 @@
 //! Buffers that serve one request after another: no answer holds a byte of another request.
 
-use std::thread;
+use std::{net::SocketAddr, thread};
 
-use crate::support::{Form, Repository, Server, Tensor, infer_body, post_head};
+use crate::support::{Client, Form, Repository, Server, Tensor, infer_body, post_head};
 
-/// Clients at one time, and requests of each.
+/// Clients at one time.
 const CLIENTS: usize = 12;
+
+/// Requests of each of them.
 const REQUESTS: usize = 60;
 
 /// A byte that only this client sends.
@@ -24,22 +26,27 @@ fn length(client: usize, round: usize) -> usize {
 }
 
 /// Sends half a request that is full of this byte, and leaves.
-fn leave_halfway(server: &Server, path: &str, byte: u8) {
+fn leave_halfway(http: SocketAddr, path: &str, byte: u8) {
     let body = vec![byte; 5000];
-    let mut client = server.client();
+    let mut client = Client::connect(http);
     client.send(post_head(path, &[], 2 * body.len())).unwrap();
     client.send(&body).unwrap();
 }
 
-/// Has every client ask for what `input` makes of its byte, in JSON and in binary by turns. The model gives back its
-/// input.
+/// Has every client ask so often for what `input` makes of its byte, in JSON and in binary by turns. The model gives
+/// back its input.
 #[track_caller]
-fn check(server: &Server, model: &str, input: impl Fn(u8, usize) -> Tensor + Sync) {
+pub fn check(
+    http: SocketAddr,
+    model: &str,
+    requests: usize,
+    input: impl Fn(u8, usize) -> Tensor + Sync,
+) {
     thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let (input, mut client) = (&input, server.client());
+            let (input, mut client) = (&input, Client::connect(http));
             scope.spawn(move || {
-                for round in 0..REQUESTS {
+                for round in 0..requests {
                     let form = if round % 2 == 0 { Form::Binary } else { Form::Json };
                     let given = input(poison(number), length(number, round));
                     let given = std::slice::from_ref(&given);
@@ -49,7 +56,7 @@ fn check(server: &Server, model: &str, input: impl Fn(u8, usize) -> Tensor + Syn
                     assert_eq!(wrong, None, "{model}, client {number}, round {round}");
                     assert_eq!(answer.output().raw.len(), given[0].raw.len());
                     if round % 10 == 0 {
-                        leave_halfway(server, &format!("/v2/models/{model}/infer"), poison(number));
+                        leave_halfway(http, &format!("/v2/models/{model}/infer"), poison(number));
                     }
                 }
             });
@@ -64,7 +71,7 @@ fn no_answer_holds_bytes_of_another_request() {
         input { name: \"INPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }
         output { name: \"OUTPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }";
     let server = Server::start(&Repository::new().model("m", config), &[]);
-    check(&server, "m", |byte, length| {
+    check(server.http(), "m", REQUESTS, |byte, length| {
         Tensor::new("INPUT0", "UINT8", &[1, length], vec![byte; length])
     });
 }
@@ -72,7 +79,7 @@ fn no_answer_holds_bytes_of_another_request() {
 #[test]
 fn no_answer_of_an_engine_with_memory_of_its_own_holds_bytes_of_another_request() {
     let server = Server::start(&Repository::of(&["type_string"]), &[]);
-    check(&server, "type_string", |byte, length| {
+    check(server.http(), "type_string", REQUESTS, |byte, length| {
         // Text, so that JSON can carry it.
         let letter = [b'A' + byte % 26];
         let long = letter.repeat(length);

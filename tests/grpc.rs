@@ -4,8 +4,8 @@
 mod access;
 mod calls;
 pub mod client;
-mod frames;
+pub mod frames;
 mod infer;
 mod memory;
-mod peers;
+pub mod peers;
 mod stream;

@@ -36,7 +36,7 @@ pub fn signal(pid: u32, signal: Signal) {
 }
 
 /// A number of a model's worker, as the page of metrics has it.
-fn of_worker(page: &Page, model: &str, name: &str, label: &str) -> f64 {
+pub fn of_worker(page: &Page, model: &str, name: &str, label: &str) -> f64 {
     let mut labels = [format!("model=\"{model}\""), "version=\"1\"".to_owned(), label.to_owned()];
     labels.sort();
     let labels: Vec<&str> = labels.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();

@@ -13,7 +13,7 @@ use crate::support::{
     Client, Form, Repository, Server, Tensor, ask, infer, infer_body, row, wait_queued,
 };
 
-const SYSTEM: &str = "/v2/systemsharedmemory";
+pub const SYSTEM: &str = "/v2/systemsharedmemory";
 const CUDA: &str = "/v2/cudasharedmemory";
 
 /// A shared memory object of one test.
@@ -70,12 +70,13 @@ fn copy(flags: &[&str]) -> (Repository, Server) {
     (repository, server)
 }
 
-fn part(region: &str, offset: usize, size: usize) -> Value {
+/// A part of a region, as the parameters of an input or output name it.
+pub fn part(region: &str, offset: usize, size: usize) -> Value {
     json!({"shared_memory_region": region, "shared_memory_offset": offset, "shared_memory_byte_size": size})
 }
 
-/// A request of `rows` rows to `copy`, from one part into another.
-fn request(rows: usize, input: &Value, output: &Value) -> String {
+/// A request of `rows` rows, from one part into another.
+pub fn request(rows: usize, input: &Value, output: &Value) -> String {
     json!({
         "id": "7",
         "inputs": [{"name": "INPUT0", "shape": [rows, 4], "datatype": "FP32", "parameters": input}],

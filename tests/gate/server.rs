@@ -7,12 +7,20 @@ use crate::{
     support::{Client, Process, Reply, Repository, infer},
 };
 
+/// The parameter of a model in a process of its own.
+const PROCESS: (&str, &str) = ("ISOLATION", "process");
+
+/// The parameter of one whose process is replaced at 64 MiB, which is more than it needs at first.
+const RECYCLE: (&str, &str) = ("MEMORY_RECYCLE_BYTES", "67108864");
+
 /// The server and what is asked of it.
 pub struct Gate {
     pub http: SocketAddr,
     pub grpc: SocketAddr,
     pub process: Process,
     pub repository: Repository,
+    /// Processes of models that it begins with.
+    pub workers: usize,
 }
 
 /// What a process holds.
@@ -35,14 +43,18 @@ impl Holdings {
 
 impl Gate {
     pub fn start() -> Gate {
-        let marked = |fault| [("fault", fault), ("fault_marker", "666")];
-        let apart = |fault| [("fault", fault), ("fault_marker", "666"), ("ISOLATION", "process")];
+        let apart = |fault| [("fault", fault), ("fault_marker", "666"), PROCESS];
         let text = "backend: \"identity\" max_batch_size: 8
             input { name: \"INPUT0\" data_type: TYPE_STRING dims: [ 1 ] }
             output { name: \"OUTPUT0\" data_type: TYPE_STRING dims: [ 1 ] }";
+        let any = "backend: \"identity\" max_batch_size: 8 dynamic_batching { }
+            input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }
+            output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }";
+        let operators = "backend: \"onnxruntime\"
+            model_operations { op_library_filename: \"/nowhere/libops.so\" }";
         let typo = "backend: \"identity\" max_batch_sise: 8";
         let repository = Repository::identity("canary", &[])
-            .with_identity("canary_apart", &[("ISOLATION", "process")])
+            .with_identity("canary_apart", &[PROCESS])
             .with_identity("killed", &apart("abort"))
             .with_identity("deaf", &apart("deaf"))
             .with_identity("fails", &[("fault", "fail")])
@@ -54,8 +66,20 @@ impl Gate {
             .with_identity("wrong_rows", &[("fault", "wrong_rows")])
             .with_identity("panics", &[("fault", "panic")])
             .with_identity("slow", &[("execute_delay_ms", "100")])
-            .with_identity("reloaded", &marked("fail"))
+            .with_identity("other", &[])
+            .with_identity(
+                "leaks",
+                &[("fault", "leak"), ("execute_delay_ms", "5"), PROCESS, RECYCLE],
+            )
+            .with_identity("still", &[PROCESS])
+            .with_identity("hostile", &[("fault", "reach"), PROCESS])
+            .with_identity("burns", &[("latency_alpha_us", "100000"), ("latency_mode", "burn")])
             .model("text", text)
+            .model("any", any)
+            .model("bytes", &any.replace("FP32", "UINT8"))
+            .copy("less_mean", "tests/fixtures/mixing/less_mean")
+            .fixture("operators", "type_fp32")
+            .file("operators/config.pbtxt", operators)
             .model("typo", typo)
             .file("corrupt/1/model.onnx", [7; 5000]);
         let flags = [
@@ -64,12 +88,21 @@ impl Gate {
             "--strict-readiness=false",
             "--run-limit-secs=1",
             "--header-timeout-secs=1",
+            "--idle-timeout-secs=3",
+            "--exit-timeout-secs=20",
             "--http-max-input-size=16MiB",
+            "--max-inflight-bytes=1GiB",
+            "--allow-client-shm=true",
+            "--worker-sandbox=on",
+            "--trace-config=triton,file=/dev/full",
+            "--trace-config=rate=10",
+            "--trace-config=level=TIMESTAMPS",
         ];
         let mut process = Process::start(&repository, &flags, &[]);
         process.wait_ready();
         let [http, grpc] = ["http", "grpc"].map(|it| process.address(it));
-        Gate { http, grpc, process, repository }
+        let workers = workers(process.id()).len();
+        Gate { http, grpc, process, repository, workers }
     }
 
     pub fn client(&self) -> Client {

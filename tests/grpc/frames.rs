@@ -1,16 +1,20 @@
 //! Frames that HTTP/2 forbids: the connection or the call ends as the protocol says, and others are served.
 
-use std::{io::Write, net::TcpStream, time::Duration};
+use std::{
+    io::Write,
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
 
 use super::{
     client::identity,
     peers::{
         CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INFER, PING, PUSH_PROMISE,
-        RST_STREAM, SETTINGS, WINDOW_UPDATE, call, check_alive, frame, greet, head, kinds, rest,
-        start, until,
+        RST_STREAM, SETTINGS, WINDOW_UPDATE, call, check_alive, frame, greet, greet_at, grpc, head,
+        kinds, rest, start, until,
     },
 };
-use crate::support::{Page, Server, wait_for};
+use crate::support::{Page, wait_for};
 
 const ACK: u8 = 1;
 const PADDED: u8 = 8;
@@ -116,11 +120,10 @@ fn frames_that_break_a_calls_rules_end_that_call() {
     check_alive(&server);
 }
 
-#[test]
-fn headers_that_do_not_end_end_the_connection() {
-    let server = start(&[]);
+/// Sends headers that do not end, until the server closes.
+pub fn endless_headers(grpc: SocketAddr) {
     for piece in [&[][..], &[0, 1, b'x', 1, b'y'].repeat(200)] {
-        let mut stream = greet(&server);
+        let mut stream = greet_at(grpc);
         let mut flood = frame(HEADERS, 0, 1, &head(INFER));
         for _ in 0..5000 {
             flood.extend(frame(CONTINUATION, 0, 1, piece));
@@ -130,27 +133,41 @@ fn headers_that_do_not_end_end_the_connection() {
         let _ = stream.write_all(&flood);
         rest(&mut stream);
     }
+}
+
+#[test]
+fn headers_that_do_not_end_end_the_connection() {
+    let server = start(&[]);
+    endless_headers(grpc(&server));
     check_alive(&server);
 }
 
-fn wait_nothing_held(server: &Server) {
+/// Waits until the server holds no byte of a request or a reply.
+#[track_caller]
+pub fn wait_nothing_held(http: SocketAddr) {
     wait_for("nothing to be held", || {
-        let page = Page::read(server.http());
+        let page = Page::read(http);
         (page.value("muster_bytes_in_flight") == 0.0).then_some(())
     });
+}
+
+/// Makes calls of that model whose replies have no window, until the server gives them up.
+#[track_caller]
+pub fn calls_without_window(grpc: SocketAddr, model: &str) {
+    let mut stream = greet_at(grpc);
+    stream.write_all(&frame(SETTINGS, 0, 0, &setting(4, 0))).unwrap();
+    for number in 0..50 {
+        stream.write_all(&call(2 * number + 1, &identity(model, &[1.0]))).unwrap();
+    }
+    // Their heads come, and nothing else, until each is reset or the connection is closed.
+    let read = rest(&mut stream);
+    assert!(kinds(&read).contains(&HEADERS) && !kinds(&read).contains(&DATA), "{:?}", kinds(&read));
 }
 
 #[test]
 fn calls_whose_replies_have_no_window_are_given_up() {
     let server = start(&["--idle-timeout-secs=0.3"]);
-    let mut stream = greet(&server);
-    stream.write_all(&frame(SETTINGS, 0, 0, &setting(4, 0))).unwrap();
-    for number in 0..50 {
-        stream.write_all(&call(2 * number + 1, &identity("m", &[1.0]))).unwrap();
-    }
-    // Their heads come, and nothing else, until each is reset or the connection is closed.
-    let read = rest(&mut stream);
-    assert!(kinds(&read).contains(&HEADERS) && !kinds(&read).contains(&DATA), "{:?}", kinds(&read));
-    wait_nothing_held(&server);
+    calls_without_window(grpc(&server), "m");
+    wait_nothing_held(server.http());
     check_alive(&server);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -13,9 +13,9 @@ use super::client::{Client, firsts, identity, input};
 use crate::support::{PATIENCE, Page, Repository, Server, wait_for};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const RST_STREAM: u8 = 3;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
 pub(super) const SETTINGS: u8 = 4;
 pub(super) const PUSH_PROMISE: u8 = 5;
 pub(super) const PING: u8 = 6;
@@ -23,20 +23,20 @@ pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const CONTINUATION: u8 = 9;
 pub(super) const END_STREAM: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
+pub const END_HEADERS: u8 = 4;
 
 pub(super) fn start(flags: &[&str]) -> Server {
     Server::start(&Repository::identity("m", &[]), flags)
 }
 
 /// A frame of HTTP/2.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// The head of a call, no word of it compressed.
-pub(super) fn head(path: &str) -> Vec<u8> {
+pub fn head(path: &str) -> Vec<u8> {
     let fields = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -48,16 +48,25 @@ pub(super) fn head(path: &str) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| [&[0], &*text(name), &*text(value)].concat()).collect()
 }
 
-pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+pub const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address("grpc").unwrap()).unwrap();
+pub(super) fn grpc(server: &Server) -> SocketAddr {
+    server.address("grpc").unwrap()
+}
+
+fn connect(grpc: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(grpc).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
 pub(super) fn greet(server: &Server) -> TcpStream {
-    let mut stream = connect(server);
+    greet_at(grpc(server))
+}
+
+/// A connection that has said which protocol it speaks.
+pub fn greet_at(grpc: SocketAddr) -> TcpStream {
+    let mut stream = connect(grpc);
     stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
     stream
 }
@@ -86,7 +95,7 @@ pub(super) fn kinds(mut bytes: &[u8]) -> Vec<u8> {
 
 /// What the server sends, up to a frame of one of these kinds.
 #[track_caller]
-pub(super) fn until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
+pub fn until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
     let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
     while !kinds(&read).iter().any(|it| wanted.contains(it)) {
         let length = stream.read(&mut buffer).unwrap();
@@ -107,10 +116,10 @@ pub(super) fn check_alive(server: &Server) {
 fn a_peer_that_says_nothing_or_speaks_another_protocol_is_let_go() {
     let server = start(&["--header-timeout-secs=0.1"]);
     let since = Instant::now();
-    rest(&mut connect(&server));
+    rest(&mut connect(grpc(&server)));
     assert!(since.elapsed() < Duration::from_secs(5));
     for words in [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01\x00"] {
-        let mut stream = connect(&server);
+        let mut stream = connect(grpc(&server));
         stream.write_all(words).unwrap();
         rest(&mut stream);
     }
@@ -136,10 +145,10 @@ fn a_connection_that_makes_no_call_is_asked_to_end_and_gives_its_place_back() {
     check_alive(&server);
 }
 
-#[test]
-fn calls_that_are_opened_and_reset_at_once_end_the_connection() {
-    let server = start(&[]);
-    let mut stream = greet(&server);
+/// Opens calls and resets each at once, until the server has had enough of it.
+#[track_caller]
+pub fn open_and_reset(grpc: SocketAddr) {
+    let mut stream = greet_at(grpc);
     let mut flood = Vec::new();
     for call in 0..20_000u32 {
         let number = 2 * call + 1;
@@ -151,6 +160,12 @@ fn calls_that_are_opened_and_reset_at_once_end_the_connection() {
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let read = rest(&mut stream);
     assert!(kinds(&read).contains(&GOAWAY), "{:?}", kinds(&read));
+}
+
+#[test]
+fn calls_that_are_opened_and_reset_at_once_end_the_connection() {
+    let server = start(&[]);
+    open_and_reset(grpc(&server));
     check_alive(&server);
 }
 
@@ -222,14 +237,19 @@ fn the_timeout_of_a_call_is_kept_by_the_server_not_only_by_its_client() {
     assert!(page.contains("muster_grpc_requests_total{code=\"DEADLINE_EXCEEDED\"} 1"), "{page}");
 }
 
-#[test]
-fn floods_of_pings_and_settings_harm_nobody_else() {
-    let server = start(&[]);
-    let mut stream = greet(&server);
+/// Sends pings and settings, and reads no answer.
+pub fn ping_and_set(grpc: SocketAddr) {
+    let mut stream = greet_at(grpc);
     let flood = [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(10_000);
     // Nobody reads the answers: at some point the server may close, or stop to read.
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let _ = stream.write_all(&flood);
+}
+
+#[test]
+fn floods_of_pings_and_settings_harm_nobody_else() {
+    let server = start(&[]);
+    ping_and_set(grpc(&server));
     check_alive(&server);
 }
 
@@ -247,7 +267,7 @@ fn metadata_beyond_their_limit_are_refused() {
 }
 
 /// A call to infer with this message.
-pub(super) fn call(stream: u32, message: &ModelInferRequest) -> Vec<u8> {
+pub fn call(stream: u32, message: &ModelInferRequest) -> Vec<u8> {
     let message = message.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let data = [&[0][..], &length, &message].concat();

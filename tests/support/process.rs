@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     net::SocketAddr,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     thread::{self, JoinHandle},
 };
 
@@ -82,6 +82,11 @@ impl Process {
     /// The lines so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+
+    /// Nobody reads what the process writes as long as this is held.
+    pub fn hold_log(&self) -> MutexGuard<'_, Vec<String>> {
+        self.log.lock().unwrap()
     }
 
     /// The first line that holds `part`; waits for it.
