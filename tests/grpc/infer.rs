@@ -299,12 +299,13 @@ fn a_call_that_is_given_up_leaves_the_queue() {
 
 #[test]
 fn messages_are_compressed_where_both_sides_want_it() {
-    let (_server, client) = start(&["--grpc-infer-response-compression-level=high"]);
+    let flags = ["--grpc-infer-response-compression-level=high", "--max-inflight-bytes=256MiB"];
+    let (_server, client) = start(&flags);
     let Client { runtime, grpc } = client;
     let grpc = grpc.send_compressed(tonic::codegen::CompressionEncoding::Gzip);
     let mut client = Client { runtime, grpc };
     assert_eq!(firsts(&client.infer(identity("m", &[3.0; 8])).unwrap()), [3.0; 8]);
-    // A bomb: 80 MiB of nothing in 80 KiB.
+    // A bomb: 80 MiB of nothing in 80 KiB, more than a quarter of what all may take.
     let mut bomb = identity("m", &[1.0]);
     bomb.raw_input_contents = vec![vec![0; 80 << 20].into()];
     let text = client.refused(bomb, Code::ResourceExhausted);
