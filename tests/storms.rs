@@ -6,7 +6,8 @@ use std::{fs, thread, time::Duration};
 use crate::{
     isolation::workers,
     support::{
-        Client, Group, Process, Repository, first_of, infer, post_head, row, skip, wait_for,
+        Client, Group, IN_PROCESS, Process, Repository, first_of, infer, post_head, row, skip,
+        wait_for,
     },
 };
 
@@ -194,7 +195,7 @@ fn gives_back(flags: &[&str], process_of: impl Fn(&Process) -> u32) {
 
 #[test]
 fn near_the_limit_of_memory_an_engine_gives_back_what_a_large_run_has_left() {
-    gives_back(&[], Process::id);
+    gives_back(&[IN_PROCESS], Process::id);
 }
 
 #[test]
