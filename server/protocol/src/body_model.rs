@@ -78,9 +78,10 @@ mod tests {
     use std::sync::Arc;
 
     use allocation_counter::measure;
+    use bytes::Bytes;
     use inference::task::Task;
 
-    use crate::{hub, openai, samples};
+    use crate::{hub, openai, samples, tei::vertex};
 
     /// Decodes, and fails where that takes more than was asked for, and more than an error takes.
     #[track_caller]
@@ -114,6 +115,13 @@ mod tests {
             let asked = expanded(&signature, body.as_bytes(), 0);
             let decode = || openai::decode(&signature, terms.clone(), body.as_bytes());
             within(asked, "embeddings", decode);
+        }
+        for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
+            let body = Bytes::from(body);
+            for most in [4, 1 << 20] {
+                let asked = vertex::expanded(&body, most, 0);
+                within(asked, "instances", || vertex::instances(&body, most));
+            }
         }
     }
 

@@ -11,9 +11,7 @@ use inference::{
     task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, Task},
 };
 use protocol::{
-    EncodedReply, body_model,
-    expansion::Limit,
-    hub, infinity,
+    EncodedReply, body_model, hub, infinity,
     json::Reader,
     openai, rerank,
     tei::{embed, per_token, predict, similarity, tokens, vertex},
@@ -25,9 +23,6 @@ use crate::{oracle, pipelines, requests::echo, seen::Seen};
 
 /// Bounds above this are by separators.
 const LOOSE: usize = 64 << 10;
-
-/// A list of parts of a body, and the keys that its object has.
-const INSTANCES: Limit = Limit { free: 8 << 10, ratio: 64, most: usize::MAX };
 
 /// Dialects of bodies.
 const DIALECTS: u8 = 19;
@@ -152,8 +147,8 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
         }
         15 => {
             let body = Bytes::copy_from_slice(input.body);
-            let read =
-                oracle::within(INSTANCES, body.len(), || vertex::instances(&body, most(input)));
+            let asked = vertex::expanded(&body, most(input), LOOSE);
+            let read = oracle::within_asked(asked, || vertex::instances(&body, most(input)));
             if let Some(bodies) = seen.result(read) {
                 assert!((1..=most(input)).contains(&bodies.len()), "as many as may be");
                 let all: usize = bodies.iter().map(Bytes::len).sum();

@@ -2,8 +2,20 @@
 
 use bytes::Bytes;
 
-use crate::{json::Reader, texts};
+use crate::{
+    expansion::{DOUBLING, KEY, Separators, Text},
+    json::Reader,
+    texts,
+};
 use inference::error::Error;
+
+/// Bytes that reading at most so many bodies takes at most beside the body that they are in.
+pub fn expanded(body: &[u8], most: usize, loose: usize) -> usize {
+    Text::bound(Separators::Document, body, loose, |text| {
+        let list = text.values.min(most).saturating_mul(size_of::<Bytes>() * DOUBLING);
+        list.saturating_add(text.read(KEY))
+    })
+}
 
 /// The bodies in `{"instances": [..]}`, at most so many, each a part of the same memory.
 ///

@@ -27,10 +27,13 @@ use crate::{
 };
 use inference::limits::{Permit, out_of_bytes};
 use models::ServedModel;
-use protocol::tei::vertex::instances;
+use protocol::tei::vertex::{expanded, instances};
 
 /// Bodies of a request that run at the same time.
 const AT_ONCE: usize = 8;
+
+/// Bytes for the list of the bodies above which it is counted how many there are.
+const LOOSE: usize = 64 << 10;
 
 /// Runs each of the bodies by itself, and answers with a list of the replies.
 pub async fn vertex(
@@ -44,8 +47,9 @@ pub async fn vertex(
     // Covers all bodies until the last of them is answered, and their replies until the last byte is written: a short
     // reply has no permit of its own.
     let Received { bytes, mut permit } = received;
-    let mut covered = bytes.len();
     let most = model.signature.most_rows.unwrap_or(usize::MAX);
+    permit.make_room(expanded(&bytes, most, LOOSE))?;
+    let mut covered = permit.units();
     let bodies = match bytes.len() <= LARGE {
         true => instances(&bytes, most)?,
         false => offload(move || instances(&bytes, most)).await??,
