@@ -23,8 +23,10 @@ const HEAD: usize = 4;
 /// The longest frame. A model's description is the longest that there is: it has labels and metadata of its file.
 pub(crate) const LONGEST: usize = 256 << 20;
 
-/// The longest answer to a run: a list of tensors, or the text of an error.
-pub(crate) const LONGEST_ANSWER: usize = 4 << 20;
+/// The longest answer to a run: a list of tensors, or the text of an error. It bounds the tensors that a hostile worker
+/// can make the server hold at some tens of megabytes: one without a byte takes 5 bytes of the frame, and some hundred
+/// of memory.
+pub(crate) const LONGEST_ANSWER: usize = 512 << 10;
 
 /// A worker that reads nothing for so long while there is no room for more is of no use.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });

@@ -81,7 +81,10 @@ mod tests {
     use bytes::Bytes;
     use inference::task::Task;
 
-    use crate::{hub, openai, samples, tei::vertex};
+    use crate::{
+        hub, openai, samples,
+        tei::{tokens, vertex},
+    };
 
     /// Decodes, and fails where that takes more than was asked for, and more than an error takes.
     #[track_caller]
@@ -121,6 +124,21 @@ mod tests {
             for most in [4, 1 << 20] {
                 let asked = vertex::expanded(&body, most, 0);
                 within(asked, "instances", || vertex::instances(&body, most));
+            }
+        }
+        let (ones, empty) = ("[1],".repeat(20_000), "\"\",".repeat(20_000));
+        let escapes = "\\u00e9".repeat(10_000);
+        for body in [
+            format!("{{{keys}}}"),
+            format!(r#"{{"inputs":["{digits}",{empty}"a"]}}"#),
+            format!(r#"{{"inputs":["{escapes}","{escapes}"],"prompt_name":"{escapes}"}}"#),
+            format!(r#"{{"ids":[{ids}1]}}"#),
+            format!(r#"{{"ids":[{ones}[1]]}}"#),
+        ] {
+            for most in [4, 1 << 20] {
+                let asked = tokens::expanded(body.as_bytes(), most, 0);
+                within(asked, "tokenize", || tokens::read_tokenize(body.as_bytes(), most));
+                within(asked, "decode", || tokens::read_decode(body.as_bytes(), most));
             }
         }
     }

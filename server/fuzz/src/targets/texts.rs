@@ -132,16 +132,16 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
             run(seen, input, decode, hub::encode);
         }
         13 => {
-            let read = oracle::within_asked(of_tokens(input.body), || {
+            let asked = tokens::expanded(input.body, most(input), LOOSE);
+            let read = oracle::within_asked(asked, || {
                 tokens::read_tokenize(input.body, most(input))
             });
             seen.fact(read.as_ref().map_or(0, |it| it.texts.len().min(3)));
             seen.result(read);
         }
         14 => {
-            let read = oracle::within_asked(of_tokens(input.body), || {
-                tokens::read_decode(input.body, most(input))
-            });
+            let asked = tokens::expanded(input.body, most(input), LOOSE);
+            let read = oracle::within_asked(asked, || tokens::read_decode(input.body, most(input)));
             seen.fact(read.as_ref().map_or(0, |it| it.lists.len().min(3)));
             seen.result(read);
         }
@@ -172,11 +172,6 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
 /// Texts of a request at most.
 fn most(input: &Input<'_>) -> usize {
     input.signature.most_rows.unwrap_or(usize::MAX)
-}
-
-/// What the handler asks for beside the body.
-fn of_tokens(body: &[u8]) -> usize {
-    body.len() + body.len().min(tokens::MOST) * tokens::TOKEN
 }
 
 /// Decodes a body, and encodes what a model may answer.

@@ -3,6 +3,7 @@
 use super::inputs;
 use crate::{
     EncodedReply,
+    expansion::{DOUBLING, KEY, Separators, Text},
     json::{Reader, Token as JsonToken, write},
     texts,
 };
@@ -44,6 +45,19 @@ pub const MOST: usize = 1 << 20;
 
 /// Bytes of memory that a token takes at most while it is found and written.
 pub const TOKEN: usize = 256;
+
+/// Bytes that reading a body of at most so many texts, or lists of ids, takes at most beside the body.
+pub fn expanded(body: &[u8], most: usize, loose: usize) -> usize {
+    /// A text, or a list of ids, in a list that grows by doubling.
+    const LIST: usize = size_of::<Vec<u32>>() * DOUBLING;
+    /// An id in a list that grows by doubling, or alone in one, which has room for four.
+    const ID: usize = size_of::<u32>() * 4;
+    Text::bound(Separators::Document, body, loose, |text| {
+        let lists = text.values.min(most).saturating_mul(LIST);
+        let ids = text.values.min(MOST).saturating_mul(ID);
+        lists.saturating_add(ids).saturating_add(text.length).saturating_add(text.read(KEY))
+    })
+}
 
 /// `{"inputs", "add_special_tokens"?, "prompt_name"?}` of at most so many texts.
 ///

@@ -22,6 +22,9 @@ use inference::error::Error;
 use models::ServedModel;
 use protocol::{body_model::model_name, hub};
 
+/// Bytes of memory for what a body is read to, above which the separators in it are counted for a closer bound.
+pub const LOOSE: usize = 64 << 10;
+
 /// Receives the body, and finds the model: that of the address, else the one that the body, a header or what is wanted
 /// chooses.
 ///

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::{Response, body::Incoming, http::request::Parts};
 
-use super::{choice::Wanted, received::receive};
+use super::{
+    choice::Wanted,
+    received::{LOOSE, receive},
+};
 use crate::{
     exchange::{
         intake::Received,
@@ -17,7 +19,7 @@ use inference::{error::Error, limits::Permit};
 use models::{ServedModel, TextModel, TextToken, TokenizeOptions};
 use protocol::{
     EncodedReply,
-    tei::tokens::{self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest},
+    tei::tokens::{self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, expanded},
 };
 
 /// The tokens of texts.
@@ -66,7 +68,7 @@ async fn receive_and_read<T: Send + 'static>(
     let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
     let Received { bytes, mut permit } = received;
     let most = of(&model)?.most_texts();
-    take_room(&mut permit, &bytes)?;
+    take_room(&mut permit, &bytes, most)?;
     let asked = match bytes.len() <= LARGE {
         true => read(&bytes, most)?,
         false => offload(move || read(&bytes, most)).await??,
@@ -78,10 +80,11 @@ fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
     model.text_model().ok_or_else(|| Error::Internal("the model takes no texts".to_owned()))
 }
 
-/// Room for the texts of a body, and for its tokens, each of which has a byte of it at least.
-fn take_room(permit: &mut Permit, body: &Bytes) -> Result<(), Error> {
+/// Room for what a body of at most so many texts is read to, and for its tokens, each of which has a byte of it at
+/// least.
+fn take_room(permit: &mut Permit, body: &[u8], most: usize) -> Result<(), Error> {
     let tokens = body.len().min(MOST).saturating_mul(TOKEN);
-    permit.make_room(body.len().saturating_add(tokens))
+    permit.make_room(expanded(body, most, LOOSE).saturating_add(tokens))
 }
 
 fn shown(token: &TextToken) -> ShownToken<'_> {
@@ -108,16 +111,17 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use bytes::Bytes;
     use inference::limits::Budget;
 
     #[test]
     fn a_body_whose_tokens_never_fit_is_too_large_where_it_is_alone() {
         let (body, budget) = (Bytes::from(vec![b' '; 100]), Budget::new(1_000));
         let mut permit = budget.take(body.len()).unwrap();
-        let never = take_room(&mut permit, &body).unwrap_err();
+        let never = take_room(&mut permit, &body, 1).unwrap_err();
         assert!(matches!(never, Error::NeverFits { limit: 1_000, .. }), "{never}");
         let _other = budget.take(1);
-        let later = take_room(&mut permit, &body).unwrap_err();
+        let later = take_room(&mut permit, &body, 1).unwrap_err();
         assert!(matches!(later, Error::OutOfBudget(_)), "{later}");
     }
 

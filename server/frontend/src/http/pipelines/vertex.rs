@@ -16,7 +16,12 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{by_task::by_task, choice::Wanted, cost::add_times, received::receive};
+use super::{
+    by_task::by_task,
+    choice::Wanted,
+    cost::add_times,
+    received::{LOOSE, receive},
+};
 use crate::{
     exchange::{
         Failure,
@@ -31,9 +36,6 @@ use protocol::tei::vertex::{expanded, instances};
 
 /// Bodies of a request that run at the same time.
 const AT_ONCE: usize = 8;
-
-/// Bytes for the list of the bodies above which it is counted how many there are.
-const LOOSE: usize = 64 << 10;
 
 /// Runs each of the bodies by itself, and answers with a list of the replies.
 pub async fn vertex(
