@@ -1,0 +1,229 @@
+use super::*;
+use backend::Shape;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666; its process dies at 911, and at
+/// the first run that holds 112.
+struct Doubler {
+    runs: Arc<AtomicUsize>,
+}
+
+impl Instance for Doubler {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        let bytes = batch.inputs[0].tensor.to_bytes();
+        let values: Vec<i32> =
+            bytes.chunks_exact(4).map(|it| i32::from_le_bytes(it.try_into().unwrap())).collect();
+        assert!(!values.contains(&666), "the number of the beast");
+        let is_first = self.runs.load(Ordering::Relaxed) == 1;
+        if values.contains(&911) || is_first && values.contains(&112) {
+            return Err(BackendError::Crashed("the process ended".into()));
+        }
+        if values.contains(&13) {
+            return Err(BackendError::Execute("unlucky".into()));
+        }
+        let doubled: Vec<i32> = values.iter().map(|it| it * 2).collect();
+        let tensor = Tensor::from_vec(batch.inputs[0].tensor.shape().clone(), doubled).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+fn work(values: &[i32]) -> Work {
+    let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
+    let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+    Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
+}
+
+fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
+    let runs = runs.clone();
+    Slot::empty(Arc::new(move || Ok(Box::new(Doubler { runs: runs.clone() }))))
+}
+
+/// Runs jobs of these values; the answers (`None` for an error) and the number of runs made.
+fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
+    let (answers, runs, _) = run_observed(jobs);
+    (answers, runs)
+}
+
+/// The same, with what became of those whose process died.
+fn run_observed(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize, Reruns) {
+    let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
+    let works: Vec<&Work> = works.iter().collect();
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut observed = Observed::default();
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), observe);
+    let values = |done: Done| {
+        let bytes = done.outputs[0].tensor.to_bytes();
+        bytes.chunks_exact(4).map(|it| i32::from_le_bytes(it.try_into().unwrap())).collect()
+    };
+    let answers = answers.into_iter().map(|it| it.ok().map(values)).collect();
+    (answers, runs.load(Ordering::Relaxed), observed.reruns)
+}
+
+#[test]
+fn each_job_gets_its_own_rows() {
+    let (answers, runs) = run_all(&[&[1], &[2, 3], &[4]]);
+    assert_eq!(answers, [Some(vec![2]), Some(vec![4, 6]), Some(vec![8])]);
+    assert_eq!(runs, 1);
+}
+
+#[test]
+fn only_the_culprit_of_a_failing_batch_gets_the_error() {
+    let jobs: Vec<[i32; 1]> = (8..24).map(|it| [it]).collect();
+    let jobs: Vec<&[i32]> = jobs.iter().map(|it| it.as_slice()).collect();
+    let (answers, runs) = run_all(&jobs);
+    for (job, answer) in jobs.iter().zip(answers) {
+        assert_eq!(answer, (job[0] != 13).then(|| vec![job[0] * 2]));
+    }
+    assert!(runs <= 1 + 2 * 4, "{runs} runs for 16 jobs");
+}
+
+#[test]
+fn what_was_in_a_process_that_died_is_run_once_more_each_by_itself() {
+    let (answers, runs) = run_all(&[&[1], &[112], &[2]]);
+    assert_eq!(answers, [Some(vec![2]), Some(vec![224]), Some(vec![4])]);
+    assert_eq!(runs, 1 + 3);
+    let (answers, runs) = run_all(&[&[1], &[911], &[2], &[13]]);
+    assert_eq!(answers, [Some(vec![2]), None, Some(vec![4]), None]);
+    assert_eq!(runs, 1 + 4);
+    assert_eq!(run_all(&[&[112]]), (vec![Some(vec![224])], 2));
+    assert_eq!(run_all(&[&[911]]), (vec![None], 2));
+}
+
+#[test]
+fn each_request_of_a_process_that_died_is_counted_once_by_what_became_of_it() {
+    let reruns = |jobs: &[&[i32]]| run_observed(jobs).2;
+    assert_eq!(reruns(&[&[1], &[13]]), Reruns::default());
+    assert_eq!(reruns(&[&[1], &[112]]), Reruns { ok: 2, ..Reruns::default() });
+    let expected = Reruns { ok: 2, failed: 2, late: 0 };
+    assert_eq!(reruns(&[&[1], &[911], &[2], &[13]]), expected);
+}
+
+#[test]
+fn a_request_that_ends_its_process_twice_is_told_from_those_beside_it() {
+    let jobs: [&[i32]; 4] = [&[1], &[911], &[13], &[2]];
+    let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
+    let works: Vec<&Work> = works.iter().collect();
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let mut observed = Observed::default();
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    run(&mut slot_of(&Arc::default()), &context, &works, &Stop::new(), observe);
+    assert_eq!(observed.killers, [1]);
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_dies() {
+    let (stop, work) = (Stop::new(), work(&[911]));
+    stop.stop();
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let (runs, mut observed) = (Arc::default(), Observed::default());
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    run(&mut slot_of(&runs), &context, &[&work], &stop, observe);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert_eq!(observed.reruns, Reruns { late: 1, ..Reruns::default() });
+}
+
+#[test]
+fn a_panic_fails_only_the_request_at_fault() {
+    let (answers, _) = run_all(&[&[1], &[666], &[2]]);
+    assert_eq!(answers, [Some(vec![2]), None, Some(vec![4])]);
+}
+
+#[test]
+fn a_batch_that_was_stopped_or_whose_deadline_has_passed_is_not_tried_again() {
+    let (stopped, late) = (Stop::new(), Stop::new());
+    stopped.stop();
+    late.end_by(Some(Instant::now()));
+    assert_eq!([&stopped, &late].map(runs_of_failing_batch), [1, 1]);
+}
+
+/// The runs that a batch of two takes of which one fails.
+fn runs_of_failing_batch(stop: &Stop) -> usize {
+    let (one, two) = (work(&[13]), work(&[1]));
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let runs = Arc::new(AtomicUsize::new(0));
+    run(&mut slot_of(&runs), &context, &[&one, &two], stop, &mut |_| ());
+    runs.load(Ordering::Relaxed)
+}
+
+#[test]
+fn without_an_instance_everybody_hears_why() {
+    let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
+    assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
+}
+
+#[test]
+fn a_panic_in_the_making_of_an_instance_is_an_error() {
+    let mut slot = Slot::empty(Arc::new(|| panic!("no luck")));
+    let error = slot.fill().err().unwrap();
+    assert_eq!(error.to_string(), "the engine panicked: no luck");
+}
+
+/// Returns one row whatever the batch.
+struct OneRow;
+
+impl Instance for OneRow {
+    fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let tensor = Tensor::from_vec(Shape::new(&[1]), vec![0i32]).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+#[test]
+fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
+    let context = RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    };
+    let work = work(&[1, 2]);
+    let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
+    let answers = run(&mut slot, &context, &[&work], &Stop::new(), &mut |_| ());
+    let text = answers[0].as_ref().unwrap_err().to_string();
+    assert_eq!(text, "the engine returned output 'y' of shape [1] for a batch of 2 rows");
+}
