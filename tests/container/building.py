@@ -1,15 +1,17 @@
 """The image itself: built from a copy of the sources, built again after a change, and weighed."""
 
+import base64
 import io
 import json
 import shutil
+import struct
 import subprocess
 import tarfile
 import time
 
 from engine import Container, Failed, compressed, docker
 from facts import HARDENED, example, expect, fact, served
-from models import ROOT
+from models import FIXTURES, ROOT
 from wire import ask, wait_healthy
 
 IMAGE = "muster:proof"
@@ -114,3 +116,39 @@ def savedmodel(proof):
         predictions = json.loads(reply)["predictions"]
         expect(predictions == [2.5, 3.0, 4.5], f"{predictions}")
         return f"docker run → 200: {healthy - container.asked:.1f} s"
+
+
+@fact("an image with TensorFlow takes the command of TensorFlow Serving, and answers at its address")
+def command(proof):
+    with Container(proof.image, ["--version"]) as container:
+        if docker("cp", f"{container.name}:/opt/muster/tensorflow/version", "-", check=False, text=False).returncode != 0:
+            return "this image has none"
+    flags = ["--model_name=half", "--model_base_path=/opt/ml/model/half_plus_two", "--rest_api_port=8501"]
+    with served(proof, "savedmodel", HARDENED, ["tensorflow_model_server", *flags]) as container:
+        _, healthy = wait_healthy(container, 8501)
+        code, _, reply = ask(container.address(), 8501, "/v1/models/half:predict", b'{"instances": [1.0, 2.0, 5.0]}')
+        expect(code == 200, f"{code} {reply[:200]}")
+        expect(json.loads(reply) == {"predictions": [2.5, 3.0, 4.5]}, reply)
+        return f"docker run → 200: {healthy - container.asked:.1f} s"
+
+
+@fact("a folder with nothing but an `xgboost-model`: CSV gets XGBoost's numbers, to the last bit")
+def forest(proof):
+    expected = json.loads((FIXTURES / "forests/xgboost-3.4.1/expected.json").read_text())
+    rows, right = numbers(expected["rows"]), numbers(expected["logistic"]["predictions"])
+    width, count = expected["rows"]["shape"][1], len(right)
+    rows = [rows[at * width : (at + 1) * width] for at in range(count)]
+    body = "".join(",".join("" if it != it else repr(it) for it in row) + "\n" for row in rows)
+    with served(proof, "forest", HARDENED) as container:
+        _, healthy = wait_healthy(container)
+        code, _, reply = ask(container.address(), 8080, "/invocations", body.encode(), {"Content-Type": "text/csv"})
+        expect(code == 200, f"{code} {reply[:200]}")
+        given = [struct.unpack("<f", struct.pack("<f", float(it)))[0] for it in reply.split()]
+        expect(given == list(right), f"given {given[:3]}, expected {right[:3]}")
+        return f"{count} rows; docker run → 200: {(healthy - container.asked) * 1000:.0f} ms"
+
+
+def numbers(tensor):
+    """Those of an FP32 tensor of the fixtures."""
+    raw = base64.b64decode(tensor["raw"])
+    return struct.unpack(f"<{len(raw) // 4}f", raw)

@@ -44,6 +44,10 @@ class Models:
         """Half of a number and two, for TensorFlow."""
         shutil.copytree(FIXTURES / "savedmodels/half_plus_two", path / "half_plus_two")
 
+    def forest(self, path):
+        """What a training of XGBoost leaves, alone."""
+        shutil.copy(FIXTURES / "forests/xgboost-3.4.1/logistic.ubj", path / "xgboost-model")
+
     def flat(self, path):
         """A model file alone."""
         shutil.copy(FIXTURES / "models/mlp/1/model.onnx", path / "model.onnx")
