@@ -48,6 +48,8 @@ fn what_is_wrong_with_files_of_a_saved_model_is_a_load_error_and_the_others_serv
         .file(&format!("empty/1/{DATA}"), "")
         .copy("changed", &model)
         .file(&format!("changed/1/{DATA}"), data.iter().map(|it| it ^ 0x55).collect::<Vec<_>>())
+        .copy("asset", &format!("{FIXTURES}/words"))
+        .file("asset/1/assets/vocabulary.txt", "")
         .copy("missing", &model)
         .copy("operator", &model)
         .file("operator/1/saved_model.pb", unknown_operator());
@@ -62,6 +64,7 @@ fn what_is_wrong_with_files_of_a_saved_model_is_a_load_error_and_the_others_serv
         ("cut", ["cut/1", "in variables/, is cut off or damaged"]),
         ("empty", ["empty/1", "in variables/, is cut off or damaged"]),
         ("changed", ["changed/1", "in variables/, is cut off or damaged"]),
+        ("asset", ["InitializeTableFromTextFile", "in assets/, is cut off or damaged"]),
         ("missing", ["missing/1", DATA]),
         ("operator", ["AddX9", "op_library_filename"]),
     ] {

@@ -30,11 +30,24 @@ pub(crate) fn of_load(folder: &Path, failure: &Failure) -> BackendError {
     let remedy = remedy(&text);
     match failure.code {
         Code::ResourceExhausted => BackendError::OutOfMemory(format!("{folder}: {text}")),
-        // Files are read beyond their end, or are not what the sums in the index say.
+        // Files are read beyond their end, or are not what their sums say.
         Code::OutOfRange | Code::DataLoss => BackendError::Load(format!(
-            "{folder}: a file of its variables, in variables/, is cut off or damaged ({text}); copy the model again"
+            "{folder}: {} is cut off or damaged ({text}); copy the model again",
+            what_was_read(&failure.text)
         )),
         _ => BackendError::Load(format!("{folder}: {text}{remedy}")),
+    }
+}
+
+/// The file that could not be read, as far as the operation that has read it tells: variables are read by those of the
+/// saver, and assets by those that make tables.
+fn what_was_read(text: &str) -> String {
+    let node = text.rsplit_once("{{node ").and_then(|(_, behind)| behind.split("}}").next());
+    let Some(node) = node else { return "a file of its variables or its assets".to_owned() };
+    let operation = node.rsplit('/').next().unwrap_or(node);
+    match operation.starts_with("Restore") {
+        true => "a file of its variables, in variables/,".to_owned(),
+        false => format!("what its operation '{node}' reads, such as a file in assets/,"),
     }
 }
 
@@ -59,7 +72,7 @@ fn remedy(text: &str) -> String {
 /// The first line, without the places in the graph that TensorFlow puts behind its sentence.
 fn first_line(text: &str) -> String {
     let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default().trim();
-    let line = match line.find("[[{{node") {
+    let line = match line.find("[[{{") {
         Some(at) => line[..at].trim_end(),
         None => line,
     };
@@ -80,6 +93,8 @@ mod tests {
         let text = "Incompatible shapes: [3] vs. [2]\n\t [[{{node add}}]]";
         assert_eq!(first_line(text), "Incompatible shapes: [3] vs. [2]");
         assert_eq!(first_line("bad [[{{node StatefulPartitionedCall/add}}]]"), "bad");
+        let in_function = "bad [[{{function_node __inference_f_1}}{{node add}}]]";
+        assert_eq!(first_line(in_function), "bad");
         assert_eq!(first_line("\n\n"), "TensorFlow gives no reason");
     }
 
@@ -95,6 +110,28 @@ mod tests {
         assert!(
             of("Own").contains("op_library_filename") && !of("Own").contains("tensorflow-text")
         );
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_named_by_the_operation_that_reads_it() {
+        let of = |code, place: &str| {
+            let text = format!("Read less bytes than requested{place}");
+            of_load(Path::new("m"), &Failure { code, text }).to_string()
+        };
+        for code in [Code::OutOfRange, Code::DataLoss] {
+            let variables =
+                "\n\t [[{{function_node __inference__traced_restore_75}}{{node RestoreV2}}]]";
+            for place in [variables, "\n\t [[{{node save/RestoreV2_1}}]]"] {
+                let error = of(code, place);
+                assert!(error.contains("in variables/, is cut off or damaged (Read"), "{error}");
+            }
+            let error = of(code, "\n\t [[{{node Restored/InitializeTableFromTextFileV2}}]]");
+            assert!(!error.contains("variables"), "{error}");
+            for part in ["'Restored/InitializeTableFromTextFileV2'", "assets/", "requested)"] {
+                assert!(error.contains(part), "{error}");
+            }
+            assert!(of(code, "").contains("its variables or its assets is cut off"));
+        }
     }
 
     #[test]
