@@ -177,18 +177,21 @@ const ONE: &str = "tests/fixtures/models/scalar_one/1/model.onnx";
 
 #[test]
 fn a_model_without_a_directory_of_its_own_takes_the_name_of_the_default() {
-    let repository = Repository::new().copy("model/model.onnx", ONE);
-    let server = hosted(&repository).variable("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "price").run();
-    get(&server, "/v2/models/price/ready").expect(200);
-    get(&server, "/ping").expect(200);
+    for path in ["model/model.onnx", "model/export/Servo/1/model.onnx"] {
+        let repository = Repository::new().copy(path, ONE);
+        let server =
+            hosted(&repository).variable("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "price").run();
+        get(&server, "/v2/models/price/ready").expect(200);
+        get(&server, "/ping").expect(200);
+    }
 }
 
 #[test]
 fn versions_with_leading_zeros_are_found_where_no_configuration_is_beside_them() {
-    for path in ["net/0000123", "0000123", "export/Servo/0000123"] {
+    let paths = [("net/0000123", "net"), ("0000123", "model"), ("export/Servo/0000123", "Servo")];
+    for (path, name) in paths {
         let repository = Repository::new().copy(&format!("model/{path}/model.onnx"), ONE);
         let server = hosted(&repository).run();
-        let name = if path.starts_with("net") { "net" } else { "model" };
         let metadata = get(&server, &format!("/v2/models/{name}")).expect(200).json();
         assert_eq!(metadata["versions"][0], "123", "{path}");
     }

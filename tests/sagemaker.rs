@@ -309,7 +309,7 @@ fn every_hosted_layout_is_found() {
         ("model.onnx", "model", "1"),     // a file by its usual name
         ("weights.onnx", "model", "1"),   // the only file that can be a model
         ("7/model.onnx", "model", "7"),   // versions
-        ("export/Servo/3/model.onnx", "model", "3"),
+        ("export/Servo/3/model.onnx", "Servo", "3"),
     ] {
         let repository = Repository::new()
             .copy(&format!("root/{path}"), one)

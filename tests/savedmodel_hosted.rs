@@ -49,6 +49,21 @@ fn every_version_of_a_saved_model_serves_without_a_variable() {
 }
 
 #[test]
+fn a_model_is_asked_for_by_the_name_of_its_folder() {
+    let places = [
+        ("model/export/Servo", "Servo"),
+        ("model", "model"),
+        ("model/half", "half"),
+        ("model/some/where/half", "half"),
+    ];
+    for (place, name) in places {
+        let Some(mut process) = hosted(&versions(place, &["1"]), &[]) else { return };
+        assert_eq!(asked(&mut process, &format!("tfs-model-name={name}")), 200, "{place}");
+        assert_eq!(asked(&mut process, "tfs-model-name=other"), 404, "{place}");
+    }
+}
+
+#[test]
 fn where_a_variable_or_a_configuration_says_otherwise_the_latest_version_serves() {
     let repository = versions("model/half", &["1", "2"]);
     let triton = [("MUSTER_SAGEMAKER_DIALECT", "triton")];

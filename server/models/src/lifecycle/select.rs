@@ -2,12 +2,15 @@
 //! for a look at the files of models where no setting says whose container is meant.
 
 use crate::{
-    repository::{local::Found, model_id::ModelId},
+    repository::{
+        local::{Found, SERVO},
+        model_id::ModelId,
+    },
     settings::hosted_start::{HostedStart, HostedWay},
 };
 
-/// What a single model is called that lies in the folder without a directory of its own.
-const FLAT: &str = "model";
+/// What a single model is called that lies in the folder without a directory that its owner has named.
+const UNNAMED: [&str; 2] = ["model", SERVO];
 
 /// Takes out of `found` what is not to be loaded, and returns its names. `places` is where it was looked.
 ///
@@ -42,8 +45,9 @@ pub(super) fn select(
         };
     };
     // One that has no name of its own is called as people call it.
-    let is_flat = |id: &ModelId| &*id.name == FLAT && names.len() == 1;
-    if default != FLAT && found.models.iter().any(|(id, it)| is_flat(id) && it.config.is_none()) {
+    let is_unnamed = |id: &ModelId| UNNAMED.contains(&&*id.name) && names.len() == 1;
+    let is_another = !names.contains(default);
+    if is_another && found.models.iter().any(|(id, it)| is_unnamed(id) && it.config.is_none()) {
         found.name_the_only(default);
         return Ok(Vec::new());
     }
@@ -123,7 +127,10 @@ mod tests {
 
     #[test]
     fn a_model_without_a_name_takes_that_of_the_default() {
-        assert_eq!(chosen(HostedWay::Triton, Some("net"), &["model"]).unwrap(), ["net"]);
+        for name in ["model", "Servo"] {
+            assert_eq!(chosen(HostedWay::Triton, Some("net"), &[name]).unwrap(), ["net"]);
+            assert_eq!(chosen(HostedWay::Triton, Some(name), &[name]).unwrap(), [name]);
+        }
         assert!(chosen(HostedWay::Triton, Some("net"), &["other"]).is_err());
     }
 }

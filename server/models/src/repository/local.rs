@@ -116,8 +116,12 @@ const NOT_VERSIONS: [&str; 3] = ["warmup", "initial_state", "configs"];
 /// Directories in a repository that disks and archives leave there, besides hidden ones.
 const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
 
+/// The folder of `export` with the versions of a model, as trainings in TensorFlow leave it: the containers of
+/// TensorFlow Serving call the model as the folder.
+pub(crate) const SERVO: &str = "Servo";
+
 /// The file of a SavedModel.
-const SAVED_MODEL: &str = "saved_model.pb";
+pub(super) const SAVED_MODEL: &str = "saved_model.pb";
 
 /// Endings of names that programs give to what they are still writing.
 const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
@@ -153,7 +157,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
         }
         return Ok(found);
     }
-    let servo = path.join("export").join("Servo");
+    let servo = path.join("export").join(SERVO);
     let root = if servo.is_dir() { servo.as_path() } else { path };
     if let Some(file) = only_model_file(root, engines)? {
         let is_of_hub = file.parent() != Some(root) || is_pipeline(root, None);
@@ -163,6 +167,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     }
     let versions = versions_in(root, Style::Platforms, &mut Vec::new())?;
     if !versions.is_empty() {
+        let name = if hosted && root == servo { SERVO.to_owned() } else { name };
         found.add(FoundModel {
             name,
             namespace: Arc::default(),
@@ -279,7 +284,7 @@ fn model_in(
 }
 
 /// Subdirectories whose names are whole numbers above zero. Of two that mean the same number the first counts.
-fn versions_in(
+pub(super) fn versions_in(
     dir: &Path,
     style: Style,
     warnings: &mut Vec<String>,

@@ -1,18 +1,28 @@
 //! What lies in a hosting platform's folder besides what the operator meant to be there, and in the folders beside it.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     config::engines::Engines,
     repository::{
         denied::listing_failed,
-        local::{Found, Names, Style, directory_name, is_model_name, subdirectories},
+        local::{
+            Found, Names, SAVED_MODEL, Style, directory_name, is_model_name, subdirectories,
+            versions_in,
+        },
     },
 };
 
+/// So many folders below that of the platform SavedModels are looked for.
+const DEEPEST: usize = 8;
+
 impl Found {
     /// Takes in the models of a folder into which a platform has unpacked an archive: directories that hold no
-    /// model are passed over, and so are files.
+    /// model are passed over, and so are files. SavedModels are found at any depth, as in the containers of TensorFlow
+    /// Serving.
     ///
     /// # Errors
     /// When it cannot be listed.
@@ -28,7 +38,13 @@ impl Found {
         }
         self.take_unversioned(engines);
         self.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
-        let is_model = |path: &Path| self.models.values().any(|it| it.dir == path);
+        if style == Style::Platforms {
+            let holds_none = |dir: &&PathBuf| !self.models.values().any(|it| it.dir == **dir);
+            let holds_none: Vec<_> = dirs.iter().filter(holds_none).collect();
+            let deeper = holds_none.into_iter().flat_map(|it| saved_models_in(it, DEEPEST));
+            deeper.for_each(|it| self.look_as(&it, folder, Names::Once, style));
+        }
+        let is_model = |path: &Path| self.models.values().any(|it| it.dir.starts_with(path));
         let entries = fs::read_dir(folder).map_err(|it| listing_failed(folder, it))?;
         let entries = entries.filter_map(|it| Some(it.ok()?.path()));
         let mut others: Vec<String> =
@@ -55,4 +71,22 @@ impl Found {
             .iter()
             .try_for_each(|it| self.look_into_archive(it, Style::Platforms, engines))
     }
+}
+
+/// The directories below this one in whose versions SavedModels are. Links are not followed, and what cannot be listed
+/// is passed over.
+fn saved_models_in(dir: &Path, deepest: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in subdirectories(dir).unwrap_or_default() {
+        if path.is_symlink() || !is_model_name(&directory_name(&path)) {
+            continue;
+        }
+        let versions = versions_in(&path, Style::Platforms, &mut Vec::new()).unwrap_or_default();
+        if versions.values().any(|it| it.join(SAVED_MODEL).is_file()) {
+            found.push(path);
+        } else if 0 < deepest {
+            found.extend(saved_models_in(&path, deepest - 1));
+        }
+    }
+    found
 }

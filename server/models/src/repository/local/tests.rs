@@ -261,7 +261,29 @@ fn a_hosted_archive_may_hold_more_than_models_but_no_bare_configuration() {
 }
 
 #[test]
-fn an_exported_servo_directory_is_one_model() {
+fn an_exported_servo_directory_is_one_model_and_in_a_platforms_folder_it_has_that_name() {
     let tree = Tree::new("servo", &["export/Servo/7/model.onnx"]);
-    assert_eq!(summary(&scan_path(&tree.0, true, &usual()).unwrap()), [("model", vec![7])]);
+    assert_eq!(summary(&scan_path(&tree.0, true, &usual()).unwrap()), [("Servo", vec![7])]);
+    let own = directory_name(&tree.0);
+    assert_eq!(summary(&scan_path(&tree.0, false, &usual()).unwrap()), [(&*own, vec![7])]);
+}
+
+#[test]
+fn saved_models_of_a_platforms_folder_are_found_at_any_depth_and_have_the_name_of_their_folder() {
+    let paths = [
+        "a/b/1/saved_model.pb",
+        "a/b/2/",
+        "a/c/d/0007/saved_model.pb",
+        "e/3/x",
+        "a/f/1/model.onnx",
+    ];
+    let tree = Tree::new("deep", &paths);
+    let found = scan_path(&tree.0, true, &usual()).unwrap();
+    let expected = [("b", vec![1, 2]), ("d", vec![7]), ("e", vec![3])];
+    assert_eq!(summary(&found), expected);
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
+    assert_eq!(summary(&scan_path(&tree.0, false, &usual()).unwrap()), [("e", vec![3])]);
+    let twice = Tree::new("deep-twice", &["a/m/1/saved_model.pb", "b/m/1/saved_model.pb"]);
+    let found = scan_path(&twice.0, true, &usual()).unwrap();
+    assert!(found.refused[&id("m")].contains("a/m") && found.refused[&id("m")].contains("b/m"));
 }
