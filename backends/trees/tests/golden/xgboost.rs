@@ -10,7 +10,9 @@ fn differences(document: &Document, expected: &Expected, model: &str) -> Vec<Str
     let of_model = expected.of(model);
     let mut found = Vec::new();
     let mut compare = |document: Document, name: &str, is_margin: bool| {
-        let Some(tensor) = of_model.get(name) else { return };
+        let Some(tensor) = of_model.get(name) else {
+            return found.push(format!("no {name} are expected"));
+        };
         let mut rows = expected.rows(model, tensor);
         // The server makes NaN of such numbers before it asks the forest.
         rows.iter_mut().filter(|it| Some(**it) == document.missing).for_each(|it| *it = f64::NAN);
@@ -63,6 +65,44 @@ fn check(name: &str, endings: &[&str], least: usize) -> Vec<String> {
         found.extend(problems.iter().map(|it| format!("{}: {it}", path.display())));
     }
     found
+}
+
+/// Kinds of models besides single trees of numbers for one output: categories, leaves of vectors, several outputs,
+/// other boosters, rankings, forests, and columns of data frames.
+const KINDS: [&str; 18] = [
+    "categories_one_hot",
+    "categories_sets",
+    "vectors",
+    "vectors_softprob",
+    "targets",
+    "labels",
+    "dart",
+    "dart_softprob",
+    "gblinear",
+    "gblinear_softprob",
+    "quantile",
+    "quantiles",
+    "expectiles",
+    "expectiles_equal",
+    "pairwise",
+    "map",
+    "forest",
+    "frame",
+];
+
+#[test]
+fn golden_kinds() {
+    let expected = Expected::read("xgboost-3.4.1");
+    for kind in KINDS {
+        for ending in ["json", "ubj"] {
+            let path = folder("xgboost-3.4.1").join(format!("{kind}.{ending}"));
+            let bytes =
+                std::fs::read(&path).unwrap_or_else(|it| panic!("{}: {it}", path.display()));
+            let document = read(&bytes, None).unwrap_or_else(|it| panic!("{kind}.{ending}: {it}"));
+            let found = differences(&document, &expected, kind);
+            assert!(found.is_empty(), "{kind}.{ending}: {}", found.join("; "));
+        }
+    }
 }
 
 #[test]
