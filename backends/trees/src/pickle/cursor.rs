@@ -1,5 +1,7 @@
 //! Where a machine stands in its file: bytes, numbers and lines from there on, never past the end. Pure.
 
+use std::fmt;
+
 use crate::{error::FormatError, pickle::value::Span};
 
 /// A place in a file.
@@ -13,11 +15,6 @@ impl<'a> Cursor<'a> {
     /// The start. A file has at most 2^31 bytes.
     pub(super) fn new(file: &'a [u8]) -> Cursor<'a> {
         Cursor { file, at: 0 }
-    }
-
-    /// Bytes before this place.
-    pub(super) fn at(&self) -> usize {
-        self.at
     }
 
     /// The next bytes.
@@ -59,7 +56,15 @@ impl<'a> Cursor<'a> {
         self.array::<1>().map(|[it]| it)
     }
 
-    /// What comes before the next end of a line. The end is passed.
+    /// The next four bytes as a length.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub(super) fn length4(&mut self) -> Result<u64, FormatError> {
+        Ok(u64::from(u32::from_le_bytes(self.array()?)))
+    }
+
+    /// What comes before the next end of a line, which is passed. Ends may be those of Windows in the oldest protocol.
     ///
     /// # Errors
     /// No line ends.
@@ -68,8 +73,30 @@ impl<'a> Cursor<'a> {
         let Some(length) = rest.iter().position(|it| *it == b'\n') else {
             return Err(FormatError::past_the_end("a line of the pickle", self.at));
         };
-        let span = self.span(length as u64)?;
+        let line = self.span(length as u64)?;
         self.at += 1;
-        Ok(span)
+        match self.bytes(line).last() {
+            Some(b'\r') => Ok(Span { start: line.start, end: line.end - 1 }),
+            _ => Ok(line),
+        }
+    }
+
+    /// Are there so many bytes?
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub(super) fn expect(&self, length: u64) -> Result<(), FormatError> {
+        match length <= (self.file.len() - self.at) as u64 {
+            true => Ok(()),
+            false => Err(FormatError::past_the_end("a frame of the pickle", self.at)),
+        }
+    }
+
+    /// An error that says where this place is.
+    ///
+    /// # Errors
+    /// Always.
+    pub(super) fn refuse<T>(&self, problem: impl fmt::Display) -> Result<T, FormatError> {
+        Err(FormatError::new(format!("pickle: {problem}, before offset {}", self.at)))
     }
 }

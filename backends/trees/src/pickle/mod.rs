@@ -7,6 +7,9 @@
 
 pub mod array;
 mod cursor;
+mod frame;
+mod keeper;
+mod literal;
 mod machine;
 mod text;
 pub mod value;
