@@ -16,9 +16,12 @@ from peers import HERE
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row
 
-START_LIMIT = 120
+# Seconds to the first answer; infinity optimises its graph when it starts for the first time.
+START_LIMIT = 300
 # Texts of each mix.
 TEXTS = 500
+# Characters of a text: none of so many has more than the 256 tokens that the folder allows, which infinity passes over.
+LONGEST = 500
 # Cosine of an answer and that of the first peer, at least.
 ALIKE = 0.9999
 
@@ -38,6 +41,8 @@ class TextPeer:
         if self.folder == "infinity":
             command = [programs / "infinity_emb", "v2", "--model-id", model, "--engine", "optimum"]
             command += ["--url-prefix", "/v1", "--host", "127.0.0.1", "--port", port]
+            # Without a word it takes the vector of the first token, whatever the folder says.
+            command += ["--pooling-method", "mean"]
             return command + ["--no-bettertransformer", "--device", "cpu"]
         app = {"by hand": "by_hand_app", "sentence-transformers": "library_app"}[self.name]
         command = [programs / "uvicorn", "--app-dir", HERE / self.folder, f"{app}:app"]
@@ -61,10 +66,10 @@ def mixes(folder):
     def text(median, spread):
         count = min(max(round(median * math.exp(spread * chance.gauss(0, 1))), 1), 200)
         start = chance.randrange(len(words) - count)
-        return " ".join(words[start : start + count])
+        return " ".join(words[start : start + count])[:LONGEST]
 
     queries = [text(6, 0.5) for _ in range(TEXTS)]
-    passages = [text(60, 0.6) for _ in range(TEXTS)]
+    passages = [text(33, 0.6) for _ in range(TEXTS)]
     mixed = queries[: TEXTS // 2] + passages[: TEXTS // 2]
     found = {}
     for name, texts in (("queries", queries), ("passages", passages), ("mixed", mixed)):
@@ -123,6 +128,15 @@ class TextComparison:
                 sys.exit(f"the model cannot be made: {done.stderr.strip().splitlines()[-1]}")
         return folder
 
+    def folder_of(self, peer):
+        """The model's, for this peer: infinity writes a graph and tokenizer files beside what it reads."""
+        if peer.folder != "infinity":
+            return self.model
+        own = self.options.work / "models" / peer.folder / self.model.name
+        if not own.exists():
+            shutil.copytree(self.model, own)
+        return own
+
     def measure(self):
         """Every peer in turns with muster, which has its default settings."""
         port = free_port()
@@ -176,9 +190,10 @@ class TextComparison:
             "PEER_MODEL": str(self.model),
             "PEER_THREADS": str(threads),
             "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(self.options.work / "hub"),
             "INFINITY_ANONYMOUS_USAGE_STATS": "0",
         }
-        command = peer.command(programs, self.model, port, workers)
+        command = peer.command(programs, self.folder_of(peer), port, workers)
         log = self.options.work / f"{peer.name.replace(' ', '-')}.log"
         with Server(command, log, variables, self.options.work) as server:
             start = server.wait_until_right(lambda: self.problem(port), START_LIMIT)
