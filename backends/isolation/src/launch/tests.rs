@@ -1,3 +1,5 @@
+//! Processes that end, are killed or let go of, as the server hears of it.
+
 use super::*;
 use std::sync::mpsc;
 

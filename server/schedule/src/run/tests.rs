@@ -1,3 +1,5 @@
+//! Batches in which a request fails, panics or ends its process.
+
 use super::*;
 use backend::Shape;
 use std::sync::{

@@ -1,3 +1,5 @@
+//! Peers that are silent, slow or take nothing, on a connection in memory.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Requests that fit a model's signature, and those that do not.
+
 use super::*;
 use crate::config::{
     choose::EngineChoice,
