@@ -329,7 +329,10 @@ fn a_configuration_says_where_its_model_runs() {
     server.wait_ready();
     assert_eq!(workers(server.id()).len(), 2);
     let error = server.client().post(&infer("e"), &[], row(1)).error(503);
-    assert!(error.contains("expected 'process' or 'in_process', given 'sometimes'"), "{error}");
+    assert!(
+        error.contains("expected 'process', 'in_process' or 'auto', given 'sometimes'"),
+        "{error}"
+    );
 }
 
 #[test]

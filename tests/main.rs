@@ -65,6 +65,7 @@ mod vertex; // the port of Vertex AI
 mod websocket; // conversations in which each message is a request
 mod worker_engines; // TorchScript models and SavedModels whose processes are killed
 mod worker_faults; // native code that crashes, and servers that stop in the middle of that
+mod worker_places; // where models run whose first runs decide it
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 
 mod access; // tokens, restricted categories, forwarded headers

@@ -10,7 +10,7 @@ use std::{
 };
 
 use backend::{Backend, Batch, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor};
-use isolation::{Children, Sandbox};
+use isolation::{Children, Sandbox, Which};
 use muster::{
     config::{Engines, Isolation},
     engines::EngineSettings,
@@ -55,8 +55,8 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         model_cache_dir: None,
     };
     let settings = EngineSettings { engines, onednn: String::new(), memory: None };
-    let isolation =
-        Isolation { all, models: BTreeSet::new(), arena_bytes: 64 << 20, sandbox: Sandbox::On };
+    let which = if all { Which::All } else { Which::Named(BTreeSet::new()) };
+    let isolation = Isolation { which, arena_bytes: 64 << 20, sandbox: Sandbox::On };
     let program = env!("CARGO_BIN_EXE_muster").into();
     settings.isolated_engines(&isolation, program, &Children::default()).expect("engines")
 }

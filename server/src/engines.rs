@@ -66,8 +66,7 @@ impl EngineSettings {
         let settings = serde_json::to_string(self)?;
         let sandbox = isolation.sandbox;
         let settings = isolation::Settings {
-            all: isolation.all,
-            models: isolation.models.clone(),
+            which: isolation.which.clone(),
             arena_bytes: isolation.arena_bytes,
             program: Program {
                 path: program,

@@ -75,6 +75,13 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Have its first runs shown that it belongs in another process than the one that it is in? It is let go of then,
+    /// and loaded once more by its engine, which puts it there. Asked once its first instances are warm, and before
+    /// anybody is served.
+    fn is_to_be_moved(&self) -> bool {
+        false
+    }
+
     /// Memory is scarce: what instances keep of earlier runs for later ones is to go, at the latest with the next run
     /// of each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at
     /// once.

@@ -13,20 +13,31 @@ use crate::{
     launch::Program,
     limits::MemoryLimits,
     model::IsolatedModel,
+    place::Place,
     sandbox::{Kernel, Sandbox, remove_leftovers},
     supervisor::Supervisor,
+    trial::{Decisions, Trial},
 };
 
 /// The parameter of a model's configuration that says where it runs.
 pub(crate) const PARAMETER: &str = "ISOLATION";
 
+/// Which models run in processes of their own, of those whose configuration does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// Those of these names.
+    Named(BTreeSet<String>),
+    /// All.
+    All,
+    /// Those that run for so long that it costs them little. A model is tried in a process of its own first.
+    Auto,
+}
+
 /// Which models run in processes of their own, and how these are started.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// All, where their configuration does not say.
-    pub all: bool,
-    /// Those of these names, where their configuration does not say.
-    pub models: BTreeSet<String>,
+    /// Which they are, where their configuration does not say.
+    pub which: Which,
     /// The room of an instance for the inputs of a run, in bytes, and as much for its outputs. Only what is used takes
     /// memory.
     pub arena_bytes: usize,
@@ -37,32 +48,43 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Does that model run in a process of its own?
-    fn isolates(&self, source: &ModelSource) -> Result<bool, BackendError> {
+    /// Where that model runs; `None` where that is to be found out.
+    fn place(&self, source: &ModelSource) -> Result<Option<Place>, BackendError> {
         let said = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
-        match said.map(|(_, value)| value.trim()) {
-            Some("process") => Ok(true),
-            // A strict sandbox is there for models that nobody vouches for.
-            Some("in_process")
-                if self.program.sandbox == Sandbox::Strict && self.asks_for(source) =>
-            {
-                Err(BackendError::Load(format!(
-                    "model '{}': parameter '{PARAMETER}': in_process is not for the model to say where \
-                     --worker-sandbox=strict; leave the parameter out, or the model out of --isolation",
+        let Some(said) = said.map(|(_, value)| value.trim()) else {
+            return Ok(self.place_by_name(&source.name));
+        };
+        let place = match said {
+            "process" => return Ok(Some(Place::OwnProcess)),
+            "in_process" => Some(Place::Server),
+            "auto" => None,
+            other => {
+                return Err(BackendError::Load(format!(
+                    "model '{}': parameter '{PARAMETER}': expected 'process', 'in_process' or 'auto', given \
+                     '{other}'",
                     source.name
-                )))
+                )));
             }
-            Some("in_process") => Ok(false),
-            Some(other) => Err(BackendError::Load(format!(
-                "model '{}': parameter '{PARAMETER}': expected 'process' or 'in_process', given '{other}'",
+        };
+        // A strict sandbox is there for models that nobody vouches for.
+        let is_strict = self.program.sandbox == Sandbox::Strict;
+        match is_strict && self.place_by_name(&source.name) != Some(Place::Server) {
+            true => Err(BackendError::Load(format!(
+                "model '{}': parameter '{PARAMETER}': {said} is not for the model to say where \
+                 --worker-sandbox=strict; leave the parameter out, or the model out of --isolation",
                 source.name
             ))),
-            None => Ok(self.asks_for(source)),
+            false => Ok(place),
         }
     }
 
-    fn asks_for(&self, source: &ModelSource) -> bool {
-        self.all || self.models.contains(&source.name)
+    fn place_by_name(&self, model: &str) -> Option<Place> {
+        match &self.which {
+            Which::Named(models) if models.contains(model) => Some(Place::OwnProcess),
+            Which::Named(_) => Some(Place::Server),
+            Which::All => Some(Place::OwnProcess),
+            Which::Auto => None,
+        }
     }
 }
 
@@ -71,6 +93,8 @@ impl Settings {
 pub struct Isolation {
     settings: Settings,
     first: Once,
+    /// Of models that are tried first.
+    decisions: Arc<Decisions>,
 }
 
 impl Isolation {
@@ -80,7 +104,7 @@ impl Isolation {
     /// Where the kernel cannot do what a strict sandbox needs.
     pub fn new(settings: Settings) -> io::Result<Isolation> {
         Kernel::ask().suffices(settings.program.sandbox).map_err(io::Error::other)?;
-        Ok(Isolation { settings, first: Once::new() })
+        Ok(Isolation { settings, first: Once::new(), decisions: Arc::default() })
     }
 
     /// Before the first worker.
@@ -127,7 +151,10 @@ impl Backend for Isolated {
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let settings = &self.isolation.settings;
         let limits = MemoryLimits::of(source)?;
-        if !settings.isolates(source)? {
+        let decisions = &self.isolation.decisions;
+        let said = settings.place(source)?;
+        let place = said.or_else(|| decisions.find(self.name(), source));
+        if place == Some(Place::Server) {
             for parameter in limits.names() {
                 tracing::warn!(
                     model = source.name,
@@ -137,13 +164,25 @@ impl Backend for Isolated {
             return self.engine.load(source);
         }
         self.isolation.prepare();
+        let trial = place.is_none().then(|| {
+            let (files, is_bounded) =
+                (self.description().settings_of_files, !limits.names().is_empty());
+            Trial::begin(decisions, self.name(), files, source, is_bounded)
+        });
         let Settings { program, children, arena_bytes, .. } = settings;
         let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
         let recycle_above = limits.recycle_above;
         let stop = source.stop.clone();
-        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, recycle_above, stop)))
+        Ok(Arc::new(IsolatedModel::new(
+            supervisor,
+            loaded,
+            *arena_bytes,
+            recycle_above,
+            stop,
+            trial,
+        )))
     }
 
     fn version(&self) -> Option<String> {

@@ -92,16 +92,16 @@ fn play_a_lane(
     sender.send(&Opened::Ok(()))?;
     if part == "answers before it is asked" {
         for run in 0.. {
-            sender.send(&Answer { run, outputs: Ok(Vec::new()) })?;
+            sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(Vec::new()) })?;
         }
     }
     let execute: Execute<'_> = batches.receive()?;
     let run = execute.run;
     let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
-    let honest = |run| Answer { run, outputs: arena.put(&inputs) };
+    let honest = |run| Answer { run, took: Duration::ZERO, outputs: arena.put(&inputs) };
     let mut lie = |dtype, dims: &[u64], at, len| {
         let output = Placed { name: "x", dtype, dims: dims.into(), at, len };
-        sender.send(&Answer { run, outputs: Ok(vec![output]) })
+        sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(vec![output]) })
     };
     match part {
         "outside of the memory" => lie(DataType::Fp32, &[2], 2 * HALF - 4, 8)?,
@@ -152,7 +152,7 @@ fn play_a_lane(
         }
         "a long text" => {
             let fault = Fault::execute("text ".repeat(1 << 20));
-            sender.send(&Answer { run, outputs: Err(fault) })?;
+            sender.send(&Answer { run, took: Duration::ZERO, outputs: Err(fault) })?;
         }
         _ => {
             sender.send(&honest(run))?;
@@ -216,6 +216,7 @@ fn open_until(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Result<Lane, Bac
         arena_bytes: HALF as usize,
         keeps_state: false,
         stop,
+        trial: None,
     };
     Lane::new(host, None)
 }

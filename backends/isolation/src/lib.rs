@@ -11,6 +11,9 @@
 //! worker ends by itself when the server does, however that ends.
 //!
 //! A worker reaches what its model and its engine need and nothing else ([`Sandbox`]): the kernel keeps to that.
+//!
+//! Which models have one is the server's to say, or their configuration's. Where neither does ([`Which::Auto`]), each
+//! is loaded in a worker, and again in the server where its first runs there show that it is too fast for one.
 
 mod arena;
 mod channel;
@@ -35,17 +38,19 @@ mod oom;
 mod open;
 mod output;
 pub mod peer;
+mod place;
 mod recycle;
 mod sandbox;
 mod stamp;
 mod state;
 mod supervisor;
+mod trial;
 mod usage;
 mod vitals;
 mod worker;
 
 pub use children::Children;
-pub use engine::{Isolated, Isolation, Settings};
+pub use engine::{Isolated, Isolation, Settings, Which};
 pub use launch::Program;
 pub use sandbox::{Sandbox, passes};
 pub use worker::serve;

@@ -62,6 +62,8 @@ pub(crate) type Opened = Result<(), Fault>;
 pub(crate) struct Answer<'a> {
     /// That of its [`Execute`].
     pub(crate) run: u64,
+    /// What the engine took.
+    pub(crate) took: Duration,
     #[serde(borrow)]
     pub(crate) outputs: Result<Vec<Placed<'a>>, Fault>,
 }

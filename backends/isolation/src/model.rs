@@ -7,7 +7,10 @@ use std::{
 
 use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures, Stop};
 
-use crate::{lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor};
+use crate::{
+    lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor,
+    trial::Trial,
+};
 
 pub(crate) struct IsolatedModel {
     supervisor: Arc<Supervisor>,
@@ -17,20 +20,24 @@ pub(crate) struct IsolatedModel {
     recycler: Option<Arc<Recycler>>,
     /// That of its load.
     stop: Arc<Stop>,
+    /// Where it is to be found out whether a process of its own is worth what it costs.
+    trial: Option<Arc<Trial>>,
 }
 
 impl IsolatedModel {
     /// `recycle_above`: a worker with more private bytes is replaced. `stop`: that of the load, which also ends the
-    /// making of instances.
+    /// making of instances. `trial`: its first runs are to show where it belongs.
     pub(crate) fn new(
         supervisor: Arc<Supervisor>,
         loaded: Loaded,
         arena_bytes: usize,
         recycle_above: Option<u64>,
         stop: Arc<Stop>,
+        trial: Option<Trial>,
     ) -> Self {
         let recycler = recycle_above.map(|it| Arc::new(Recycler::new(it)));
-        IsolatedModel { supervisor, loaded, arena_bytes, sharing: Arc::default(), recycler, stop }
+        let (sharing, trial) = (Arc::default(), trial.map(Arc::new));
+        IsolatedModel { supervisor, loaded, arena_bytes, sharing, recycler, stop, trial }
     }
 }
 
@@ -67,6 +74,10 @@ impl Model for IsolatedModel {
         self.supervisor.trim_memory();
     }
 
+    fn is_to_be_moved(&self) -> bool {
+        self.trial.as_ref().is_some_and(|it| it.moves_to_the_server())
+    }
+
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         let host = Host {
             supervisor: self.supervisor.clone(),
@@ -75,6 +86,7 @@ impl Model for IsolatedModel {
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
             stop: self.stop.clone(),
+            trial: self.trial.clone(),
         };
         Ok(Box::new(Lane::new(host, self.recycler.clone())?))
     }

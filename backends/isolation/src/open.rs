@@ -14,7 +14,9 @@ use crate::{
     channel::{ChannelError, LONGEST_ANSWER, Receiver, Sender},
     launch::Worker,
     message::{Answer, Execute, Opened, ToWorker},
+    place::EngineRun,
     supervisor::{LOOK, Supervisor, wait},
+    trial::Trial,
 };
 
 /// Where the lanes of a model are opened.
@@ -30,6 +32,8 @@ pub(crate) struct Host {
     pub(crate) keeps_state: bool,
     /// Ends the making of an instance. It is that of the load, which nobody requests once the model serves.
     pub(crate) stop: Arc<Stop>,
+    /// Told of each run, where it is to be found out how long they take.
+    pub(crate) trial: Option<Arc<Trial>>,
 }
 
 /// A lane of a worker.
@@ -40,6 +44,7 @@ pub(crate) struct Open {
     arena: HostArena,
     sender: Sender,
     receiver: Receiver,
+    trial: Option<Arc<Trial>>,
 }
 
 impl Open {
@@ -66,7 +71,8 @@ impl Open {
         let sender = Sender::impatient(sending).map_err(|it| lacking("socket", it))?;
         let receiver = Receiver::new(ours, LONGEST_ANSWER);
         let lane = worker.next_lane();
-        let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver };
+        let trial = host.trial.clone();
+        let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver, trial };
         match opened.begin(host, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
@@ -164,8 +170,12 @@ impl Open {
         }
         match answer.outputs {
             Ok(outputs) => {
-                let taken = self.arena.take(&outputs);
-                taken.map(Ok).map_err(ChannelError::Garbage)
+                let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;
+                if let Some(trial) = &self.trial {
+                    let bytes = batch.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+                    trial.ran(EngineRun { rows: batch.rows, bytes, took: answer.took });
+                }
+                Ok(Ok(taken))
             }
             // As in this process: the instance is lost with its panic.
             Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),

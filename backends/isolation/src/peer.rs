@@ -92,6 +92,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use backend::DataType;
 
     use super::*;
@@ -106,7 +108,14 @@ mod tests {
         let mut peer = Peer::new(4096).unwrap();
         let of = |at| Placed { name: "y", dtype: DataType::Fp32, dims: vec![1], at, len: 4 };
         let answer = |at| {
-            framed(&postcard::to_stdvec(&Answer { run: 0, outputs: Ok(vec![of(at)]) }).unwrap())
+            framed(
+                &postcard::to_stdvec(&Answer {
+                    run: 0,
+                    took: Duration::ZERO,
+                    outputs: Ok(vec![of(at)]),
+                })
+                .unwrap(),
+            )
         };
         let sent = [answer(4096), answer(8192), answer(4096)].concat();
         let mut taken = Vec::new();

@@ -253,13 +253,15 @@ fn run_lane(
         shared.lanes().entry(lane).or_default().begin(execute.run, &stop);
         // What an engine keeps of a run must not be written over by the next.
         let inputs = arena.inputs(&execute.inputs, keeps_state);
+        let began = Instant::now();
         let ran = caught(|| run(inputs?, &mut *instance, &execute, &stop));
+        let took = began.elapsed();
         let outputs = match &ran {
             Ok(outputs) => arena.put(outputs),
             Err(fault) => Err(fault.clone()),
         };
         let is_lost = outputs.as_ref().is_err_and(Fault::is_panic);
-        sender.send(&Answer { run: execute.run, outputs })?;
+        sender.send(&Answer { run: execute.run, took, outputs })?;
         if is_lost {
             return Ok(());
         }

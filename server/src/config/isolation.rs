@@ -6,13 +6,13 @@ use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
-use isolation::Sandbox;
+use isolation::{Sandbox, Which};
 use machine::Machine;
 
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("isolation", "off", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, or names of models with commas between them. A model's parameter ISOLATION goes before it: process or in_process"),
+    Flag::value("isolation", "off", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 1 ms or longer, which is found out at their load). A model's parameter ISOLATION goes before it: process, in_process or auto"),
     Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
     Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
 ];
@@ -23,10 +23,8 @@ const ARENA: u64 = 1 << 30;
 /// Which models run in processes of their own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Isolation {
-    /// `--isolation=all`: every model.
-    pub all: bool,
-    /// `--isolation=a,b`: these.
-    pub models: BTreeSet<String>,
+    /// `--isolation`: which they are.
+    pub which: Which,
     /// `--worker-arena-bytes`: the largest inputs of one run, and its largest outputs.
     pub arena_bytes: usize,
     /// `--worker-sandbox`: what they may reach.
@@ -39,12 +37,21 @@ pub(super) fn resolve(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> Isolation {
-    let (all, models) = sources.read("isolation", models, problems).unwrap_or_default();
+    let which = sources.read("isolation", which, problems);
+    let which = which.unwrap_or_else(|| Which::Named(BTreeSet::new()));
     let given = sources.read("worker-arena-bytes", arena_bytes, problems).flatten();
     let bytes = given.unwrap_or_else(|| machine.memory.map_or(ARENA, |it| ARENA.min(it / 8)));
     let arena_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let sandbox = sources.read("worker-sandbox", sandbox, problems).unwrap_or(Sandbox::On);
-    Isolation { all, models, arena_bytes, sandbox }
+    // A strict sandbox is there for models that nobody vouches for.
+    if (&which, sandbox) == (&Which::Auto, Sandbox::Strict) {
+        problems.push(
+            "--isolation=auto has fast models run in the server's process, which --worker-sandbox=strict is to \
+             prevent; write --isolation=all, or --worker-sandbox=on"
+                .to_owned(),
+        );
+    }
+    Isolation { which, arena_bytes, sandbox }
 }
 
 fn sandbox(text: &str) -> Parse<Sandbox> {
@@ -56,14 +63,15 @@ fn sandbox(text: &str) -> Parse<Sandbox> {
     }
 }
 
-fn models(text: &str) -> Parse<(bool, BTreeSet<String>)> {
+fn which(text: &str) -> Parse<Which> {
     match text {
-        "off" => Ok((false, BTreeSet::new())),
-        "all" => Ok((true, BTreeSet::new())),
+        "off" => Ok(Which::Named(BTreeSet::new())),
+        "all" => Ok(Which::All),
+        "auto" => Ok(Which::Auto),
         _ if text.split(',').any(|it| it.trim().is_empty()) => {
-            Err("off, all, or names of models with commas between them".to_owned())
+            Err("off, all, auto, or names of models with commas between them".to_owned())
         }
-        _ => Ok((false, text.split(',').map(|it| it.trim().to_owned()).collect())),
+        _ => Ok(Which::Named(text.split(',').map(|it| it.trim().to_owned()).collect())),
     }
 }
 

@@ -4,6 +4,7 @@ mod cache;
 mod explain;
 mod grpc;
 mod health;
+mod isolation;
 mod multi_model;
 mod onednn;
 mod recommending;

@@ -11,7 +11,9 @@ pub(crate) fn beyond_the_model(raw: &RawConfig, engines: &Engines) -> Option<Str
         key.eq_ignore_ascii_case("ISOLATION") && value.string_value.trim() != "process"
     });
     if let Some((key, _)) = in_process {
-        return Some(format!("parameter {key} says that native code runs in the server's process"));
+        return Some(format!(
+            "parameter {key} says that native code may run in the server's process"
+        ));
     }
     let named = raw.parameters.keys().find(|it| engines.names_files(it));
     if let Some(key) = named {

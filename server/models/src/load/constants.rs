@@ -83,6 +83,10 @@ impl Model for WithConstants {
         self.model.process()
     }
 
+    fn is_to_be_moved(&self) -> bool {
+        self.model.is_to_be_moved()
+    }
+
     fn trim_memory(&self) {
         self.model.trim_memory();
     }

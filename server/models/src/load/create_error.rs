@@ -14,6 +14,8 @@ pub(super) enum CreateError {
     Device(String),
     /// A device, or the machine, has too little memory; another device may do.
     Memory(String),
+    /// It belongs in another process, where the next attempt puts it.
+    Moved,
     /// It cannot be served anywhere.
     Refused(String),
 }
@@ -39,6 +41,7 @@ impl From<CreateError> for LoadError {
         match error {
             CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
             CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
+            CreateError::Moved => "its files have changed while it was loaded".to_owned().into(),
         }
     }
 }

@@ -42,8 +42,21 @@ use telemetry::metrics::ModelOptions;
 const MAX_BATCH_SIZE: usize = 4;
 
 impl Loader {
-    /// Loads the model and makes its instances as planned.
+    /// Loads the model and makes its instances as planned; once more where that shows that it belongs in another
+    /// process.
     pub(super) fn make(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> Result<ServedModel, CreateError> {
+        match self.make_where_it_is(load, plan, warnings) {
+            Err(CreateError::Moved) => self.make_where_it_is(load, plan, warnings),
+            made => made,
+        }
+    }
+
+    fn make_where_it_is(
         &self,
         load: &Load<'_>,
         plan: &Plan,
@@ -145,6 +158,9 @@ impl Loader {
         };
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, plan, warm_up, instance)?;
+        if model.is_to_be_moved() {
+            return Err(CreateError::Moved);
+        }
         let answers_zeros = times.mean(1).is_some();
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());

@@ -1,0 +1,187 @@
+//! Models that are loaded in a process of their own to find out where they are to run, and what was found out.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use backend::{Device, ModelSource};
+
+use crate::{
+    place::{EngineRun, Place, decide},
+    stamp::Stamp,
+};
+
+/// Models of which it is kept where they run. Beyond that the one that was decided first is forgotten, and decided
+/// again with its next load.
+const KEPT: usize = 1000;
+
+/// What a decision holds for: another file or setting may make another model of it.
+#[derive(Debug)]
+struct Subject {
+    engine: &'static str,
+    model: String,
+    path: PathBuf,
+    options: BTreeMap<String, String>,
+    devices: Vec<Device>,
+    stamp: Stamp,
+}
+
+impl Subject {
+    fn is_same(&self, engine: &str, source: &ModelSource) -> bool {
+        self.engine == engine
+            && self.model == source.name
+            && self.path == source.path
+            && self.options == source.options
+            && self.devices.iter().copied().eq(source.placements.iter().map(|it| it.device))
+            && self.stamp.first_change().is_none()
+    }
+
+    /// Another state of the same version.
+    fn is_version_of(&self, other: &Subject) -> bool {
+        self.engine == other.engine && self.model == other.model && self.path == other.path
+    }
+}
+
+/// What has been decided.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    /// Guards what is kept, oldest first, each version of a model once.
+    kept: Mutex<VecDeque<(Subject, Place)>>,
+}
+
+impl Decisions {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(Subject, Place)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where that model runs, if that has been decided. Looks at its files, and reads none.
+    pub(crate) fn find(&self, engine: &str, source: &ModelSource) -> Option<Place> {
+        let kept = self.kept();
+        let same = kept.iter().find(|(subject, _)| subject.is_same(engine, source));
+        same.map(|(_, place)| *place)
+    }
+
+    fn keep(&self, subject: Subject, place: Place) {
+        let mut kept = self.kept();
+        kept.retain(|(other, _)| !other.is_version_of(&subject));
+        if KEPT <= kept.len() {
+            kept.pop_front();
+        }
+        kept.push_back((subject, place));
+    }
+}
+
+/// A model that is being loaded in a process of its own, to find out where it is to run.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    decisions: Arc<Decisions>,
+    is_bounded: bool,
+    /// Guards what is decided once, and the most telling run so far.
+    state: Mutex<(Option<Subject>, Option<EngineRun>)>,
+}
+
+impl Trial {
+    /// To be made before the files are read. `files` are the engine's settings that name files.
+    pub(crate) fn begin(
+        decisions: &Arc<Decisions>,
+        engine: &'static str,
+        files: &[&str],
+        source: &ModelSource,
+        is_bounded: bool,
+    ) -> Trial {
+        let subject = Subject {
+            engine,
+            model: source.name.clone(),
+            path: source.path.clone(),
+            options: source.options.clone(),
+            devices: source.placements.iter().map(|it| it.device).collect(),
+            stamp: Stamp::of(source, files),
+        };
+        let state = Mutex::new((Some(subject), None));
+        Trial { decisions: decisions.clone(), is_bounded, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, (Option<Subject>, Option<EngineRun>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run has succeeded.
+    pub(crate) fn ran(&self, run: EngineRun) {
+        let (_, best) = &mut *self.state();
+        *best = Some(best.map_or(run, |it| it.telling(run)));
+    }
+
+    /// Decides by the runs so far, says so, and keeps it for later loads. Is the model to be loaded in the server?
+    /// False once that has been decided.
+    pub(crate) fn moves_to_the_server(&self) -> bool {
+        let (subject, run) = {
+            let (subject, run) = &mut *self.state();
+            (subject.take(), *run)
+        };
+        let Some(subject) = subject else { return false };
+        let (place, why) = decide(run, self.is_bounded);
+        let model = &subject.model;
+        match place {
+            Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
+            Place::OwnProcess => tracing::info!(model, "it runs in a process of its own: {why}"),
+        }
+        self.decisions.keep(subject, place);
+        place == Place::Server
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::Duration};
+
+    use super::*;
+
+    fn run(micros: u64) -> EngineRun {
+        EngineRun { rows: 1, bytes: 4, took: Duration::from_micros(micros) }
+    }
+
+    fn settled(decisions: &Arc<Decisions>, source: &ModelSource, runs: &[EngineRun]) -> bool {
+        let trial = Trial::begin(decisions, "identity", &[], source, false);
+        runs.iter().for_each(|it| trial.ran(*it));
+        let moves = trial.moves_to_the_server();
+        assert!(!trial.moves_to_the_server());
+        moves
+    }
+
+    #[test]
+    fn what_is_decided_holds_until_a_file_or_a_setting_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.onnx");
+        fs::write(&path, "one").unwrap();
+        let decisions = Arc::default();
+        let mut source = ModelSource::new("m", &path);
+        let find = |source: &ModelSource| Decisions::find(&decisions, "identity", source);
+        assert_eq!(find(&source), None);
+        assert!(settled(&decisions, &source, &[run(7)]));
+        assert_eq!(find(&source), Some(Place::Server));
+        assert_eq!(decisions.find("other", &source), None);
+        assert_eq!(find(&ModelSource::new("n", &path)), None);
+        source.options.insert("execute_delay_ms".into(), "5".into());
+        assert_eq!(find(&source), None);
+        assert!(!settled(&decisions, &source, &[run(5000)]));
+        assert_eq!(find(&source), Some(Place::OwnProcess));
+        // One decision for each version of a model.
+        assert_eq!(find(&ModelSource::new("m", &path)), None);
+        fs::write(&path, "longer").unwrap();
+        assert_eq!(find(&source), None);
+    }
+
+    #[test]
+    fn of_many_models_those_decided_last_are_kept() {
+        let decisions = Arc::default();
+        let source = |number: usize| ModelSource::new(number.to_string(), "/nowhere/m");
+        for number in 0..=KEPT {
+            settled(&decisions, &source(number), &[]);
+        }
+        assert_eq!(decisions.find("identity", &source(0)), None);
+        assert_eq!(decisions.find("identity", &source(1)), Some(Place::OwnProcess));
+        assert_eq!(decisions.kept().len(), KEPT);
+    }
+}
