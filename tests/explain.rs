@@ -105,33 +105,34 @@ fn texts(name: &str) -> Vec<Value> {
 
 #[test]
 fn an_explained_pipeline_answers_alike() {
-    let names = ["sst2", "multi-label", "st-6", "dense", "prompted", "pool-several"];
-    let others = ["rerank", "ner", "ner-bpe", "fill-mask", "splade-sum", "int32"];
-    let pair = Pair::start(&[&names[..], &others].concat());
+    let classes = ["sst2", "multi-label", "int32", "regression", "roberta", "exported"];
+    let vectors =
+        ["st-2", "st-6", "dense", "prompted", "pool-several", "lower-case", "pool-lasttoken"];
+    let results = ["ner", "ner-bpe", "splade-sum", "splade-max"];
+    let others = ["rerank", "rerank-silent", "fill-mask", "fill-mask-bpe"];
+    let pair = Pair::start(&[&classes[..], &vectors, &results, &others].concat());
     let mut different = Vec::new();
     for text in texts("text") {
-        for model in ["sst2", "multi-label", "int32"] {
-            different.extend(pair.check(
-                model,
-                std::slice::from_ref(&text),
-                &["label", "score", "result"],
-            ));
-        }
-        for model in ["st-6", "dense", "prompted", "pool-several"] {
-            let outputs = ["embedding", "result"];
-            different.extend(pair.check(model, std::slice::from_ref(&text), &outputs));
-        }
-        for model in ["ner", "ner-bpe", "splade-sum"] {
-            different.extend(pair.check(model, std::slice::from_ref(&text), &["result"]));
-        }
+        let text = std::slice::from_ref(&text);
+        let outputs = ["label", "score", "result"];
+        classes.iter().for_each(|model| different.extend(pair.check(model, text, &outputs)));
+        let outputs = ["embedding", "result"];
+        vectors.iter().for_each(|model| different.extend(pair.check(model, text, &outputs)));
+        results.iter().for_each(|model| different.extend(pair.check(model, text, &["result"])));
     }
-    let masked = input("text", &[1, 1], &["The film was [MASK]."]);
-    different.extend(pair.check("fill-mask", &[masked], &["result"]));
+    for (model, masked) in [
+        ("fill-mask", "The film was [MASK]."),
+        ("fill-mask", "The [MASK] was [MASK]."),
+        ("fill-mask-bpe", "The film was <mask>."),
+    ] {
+        let masked = input("text", &[1, 1], &[masked]);
+        different.extend(pair.check(model, &[masked], &["result"]));
+    }
     // A pair is a row, of a classifier and of a ranker.
     let texts = ["I am happy.", "I am sad."];
     let (first, second) =
         (input("text", &[2, 1], &texts), input("text_pair", &[2, 1], &["So?", "So?"]));
-    for model in ["sst2", "rerank"] {
+    for model in ["sst2", "rerank", "rerank-silent"] {
         let inputs = [first.clone(), second.clone()];
         different.extend(pair.check(model, &inputs, &["label", "score", "result"]));
     }

@@ -47,6 +47,7 @@ mod many_forests; // hundreds of tree models that come and go in one process
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod pipeline_faults; // pipelines that fail, and clients that leave theirs
 mod pipeline_metrics; // what text models count
+mod pipeline_refusals; // what each kind of client of texts is told where it is refused
 mod pipeline_routes; // what clients of OpenAI and of Text Embeddings Inference ask, and how they are refused
 mod pipelines; // folders of Hugging Face's libraries, against what those say
 mod recommend; // which settings and which machine suit a model

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::repository,
-    support::{Page, Repository, Server, wait_for},
+    support::{Collector, Page, Repository, Server, wait_for},
 };
 
 #[test]
@@ -18,7 +18,7 @@ fn pipelines_are_counted() {
     ask(&json!({"inputs": "word ".repeat(100), "truncate": false})).error(422);
     ask(&json!({"inputs": "one", "prompt_name": "none"})).error(422);
     let page = Page::read(server.http());
-    let count = |family| page.of("st-6", family);
+    let count = |family: &str| page.of("st-6", family);
     assert_eq!(count("muster_pipeline_truncated_total"), 1.0);
     assert_eq!(count("te_request_count"), 2.0);
     assert_eq!(count("te_request_input_length_count"), 3.0);
@@ -27,6 +27,21 @@ fn pipelines_are_counted() {
     let runs = count("muster_pipeline_rows_per_run_count");
     assert_eq!(count("te_batch_next_size_sum"), 3.0);
     assert_eq!(count("te_batch_next_tokens_count"), runs);
+    // Of the two requests that came to a run, whose texts may have run apart.
+    let of_requests =
+        ["te_request_duration", "te_request_queue_duration", "te_request_inference_duration"];
+    for family in of_requests {
+        let times = count(&format!("{family}_count"));
+        assert!((2.0..=3.0).contains(&times), "{family}: {times}");
+    }
+    // Tokens of the texts, and what the shorter one of a run was filled up with.
+    let tokens = |kind: &str| {
+        let labels = format!("{{kind=\"{kind}\",model=\"st-6\",version=\"1\"}}");
+        page.value(&format!("muster_pipeline_tokens_total{labels}"))
+    };
+    assert_eq!(tokens("text"), count("te_request_input_length_sum"));
+    assert_eq!(tokens("text") + tokens("padding"), count("te_batch_next_tokens_sum"));
+    assert_eq!(count("muster_pipeline_rows_per_run_sum"), 3.0);
     let text = &server.get("/metrics").expect(200).text();
     for (line, value) in [
         (r#"muster_pipeline_inputs_refused_total{model="st-6",reason="too_long",version="1"}"#, 1),
@@ -68,4 +83,29 @@ fn a_trace_of_texts_has_a_moment_for_each_step() {
     assert_eq!(names[2..7], expected);
     let end = names.iter().position(|it| *it == "COMPUTE_END").unwrap();
     assert_eq!(names[end + 1..end + 3], ["FINISH_START", "FINISH_END"]);
+}
+
+#[test]
+fn a_trace_of_texts_has_a_span_for_each_step() {
+    let collector = Collector::start();
+    let url = format!("--trace-config=opentelemetry,url={}", collector.url());
+    let flags = [
+        "--trace-config=mode=opentelemetry",
+        "--trace-config=opentelemetry,bsp_schedule_delay=1",
+        "--trace-config=level=TIMESTAMPS",
+        "--trace-config=rate=1",
+        &*url,
+    ];
+    let server = Server::start(&repository(&["st-6"]), &flags);
+    server.post("/v2/models/st-6/embed", r#"{"inputs": "one"}"#).expect(200);
+    let spans = collector.wait_spans(9);
+    let span = |name: &str| {
+        spans.iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no {name} in {spans:#?}"))
+    };
+    let model = span("st-6");
+    let order = ["prepare", "queue", "compute", "finish"].map(span);
+    for (before, after) in order.iter().zip(&order[1..]) {
+        assert!(before.start <= before.end && before.end <= after.end, "{spans:#?}");
+    }
+    assert!(order.iter().all(|it| it.parent == model.id), "{spans:#?}");
 }

@@ -1,7 +1,10 @@
 //! What a folder is for: what was said over it, its graph's metadata, its modules, its architecture, and the task that
 //! a container's variable asks for.
 
-use crate::{error::FolderError, folder::Folder};
+use crate::{
+    error::FolderError,
+    folder::{Folder, SPLADE, task_named},
+};
 use inference::task::{Medium, Task};
 
 /// What becomes of a folder.
@@ -41,7 +44,8 @@ const TWO_TOWERS: [&str; 7] = [
 /// When a task was named that there is not, or that the folder contradicts.
 pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
     if let Some(name) = &folder.overrides.task {
-        return Ok(Decision::Pipeline(task_named(name)?));
+        let task = task_named(name).map_err(|problem| FolderError::file("task", problem))?;
+        return Ok(Decision::Pipeline(task));
     }
     let own = own_decision(folder, metadata);
     match &folder.overrides.container_task {
@@ -52,7 +56,7 @@ pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, Folde
 
 /// What the files of a folder and its graph say.
 fn own_decision(folder: &Folder, metadata: Option<&str>) -> Decision {
-    let asks_for_splade = folder.overrides.pooling.as_deref() == Some("splade");
+    let asks_for_splade = folder.overrides.pooling.as_deref() == Some(SPLADE);
     let named = match metadata {
         // A task of the metadata that is none of a pipeline is no mistake of anybody's.
         Some(name) => match Task::from_name(name) {
@@ -127,14 +131,6 @@ fn may_be(own: Task, asked: Task) -> bool {
         // Exporters leave the architecture as it was when they leave its head out: the outputs decide.
         || (own.medium() == Medium::Text && VECTORS.contains(&asked))
         || (own.medium() == Medium::Image && asked == Task::ImageFeatureExtraction)
-}
-
-fn task_named(name: &str) -> Result<Task, FolderError> {
-    Task::from_name(name).ok_or_else(|| {
-        let names = Task::ALL.into_iter().map(Task::name);
-        let nearest = inference::signature::nearest(name, names).unwrap_or("text-classification");
-        FolderError::file("task", format!("there is no task '{name}'; the nearest is '{nearest}'"))
-    })
 }
 
 fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::FolderError,
-    folder::{Activation, Config, Folder, Link, Pooling, PoolingMode, ProblemType, Splade},
+    folder::{Activation, Config, Folder, Link, Pooling, ProblemType, Splade, modes_named},
     request::{Function, Similarity},
     side::Side,
     text::Prompts,
@@ -195,13 +195,8 @@ fn embedder(folder: &Folder) -> Result<Embedder, FolderError> {
     let mut pooling = modules.and_then(|it| it.pooling.clone()).unwrap_or_else(Pooling::mean);
     let given = folder.overrides.pooling.as_deref();
     if let Some(names) = given {
-        let mode = |name: &str| {
-            PoolingMode::from_name(name).ok_or_else(|| {
-                let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
-                FolderError::file("pooling", format!("'{name}' is none of {known}, splade"))
-            })
-        };
-        pooling.modes = names.split('+').map(mode).collect::<Result<_, _>>()?;
+        pooling.modes =
+            modes_named(names).map_err(|problem| FolderError::file("pooling", problem))?;
     }
     Ok(Embedder {
         pooling,

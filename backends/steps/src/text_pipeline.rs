@@ -10,7 +10,7 @@ use crate::{
     error::{FolderError, RowError},
     explain::{ExplainedEnsemble, ensemble},
     finish,
-    folder::Folder,
+    folder::{Folder, OPERATORS_FILE},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
     parts::{Parts, SpecialTokens, prompt_tokens},
@@ -224,7 +224,7 @@ fn check_labels(folder: &Folder, head: &Head, outputs: &Outputs) -> Result<(), F
     }
     let problem = format!("{} labels, and the graph has {width}", classes.labels.len());
     let (file, key) = match (&folder.overrides.labels, folder.config.has_labels) {
-        (Some(_), _) => ("labels", ""),
+        (Some(_), _) => (OPERATORS_FILE, "labels"),
         (None, _) => ("config.json", "id2label"),
     };
     Err(FolderError::key(file, key, problem).remedy("name every class of the graph"))

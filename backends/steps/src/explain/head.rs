@@ -46,8 +46,14 @@ impl Source<'_> {
                 let function = ("function", text(classes_of.function.name()));
                 plan("classify", vec![labels, function], &["logits"], &[], classes())
             }
-            Head::Ranker(_, activation) => {
-                let function = ("function", text(function_of(*activation)));
+            Head::Ranker(classes_of, activation) => {
+                // A pair gets what it gets in a ranking of the folder, where the folder says what that is; otherwise
+                // texts and pairs get what they get as classes.
+                let function = match activation {
+                    Activation::Sigmoid => classes_of.function.name(),
+                    other => function_of(*other),
+                };
+                let function = ("function", text(function));
                 plan("classify", vec![labels, function], &["logits"], &[], classes())
             }
             Head::Entailment(_) => {

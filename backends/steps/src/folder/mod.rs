@@ -24,6 +24,7 @@ pub use graph::named_graph;
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
 pub use overrides::Overrides;
+pub(crate) use overrides::{FILE as OPERATORS_FILE, SPLADE, modes_named, task_named};
 pub use pooling::{Pooling, PoolingMode, Splade};
 pub use read::{Folder, is_pipeline, unchosen_graphs};
 pub use sentence::Sentence;

@@ -2,8 +2,9 @@
 
 use image::JpegLibrary;
 
-use super::{dir::Dir, document::Document, notes::Notes};
+use super::{dir::Dir, document::Document, notes::Notes, pooling::PoolingMode};
 use crate::error::FolderError;
+use inference::{signature::nearest, task::Task};
 
 /// What was said over the folder. `None`: the folder decides.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,7 +42,7 @@ pub struct Overrides {
 }
 
 /// The file of operators.
-pub(super) const FILE: &str = "muster.json";
+pub(crate) const FILE: &str = "muster.json";
 const KEYS: [&str; 11] = [
     "task",
     "graph",
@@ -65,7 +66,7 @@ impl Overrides {
         let Some(file) = Document::read(dir, FILE)? else { return Ok(self) };
         notes.read(FILE);
         if let Some(key) = file.keys().find(|it| !KEYS.contains(it)) {
-            let hint = match inference::signature::nearest(key, KEYS) {
+            let hint = match nearest(key, KEYS) {
                 Some(nearest) => format!("the nearest is '{nearest}'"),
                 None => format!("there are {}", KEYS.join(", ")),
             };
@@ -76,11 +77,24 @@ impl Overrides {
             return Err(file.error("threshold", "it is no number from 0 to 1"));
         }
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
+        // Of the values that go before those of the file it is not known who said them.
+        let checked = |key: &str, check: fn(&str) -> Result<(), String>| match file.text(key)? {
+            Some(value) => match check(value) {
+                Ok(()) => Ok(Some(value.to_owned())),
+                Err(problem) => Err(file.error(key, problem)),
+            },
+            None => Ok(None),
+        };
+        let task = checked("task", |name| task_named(name).map(|_| ()))?;
+        let pooling = checked("pooling", |names| match names {
+            SPLADE => Ok(()),
+            names => modes_named(names).map(|_| ()),
+        })?;
         Ok(Overrides {
-            task: self.task.or(text("task")?),
+            task: self.task.or(task),
             container_task: self.container_task,
             graph: self.graph.or(text("graph")?),
-            pooling: self.pooling.or(text("pooling")?),
+            pooling: self.pooling.or(pooling),
             truncate: self.truncate.or(file.flag("truncate")?),
             prompt: self.prompt.or(text("prompt")?),
             prompt_name: self.prompt_name.or(text("prompt_name")?),
@@ -94,4 +108,27 @@ impl Overrides {
             strict_rows: self.strict_rows.or(file.flag("strict_rows")?),
         })
     }
+}
+
+/// The pooling of sparse vectors.
+pub(crate) const SPLADE: &str = "splade";
+
+/// The task of that name; what is wrong where there is none.
+pub(crate) fn task_named(name: &str) -> Result<Task, String> {
+    Task::from_name(name).ok_or_else(|| {
+        let names = Task::ALL.into_iter().map(Task::name);
+        let nearest = nearest(name, names).unwrap_or("text-classification");
+        format!("there is no task '{name}'; the nearest is '{nearest}'")
+    })
+}
+
+/// The ways to pool that these names with `+` between them are; what is wrong where one is none.
+pub(crate) fn modes_named(names: &str) -> Result<Vec<PoolingMode>, String> {
+    let mode = |name: &str| {
+        PoolingMode::from_name(name).ok_or_else(|| {
+            let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
+            format!("'{name}' is none of {known}, {SPLADE}")
+        })
+    };
+    names.split('+').map(mode).collect()
 }

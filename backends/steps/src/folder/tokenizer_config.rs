@@ -39,8 +39,11 @@ impl TokenizerConfig {
         map: Option<&Document>,
     ) -> Result<TokenizerConfig, FolderError> {
         let token = |key: &str| -> Result<Option<String>, FolderError> {
-            let mut found = [config, map].into_iter().flatten().filter(|it| it.get(key).is_some());
-            found.next().map(|it| special_token(it, key)).transpose()
+            let both = [config, map].into_iter().flatten().filter(|it| it.get(key).is_some());
+            // Both are read, so that what is wrong is said although the other file goes before it.
+            let read: Vec<String> =
+                both.map(|it| special_token(it, key)).collect::<Result<_, _>>()?;
+            Ok(read.into_iter().next())
         };
         let mut result = TokenizerConfig {
             pad_token: token("pad_token")?,
@@ -111,5 +114,14 @@ mod tests {
         let config = Document::of("t.json", json!({"padding_side": "top"}));
         let error = TokenizerConfig::from_documents(Some(&config), None).unwrap_err();
         assert_eq!(error.to_string(), "t.json: padding_side: 'top' is neither left nor right");
+    }
+
+    #[test]
+    fn a_wrong_token_of_the_map_is_an_error_although_the_other_file_has_it() {
+        let config = Document::of("tokenizer_config.json", json!({"mask_token": "[MASK]"}));
+        let map = Document::of("special_tokens_map.json", json!({"mask_token": 7}));
+        let error = TokenizerConfig::from_documents(Some(&config), Some(&map)).unwrap_err();
+        let text = "special_tokens_map.json: mask_token: it is neither a text nor an object with 'content'";
+        assert_eq!(error.to_string(), text);
     }
 }

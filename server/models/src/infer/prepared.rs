@@ -59,6 +59,10 @@ pub(super) async fn prepare(
     let Preparing { pipeline, task, work, asked, deadline } = preparing;
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
+    if texts == 0 {
+        let problem = "the request has no rows, and a pipeline needs at least one input";
+        return Err(Error::Empty(problem.to_owned()));
+    }
     let labels = asked.candidate_labels.as_deref().unwrap_or_default().len().max(1);
     // Each label makes a row of the whole text. What is asked for may be long, too: labels, targets, a template.
     check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;

@@ -105,10 +105,34 @@ pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>
     Err(Error::NoSuchTask(match tasks.as_slice() {
         [] => format!("model '{name}' takes no texts; ask for it at /v2/models/{name}/infer"),
         tasks => {
-            let tasks: Vec<&str> = tasks.iter().map(|it| it.name()).collect();
-            format!("model '{name}' does not do {wanted}; it does {}", tasks.join(", "))
+            let place = |it: &Task| format!("{it} at /v2/models/{name}/{}", address_of(*it));
+            let places: Vec<String> = tasks.iter().map(place).collect();
+            format!("model '{name}' does not do {wanted}; it does {}", places.join(", "))
         }
     }))
+}
+
+/// Where a task is asked for, below the address of its model.
+fn address_of(task: Task) -> &'static str {
+    match task {
+        Task::SentenceEmbedding => "embed",
+        Task::FeatureExtraction => "embed_all",
+        Task::SparseEmbedding => "embed_sparse",
+        Task::SentenceSimilarity => "similarity",
+        Task::TextClassification => "predict",
+        Task::Rerank => "rerank",
+        Task::TokenClassification
+        | Task::QuestionAnswering
+        | Task::FillMask
+        | Task::ZeroShotClassification
+        | Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
+        | Task::ImageTextEmbedding
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => "pipeline",
+    }
 }
 
 /// The model of that name, which may end in `/<version>` or `@<version>`; `None` where there is none.
