@@ -3,6 +3,7 @@
 mod faults; // signals, crashes, full disks, servers that die, forms that answer something else
 mod landscapes; // the best settings are found, in a quarter of the time of the whole grid
 mod page; // the report in a browser, and the GPU in it
+mod parallel; // tests at the same time
 
 use std::{
     fs,

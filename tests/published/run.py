@@ -68,7 +68,7 @@ def threads(given):
 
 def bert(given):
     """Engines, types, batching and instances. On the CPU a small BERT with short sequences."""
-    command = [given.python, ROOT / "tests/gpu/experiment.py", "--device", given.device]
+    command = [given.python, ROOT / "tests/gpu/experiment.py", "--device", given.device, "--muster", given.muster]
     if given.device == "cpu":
         command += ["--layers", 4, "--wide", 256, "--heads", 4, "--length", 64, "--types", "fp32"]
     return run(command + (["--seconds", 1] if given.quick else []))
@@ -76,7 +76,8 @@ def bert(given):
 
 def detector(given):
     """One detector as exported, optimised, from the cache, in FP16 and in int8, in turns."""
-    return run([sys.executable, ROOT / "tests/peers/run.py", "--set", "detector", *(["--quick"] if given.quick else [])])
+    command = [sys.executable, ROOT / "tests/peers/run.py", "--set", "detector", "--muster", given.muster]
+    return run(command + (["--quick"] if given.quick else []))
 
 
 def run(command):

@@ -42,6 +42,7 @@ impl Basis {
             "traffic": format!("{:?}", job.traffic),
             "stop": format!("{:?}", job.stop),
             "most_tests": job.most_tests,
+            "most_parallel": job.most_parallel,
             "time_scale": time_scale,
             "tolerance": job.tolerance,
         });

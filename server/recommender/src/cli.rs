@@ -84,6 +84,10 @@ pub struct Args {
     /// Most combinations of values
     #[arg(long, value_name = "N", default_value_t = 10)]
     max_tests: usize,
+    /// Most tests of an advanced job at the same time, each on processors of its own: so many as the machine has room
+    /// for
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    parallel: usize,
     /// Seconds after which the job ends with what it has
     #[arg(long, value_name = "SECONDS")]
     duration: Option<u64>,
@@ -312,7 +316,7 @@ impl Args {
             traffic,
             duration,
             most_tests: self.max_tests.max(1),
-            most_parallel: 1,
+            most_parallel: self.parallel.max(1),
             configurations: match self.endpoint {
                 Some(_) => Vec::new(),
                 None => self.machines(),
@@ -379,6 +383,7 @@ impl Args {
         Ok(Means {
             program: program.to_owned(),
             prices,
+            processors: crate::child::cpus(),
             bodies: payload::read(payload, &job.content_types)?,
             time_scale: self.time_scale,
             stop,

@@ -35,6 +35,8 @@ pub struct Journal {
     answers: Option<Vec<Vec<u8>>>,
     /// Held while the job measures.
     lock: Option<File>,
+    /// Servers that were started, each with the time of its beginning.
+    servers: Vec<(u32, u64)>,
 }
 
 /// Where a journal is.
@@ -134,7 +136,7 @@ impl Journal {
             state.modified = SystemTime::now();
             folder.write_state(&state)?;
             let answers = answers.filter(|_| !earlier.is_empty());
-            Ok(Journal { folder: Some((folder, state)), earlier, answers, lock: None })
+            Ok(Journal { folder: Some((folder, state)), earlier, answers, ..Journal::default() })
         };
         let journal = JobFolder::create(folder).and_then(read).map_err(failed(folder))?;
         Ok(Journal { lock: Some(lock), ..journal })
@@ -171,10 +173,13 @@ impl Journal {
 
     /// Tells later jobs of a server that they have to end, should this program not come to it.
     pub fn serves(&mut self, server: u32) {
-        if let (Some(lock), Some(start)) = (&mut self.lock, start_of(server)) {
-            // Without the line the server stays where this program is killed.
-            let _ = write_lock(lock, &format!("{} {server} {start}", std::process::id()));
-        }
+        let (Some(lock), Some(start)) = (&mut self.lock, start_of(server)) else { return };
+        self.servers.retain(|(server, start)| start_of(*server) == Some(*start));
+        self.servers.push((server, start));
+        let servers: String =
+            self.servers.iter().map(|(server, start)| format!(" {server} {start}")).collect();
+        // Without the line the servers stay where this program is killed.
+        let _ = write_lock(lock, &format!("{}{servers}", std::process::id()));
     }
 
     /// The job is over: nothing is left of what was completed.
@@ -215,7 +220,7 @@ fn lock(path: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Fil
     }
 }
 
-/// Ends the server that a job has left behind which was killed, unless another job measures already, which has done so.
+/// Ends the servers that a job has left behind which was killed, unless another job measures already, which has done so.
 ///
 /// # Errors
 /// Those of the file system.
@@ -231,15 +236,23 @@ pub fn end_left_behind(path: &Path, say: &mut dyn FnMut(&str)) -> io::Result<()>
     }
 }
 
-/// Ends the server of a job that was killed, and writes this process in its place.
+/// Ends the servers of a job that was killed, and writes this process in its place.
 fn take_over(lock: &mut File, say: &mut dyn FnMut(&str)) -> io::Result<()> {
     let text = read_lock(lock)?;
-    let mut words = text.split(' ').skip(1);
-    let server = words.next().and_then(|it| it.parse::<u32>().ok());
-    let start = words.next().and_then(|it| it.parse::<u64>().ok());
-    // Its number may be another process's by now, which has begun at another time.
-    if let (Some(server), Some(start)) = (server, start)
-        && start_of(server) == Some(start)
+    let words: Vec<&str> = text.split(' ').skip(1).collect();
+    for server in words.chunks_exact(2) {
+        if let [server, start] = server
+            && let (Ok(server), Ok(start)) = (server.parse(), start.parse())
+        {
+            end(server, start, say);
+        }
+    }
+    write_lock(lock, &std::process::id().to_string())
+}
+
+/// Ends the server of that number. It may be another process's by now, which has begun at another time.
+fn end(server: u32, start: u64, say: &mut dyn FnMut(&str)) {
+    if start_of(server) == Some(start)
         && let Some(pid) = i32::try_from(server).ok().and_then(Pid::from_raw)
     {
         say(&format!("ENDED the server that an earlier job left behind (process {server})"));
@@ -253,7 +266,6 @@ fn take_over(lock: &mut File, say: &mut dyn FnMut(&str)) -> io::Result<()> {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
-    write_lock(lock, &std::process::id().to_string())
 }
 
 fn read_lock(lock: &mut File) -> io::Result<String> {
@@ -369,18 +381,24 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_left_behind_is_ended_and_no_other_process() {
+    fn servers_that_were_left_behind_are_ended_and_no_other_process() {
         let root = root("left");
-        let mut server = Command::new("sleep").arg("600").spawn().unwrap();
+        let server = || Command::new("sleep").arg("600").spawn().unwrap();
         let (mut journal, _) = open(&root, "m", false);
-        journal.serves(server.id());
+        let mut over = server();
+        journal.serves(over.id());
+        over.kill().unwrap();
+        over.wait().unwrap();
+        let servers = [server(), server()];
+        servers.iter().for_each(|it| journal.serves(it.id()));
         // As if it was killed: nothing is ended.
         drop(journal);
-        let reaper = thread::spawn(move || server.wait().unwrap());
-        let mut said = String::new();
-        end_left_behind(&root.join(LOCK), &mut |it| said.push_str(it)).unwrap();
-        assert!(said.starts_with("ENDED the server"), "{said}");
-        assert!(!reaper.join().unwrap().success());
+        let reapers = servers.map(|mut it| thread::spawn(move || it.wait().unwrap()));
+        let mut said = Vec::new();
+        end_left_behind(&root.join(LOCK), &mut |it| said.push(it.to_owned())).unwrap();
+        assert!(said.iter().all(|it| it.starts_with("ENDED the server")), "{said:?}");
+        assert_eq!(said.len(), 2, "{said:?}");
+        reapers.into_iter().for_each(|it| assert!(!it.join().unwrap().success()));
         assert!(open(&root, "m", false).1.is_empty(), "it is ended once");
         // The number is another process's now.
         let me = std::process::id();

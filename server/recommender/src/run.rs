@@ -1,4 +1,4 @@
-//! A job, done: a server for each setting, one after the other, and what came of it.
+//! A job, done: a server for each setting, and what came of it.
 
 use std::{
     path::PathBuf,
@@ -9,7 +9,7 @@ use std::{
 use loadgen::{Phase, Target, Traffic};
 
 use crate::{
-    child::{self, Launch, Limit},
+    child::Limit,
     job::{Configuration, Job, Kind},
     job_folder::JobStatus,
     journal::Journal,
@@ -17,8 +17,10 @@ use crate::{
     prices::{Instance, Prices},
     ranking::{self, Objective, Row},
     search::{Knobs, finalists},
-    setting::{Setting, Variables, combinations, overlaid},
+    setting::{Setting, Variables, combinations},
+    shares::{Share, beside},
     step::{Length, Step, middle, prefer_automatic},
+    tested::Tester,
     trial::{Progress, Watched, Workload},
     watch::Watch,
     windows::{line, per_minute},
@@ -46,6 +48,8 @@ pub struct Means {
     pub program: PathBuf,
     /// Machines.
     pub prices: Prices,
+    /// Processors for servers and load generators.
+    pub processors: Vec<usize>,
     /// Bodies of requests.
     pub bodies: Vec<Body>,
     /// The times of loads are divided by this.
@@ -118,12 +122,15 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     if let Some(endpoint) = &job.endpoint {
         bench.endpoint(endpoint);
     }
+    let mut planned = Vec::new();
     for configuration in &job.configurations {
-        match means.prices.machine(&configuration.instance_type, child::cpus().len()) {
-            Ok(instance) => bench.machine(configuration, instance),
-            Err(problem) => bench.leave_out(&configuration.instance_type, problem),
+        match (bench.machine(&configuration.instance_type), job.kind) {
+            (Some(it), Kind::Advanced) => planned.extend(bench.plan(configuration, it, &planned)),
+            (Some(it), Kind::Default) => bench.search(configuration, it),
+            (None, _) => {}
         }
     }
+    bench.all(&planned);
     let Bench { steps, left_out, was_stopped, journal, say, .. } = bench;
     let full: Vec<usize> = (0..steps.len())
         .filter(|it| steps.get(*it).is_some_and(|it| it.is_full() && it.outcome.is_ok()))
@@ -167,30 +174,84 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// All that is tried on a machine.
-    fn machine(&mut self, configuration: &Configuration, instance: Instance) {
+    /// What a machine of that name has; `None`, which is said, where it is not known or larger than this one.
+    fn machine(&mut self, name: &str) -> Option<Instance> {
+        let here = self.means.processors.len();
+        let problem = match self.means.prices.machine(name, here) {
+            Ok(instance) if instance.cpus <= here => return Some(instance),
+            Ok(it) => format!("{name}: it has {} processors, this machine {here}", it.cpus),
+            Err(problem) => problem,
+        };
+        self.leave_out(name, problem);
+        None
+    }
+
+    /// The settings of a machine that an advanced job tests, besides those that it tests already.
+    fn plan(
+        &mut self,
+        configuration: &Configuration,
+        instance: Instance,
+        planned: &[Setting],
+    ) -> Vec<Setting> {
         let name = &configuration.instance_type;
-        let here = child::cpus().len();
-        if instance.cpus > here {
-            let problem =
-                format!("{name}: it has {} processors, this machine {here}", instance.cpus);
-            (self.say)(&format!("FAILED {problem}"));
-            self.left_out.push((name.clone(), problem));
-            return;
+        let room = self.job.most_tests.saturating_sub(planned.len());
+        let (tried, left) = combinations(&configuration.ranges, room);
+        if left > 0 {
+            let problem = format!("{left} further combinations, more than MaxNumberOfTests");
+            self.leave_out(name, problem);
         }
         let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
-        if self.job.kind == Kind::Advanced {
-            let room = self.job.most_tests.saturating_sub(self.steps.len());
-            let (tried, left) = combinations(&configuration.ranges, room);
-            for environment in tried {
-                self.step(setting(environment), Length::Full);
-            }
-            if left > 0 {
-                let problem = format!("{left} further combinations, more than MaxNumberOfTests");
-                self.leave_out(name, problem);
-            }
-            return;
+        tried.into_iter().map(setting).collect()
+    }
+
+    /// Tests all of these settings, as many at a time as the job allows and there are processors for.
+    fn all(&mut self, settings: &[Setting]) {
+        let mut turns: Vec<Vec<(Setting, Share)>> = Vec::new();
+        let mut left = settings;
+        while !left.is_empty() {
+            let machines: Vec<Instance> = left.iter().map(|it| it.instance).collect();
+            let shares = beside(&self.means.processors, &machines, self.job.most_parallel);
+            let (now, later) = left.split_at_checked(shares.len()).unwrap_or((left, &[]));
+            turns.push(now.iter().cloned().zip(shares).collect());
+            left = later;
         }
+        if let Some(line) =
+            self.parallel(settings.len(), turns.iter().map(Vec::len).max().unwrap_or_default())
+        {
+            (self.say)(&line);
+        }
+        for turn in turns {
+            self.steps(turn, Length::Full);
+        }
+    }
+
+    /// What becomes of `MaxParallelOfTests` where so many of the tests at most run at the same time.
+    fn parallel(&self, tests: usize, most: usize) -> Option<String> {
+        if self.job.most_parallel <= 1 || tests <= 1 {
+            return None;
+        }
+        let here = self.means.processors.len();
+        Some(match most {
+            2.. => format!(
+                "MaxParallelOfTests: up to {most} tests run at the same time, each on processors of its own; they \
+                 share caches and memory, so that each may carry less than alone"
+            ),
+            _ => format!(
+                "MaxParallelOfTests: tests run one after another: this machine, with {here} processors, has no room \
+                 for two servers and a processor for the load of each"
+            ),
+        })
+    }
+
+    /// Looks for the best settings on a machine.
+    fn search(&mut self, configuration: &Configuration, instance: Instance) {
+        if self.job.most_parallel > 1 {
+            (self.say)(
+                "MaxParallelOfTests: tests run one after another, as a default job compares them in turns",
+            );
+        }
+        let name = &configuration.instance_type;
+        let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
         let mut left_out = Vec::new();
         let forms = self.job.variants.clone();
         // The first answers are those of the server's own settings.
@@ -253,7 +314,8 @@ impl Bench<'_> {
 
     /// A server that runs already.
     fn endpoint(&mut self, endpoint: &str) {
-        let instance = Instance { cpus: child::cpus().len(), gpu: false, price_per_hour: None };
+        let cpus = self.means.processors.len();
+        let instance = Instance { cpus, gpu: false, price_per_hour: None };
         let setting =
             Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
         let traffic = self.traffic(Length::Full);
@@ -268,57 +330,65 @@ impl Bench<'_> {
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.
     fn step(&mut self, setting: Setting, length: Length) -> Option<Step> {
+        let shares = beside(&self.means.processors, &[setting.instance], 1);
+        self.steps(shares.into_iter().map(|it| (setting.clone(), it)).collect(), length).pop()
+    }
+
+    /// The same with several settings beside each other. Fewer come back where the job's time is over.
+    fn steps(&mut self, settings: Vec<(Setting, Share)>, length: Length) -> Vec<Step> {
         if self.is_over() {
-            return None;
+            return Vec::new();
         }
-        if let Some(step) = self.journal.take(&setting, length) {
-            self.means.watch.show(&step);
-            self.steps.push(step.clone());
-            return Some(step);
+        let mut kept = Vec::new();
+        let mut left = Vec::new();
+        for (setting, share) in settings {
+            match self.journal.take(&setting, length) {
+                Some(step) => {
+                    self.means.watch.show(&step);
+                    self.steps.push(step.clone());
+                    kept.push(step);
+                }
+                None => left.push((setting, share)),
+            }
         }
-        let all = child::cpus();
-        // The load generator has the others.
-        let split = all.len().saturating_sub(setting.instance.cpus);
-        let (others, cpus) = all.split_at_checked(split).unwrap_or_default();
-        let model = self.job.model.clone().unwrap_or_default();
-        let environment = overlaid(&self.means.environment, &setting.environment);
-        let launch = Launch {
+        let expected = self.expected.clone();
+        let tester = Tester {
             program: &self.means.program,
-            model: &model,
-            environment: &environment,
-            cpus: if others.is_empty() { &[] } else { cpus },
-            gpu: setting.instance.gpu,
+            model: self.job.model.as_deref().unwrap_or_default(),
+            environment: &self.means.environment,
+            workload: &self.workload,
+            expected: expected.as_deref(),
+            traffic: self.traffic(length),
+            limit: &self.limit,
         };
-        let traffic = self.traffic(length);
         // The windows of others are seconds, and the line of all of them comes soon.
-        let progress = match length {
-            Length::Full => self.progress(&setting),
-            Length::Probe | Length::Round => Progress::default(),
-        };
-        let mut setup = None;
-        let outcome =
-            launch.start(&self.limit, &mut |it| self.journal.serves(it)).and_then(|mut server| {
-                setup = Some(server.setup);
-                let target = server.address().clone();
-                let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
-                let watched = Watched { pid: Some(server.pid()), metrics, progress };
-                let expected = self.expected.as_deref();
-                let measure =
-                    || self.workload.measure(&target, watched, &traffic, expected, &self.limit);
-                let measured = child::on_cpus(others, measure);
-                let measured =
-                    measured.unwrap_or_else(|it| Err(format!("processors {others:?}: {it}")));
-                measured.map_err(|problem| match server.end() {
-                    Some(end) => format!("{problem}; {end}; started by: {}", launch.command_line()),
-                    None => format!("{problem}; started by: {}", launch.command_line()),
-                })
-            });
-        let command = launch.command_line();
+        let tests = left.into_iter().map(|(setting, share)| {
+            let progress = match length {
+                Length::Full => self.progress(&setting),
+                Length::Probe | Length::Round => Progress::default(),
+            };
+            (setting, share, progress)
+        });
+        let tests = tests.collect();
+        let steps = tester.all(tests, length, &mut |it| self.journal.serves(it));
         // Half of a measurement is none.
         if self.is_over() {
-            return None;
+            return kept;
         }
-        Some(self.keep(Step { setting, outcome, setup, command, length, rounds: Vec::new() }))
+        for mut step in steps {
+            self.compare(&mut step);
+            kept.push(self.keep(step));
+        }
+        kept
+    }
+
+    /// A step is failed whose answers are not those of the first one, which was measured beside it.
+    fn compare(&self, step: &mut Step) {
+        if let (Ok(measured), Some(expected)) = (&step.outcome, &self.expected)
+            && let Err(problem) = self.workload.compare(expected, &measured.answers)
+        {
+            step.outcome = Err(format!("{problem}; started by: {}", step.command));
+        }
     }
 
     /// Has the job to end? Says so once.

@@ -142,6 +142,23 @@ impl Workload {
         Ok(answers)
     }
 
+    /// Compares the answers of a setting with those of the first one.
+    ///
+    /// # Errors
+    /// Names the body and how its answers differ.
+    pub fn compare(&self, expected: &[Vec<u8>], given: &[Vec<u8>]) -> Result<(), String> {
+        for ((body, expected), given) in self.bodies.iter().zip(expected).zip(given) {
+            answers::same(expected, given, self.tolerance).map_err(|difference| {
+                format!(
+                    "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {})",
+                    body.name,
+                    self.tolerance
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// Puts a server under load until the traffic is over or enough has been seen. `expected` are the answers that its
     /// own must be equal to.
     ///
@@ -156,17 +173,7 @@ impl Workload {
         limit: &Limit,
     ) -> Result<Measured, String> {
         let answers = self.answers(target)?;
-        for ((body, expected), given) in
-            self.bodies.iter().zip(expected.unwrap_or_default()).zip(&answers)
-        {
-            answers::same(expected, given, self.tolerance).map_err(|difference| {
-                format!(
-                    "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {})",
-                    body.name,
-                    self.tolerance
-                )
-            })?;
-        }
+        self.compare(expected.unwrap_or_default(), &answers)?;
         let mut plan = Plan::new(target.clone(), self.requests()?);
         plan.load = Load::Users(traffic.clone());
         (plan.pid, plan.metrics) = (server.pid, server.metrics);

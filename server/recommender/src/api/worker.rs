@@ -83,9 +83,6 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     if job.configurations.is_empty() && job.endpoint.is_none() {
         job.configurations = settings.machines.clone();
     }
-    if job.most_parallel > 1 {
-        say("MaxParallelOfTests: tests run one after another, so that none disturbs another");
-    }
     let names: Vec<&str> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
     let priced = settings.prices.for_all(&names, child::cpus().len());
     priced.map_err(|it| format!("EndpointConfigurations: {it}"))?;
@@ -108,6 +105,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     let means = Means {
         program: settings.program.clone(),
         prices: settings.prices.clone(),
+        processors: child::cpus(),
         bodies: payload::read(address, &job.content_types)?,
         time_scale: settings.time_scale,
         stop: stop.clone(),

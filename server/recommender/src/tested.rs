@@ -1,0 +1,103 @@
+//! Settings, tested: a server of its own for each, on its processors, under load from others.
+
+use std::{
+    panic::resume_unwind,
+    path::Path,
+    sync::mpsc,
+    thread::{self, ScopedJoinHandle},
+};
+
+use loadgen::Traffic;
+
+use crate::{
+    child::{self, Launch, Limit},
+    setting::{Setting, Variables, overlaid},
+    shares::Share,
+    step::{Length, Step},
+    trial::{Progress, Watched, Workload},
+};
+
+/// What all tests of a moment have in common.
+pub(crate) struct Tester<'a> {
+    /// The program whose `serve` is started.
+    pub(crate) program: &'a Path,
+    /// The model.
+    pub(crate) model: &'a str,
+    /// Variables of all servers.
+    pub(crate) environment: &'a Variables,
+    /// What is sent.
+    pub(crate) workload: &'a Workload,
+    /// The answers that those of each server must be equal to.
+    pub(crate) expected: Option<&'a [Vec<u8>]>,
+    /// The load.
+    pub(crate) traffic: Traffic,
+    /// Ends the tests.
+    pub(crate) limit: &'a Limit,
+}
+
+impl Tester<'_> {
+    /// Tests these settings at the same time, and gives what came of each, in their order. `begun` is told the process
+    /// of each server as soon as there is one. Blocks until all are over.
+    pub(crate) fn all(
+        &self,
+        tests: Vec<(Setting, Share, Progress)>,
+        length: Length,
+        begun: &mut dyn FnMut(u32),
+    ) -> Vec<Step> {
+        let (servers, started) = mpsc::channel();
+        thread::scope(|scope| {
+            let test = |(setting, share, progress)| {
+                let servers = servers.clone();
+                let mut begun = move |it| {
+                    // It is heard until all tests are over.
+                    let _ = servers.send(it);
+                };
+                scope.spawn(move || self.one(setting, &share, progress, length, &mut begun))
+            };
+            let threads: Vec<ScopedJoinHandle<'_, Step>> = tests.into_iter().map(test).collect();
+            drop(servers);
+            started.into_iter().for_each(begun);
+            // A defect of one is a defect of all.
+            threads.into_iter().map(|it| it.join().unwrap_or_else(|it| resume_unwind(it))).collect()
+        })
+    }
+
+    /// One of them, on this thread.
+    fn one(
+        &self,
+        setting: Setting,
+        share: &Share,
+        progress: Progress,
+        length: Length,
+        begun: &mut dyn FnMut(u32),
+    ) -> Step {
+        let environment = overlaid(self.environment, &setting.environment);
+        let launch = Launch {
+            program: self.program,
+            model: self.model,
+            environment: &environment,
+            cpus: if share.generator.is_empty() { &[] } else { &share.server },
+            gpu: setting.instance.gpu,
+        };
+        let mut setup = None;
+        let outcome = launch.start(self.limit, begun).and_then(|mut server| {
+            setup = Some(server.setup);
+            let target = server.address().clone();
+            let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
+            let watched = Watched { pid: Some(server.pid()), metrics, progress };
+            let measure = || {
+                let Tester { workload, traffic, expected, limit, .. } = self;
+                workload.measure(&target, watched, traffic, *expected, limit)
+            };
+            let measured = child::on_cpus(&share.generator, measure);
+            let measured = measured
+                .unwrap_or_else(|it| Err(format!("processors {:?}: {it}", share.generator)));
+            measured.map_err(|problem| match server.end() {
+                Some(end) => format!("{problem}; {end}; started by: {}", launch.command_line()),
+                None => format!("{problem}; started by: {}", launch.command_line()),
+            })
+        });
+        let command = launch.command_line();
+        Step { setting, outcome, setup, command, length, rounds: Vec::new() }
+    }
+}
