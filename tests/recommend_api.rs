@@ -272,7 +272,8 @@ fn a_job_goes_on_where_it_was_after_its_program_was_killed() {
     let name = json!({"JobName": "long"});
     let steps = recommender.ask("ListInferenceRecommendationsJobSteps", &name);
     assert_eq!(steps["Steps"].as_array().unwrap().len(), 2, "{steps:#}");
-    assert!(!repository.path().join("jobs/jobs/long/measured").exists());
+    let measured = repository.path().join("jobs/jobs/long/measured");
+    wait_for("what was measured to be removed", || (!measured.exists()).then_some(()));
     // No server is left, neither of this program nor of the one before.
     assert_eq!(processes(&["serve", &models]), Vec::<String>::new());
 }
