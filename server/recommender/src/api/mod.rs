@@ -11,6 +11,7 @@ mod models;
 mod reply;
 mod requests;
 mod shape;
+mod transitions;
 mod variables;
 mod worker;
 
