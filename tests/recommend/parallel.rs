@@ -14,10 +14,11 @@ use recommender::{
     basis::Basis,
     child::cpus,
     journal::{Journal, Place},
+    means::Means,
     payload,
     prices::Prices,
     ranking::Objective,
-    run::{Done, Means, Status, go_on},
+    run::{Done, Status, go_on},
     watch::Watch,
 };
 use serde_json::json;

@@ -220,7 +220,8 @@ fn lock(path: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Fil
     }
 }
 
-/// Ends the servers that a job has left behind which was killed, unless another job measures already, which has done so.
+/// Ends the servers that a job has left behind which was killed, unless another job measures already, which has done
+/// so.
 ///
 /// # Errors
 /// Those of the file system.

@@ -4,15 +4,19 @@
 //! grows; the load generator measures it, [`windows`] says what it carries, and [`ranking`] which one is the best.
 #![forbid(unsafe_code)]
 
+mod advanced_job;
+mod ahead;
 pub mod answers;
 pub mod api;
 mod archive;
 mod arn;
 pub mod basis;
+mod bench;
 pub mod child;
 pub mod cli;
 mod control_server;
 mod create_job;
+mod default_job;
 mod describe;
 mod description;
 mod difference;
@@ -21,6 +25,7 @@ mod error;
 mod job;
 pub mod job_folder;
 pub mod journal;
+pub mod means;
 mod page;
 pub mod payload;
 pub mod pipe;

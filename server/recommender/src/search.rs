@@ -41,6 +41,15 @@ impl Knobs {
 const NEAR: f64 = 0.9;
 /// Settings that are measured for their full time at most, besides the server's own.
 const FINALISTS: usize = 2;
+/// The same with the server's own.
+pub const MOST_FINALISTS: usize = 1 + FINALISTS;
+/// Rows of a run that are tried.
+const BATCHES: [usize; 3] = [1, 8, 32];
+
+/// Settings that are tried for a moment at most.
+pub fn most_probes(cpus: usize, forms: usize) -> usize {
+    1 + tuples(cpus).len() + forms + BATCHES.len()
+}
 
 /// Looks for the best settings of a model in so many other forms on a machine of so many processors: the finalists, the
 /// server's own first. `probe` says how many replies per second some carry for a moment; `None` where they cannot be
@@ -65,7 +74,7 @@ pub fn finalists(
         sort(&mut tried);
     }
     if let Some(&(best, _)) = tried.first() {
-        for batch in [1, 8, 32] {
+        for batch in BATCHES {
             let knobs = Knobs { batch: Some(batch), ..best };
             tried.extend(probe(knobs).map(|it| (knobs, it)));
         }
@@ -252,9 +261,14 @@ mod tests {
     #[test]
     fn what_cannot_be_recommended_is_no_finalist() {
         // Faster with two threads, and wrong.
-        let probe = |knobs: Knobs| (knobs.threads != Some(2)).then_some(1.0);
-        let finalists = finalists(2, 0, probe, |_, _| ());
-        assert_eq!(finalists.len(), 2);
+        let mut probes = 0;
+        let probe = |knobs: Knobs| {
+            probes += 1;
+            (knobs.threads != Some(2)).then_some(1.0)
+        };
+        let finalists = finalists(2, 3, probe, |_, _| ());
+        assert_eq!(probes, most_probes(2, 3));
+        assert!(finalists.len() > 1 && finalists.len() <= MOST_FINALISTS, "{finalists:?}");
         assert!(finalists.iter().all(|it| it.threads != Some(2)), "{finalists:?}");
     }
 }

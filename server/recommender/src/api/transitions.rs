@@ -1,4 +1,5 @@
-//! What becomes of the state of a job: when it begins, is to stop, is written, and is found again. Pure.
+//! What becomes of the state of a job: when it begins, is to stop, is written, and is found again. The
+//! time is the caller's, and nothing is read or written.
 
 use std::time::SystemTime;
 

@@ -20,10 +20,11 @@ use crate::{
     job::{Configuration, Job},
     job_folder::{JobFolder, JobState, JobStatus},
     journal::{Journal, Place, Trouble, end_left_behind},
+    means::Means,
     payload,
     prices::Prices,
     ranking::Objective,
-    run::{self, Done, Means},
+    run::{self, Done},
     watch::Watch,
 };
 

@@ -1,0 +1,79 @@
+//! An advanced job: each of the given settings is tested, as many at a time as it allows and there are processors for.
+
+use crate::{
+    bench::Bench,
+    job::Configuration,
+    prices::Instance,
+    setting::{Setting, combinations},
+    shares::{Share, beside},
+    step::Length,
+};
+
+impl Bench<'_> {
+    /// Tests the settings of these machines.
+    pub(crate) fn advanced(&mut self, machines: &[(&Configuration, Instance)]) {
+        let mut planned = Vec::new();
+        for (configuration, instance) in machines {
+            planned.extend(self.plan(configuration, *instance, &planned));
+        }
+        self.all(&planned);
+    }
+
+    /// The settings of a machine that an advanced job tests, besides those that it tests already.
+    fn plan(
+        &mut self,
+        configuration: &Configuration,
+        instance: Instance,
+        planned: &[Setting],
+    ) -> Vec<Setting> {
+        let name = &configuration.instance_type;
+        let room = self.job.most_tests.saturating_sub(planned.len());
+        let (tried, left) = combinations(&configuration.ranges, room);
+        if left > 0 {
+            let problem = format!("{left} further combinations, more than MaxNumberOfTests");
+            self.leave_out(name, problem);
+        }
+        let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
+        tried.into_iter().map(setting).collect()
+    }
+
+    /// Tests all of these settings, as many at a time as the job allows and there are processors for.
+    fn all(&mut self, settings: &[Setting]) {
+        let mut turns: Vec<Vec<(Setting, Share)>> = Vec::new();
+        let mut left = settings;
+        while !left.is_empty() {
+            let machines: Vec<Instance> = left.iter().map(|it| it.instance).collect();
+            let shares = beside(&self.means.processors, &machines, self.job.most_parallel);
+            let (now, later) = left.split_at_checked(shares.len()).unwrap_or((left, &[]));
+            turns.push(now.iter().cloned().zip(shares).collect());
+            left = later;
+        }
+        if let Some(line) =
+            self.parallel(settings.len(), turns.iter().map(Vec::len).max().unwrap_or_default())
+        {
+            (self.say)(&line);
+        }
+        self.ahead.add(Length::Full, turns.len(), self.traffic(Length::Full).duration());
+        for turn in turns {
+            self.steps(turn, Length::Full);
+        }
+    }
+
+    /// What becomes of `MaxParallelOfTests` where so many of the tests at most run at the same time.
+    fn parallel(&self, tests: usize, most: usize) -> Option<String> {
+        if self.job.most_parallel <= 1 || tests <= 1 {
+            return None;
+        }
+        let here = self.means.processors.len();
+        Some(match most {
+            2.. => format!(
+                "MaxParallelOfTests: up to {most} tests run at the same time, each on processors of its own; they \
+                 share caches and memory, so that each may carry less than alone"
+            ),
+            _ => format!(
+                "MaxParallelOfTests: tests run one after another: this machine, with {here} processors, has no room \
+                 for two servers and a processor for the load of each"
+            ),
+        })
+    }
+}

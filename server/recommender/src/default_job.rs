@@ -1,0 +1,113 @@
+//! A default job: the search for the best settings of each machine, and its finalists in turns.
+
+use crate::{
+    bench::{Bench, STAY, USERS},
+    job::Configuration,
+    prices::Instance,
+    search::{Knobs, MOST_FINALISTS, finalists, most_probes},
+    setting::Setting,
+    step::{Length, Step, middle},
+};
+
+/// Turns of each of the finalists; fewer where starting its server takes longer than a turn, or where a turn would see
+/// few requests.
+const ROUNDS: u32 = 6;
+const FEW_ROUNDS: u32 = 3;
+/// Requests of a turn that are few, for each number of users.
+const FEW_REQUESTS: f64 = 20.0;
+
+impl Bench<'_> {
+    /// Looks for the best settings on each of these machines.
+    pub(crate) fn search(&mut self, machines: &[(&Configuration, Instance)]) {
+        if self.job.most_parallel > 1 && !machines.is_empty() {
+            (self.say)(
+                "MaxParallelOfTests: tests run one after another, as a default job compares them in turns",
+            );
+        }
+        let mut left = machines;
+        while let [(configuration, instance), later @ ..] = left {
+            self.plan_probes(left);
+            self.search_one(configuration, *instance, later);
+            left = later;
+        }
+    }
+
+    /// The probes of these machines are ahead, and rounds of as many finalists as there may be.
+    fn plan_probes(&mut self, machines: &[(&Configuration, Instance)]) {
+        let forms = self.job.variants.len();
+        let probes = machines.iter().map(|it| most_probes(it.1.cpus, forms)).sum();
+        self.ahead.set(Length::Probe, probes, self.traffic(Length::Probe).duration());
+        self.plan_rounds(0, machines);
+    }
+
+    /// So many rounds are ahead, and those of later machines.
+    fn plan_rounds(&mut self, rounds: usize, later: &[(&Configuration, Instance)]) {
+        let rounds = rounds + later.len() * MOST_FINALISTS * self.rounds as usize;
+        self.ahead.set(Length::Round, rounds, self.traffic(Length::Round).duration());
+    }
+
+    /// Looks for the best settings on a machine. `later` are those that follow.
+    fn search_one(
+        &mut self,
+        configuration: &Configuration,
+        instance: Instance,
+        later: &[(&Configuration, Instance)],
+    ) {
+        let name = &configuration.instance_type;
+        let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
+        let mut left_out = Vec::new();
+        let forms = self.job.variants.clone();
+        // The first answers are those of the server's own settings.
+        let finalists = finalists(
+            instance.cpus,
+            forms.len(),
+            |knobs: Knobs| {
+                let step = self.step(setting(knobs.environment(&forms)), Length::Probe)?;
+                let rate = step.outcome.as_ref().ok()?.window()?.throughput;
+                step.row().map(|it| if it.meets { rate } else { 0.0 })
+            },
+            |knobs, why| {
+                left_out.push((setting(knobs.environment(&forms)).variables(), why.to_owned()))
+            },
+        );
+        self.left_out.extend(left_out);
+        // In turns, so that a machine that becomes slower does so for all.
+        let mut rounds: Vec<Vec<Step>> = finalists.iter().map(|_| Vec::new()).collect();
+        let finalists: Vec<Setting> =
+            finalists.iter().map(|it| setting(it.environment(&forms))).collect();
+        self.rounds = self.rounds_of(&finalists);
+        self.plan_probes(later);
+        self.plan_rounds(finalists.len() * self.rounds as usize, later);
+        for round in 0..self.rounds {
+            let mut turns: Vec<_> = finalists.iter().zip(&mut rounds).collect();
+            // There and back, so that a machine that becomes slower all the time does so for none more than for others.
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for (setting, steps) in turns {
+                steps.extend(self.step(setting.clone(), Length::Round));
+            }
+        }
+        self.steps.retain(|it| it.length != Length::Round || it.setting.instance_type != *name);
+        for steps in rounds {
+            if let Some(step) = middle(steps) {
+                let step = Step { length: Length::Full, ..step };
+                self.means.watch.show(&step);
+                self.steps.push(step);
+            }
+        }
+    }
+
+    /// How many turns the finalists get, by what their probes say.
+    fn rounds_of(&self, finalists: &[Setting]) -> u32 {
+        let stay = STAY.div_f64(f64::from(ROUNDS) * self.means.time_scale);
+        let is_quick = |it: &Step| {
+            let slowest = it.outcome.as_ref().ok().and_then(|it| it.windows.first());
+            let requests = slowest.map_or(0.0, |it| it.throughput * stay.as_secs_f64());
+            let setup = it.setup.unwrap_or_default();
+            requests >= FEW_REQUESTS && setup <= stay * USERS.len() as u32
+        };
+        let mut probes = self.steps.iter().filter(|it| finalists.contains(&it.setting));
+        if probes.all(is_quick) { ROUNDS } else { FEW_ROUNDS }
+    }
+}

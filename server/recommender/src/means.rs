@@ -1,0 +1,31 @@
+//! What jobs are done with.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use crate::{payload::Body, prices::Prices, ranking::Objective, setting::Variables, watch::Watch};
+
+/// What a job is done with.
+#[derive(Debug, Clone)]
+pub struct Means {
+    /// The program whose `serve` is started.
+    pub program: PathBuf,
+    /// Machines.
+    pub prices: Prices,
+    /// Processors for servers and load generators.
+    pub processors: Vec<usize>,
+    /// Bodies of requests.
+    pub bodies: Vec<Body>,
+    /// The times of loads are divided by this.
+    pub time_scale: f64,
+    /// Ends the job when it is set.
+    pub stop: Arc<AtomicBool>,
+    /// What is to be low, or high.
+    pub objective: Objective,
+    /// Variables of all servers; those of a setting go before them.
+    pub environment: Variables,
+    /// Is shown each step as soon as it is over.
+    pub watch: Watch,
+}
