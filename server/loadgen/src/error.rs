@@ -69,10 +69,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A question to the server before the run was not answered as it should be.
-    #[error("GET {path}: {problem}")]
+    #[error("GET {url}: {problem}")]
     Fetch {
         /// What was asked for.
-        path: String,
+        url: String,
         /// What came instead.
         problem: String,
     },

@@ -18,7 +18,10 @@ const LONGEST: usize = 16 * 1024 * 1024;
 
 /// The body of a 200 reply to `GET path`.
 pub(crate) fn get(target: &Target, path: &str) -> Result<Vec<u8>, Error> {
-    let failed = |problem: String| Error::Fetch { path: path.to_owned(), problem };
+    let failed = |problem: String| {
+        let url = format!("http://{}{path}", target.authority());
+        Error::Fetch { url, problem }
+    };
     let io = |error: std::io::Error| failed(error.to_string());
     let address = target.resolve()?;
     let request = Request::new(Method::Get, path)?.header("Connection", "close")?;
@@ -51,4 +54,20 @@ pub(crate) fn get(target: &Target, path: &str) -> Result<Vec<u8>, Error> {
         return Err(failed(format!("expected status 200, given {}: {text}", head.status)));
     }
     Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_is_named() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let target: Target = format!("http://{address}").parse().unwrap();
+        let error = get(&target, "/v2/models/m").unwrap_err().to_string();
+        let begin = format!("GET http://{address}/v2/models/m: Connection refused");
+        assert!(error.starts_with(&begin), "{error}");
+    }
 }

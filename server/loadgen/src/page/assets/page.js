@@ -25,6 +25,8 @@ function marks(chart) {
     ctx.strokeStyle = colour("--mark");
     ctx.fillStyle = colour("--faint");
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    // The axes leave their own behind.
+    ctx.textAlign = "left";
     ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
     let free = -Infinity;
     for (const mark of chart.marks) {
@@ -34,8 +36,10 @@ function marks(chart) {
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
       if (x < free) continue;
-      ctx.fillText(mark.label, x + 4, bbox.top + 12 * devicePixelRatio);
-      free = x + ctx.measureText(mark.label).width + 12;
+      const { width } = ctx.measureText(mark.label);
+      const left = Math.min(x + 4, bbox.left + bbox.width - width);
+      ctx.fillText(mark.label, left, bbox.top + 12 * devicePixelRatio);
+      free = left + width + 8;
     }
     ctx.restore();
   };
