@@ -15,7 +15,10 @@ from aws_boto3 import SPOOL, client, in_spool, note
 from aws_cli import aws
 from botocore.exceptions import ClientError
 
-FIXTURES = Path(__file__).parent.parent / "fixtures/pipelines"
+ROOT = Path(__file__).parent.parent.parent
+FIXTURES = ROOT / "tests/fixtures/pipelines"
+PICTURE, PHOTOGRAPH = FIXTURES / "pictures/96x64.png", ROOT / "model_repository/shapes/star.jpg"
+SOUND = FIXTURES / "speech/0.wav"
 
 GOOD = "the movie was great and i loved it"
 
@@ -99,25 +102,24 @@ def a_text_is_answered_later(runtime):
 
 
 def an_image_and_a_sound_are_files(runtime):
-    picture = (FIXTURES / "pictures/96x64.png").read_bytes()
-    found = json.loads(ask(runtime, "vit", picture, "image/png"))
-    assert len(found) == 5 and found[0]["score"] >= found[1]["score"], found
-    assert json.loads(ask(runtime, "vit", picture, "application/x-image")) == found
-    sound = (FIXTURES / "speech/0.wav").read_bytes()
-    assert json.loads(ask(runtime, "speech", sound, "audio/wav"))["text"]
+    for path, content in [(PICTURE, "image/png"), (PHOTOGRAPH, "image/jpeg")]:
+        found = json.loads(ask(runtime, "vit", path.read_bytes(), content))
+        assert len(found) == 5 and found[0]["score"] >= found[1]["score"], found
+        assert json.loads(ask(runtime, "vit", path.read_bytes(), "application/x-image")) == found
+    assert json.loads(ask(runtime, "speech", SOUND.read_bytes(), "audio/wav"))["text"]
 
 
 def the_command_line_asks_the_same(runtime):
     with tempfile.TemporaryDirectory() as folder:
-        body, out = os.path.join(folder, "body.txt"), os.path.join(folder, "out.json")
-        with open(body, "w") as file:
-            file.write(GOOD)
-        given = ["--endpoint-name", "sst2", "--body", f"fileb://{body}", "--content-type", "text/plain", out]
-        done = aws("invoke-endpoint", *given)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["ContentType"] == "application/json", done.stdout
-        with open(out) as file:
-            assert json.load(file) == json.loads(ask(runtime, "sst2", {"inputs": GOOD}))
+        text, out = Path(folder, "body.txt"), Path(folder, "out.json")
+        text.write_text(GOOD)
+        asked = [("sst2", text, "text/plain"), ("vit", PHOTOGRAPH, "image/jpeg"), ("speech", SOUND, "audio/wav")]
+        for endpoint, body, content in asked:
+            given = ["--endpoint-name", endpoint, "--body", f"fileb://{body}", "--content-type", content, str(out)]
+            done = aws("invoke-endpoint", *given)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["ContentType"] == "application/json", done.stdout
+            assert json.loads(out.read_text()) == json.loads(ask(runtime, endpoint, body.read_bytes(), content))
 
 
 def main():
