@@ -347,10 +347,18 @@ fn an_embedder_ranks_by_its_vectors() {
 fn a_folder_may_be_the_only_model_and_its_changes_are_seen() {
     let repository = repository(&["st-6", "sst2"]);
     // The graph lies in `onnx/`, and beside the other files.
+    let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
     for folder in ["st-6", "sst2"] {
-        let server = Start::command(&["serve", &repository.at(folder)]).run();
+        let server = Start::command(&["serve", &repository.at(folder)]).flags(&ports).run();
         let metadata = server.get(&format!("/v2/models/{folder}")).expect(200).json();
         assert_eq!(metadata["inputs"][0]["name"], "text");
+        // The body that most clients send, with no name of a model anywhere.
+        let headers = [("content-type", "application/json")];
+        let body = r#"{"inputs": "I am super happy right now."}"#;
+        let reply = Client::connect(server.sagemaker()).post("/invocations", &headers, body);
+        let first = reply.expect(200).json()[0].clone();
+        let is_class = first["label"].is_string() && first["score"].is_number();
+        assert!(is_class || folder == "st-6" && first.is_number(), "{folder}: {first}");
     }
     let server =
         Server::start(&repository, &["--model-control-mode=explicit", "--load-model=sst2"]);
