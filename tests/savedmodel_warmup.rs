@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     savedmodels::{FIXTURES, post, serve_those},
-    support::{Repository, root},
+    support::{Page, Repository, root},
 };
 
 /// The records of `make_savedmodels.py`.
@@ -34,6 +34,22 @@ fn the_requests_of_a_warm_up_file_run_before_the_model_serves() {
     assert_eq!(count(&[], "none").unwrap(), 1);
     assert_eq!(count(&["--tensorflow-warmup-iterations=2"], "three").unwrap(), 27);
     assert_eq!(count(&["--tensorflow-warmup=false"], "three").unwrap(), 1);
+}
+
+#[test]
+fn the_requests_of_a_warm_up_file_are_counted() {
+    let models = counters(&[("three", records("three")), ("none", Vec::new())]);
+    let Some((mut process, _repository)) = serve_those(models, &["--tfs-metrics=true"]) else {
+        return;
+    };
+    let text = process.client().get("/monitoring/prometheus/metrics").expect(200).text();
+    let page = Page::parse(&text);
+    let labels = "{model_path=\"three/1\",status=\"OK\"}";
+    let value =
+        |name: &str| page.value(&format!(":tensorflow:serving:model_warmup_{name}{labels}"));
+    assert_eq!((value("records_read"), value("latency_count")), (3.0, 1.0));
+    assert!(0.0 < value("latency_sum"));
+    assert!(!text.contains("model_path=\"none/1\",status"), "{text}");
 }
 
 #[test]

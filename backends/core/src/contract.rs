@@ -1,6 +1,8 @@
 //! The three traits of an engine, the batch they work on, and how they fail.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Outage, Places,
@@ -70,6 +72,11 @@ pub trait Model: Send + Sync {
         !self.keeps_state()
     }
 
+    /// What it has run before it serves, where its files say so; `None` where they do not.
+    fn warm_up(&self) -> Option<WarmUp> {
+        None
+    }
+
     /// The process that it runs in, where that is not this one. No thread that has other work waits for its runs then.
     fn process(&self) -> Option<Arc<dyn ModelProcess>> {
         None
@@ -113,6 +120,15 @@ pub trait Instance: Send {
     fn run_alone(&mut self, alone: bool) {
         let _ = alone;
     }
+}
+
+/// Requests that a model's files bring along, to be run before it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// How many they are.
+    pub requests: u64,
+    /// How long running them took, the first time.
+    pub took: Duration,
 }
 
 /// The work of one execution.

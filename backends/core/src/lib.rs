@@ -30,7 +30,7 @@ mod stop;
 mod strings;
 mod tensor;
 
-pub use contract::{Backend, BackendError, Batch, Instance, Model};
+pub use contract::{Backend, BackendError, Batch, Instance, Model, WarmUp};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use padding::{Filler, PaddingSide};

@@ -67,6 +67,7 @@ fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error
                 notes: Vec::new(),
                 keeps_state: false,
                 allows_trial_runs: true,
+                warm_up: None,
                 version: None,
             };
             answers.send(&LoadAnswer::Ok(Box::new(loaded)))?;

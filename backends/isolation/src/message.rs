@@ -2,7 +2,7 @@
 
 use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 
-use backend::{BackendError, DataType, Device, ModelSource, ModelSpec, Signatures};
+use backend::{BackendError, DataType, Device, ModelSource, ModelSpec, Signatures, WarmUp};
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Order;
@@ -35,6 +35,7 @@ pub(crate) struct Loaded {
     pub(crate) notes: Vec<(Cow<'static, str>, String)>,
     pub(crate) keeps_state: bool,
     pub(crate) allows_trial_runs: bool,
+    pub(crate) warm_up: Option<WarmUp>,
     /// Of the engine's library.
     pub(crate) version: Option<String>,
 }

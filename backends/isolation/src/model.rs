@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use backend::{BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures, Stop};
+use backend::{
+    BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures, Stop, WarmUp,
+};
 
 use crate::{
     lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor,
@@ -64,6 +66,10 @@ impl Model for IsolatedModel {
 
     fn allows_trial_runs(&self) -> bool {
         self.loaded.allows_trial_runs
+    }
+
+    fn warm_up(&self) -> Option<WarmUp> {
+        self.loaded.warm_up
     }
 
     fn process(&self) -> Option<Arc<dyn ModelProcess>> {

@@ -119,6 +119,7 @@ impl Shared {
             notes: model.notes().to_vec(),
             keeps_state: model.keeps_state(),
             allows_trial_runs: model.allows_trial_runs(),
+            warm_up: model.warm_up(),
             version: engine.version(),
         };
         let _ = self.model.set(model);

@@ -1,10 +1,14 @@
 //! A loaded SavedModel, and what runs it.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use backend::{
     BackendError, Batch, Device, Instance, Model, ModelSource, ModelSpec, NamedSpec, NamedTensor,
-    Signatures, Tensor, TensorSpec,
+    Signatures, Tensor, TensorSpec, WarmUp,
 };
 
 use crate::{
@@ -18,7 +22,7 @@ use crate::{
         read, signatures_of,
     },
     sessions::Sessions,
-    warm_up::WarmUp,
+    warm_up::Replays,
 };
 
 /// One version of a model.
@@ -26,6 +30,7 @@ pub(crate) struct TensorFlowModel {
     shared: Arc<Shared>,
     signatures: Signatures,
     sessions: Sessions<Loaded, BackendError>,
+    warm_up: Option<WarmUp>,
 }
 
 /// What all of its instances have.
@@ -102,8 +107,8 @@ impl TensorFlowModel {
         check_reach(source, graph).map_err(refused)?;
         let overrides = overrides_of(folder).map_err(refused)?;
         let signatures: Vec<&Signature> = all().collect();
-        let warm_up = WarmUp::of(folder, &signatures, defaults.warm_up_iterations);
-        let warm_up = warm_up.map_err(refused)?;
+        let replays = Replays::of(folder, &signatures, defaults.warm_up_iterations);
+        let replays = replays.map_err(refused)?;
         let patience = all().map(|it| Patience::of(&it.operations)).collect();
         drop(file);
         let library = open()?;
@@ -141,20 +146,26 @@ impl TensorFlowModel {
         let (config, share) =
             (settings.config(&overridden(&source.name, overrides)), settings.share);
         let (own, folder, stop) = (shared.clone(), folder.to_owned(), source.stop.clone());
-        if 0 < warm_up.len() {
-            let (model, requests) = (&source.name, warm_up.len());
+        let requests = replays.len();
+        if 0 < requests {
+            let model = &source.name;
             tracing::info!(
                 model,
                 requests,
                 "each session runs the requests of its warm-up file first"
             );
         }
+        // Of the first session.
+        let took = Arc::new(OnceLock::new());
+        let first_took = took.clone();
         let make = move || {
             let session = Session::load(&library.table, &folder, &tags, &config);
             let session = session.map_err(|it| error::of_load(&folder, &it))?;
             let refused = |it| BackendError::Load(format!("{}: {it}", folder.display()));
             let loaded = Loaded::new(session, &own).map_err(refused)?;
-            warm_up.run(&loaded.session, &stop).map_err(refused)?;
+            let began = Instant::now();
+            replays.run(&loaded.session, &stop).map_err(refused)?;
+            first_took.get_or_init(|| began.elapsed());
             Ok(loaded)
         };
         let first = make()?;
@@ -164,7 +175,9 @@ impl TensorFlowModel {
             }
         }
         let sessions = Sessions::new(first, share, make);
-        Ok(TensorFlowModel { shared, signatures, sessions })
+        let warm_up = took.get().filter(|_| 0 < requests);
+        let warm_up = warm_up.map(|took| WarmUp { requests: requests as u64, took: *took });
+        Ok(TensorFlowModel { shared, signatures, sessions, warm_up })
     }
 }
 
@@ -234,6 +247,10 @@ impl Model for TensorFlowModel {
 
     fn allows_trial_runs(&self) -> bool {
         self.shared.allows_trial_runs
+    }
+
+    fn warm_up(&self) -> Option<WarmUp> {
+        self.warm_up
     }
 
     fn instantiate(&self, _: Device) -> Result<Box<dyn Instance>, BackendError> {

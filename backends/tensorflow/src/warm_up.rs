@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What is run on a session before it serves.
-pub(crate) struct WarmUp {
+pub(crate) struct Replays {
     runs: Vec<Run>,
     iterations: usize,
 }
@@ -23,7 +23,7 @@ struct Run {
     outputs: Vec<String>,
 }
 
-impl WarmUp {
+impl Replays {
     /// The requests of the file in that folder, each to be run so many times. The first of the signatures is the
     /// default.
     ///
@@ -33,7 +33,7 @@ impl WarmUp {
         folder: &Path,
         signatures: &[&Signature],
         iterations: usize,
-    ) -> Result<WarmUp, String> {
+    ) -> Result<Replays, String> {
         let replays = match iterations {
             0 => Vec::new(),
             _ => replays_of(folder)?,
@@ -42,7 +42,7 @@ impl WarmUp {
             let record = it.record;
             run_of(it, signatures).map_err(|problem| format!("warm-up record {record} {problem}"))
         };
-        Ok(WarmUp { runs: replays.into_iter().map(run).collect::<Result<_, _>>()?, iterations })
+        Ok(Replays { runs: replays.into_iter().map(run).collect::<Result<_, _>>()?, iterations })
     }
 
     /// How many requests there are.

@@ -127,7 +127,7 @@ fn examples() -> Vec<Vec<u8>> {
         .number(1)
         .text("task")
         .text("detect")
-        // No signatures; large outputs; notes; two that say no; a version.
+        // No signatures; large outputs; notes; two that say no; no warm-up; a version.
         .number(0)
         .number(1)
         .text("y")
@@ -137,6 +137,7 @@ fn examples() -> Vec<Vec<u8>> {
         .text("value")
         .number(0)
         .number(1)
+        .number(0)
         .number(1)
         .text("1.0");
     vec![

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use backend::{
     BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, Signatures,
+    WarmUp,
 };
 
 use crate::{
@@ -77,6 +78,10 @@ impl Model for WithConstants {
 
     fn allows_trial_runs(&self) -> bool {
         self.model.allows_trial_runs()
+    }
+
+    fn warm_up(&self) -> Option<WarmUp> {
+        self.model.warm_up()
     }
 
     fn process(&self) -> Option<Arc<dyn ModelProcess>> {

@@ -178,6 +178,9 @@ impl Loader {
             first_response_ms: first_response_ms(&config),
         };
         let metrics = self.metrics.model(found.shown_name(), version, &options);
+        if let Some(warm_up) = model.warm_up() {
+            metrics.warm_up(warm_up);
+        }
         let keeps_state = model.keeps_state();
         let process = model.process();
         let runs_elsewhere = plan.uses_gpus() || process.is_some();

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use backend::ModelProcess;
+use backend::{ModelProcess, WarmUp};
 use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -163,6 +163,12 @@ impl ModelMetrics {
     /// Says how long loading the model took.
     pub fn load_duration(&self, duration: Duration) {
         self.0.series.load.store(nanoseconds(duration), Relaxed);
+    }
+
+    /// Says what the model has run before it serves, since its files say so.
+    pub fn warm_up(&self, warm_up: WarmUp) {
+        self.0.series.warm_up_requests.store(warm_up.requests, Relaxed);
+        self.0.series.warm_up.store(nanoseconds(warm_up.took), Relaxed);
     }
 
     /// From now on the counters of the cache are shown for this model.

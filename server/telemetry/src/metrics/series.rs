@@ -32,6 +32,9 @@ pub(super) struct Series {
     pub(super) pending: Gauge,
     /// Nanoseconds that the last load took.
     pub(super) load: AtomicU64,
+    /// Requests that the last load has run before it served, and nanoseconds that they took.
+    pub(super) warm_up_requests: AtomicU64,
+    pub(super) warm_up: AtomicU64,
     /// `None` where they are off.
     pub(super) summaries: Option<Summaries>,
     /// Are answers of the model kept?
@@ -70,6 +73,8 @@ impl Series {
             loads: Mutex::default(),
             pending: Gauge::default(),
             load: AtomicU64::new(0),
+            warm_up_requests: AtomicU64::new(0),
+            warm_up: AtomicU64::new(0),
             summaries: extras.summaries.then(Summaries::default),
             has_cache: AtomicBool::new(false),
             tensorflow: extras.tensorflow.then(TensorFlowLanes::new),

@@ -36,6 +36,8 @@ struct Model {
     run_ns: u64,
     /// Nanoseconds that loading took, by version.
     loads: Vec<(String, u64)>,
+    /// Requests that were run before it served, and nanoseconds that they took, by version.
+    warm_ups: Vec<(String, u64, u64)>,
 }
 
 /// All of it, the models being those given.
@@ -53,6 +55,7 @@ pub(in crate::metrics) fn text(series: &[Arc<Series>]) -> String {
     requests(&mut text, &models);
     batches(&mut text, &models);
     loads(&mut text, &models);
+    warm_ups(&mut text, &models);
     text.0
 }
 
@@ -65,6 +68,7 @@ impl Model {
             executions: 0,
             run_ns: 0,
             loads: Vec::new(),
+            warm_ups: Vec::new(),
         }
     }
 
@@ -85,6 +89,10 @@ impl Model {
         self.run_ns += by_size.iter().map(|it| it.compute_infer.ns).sum::<u64>();
         if !series.is_overflow {
             self.loads.push((version.to_owned(), series.load.load(Relaxed)));
+            let requests = series.warm_up_requests.load(Relaxed);
+            if 0 < requests {
+                self.warm_ups.push((version.to_owned(), requests, series.warm_up.load(Relaxed)));
+            }
         }
     }
 }
@@ -195,5 +203,36 @@ fn loads(text: &mut Text, models: &BTreeMap<String, Model>) {
         ":tensorflow:cc:saved_model:load_latency",
         "Microseconds that loading the model took",
         loads,
+    );
+}
+
+/// Of the models whose files bring requests along. One that fails is a load error: those here are good.
+fn warm_ups(text: &mut Text, models: &BTreeMap<String, Model>) {
+    let all: Vec<(Labels, u64, u64)> = models
+        .iter()
+        .flat_map(|(name, model)| model.warm_ups.iter().map(move |it| (name, it)))
+        .map(|(name, (version, requests, ns))| {
+            let path = label("model_path", &format!("{name}/{version}"));
+            (vec![path, label("status", "OK")], *requests, *ns)
+        })
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    text.counters(
+        ":tensorflow:serving:model_warmup_records_read",
+        "Requests that were run before the model served",
+        all.iter().map(|(labels, requests, _)| (labels.clone(), whole(*requests))),
+    );
+    let latencies = all.iter().map(|(labels, _, ns)| {
+        let histogram = TensorFlowCounts::new().request;
+        histogram.observe(*ns);
+        histogram_metric(labels, &histogram, 1e3)
+    });
+    text.family(
+        ":tensorflow:serving:model_warmup_latency",
+        "Microseconds that running them took",
+        MetricType::HISTOGRAM,
+        latencies.collect(),
     );
 }
