@@ -1,6 +1,6 @@
 //! What is known of a sound before it is decoded.
 
-use crate::{format::Format, limits::Limits};
+use crate::{format::Format, limits::Limits, resample::bytes_of_filters};
 
 /// Most bytes that a decoder of packets holds beside the samples and what the file itself makes it hold: packets, and
 /// tables that are the same for all files.
@@ -28,8 +28,8 @@ impl Header {
         self.samples.map(|it| it as f64 / f64::from(self.rate.max(1)))
     }
 
-    /// Bytes that decoding takes at most and the result then holds, with the samples at `rate` beside those at the
-    /// sound's own.
+    /// Bytes that decoding takes at most and the result then holds, with the samples at `rate` and the filters that make
+    /// them beside those at the sound's own.
     pub fn most_bytes(&self, rate: u32, limits: &Limits) -> u64 {
         let own = self.samples.unwrap_or_else(|| limits.most_samples(self.rate));
         let other = match rate == self.rate {
@@ -37,7 +37,7 @@ impl Header {
             false => (own as f64 * f64::from(rate) / f64::from(self.rate.max(1))) as u64 + 1,
         };
         let samples = own.saturating_add(other).saturating_mul(size_of::<f32>() as u64);
-        samples.saturating_add(self.decoder)
+        samples.saturating_add(self.decoder).saturating_add(bytes_of_filters(self.rate, rate))
     }
 }
 
@@ -52,7 +52,8 @@ mod tests {
         let limits = Limits { max_seconds: 10.0, ..Limits::default() };
         assert_eq!(header.seconds(), Some(2.0));
         assert_eq!(header.most_bytes(8_000, &limits), 64_000);
-        assert_eq!(header.most_bytes(16_000, &limits), 64_000 + 128_004);
+        let filters = bytes_of_filters(8_000, 16_000);
+        assert_eq!(header.most_bytes(16_000, &limits), 64_000 + 128_004 + filters);
         let packets = Header { format: Format::Ogg, decoder: OF_DECODER, ..header };
         assert_eq!(packets.most_bytes(8_000, &limits), 64_000 + OF_DECODER);
         let unknown = Header { samples: None, ..header };

@@ -47,6 +47,25 @@ pub(crate) fn resample_while(
     Ok(made)
 }
 
+/// Bytes of the filters from one rate to another, which are there beside the samples. Nothing between equal rates.
+pub(crate) fn bytes_of_filters(from: u32, to: u32) -> u64 {
+    if from == to || from == 0 || to == 0 {
+        return 0;
+    }
+    let places = u64::from(to) / greatest_common_divisor(u64::from(from), u64::from(to));
+    let (_, half) = width(f64::from(to) / f64::from(from));
+    let (taps, count) = (2 * half as u64, places.min(MOST_FILTERS));
+    // One filter is made with twice the digits.
+    (count + 1) * taps * size_of::<f32>() as u64 + taps * size_of::<f64>() as u64
+}
+
+/// How much of what the old rate can hold is kept, and half of the taps of a filter that does so.
+fn width(ratio: f64) -> (f64, usize) {
+    // Only what the lower rate cannot hold is cut off.
+    let factor = (ratio * CUTOFF).min(1.0);
+    (factor, (TAPS / factor / 2.0).ceil() as usize)
+}
+
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
@@ -65,9 +84,7 @@ struct Bank {
 
 impl Bank {
     fn new(ratio: f64, places: u64) -> Bank {
-        // Only what the lower rate cannot hold is cut off.
-        let factor = (ratio * CUTOFF).min(1.0);
-        let half = (TAPS / factor / 2.0).ceil() as usize;
+        let (factor, half) = width(ratio);
         let (taps, count) = (2 * half, places.min(MOST_FILTERS));
         let mut filters = Vec::with_capacity((count as usize + 1) * taps);
         for filter in 0..=count {
