@@ -1,5 +1,6 @@
 //! What an image goes through before and behind a graph: what its files say, and the three calls around a run.
 
+mod answer;
 mod asked;
 mod explain;
 mod graph;

@@ -9,24 +9,17 @@ use super::{
     explain::explain,
     graph::{ImageInputs, ImageOutputs, check_labels, pixels_of},
     labels::LabelTexts,
-    plan::{Boxes, Detector, ImageHead, ImagePlan, head, processor},
+    plan::{Boxes, ImageHead, ImagePlan, head, processor},
     preparation::Preparation,
-    towers::{self, Placeholders},
+    towers::Placeholders,
     ultralytics,
 };
 use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
-    detect::{Placed, queries, yolo},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
     folder::{Folder, Overrides, Ultralytics},
-    head::{
-        classify::{check_numbers, classify, whole_logits},
-        reduced::Reduced,
-    },
-    outputs::RowOutput,
-    reply::{Features, Object, Objects, Reply},
-    request::{Input, Parameters, TopK},
+    request::{Input, Parameters},
     step::{GraphInput, Prepared, Row},
 };
 use inference::task::Task;
@@ -44,9 +37,9 @@ pub(crate) struct ImagePipeline {
     decoder: Decoder,
     limits: Limits,
     preparation: Preparation,
-    head: ImageHead,
+    pub(super) head: ImageHead,
     /// What makes texts of the labels that a request names.
-    labels: Option<Box<LabelTexts>>,
+    pub(super) labels: Option<Box<LabelTexts>>,
     /// What stands in the place of what a request for vectors does not give; `None` where the graph gives none.
     placeholders: Option<Box<Placeholders>>,
     pixels: ImageInputs,
@@ -361,116 +354,6 @@ impl ImagePipeline {
         let rows = runs.into_iter().map(row).collect();
         Ok(Prepared { rows, context: Context(ContextKind::Towers) })
     }
-
-    pub(crate) fn reduce(
-        &self,
-        work: &WorkKind,
-        outputs: &[RowOutput<'_>],
-    ) -> Result<Reduced, RowError> {
-        let output = |at: usize| {
-            let (output, problem) = (self.outputs.name(at), "the run did not give it");
-            let missing =
-                || RowError::Output { output: output.to_owned(), problem: problem.into() };
-            outputs.get(at).ok_or_else(missing)
-        };
-        match (work, &self.head) {
-            (&WorkKind::Towers { has_image, texts }, _) => {
-                let at = self.outputs.towers.ok_or_else(foreign)?;
-                towers::reduce(at, has_image, texts, output)
-            }
-            (WorkKind::Logits, _) => Ok(Reduced::Values(whole_logits(output(0)?)?)),
-            (WorkKind::Objects(work), ImageHead::Detector(Detector { boxes, .. })) => {
-                let found = match *boxes {
-                    Boxes::Yolo(layout) => {
-                        let placed = Placed::of(work.sent, work.input);
-                        yolo(output(0)?, layout, &work.thresholds, &placed)?
-                    }
-                    Boxes::Queries(kind) => {
-                        queries(output(0)?, output(1)?, kind, &work.thresholds, work.sent)?
-                    }
-                };
-                Ok(Reduced::Objects(found))
-            }
-            (WorkKind::ImageFeatures, ImageHead::Features) => {
-                let pooled = self.outputs.vector.map(output).transpose()?;
-                let pooled = pooled.map_or_else(Vec::new, |it| it.values.to_vec());
-                let (dims, values) = match self.outputs.patches {
-                    Some(at) => {
-                        let patches = output(at)?;
-                        (patches.dims.clone(), patches.values.to_vec())
-                    }
-                    None => (vec![pooled.len()], pooled.clone()),
-                };
-                for values in [&pooled, &values] {
-                    check_numbers(values, self.outputs.name(0))?;
-                }
-                Ok(Reduced::Features { dims, values, pooled })
-            }
-            _ => Err(foreign()),
-        }
-    }
-
-    pub(crate) fn finish(
-        &self,
-        context: ContextKind,
-        rows: Vec<Reduced>,
-    ) -> Result<Reply, RowError> {
-        let output = self.outputs.name(0);
-        if context == ContextKind::Towers {
-            return towers::finish(rows).ok_or_else(foreign);
-        }
-        if let (ContextKind::ImageCandidates(labels), Some(texts)) = (&context, &self.labels) {
-            let values = |it| match it {
-                Reduced::Values(values) => Ok(values),
-                _ => Err(foreign()),
-            };
-            let logits = rows.into_iter().map(values).collect::<Result<Vec<_>, _>>()?.concat();
-            let found = classify(labels, logits, texts.function, TopK::All, output)?;
-            return Ok(Reply::ImageCandidates(found));
-        }
-        let mut rows = rows.into_iter();
-        let row = rows.next().filter(|_| rows.len() == 0).ok_or_else(foreign)?;
-        match (context, row, &self.head) {
-            (
-                ContextKind::Labels { function, top_k },
-                Reduced::Values(logits),
-                ImageHead::Classifier(classes),
-            ) => {
-                let found = classify(&classes.labels, logits, function, top_k, output)?;
-                Ok(Reply::Labels(found))
-            }
-            (
-                ContextKind::Objects { size },
-                Reduced::Objects(found),
-                ImageHead::Detector(detector),
-            ) => {
-                let object = |it: crate::detect::Detection| {
-                    let (class, score, corners) = (it.class, it.score, it.corners);
-                    let missing = || {
-                        let problem = format!("class {class} of {} labels", detector.labels.len());
-                        RowError::Output { output: output.to_owned(), problem }
-                    };
-                    let label = detector.labels.get(class).ok_or_else(missing)?.clone();
-                    Ok(Object { label, class, score, corners })
-                };
-                let found = found.into_iter().map(object).collect::<Result<_, RowError>>()?;
-                Ok(Reply::Objects(Objects { found, size }))
-            }
-            (
-                ContextKind::ImageFeatures { is_pooled },
-                Reduced::Features { dims, values, pooled },
-                ImageHead::Features,
-            ) => Ok(match is_pooled || dims.len() < 2 {
-                true => Reply::Pooled(if pooled.is_empty() { values } else { pooled }),
-                false => {
-                    let width = dims.last().copied().unwrap_or(0);
-                    let tokens = values.len().checked_div(width).unwrap_or(0);
-                    Reply::Features(Features { tokens, width, values, pooled })
-                }
-            }),
-            _ => Err(foreign()),
-        }
-    }
 }
 
 /// An image that cannot be taken, in the words of the decoder.
@@ -482,7 +365,7 @@ fn refused(error: ImageError) -> RowError {
 }
 
 /// A row that is not of this pipeline.
-fn foreign() -> RowError {
+pub(super) fn foreign() -> RowError {
     let problem = "the row is of another pipeline".to_owned();
     RowError::Output { output: String::new(), problem }
 }

@@ -1,6 +1,8 @@
 //! What folders are for, and what is said of those that are wrong.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod media;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -31,7 +33,7 @@ const TOKENIZER: &str = r#"{"version": "1.0", "truncation": {"direction": "Right
   "decoder": null, "model": {"type": "WordLevel", "unk_token": "[UNK]",
   "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}}}"#;
 
-/// A folder with a graph, a tokenizer and these files.
+/// A folder with a graph, a tokenizer and these files; without those whose text is `-`.
 fn folder(files: &[(&str, &str)]) -> TestFolder {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +44,8 @@ fn folder(files: &[(&str, &str)]) -> TestFolder {
         let path = dir.0.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         match *text {
-            "-" => fs::remove_file(path).unwrap(),
+            "-" if path.exists() => fs::remove_file(path).unwrap(),
+            "-" => {}
             text => fs::write(path, text).unwrap(),
         }
     }
@@ -127,17 +130,6 @@ fn an_architecture_without_a_pipeline_is_served_as_tensors_with_a_reason() {
     check("LlamaForCausalLM", ": it generates text");
     check("SegformerForSemanticSegmentation", ": masks of an image have no pipeline");
     check("FooForBar", " is no architecture with a pipeline");
-}
-
-#[test]
-fn a_folder_of_images_or_sounds_needs_what_prepares_them() {
-    for name in ["ViTForImageClassification", "DetrForObjectDetection", "Wav2Vec2ForCTC"] {
-        let config = format!(r#"{{"architectures": ["{name}"]}}"#);
-        let dir = folder(&[("config.json", &config)]);
-        let opened = open_with(&dir.0, &Overrides::default(), &spec(), &[]);
-        let error = opened.unwrap_err().to_string();
-        assert!(error.starts_with("preprocessor_config.json: it is missing"), "{name}: {error}");
-    }
 }
 
 #[test]
@@ -499,29 +491,6 @@ fn a_graph_that_is_taken_only_by_name_makes_a_pipeline_once_it_is_named() {
     assert!(unchosen_graphs(&named.0).is_empty());
     // Without a task nothing would be gained by a name.
     assert!(unchosen_graphs(&folder(&files[1..]).0).is_empty());
-}
-
-#[test]
-fn a_sound_that_is_not_wanted_any_more_is_no_row() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/fixtures/pipelines/audio-classification/folder");
-    let spec = ModelSpec {
-        inputs: vec![tensor("input_values", DataType::Fp32, &[None, None])],
-        outputs: vec![tensor("logits", DataType::Fp32, &[None, None])],
-        ..ModelSpec::default()
-    };
-    let Ok(Opened::Pipeline(pipeline)) = open_with(&folder, &Overrides::default(), &spec, &[])
-    else {
-        panic!("no pipeline");
-    };
-    let sound = fs::read(folder.join("../../sounds/mono.ogg")).unwrap();
-    let (task, parameters) = (Task::AudioClassification, Parameters::default());
-    let prepare = |wanted| {
-        let input = Input::File(&sound);
-        pipeline.prepare_while(task, &input, &parameters, wanted).map(|it| it.rows.len())
-    };
-    assert_eq!(prepare(&|| true), Ok(1));
-    assert_eq!(prepare(&|| false), Err(RowError::Stopped));
 }
 
 /// Counts how often it is asked, and is wanted until the given time.
