@@ -28,8 +28,8 @@ impl Header {
         self.samples.map(|it| it as f64 / f64::from(self.rate.max(1)))
     }
 
-    /// Bytes that decoding takes at most and the result then holds, with the samples at `rate` and the filters that make
-    /// them beside those at the sound's own.
+    /// Bytes that decoding takes at most and the result then holds, with the samples at `rate`, and the filters that
+    /// make them, beside those at the sound's own.
     pub fn most_bytes(&self, rate: u32, limits: &Limits) -> u64 {
         let own = self.samples.unwrap_or_else(|| limits.most_samples(self.rate));
         let other = match rate == self.rate {
