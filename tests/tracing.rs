@@ -191,12 +191,13 @@ fn a_request_that_fails_has_a_trace_too() {
 #[test]
 fn a_trace_file_that_cannot_be_made_keeps_the_server_from_starting() {
     let repository = Repository::identity("m", &[]);
-    let flags = ["--trace-config=triton,file=/nonexistent/t", TIMESTAMPS];
+    let file = repository.at("missing/t");
+    let flags = [&*format!("--trace-config=triton,file={file}"), TIMESTAMPS];
     let process = Process::start(&repository, &flags, &[]);
     let finished = process.wait();
     assert_eq!(finished.status.code(), Some(1));
     let last = finished.last();
-    assert!(last.contains("--trace-config triton,file='/nonexistent/t'"), "{last}");
+    assert!(last.contains(&format!("--trace-config triton,file='{file}'")), "{last}");
 }
 
 #[test]

@@ -127,14 +127,22 @@ impl Model for OnnxModel {
 impl OnnxModel {
     /// One more session. A file that has been replaced since is another model, even where it looks the same.
     fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
-        if stamp(&self.path) != self.stamp {
-            return Err(BackendError::Load(format!(
-                "{} has changed since it was loaded; load it again",
-                self.path.display()
-            )));
-        }
+        self.check_file()?;
         let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
-        open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings)
+        let session = open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings);
+        // It may have been replaced while it was read.
+        self.check_file()?;
+        session
+    }
+
+    fn check_file(&self) -> Result<(), BackendError> {
+        if stamp(&self.path) == self.stamp {
+            return Ok(());
+        }
+        Err(BackendError::Load(format!(
+            "{} has changed since it was loaded; load it again",
+            self.path.display()
+        )))
     }
 }
 
