@@ -1,5 +1,5 @@
-//! Pipelines whose graph gives what is no number, whose run fails, or whose client leaves while its images are
-//! prepared: it concerns that request alone.
+//! Pipelines whose graph gives what is no number, whose run fails, whose client leaves while its images are prepared,
+//! or of which more is asked than can be prepared: it concerns these requests alone.
 
 use std::{
     io::Write,
@@ -211,4 +211,39 @@ fn rows_that_company_changes_are_told_in_the_log() {
     server.wait_ready();
     let line = server.wait_for_line("depends on the others of its run");
     assert!(line.contains("model=quantized") && line.contains("\"strict_rows\": true"), "{line}");
+}
+
+#[test]
+fn texts_that_would_wait_for_too_long_are_refused_before_they_are_prepared() {
+    let flags = ["--tokenization-workers=1", "--max-queue-wait-ms=5"];
+    let server = Server::start(&repository(&["sst2"]), &flags);
+    // Enough for a thread of its own, and for some milliseconds there.
+    let texts = vec![GOOD.repeat(40); 32];
+    let body = json!({"inputs": texts, "parameters": {"truncation": true}}).to_string();
+    let path = "/v2/models/sst2/pipeline";
+    // How long that takes is known from then on.
+    let answer = server.post(path, &*body).expect(200).text();
+    let refused = AtomicUsize::new(0);
+    let ask = || {
+        let reply = server.client().post(path, &[], &body);
+        match reply.status {
+            200 => assert_eq!(reply.text(), answer),
+            _ => {
+                assert!(reply.header("retry-after").is_some());
+                let error = reply.error(503);
+                let is_early = error.contains("ms of it until its inputs are prepared");
+                refused.fetch_add(usize::from(is_early), Ordering::Relaxed);
+            }
+        }
+    };
+    // Of so many at once some find others waiting, if not the first time.
+    let round = || thread::scope(|it| (0..16).for_each(|_| drop(it.spawn(ask))));
+    let is_refused = || {
+        round();
+        0 < refused.load(Ordering::Relaxed)
+    };
+    assert!((0..20).any(|_| is_refused()), "none was refused");
+    let page = Page::read(server.http());
+    assert!(refused.load(Ordering::Relaxed) as f64 <= page.failures("sst2", "REJECTED"));
+    assert_eq!(server.post(path, body).expect(200).text(), answer);
 }

@@ -19,6 +19,16 @@ pub struct Load {
     pub instances: usize,
 }
 
+/// What a request waits for before it joins the queue, as its inputs are to be prepared: by what waits there, and by how
+/// long such work took of late.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExpectedWait {
+    /// Until a thread is free for it.
+    pub whole: Duration,
+    /// Of that, for one piece of work.
+    pub piece: Duration,
+}
+
 /// How long may a request stay?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongestStay {

@@ -7,10 +7,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use backend::MODEL_STACK;
@@ -19,7 +19,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use super::worker::lower_priority;
+use super::{admission::ExpectedWait, worker::lower_priority};
 use inference::error::Error;
 use telemetry::metrics::Gauge;
 
@@ -28,6 +28,9 @@ const NICENESS: i32 = 1;
 
 /// So many pieces of work may be queued for each thread. More wait in the tasks of their requests.
 const QUEUED_PER_THREAD: usize = 4;
+
+/// The mean of how long work takes is mostly of so many pieces.
+const MEMORY: u64 = 16;
 
 /// Threads for work on inputs and answers. They are started when there is work for them, and end with the pool.
 pub struct PreparePool {
@@ -54,6 +57,8 @@ struct Shared {
     most: usize,
     /// Pieces of work that no thread has begun.
     waiting: Arc<Gauge>,
+    /// Nanoseconds that a piece of work took of late; zero before the first has ended.
+    mean_ns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -136,13 +141,22 @@ impl PreparePool {
         let most = threads.get();
         let places = most.saturating_mul(QUEUED_PER_THREAD).min(Semaphore::MAX_PERMITS);
         let (state, changed) = Default::default();
-        let shared = Arc::new(Shared { state, changed, most, waiting });
+        let mean_ns = AtomicU64::new(0);
+        let shared = Arc::new(Shared { state, changed, most, waiting, mean_ns });
         PreparePool { shared, places: Arc::new(Semaphore::new(places)) }
     }
 
     /// Pieces of work that are done at the same time, at most.
     pub fn threads(&self) -> usize {
         self.shared.most
+    }
+
+    /// What work that comes now has to wait for; `None` where no work waits.
+    pub fn expected_wait(&self) -> Option<ExpectedWait> {
+        let Shared { most, waiting, mean_ns, .. } = &*self.shared;
+        let (pieces, mean) = (waiting.get(), mean_ns.load(Ordering::Relaxed));
+        let whole = Duration::from_nanos(mean.saturating_mul(pieces) / *most as u64);
+        (0 < pieces).then_some(ExpectedWait { whole, piece: Duration::from_nanos(mean) })
     }
 
     /// Does short work at once, on the calling task.
@@ -240,7 +254,9 @@ impl Shared {
             if let Some(Job { work, place, counted }) = state.queue.pop_front() {
                 drop(state);
                 drop((place, counted));
+                let began = Instant::now();
                 work();
+                self.learn(began.elapsed());
                 state = self.lock();
                 continue;
             }
@@ -251,6 +267,16 @@ impl Shared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
+    }
+
+    /// Takes in how long a piece of work took. Of two threads that do so at once, one may be lost.
+    fn learn(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let mean = match self.mean_ns.load(Ordering::Relaxed) {
+            0 => took,
+            mean => mean - mean / MEMORY + took / MEMORY,
+        };
+        self.mean_ns.store(mean, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

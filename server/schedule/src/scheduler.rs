@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    admission::ExpectedWait,
     inline_run::{InlineRun, Leading},
     killers::Killers,
     learn::RunTimes,
@@ -183,6 +184,24 @@ impl Scheduler {
     /// Requests that wait for an instance.
     pub fn queued(&self) -> usize {
         self.shared.lock().queue.len()
+    }
+}
+
+impl Scheduler {
+    /// Would a request of so many rows be refused that first has to wait until its inputs are prepared?
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`].
+    pub fn admit_after(
+        &self,
+        wait: ExpectedWait,
+        rows: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        let state = self.shared.lock();
+        let admitted = self.shared.admit_after(wait, &state, rows, deadline, Instant::now());
+        drop(state);
+        self.shared.count(admitted, Duration::ZERO)
     }
 }
 

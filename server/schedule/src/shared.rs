@@ -8,7 +8,7 @@ use std::{
 use backend::{BackendError, Stop};
 
 use crate::{
-    admission::{bound, predicted_stay},
+    admission::{ExpectedWait, Load, bound, predicted_stay},
     killers::Killers,
     lock_free_hints::LockFreeHints,
     reply::Order,
@@ -180,21 +180,39 @@ impl Shared {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Result<(), Error> {
-        if state.has_room(now) {
-            return Ok(());
+        match state.has_room(now) {
+            true => Ok(()),
+            false => self.admit_after(ExpectedWait::default(), state, rows, deadline, now),
         }
+    }
+
+    /// The same for a request that waits elsewhere before it joins the queue, which is taken as it is now.
+    pub(crate) fn admit_after(
+        &self,
+        wait: ExpectedWait,
+        state: &State,
+        rows: usize,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Result<(), Error> {
         let load = state.load(rows, now);
-        let stay = predicted_stay(&load);
-        let longest = bound(self.settings.longest_stay, &load);
+        let stay = predicted_stay(&load).saturating_add(wait.whole);
+        // What is slow where it waits first is slow by itself, too.
+        let slowest = Load { batch_time: load.batch_time.max(wait.piece), ..load };
+        let longest = bound(self.settings.longest_stay, &slowest);
         let left = deadline.map(|it| it.saturating_duration_since(now));
         let Some(limit) = longest.into_iter().chain(left).min() else { return Ok(()) };
         if stay <= limit {
             return Ok(());
         }
+        let prepared = match wait.whole {
+            Duration::ZERO => String::new(),
+            whole => format!(", {} ms of it until its inputs are prepared", whole.as_millis()),
+        };
         Err(Error::Overloaded {
             model: self.settings.model.to_string(),
             reason: format!(
-                "{} requests wait, an answer would take about {} ms, the limit is {} ms",
+                "{} requests wait, an answer would take about {} ms{prepared}, the limit is {} ms",
                 state.queue.len(),
                 stay.as_millis(),
                 limit.as_millis()

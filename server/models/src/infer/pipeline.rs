@@ -71,11 +71,15 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();
     let room = bytes.map(Room::of);
-    let ready = ready(pipeline, task, &work, parameters, room, deadline).await;
+    let ready = ready(scheduler, pipeline, task, &work, parameters, room, deadline).await;
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
     // What was decided covers the rows until they have run.
-    let (asked, prepared, room) = ready.inspect_err(|it| metrics.texts_refused(refusal(it)))?;
+    let (asked, prepared, room) = ready.inspect_err(|it| {
+        if let Some(reason) = refusal(it) {
+            metrics.texts_refused(reason);
+        }
+    })?;
     if let Some(trace) = trace {
         trace.prepared(began);
         trace.queued(&work.inputs);
@@ -107,6 +111,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
 
 /// What is asked for, and the rows of all inputs.
 async fn ready(
+    scheduler: &Scheduler,
     pipeline: &Arc<ServedPipeline>,
     task: Task,
     work: &Work,
@@ -115,7 +120,7 @@ async fn ready(
     deadline: Option<Instant>,
 ) -> Result<(Asked, Vec<Prepared>, Option<Room>), Error> {
     let asked = parameters::read(task, parameters)?;
-    let preparing = Preparing { pipeline, task, work, asked: &asked, deadline };
+    let preparing = Preparing { pipeline, task, work, asked: &asked, scheduler, deadline };
     let (prepared, room) = prepare(preparing, room).await?;
     if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
         check_features(pipeline, &asked, &prepared)?;
@@ -123,14 +128,15 @@ async fn ready(
     Ok((asked, prepared, room))
 }
 
-/// Under which reason a refusal is counted.
-fn refusal(error: &Error) -> TextRefusal {
-    match error {
+/// Under which reason a refusal is counted; `None` where the inputs are not at fault.
+fn refusal(error: &Error) -> Option<TextRefusal> {
+    Some(match error {
+        Error::Overloaded { .. } | Error::DeadlineExceeded { .. } => return None,
         Error::InvalidParameter { name, .. } if name == TEXT => TextRefusal::TooLong,
         Error::InvalidParameter { .. } => TextRefusal::Parameter,
         Error::Tokenizer(_) => TextRefusal::Tokenizer,
         _ => TextRefusal::Input,
-    }
+    })
 }
 
 /// One input whose rows run.

@@ -26,7 +26,7 @@ use inference::{
     error::Error,
     task::{Medium, Task},
 };
-use schedule::{prepare::Wanted, work::Work};
+use schedule::{Scheduler, prepare::Wanted, work::Work};
 use steps::{Input, Prepared, RowError, Step};
 
 /// So many rows are put together by the task that asks.
@@ -42,13 +42,16 @@ pub(super) struct Preparing<'a> {
     pub(super) task: Task,
     pub(super) work: &'a Work,
     pub(super) asked: &'a Asked,
+    /// That the rows are for.
+    pub(super) scheduler: &'a Scheduler,
     pub(super) deadline: Option<Instant>,
 }
 
 /// The rows of all inputs, in their order.
 ///
 /// # Errors
-/// What is wrong with the first input of which something is.
+/// What is wrong with the first input of which something is; [`Error::Overloaded`] where inputs that take long would
+/// wait for too long.
 ///
 /// # Cancel safety
 /// Dropping the future ends the work between two inputs.
@@ -56,7 +59,7 @@ pub(super) async fn prepare(
     preparing: Preparing<'_>,
     room: Option<Room>,
 ) -> Result<(Vec<Prepared>, Option<Room>), Error> {
-    let Preparing { pipeline, task, work, asked, deadline } = preparing;
+    let Preparing { pipeline, task, work, asked, scheduler, deadline } = preparing;
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
     if texts == 0 {
@@ -69,6 +72,10 @@ pub(super) async fn prepare(
     let is_text = task.medium() == Medium::Text;
     let bytes = bytes.saturating_mul(labels).saturating_add(asked.bytes);
     let is_short = is_text && texts.saturating_mul(labels) <= FEW && bytes < AT_ONCE;
+    // Preparing what is refused behind it would be for nothing, and so would an answer that comes too late.
+    if !is_short && let Some(wait) = pipeline.pool.expected_wait() {
+        scheduler.admit_after(wait, work.rows.max(1), deadline)?;
+    }
     let parts = match is_text {
         true => parts_of(preparing.units(texts), bytes, pipeline.pool.threads()),
         false => 1,

@@ -184,3 +184,40 @@ async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Ou
     })
     .await
 }
+
+#[test]
+fn a_wait_is_expected_by_what_waits_and_by_how_long_work_took() {
+    block_on(async |tasks| {
+        let (pool, took) = (pool(1), Duration::from_millis(20));
+        let work = move |_: &Wanted| {
+            thread::sleep(took);
+            Ok(())
+        };
+        assert_eq!(pool.expected_wait(), None);
+        pool.run(&request(None), work).await.unwrap();
+        assert_eq!(pool.expected_wait(), None);
+        let held = hold(&pool, tasks);
+        settle().await;
+        held.begun.recv().unwrap();
+        // More than are queued for one thread: the others wait in their tasks.
+        let waiting = 2 * QUEUED_PER_THREAD as u32;
+        for _ in 0..waiting {
+            let pool = pool.clone();
+            tasks.spawn_local(async move { pool.run(&request(None), |_| Ok(())).await });
+        }
+        settle().await;
+        let ExpectedWait { whole, piece } = pool.expected_wait().unwrap();
+        assert!(took <= piece && took * waiting <= whole, "{piece:?}, {whole:?}");
+        drop(held.let_go);
+    });
+}
+
+#[test]
+fn what_work_took_long_ago_is_forgotten() {
+    let pool = pool(1);
+    pool.shared.learn(Duration::from_secs(1));
+    (0..300).for_each(|_| pool.shared.learn(Duration::from_micros(10)));
+    pool.shared.waiting.add(1);
+    let whole = pool.expected_wait().unwrap().whole;
+    assert!(whole < Duration::from_micros(50), "{whole:?}");
+}

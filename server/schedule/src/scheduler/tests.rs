@@ -261,6 +261,35 @@ async fn what_could_not_be_answered_in_time_is_refused_at_once() {
 }
 
 #[tokio::test]
+async fn what_waits_before_it_is_queued_waits_as_long_in_all() {
+    let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
+    let (scheduler, _gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    let after = |whole| {
+        let wait = ExpectedWait { whole: Duration::from_secs(whole), ..ExpectedWait::default() };
+        scheduler.admit_after(wait, 1, None)
+    };
+    assert_eq!(after(60), Ok(()));
+    scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(40));
+    assert!(matches!(after(60), Err(Error::Overloaded { .. })));
+    assert_eq!(after(40), Ok(()));
+    let wait = ExpectedWait { whole: Duration::from_secs(40), ..ExpectedWait::default() };
+    let deadline = Some(Instant::now() + Duration::from_secs(60));
+    assert!(matches!(scheduler.admit_after(wait, 1, deadline), Err(Error::Overloaded { .. })));
+}
+
+#[tokio::test]
+async fn slow_work_may_wait_for_longer_unless_a_time_is_set() {
+    let (scheduler, _gate) =
+        scheduler(1, Settings { longest_stay: LongestStay::Auto, ..settings() });
+    let after = |whole, piece| {
+        let (whole, piece) = (Duration::from_secs(whole), Duration::from_secs(piece));
+        scheduler.admit_after(ExpectedWait { whole, piece }, 1, None)
+    };
+    assert!(matches!(after(10, 0), Err(Error::Overloaded { .. })));
+    assert_eq!(after(10, 1), Ok(()));
+}
+
+#[tokio::test]
 async fn a_fast_model_runs_on_the_calling_thread() {
     let caller_runs_below = Duration::from_secs(1);
     let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
