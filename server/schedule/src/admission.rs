@@ -19,8 +19,8 @@ pub struct Load {
     pub instances: usize,
 }
 
-/// What a request waits for before it joins the queue, as its inputs are to be prepared: by what waits there, and by how
-/// long such work took of late.
+/// What a request waits for before it joins the queue, as its inputs are to be prepared: by what waits there, and by
+/// how long such work took of late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpectedWait {
     /// Until a thread is free for it.
