@@ -87,6 +87,11 @@ impl ModelFiles {
         ))
     }
 
+    pub(crate) fn paths_of_weights(&self) -> impl Iterator<Item = PathBuf> {
+        let folder = self.model.parent().unwrap_or(Path::new(""));
+        self.weights.iter().map(|it| folder.join(it))
+    }
+
     pub(crate) fn is_tiny(&self) -> bool {
         self.bytes < TINY
     }

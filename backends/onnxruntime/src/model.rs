@@ -5,12 +5,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use backend::{
-    BackendError, Device, Instance, Model, ModelSource, ModelSpec, Placement, TensorHint,
-    TensorSpec,
+    BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec, Placement,
+    TensorHint, TensorSpec,
 };
 
 use crate::{
@@ -30,8 +29,8 @@ use crate::{
 pub(crate) struct OnnxModel {
     runtime: Arc<Runtime>,
     path: PathBuf,
-    /// Its file as it was when it was loaded.
-    stamp: Stamp,
+    /// Its files as they were when it was loaded.
+    stamps: FileStamps,
     spec: ModelSpec,
     /// Is the model without the `ZipMap` of its file?
     is_unzipped: bool,
@@ -52,12 +51,13 @@ impl OnnxModel {
             settings.push((*placement, Settings::of(source, placement.device)?));
         }
         let path = model_file(&source.path)?;
-        let stamp = stamp(&path);
+        let stamps = FileStamps::of([path.clone()]);
         for (_, settings) in &settings {
             check_providers(&runtime, &settings.providers)?;
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
         let files = ModelFiles::of(&path).ok();
+        let stamps = stamps.and(files.iter().flat_map(ModelFiles::paths_of_weights));
         if let (Some(files), Some(memory), true) = (&files, memory, source.is_for(Device::Cpu)) {
             files.check_memory(memory).map_err(BackendError::Load)?;
         }
@@ -101,7 +101,7 @@ impl OnnxModel {
         first.put(session);
         let is_unzipped = unzipped.is_some();
         spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
-        Ok(OnnxModel { runtime, path, stamp, spec, is_unzipped, places, trims: Trims::default() })
+        Ok(OnnxModel { runtime, path, stamps, spec, is_unzipped, places, trims: Trims::default() })
     }
 }
 
@@ -127,22 +127,10 @@ impl Model for OnnxModel {
 impl OnnxModel {
     /// One more session. A file that has been replaced since is another model, even where it looks the same.
     fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
-        self.check_file()?;
-        let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
-        let session = open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings);
-        // It may have been replaced while it was read.
-        self.check_file()?;
-        session
-    }
-
-    fn check_file(&self) -> Result<(), BackendError> {
-        if stamp(&self.path) == self.stamp {
-            return Ok(());
-        }
-        Err(BackendError::Load(format!(
-            "{} has changed since it was loaded; load it again",
-            self.path.display()
-        )))
+        self.stamps.while_same(|| {
+            let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
+            open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings)
+        })
     }
 }
 
@@ -153,14 +141,6 @@ fn read_unzipped(path: &Path) -> Option<Unzipped> {
 
 fn source_of(unzipped: Option<&Unzipped>) -> Source<'_> {
     unzipped.map_or(Source::Model, |it| Source::Content(&it.model))
-}
-
-/// What tells one content of a file from another: when it was written, and its size.
-type Stamp = Option<(SystemTime, u64)>;
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 /// The file itself, or `model.onnx` in the folder.

@@ -6,7 +6,9 @@ use std::{
     thread,
 };
 
-use backend::{BackendError, Device, Instance, MODEL_STACK, Model, ModelSource, ModelSpec};
+use backend::{
+    BackendError, Device, FileStamps, Instance, MODEL_STACK, Model, ModelSource, ModelSpec,
+};
 
 use crate::{
     error,
@@ -41,6 +43,8 @@ pub(crate) struct TorchModel {
 struct Loader {
     library: Arc<Library>,
     path: PathBuf,
+    /// The file as it was before it was loaded first.
+    stamps: FileStamps,
     settings: Settings,
 }
 
@@ -52,7 +56,8 @@ impl TorchModel {
         path: PathBuf,
     ) -> Result<TorchModel, BackendError> {
         let settings = Settings::read(&source.options, source.default_threads)?;
-        let loader = Loader { library, path, settings };
+        let stamps = FileStamps::of([path.clone()]);
+        let loader = Loader { library, path, stamps, settings };
         on_a_large_stack(|| loader.model(source))
     }
 }
@@ -122,13 +127,15 @@ impl Loader {
         })
     }
 
-    /// The module as it is in the file.
+    /// The module as it is in the file. A file that has been replaced is another model, even where it looks the same.
     fn module(&self, device: Device) -> Result<Module, BackendError> {
         if let Device::Gpu(number) = device {
             self.library.check_gpu(number)?;
         }
-        let module = self.library.plugin.load(&self.path, device);
-        module.map_err(|it| error::of_load(&self.path, &it))
+        self.stamps.while_same(|| {
+            let module = self.library.plugin.load(&self.path, device);
+            module.map_err(|it| error::of_load(&self.path, &it))
+        })
     }
 
     /// The module rewritten as far as the settings allow and its answers stay the same, and warm.

@@ -19,7 +19,7 @@ use crate::{
     patience::Patience,
     saved_model::{
         Danger, MetaGraph, Overrides, Signature, check_files, danger_of, graph_of, overrides_of,
-        read, signatures_of,
+        read, signatures_of, stamps_of,
     },
     sessions::Sessions,
     warm_up::Replays,
@@ -98,6 +98,7 @@ impl TensorFlowModel {
         }
         let settings = Settings::of(source, defaults).map_err(refused)?;
         note(source, &settings);
+        let stamps = stamps_of(folder);
         let file = read(folder)?;
         let (graph, tags) = graph_of(&file, &settings.graph).map_err(refused)?;
         let found = signatures_of(graph, settings.signature.as_deref()).map_err(refused)?;
@@ -159,8 +160,11 @@ impl TensorFlowModel {
         let took = Arc::new(OnceLock::new());
         let first_took = took.clone();
         let make = move || {
-            let session = Session::load(&library.table, &folder, &tags, &config);
-            let session = session.map_err(|it| error::of_load(&folder, &it))?;
+            // What its signatures are has been read before, and each session reads the folder again.
+            let session = stamps.while_same(|| {
+                let session = Session::load(&library.table, &folder, &tags, &config);
+                session.map_err(|it| error::of_load(&folder, &it))
+            })?;
             let refused = |it| BackendError::Load(format!("{}: {it}", folder.display()));
             let loaded = Loaded::new(session, &own).map_err(refused)?;
             let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fs::File, io::Read, path::Path, sync::Arc};
 
-use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec};
+use backend::{BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec};
 
 use crate::{
     error::FormatError,
@@ -31,7 +31,14 @@ pub(crate) struct TreeModel {
 }
 
 impl TreeModel {
+    /// Folds that are replaced meanwhile would be of several models, and so would the parts of a file that is written
+    /// over: neither is served.
     pub(crate) fn load(source: &ModelSource) -> Result<TreeModel, BackendError> {
+        let files = std::iter::once(&source.path).chain(&source.folds).cloned();
+        FileStamps::of(files).while_same(|| TreeModel::read(source))
+    }
+
+    fn read(source: &ModelSource) -> Result<TreeModel, BackendError> {
         let options = Options::read(source)?;
         let paths: Vec<&Path> =
             std::iter::once(&source.path).chain(&source.folds).map(|it| &**it).collect();

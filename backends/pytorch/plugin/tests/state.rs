@@ -6,7 +6,7 @@ mod support;
 
 use std::thread;
 
-use backend::{DataType, Device, ModelSource};
+use backend::{BackendError, DataType, Device, ModelSource};
 use support::*;
 
 const FP32: DataType = DataType::Fp32;
@@ -72,4 +72,20 @@ fn an_instance_begins_with_the_state_in_the_file() {
         instances_begin_afresh(&source_of("plain_late", &[-1, 3], &[-1, 3], options), 3);
         instances_begin_afresh(&source_of("statistics", &[-1, 4], &[-1, 4], options), 4);
     }
+}
+
+#[test]
+fn an_instance_with_state_notices_that_the_file_was_replaced() {
+    let folder = std::env::temp_dir().join(format!("muster-replaced-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("model.pt");
+    std::fs::copy(path("statistics.pt"), &file).unwrap();
+    let mut source = source_of("statistics", &[-1, 4], &[-1, 4], &[]);
+    source.path = file.clone();
+    let model = load(&source);
+    model.instantiate(Device::Cpu).unwrap();
+    std::fs::copy(path("plain_late.pt"), &file).unwrap();
+    let Err(BackendError::Load(text)) = model.instantiate(Device::Cpu) else { panic!("it loaded") };
+    assert!(text.contains("has changed since it was loaded; load it again"), "{text}");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -7,6 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use backend::FileStamps;
+
 use super::proto::MetaGraph;
 
 /// The index of the variables' values.
@@ -18,6 +20,11 @@ const FILES: [&str; 4] = ["saved_model.pb", "variables", "assets", "assets.extra
 /// Operations that name a variable.
 const OF_VARIABLES: [&str; 5] =
     ["VarHandleOp", "Variable", "VariableV2", "AutoReloadVariable", "TemporaryVariable"];
+
+/// What TensorFlow opens of the SavedModel in that folder, as it is at this moment. Blocking.
+pub(crate) fn stamps_of(folder: &Path) -> FileStamps {
+    FileStamps::of(FILES.map(|it| folder.join(it)))
+}
 
 /// Checks the files of the SavedModel in `folder`, of a model in `directory`. `operations` are those that its
 /// signatures run.

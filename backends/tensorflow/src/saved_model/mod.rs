@@ -16,7 +16,7 @@ mod signature;
 mod sources;
 
 pub(crate) use danger::{Danger, danger_of};
-pub(crate) use files::check_files;
+pub(crate) use files::{check_files, stamps_of};
 pub(crate) use overrides::{Overrides, overrides_of};
 pub(crate) use proto::MetaGraph;
 pub(crate) use read::{Wanted, folder_of, graph_of, read};
