@@ -162,13 +162,13 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     if let Some(file) = only_model_file(root, engines)? {
         let is_of_hub = file.parent() != Some(root) || is_pipeline(root, None);
         let name = if hosted || is_of_hub { name } else { file_stem(&file) };
-        found.add(FoundModel { dir: root.to_owned(), ..flat(&file, name) });
+        found.add_alone(FoundModel { dir: root.to_owned(), ..flat(&file, name) }, path, engines)?;
         return Ok(found);
     }
     let versions = versions_in(root, Style::Platforms, &mut Vec::new())?;
     if !versions.is_empty() {
         let name = if hosted && root == servo { SERVO.to_owned() } else { name };
-        found.add(FoundModel {
+        let model = FoundModel {
             name,
             namespace: Arc::default(),
             config: None,
@@ -176,7 +176,8 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
             versions,
             renamed: false,
             label: None,
-        });
+        };
+        found.add_alone(model, path, engines)?;
         return Ok(found);
     }
     let style = if hosted { Style::Platforms } else { Style::Triton };
@@ -200,7 +201,7 @@ impl Found {
         }
     }
 
-    fn add(&mut self, model: FoundModel) {
+    pub(super) fn add(&mut self, model: FoundModel) {
         self.models.insert(model.id(), model);
     }
 

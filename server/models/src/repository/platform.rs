@@ -1,6 +1,7 @@
 //! What lies in a hosting platform's folder besides what the operator meant to be there, and in the folders beside it.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -10,8 +11,8 @@ use crate::{
     repository::{
         denied::listing_failed,
         local::{
-            Found, Names, SAVED_MODEL, Style, directory_name, is_model_name, subdirectories,
-            versions_in,
+            Found, FoundModel, Names, SAVED_MODEL, Style, directory_name, is_model_name,
+            subdirectories, versions_in,
         },
     },
 };
@@ -55,6 +56,39 @@ impl Found {
             let (folder, others) = (folder.display(), others.join(", "));
             self.skipped.push(format!("passed over in {folder}, as no models: {others}"));
         }
+        Ok(())
+    }
+
+    /// Takes in the only model that is served of a folder. Where it lies in `export/Servo`, a warning names the other
+    /// models of the folder.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub(super) fn add_alone(
+        &mut self,
+        model: FoundModel,
+        folder: &Path,
+        engines: &Engines,
+    ) -> io::Result<()> {
+        if model.dir != folder {
+            let mut all = Found::default();
+            all.look_into_archive(folder, Style::Platforms, engines)?;
+            let dirs = all.models.values().map(|it| it.dir.as_path());
+            let others =
+                dirs.filter(|it| *it != model.dir).filter_map(|it| it.strip_prefix(folder).ok());
+            let twice = all.refused.keys().map(|it| Path::new(&*it.name));
+            let others: BTreeSet<String> =
+                others.chain(twice).map(|it| it.display().to_string()).collect();
+            let others: Vec<&str> = others.iter().map(|it| &**it).collect();
+            if !others.is_empty() {
+                let (folder, others) = (folder.display(), others.join(", "));
+                self.warnings.push(format!(
+                    "{folder}: only the model in export/Servo is served, and passed over are: {others}; to serve all \
+                     of them, move export/Servo to a folder beside them, {folder}/<name>/<version>/"
+                ));
+            }
+        }
+        self.add(model);
         Ok(())
     }
 

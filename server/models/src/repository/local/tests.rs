@@ -269,6 +269,28 @@ fn an_exported_servo_directory_is_one_model_and_in_a_platforms_folder_it_has_tha
 }
 
 #[test]
+fn models_beside_an_exported_servo_directory_are_passed_over_with_a_warning_that_names_them() {
+    let paths = [
+        "export/Servo/7/saved_model.pb",
+        "export/other/1/saved_model.pb",
+        "a/1/model.onnx",
+        "b/c/2/saved_model.pb",
+        "d/1/m/saved_model.pb",
+        "e/1/m/saved_model.pb",
+        "code/inference.py",
+    ];
+    let tree = Tree::new("beside-servo", &paths);
+    for hosted in [true, false] {
+        let found = scan_path(&tree.0, hosted, &usual()).unwrap();
+        assert_eq!(found.models.len(), 1);
+        let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };
+        assert!(warning.contains("passed over are: a, b/c, d, e, export/other;"), "{warning}");
+    }
+    let alone = Tree::new("servo-alone", &["export/Servo/7/saved_model.pb", "code/x.py", "x.csv"]);
+    assert!(scan_path(&alone.0, true, &usual()).unwrap().warnings.is_empty());
+}
+
+#[test]
 fn saved_models_of_a_platforms_folder_are_found_at_any_depth_and_have_the_name_of_their_folder() {
     let paths = [
         "a/b/1/saved_model.pb",
