@@ -246,8 +246,18 @@ impl Content {
     /// The given inputs, or those of the model's metadata.
     fn inputs(&self, target: &Target, model: &str, seed: u64) -> Result<Vec<Input>, Error> {
         if self.input.is_empty() {
-            let metadata =
-                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model))?;
+            let described =
+                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model));
+            let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
+            let metadata = described.map_err(|error| match error {
+                // Some servers answer HTTP on this port, too, others hang up.
+                Error::Fetch { url, problem } if is_grpc && self.describe.is_none() => {
+                    let way =
+                        "give the server's HTTP address with --describe, or inputs with --input";
+                    Error::Fetch { url, problem: format!("{problem}; {way}") }
+                }
+                error => error,
+            })?;
             let shape = |name: &str| {
                 self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
             };
@@ -295,5 +305,35 @@ fn at(path: Option<&str>, request: Request) -> Result<Request, Error> {
     match path {
         Some(path) => request.to(path),
         None => Ok(request),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        content: Content,
+    }
+
+    #[test]
+    fn a_port_of_grpc_that_hangs_up_on_http_is_said_with_the_way_out() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let target: Target = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let peer = thread::spawn(move || (0..2).for_each(|_| drop(listener.accept().unwrap())));
+        let problem = |format: &str| {
+            let command = Command::parse_from(["bench", "--model", "m", "--format", format]);
+            command.content.requests(&target, 0).unwrap_err().to_string()
+        };
+        let (grpc, http) = (problem("kserve-grpc"), problem("kserve-json"));
+        assert!(grpc.contains("give the server's HTTP address with --describe"), "{grpc}");
+        assert!(!http.contains("--describe"), "{http}");
+        peer.join().unwrap();
     }
 }
