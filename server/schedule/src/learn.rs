@@ -16,8 +16,30 @@ struct Bucket {
     p95: f64,
 }
 
+/// How many rows has a request? Learned from every one that comes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestRows {
+    mean: f64,
+}
+
+impl RequestRows {
+    /// Takes in one request.
+    pub fn record(&mut self, rows: usize) {
+        let step = if self.mean == 0.0 { 1.0 } else { MEAN_STEP };
+        self.mean += step * (rows as f64 - self.mean);
+    }
+
+    /// Rows of a usual one, of late; none before the first.
+    pub fn usual(&self) -> usize {
+        self.mean.round() as usize
+    }
+}
+
 /// Weight of a new sample in the mean.
 const MEAN_STEP: f64 = 0.1;
+/// A batch of twice the rows is worth its time where rows per second rise by a quarter: where it takes no longer than
+/// this many times the time.
+const WORTHWHILE: f64 = 2.0 / 1.25;
 /// Relative step of the percentile: up by 0.95 of it, down by 0.05, so that it rests where one sample in
 /// twenty lies above.
 const P95_STEP: f64 = 0.05;
@@ -42,6 +64,30 @@ impl RunTimes {
     /// The time that 95 in 100 such batches stay below; `None` before the first run.
     pub fn p95(&self, rows: usize) -> Option<Duration> {
         self.nearest(rows).map(|it| Duration::from_secs_f64(it.p95))
+    }
+
+    /// The largest batch such that each doubling up to it is worth its time; 1 before the first run. Sizes that
+    /// have not run are passed over.
+    pub fn worthwhile_rows(&self) -> usize {
+        let mut known = (0..).zip(&self.buckets).filter_map(|(at, it)| Some((at, (*it)?.mean)));
+        let Some((mut best, mut time)) = known.next() else { return 1 };
+        for (at, mean) in known {
+            if WORTHWHILE.powi(at - best) * time < mean {
+                break;
+            }
+            (best, time) = (at, mean);
+        }
+        1 << best
+    }
+
+    /// Mean time of so many rows: of a batch of them, else of as many smaller ones as they make, else of the next larger
+    /// one. `None` before the first run.
+    pub fn mean_of_all(&self, rows: usize) -> Option<Duration> {
+        let at = index(rows);
+        let known = |at: usize| Some((at, self.buckets[at]?.mean));
+        let (size, mean) = (0..=at).rev().chain(at..self.buckets.len()).find_map(known)?;
+        let batches = if size < at { rows as f64 / (1 << size) as f64 } else { 1.0 };
+        Duration::try_from_secs_f64(mean * batches).ok()
     }
 
     /// Are runs of that size known to be shorter than `limit`, nearly always and at present? The mean is
@@ -88,6 +134,47 @@ mod tests {
         let mut times = RunTimes::default();
         times.record(16, ms(40));
         assert_eq!(times.mean(1), Some(ms(40)));
+    }
+
+    #[test]
+    fn a_batch_is_worth_its_time_while_doublings_of_it_raise_rows_per_second_by_a_quarter() {
+        assert_eq!(RunTimes::default().worthwhile_rows(), 1);
+        let learned = |runs: &[(usize, u64)]| {
+            let mut times = RunTimes::default();
+            runs.iter().for_each(|(rows, took)| times.record(*rows, ms(*took)));
+            times.worthwhile_rows()
+        };
+        // A processor that a single row fills; an accelerator that has room; one that has room for eight.
+        assert_eq!(learned(&[(1, 10), (2, 20), (64, 640)]), 1);
+        assert_eq!(learned(&[(1, 10), (2, 10), (4, 11), (64, 20)]), 64);
+        assert_eq!(learned(&[(1, 12), (2, 18), (4, 26), (8, 40), (16, 70), (32, 138)]), 8);
+        assert_eq!(learned(&[(16, 10)]), 16);
+    }
+
+    #[test]
+    fn rows_that_have_not_run_together_take_as_long_as_in_smaller_batches() {
+        let mut times = RunTimes::default();
+        assert_eq!(times.mean_of_all(8), None);
+        times.record(4, ms(10));
+        assert_eq!(times.mean_of_all(32), Some(ms(80)));
+        assert_eq!(times.mean_of_all(5), Some(ms(10)));
+        assert_eq!(times.mean_of_all(1), Some(ms(10)));
+        times.record(32, ms(70));
+        assert_eq!(times.mean_of_all(32), Some(ms(70)));
+    }
+
+    #[test]
+    fn a_usual_request_is_not_made_large_by_few_that_are() {
+        let mut rows = RequestRows::default();
+        assert_eq!(rows.usual(), 0);
+        rows.record(4);
+        assert_eq!(rows.usual(), 4);
+        for i in 0..1000 {
+            rows.record(if i % 100 == 0 { 64 } else { 1 });
+        }
+        assert_eq!(rows.usual(), 1);
+        (0..50).for_each(|_| rows.record(64));
+        assert!(60 < rows.usual());
     }
 
     #[test]

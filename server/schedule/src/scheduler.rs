@@ -355,6 +355,7 @@ impl Shared {
             Some(InlineRun::Joining(group)) => Some(group),
             None if extent == Extent::LaterPart => None,
             None => {
+                state.learn_request(pending.rows);
                 self.admit(&state, pending.rows, deadline, now)?;
                 None
             }

@@ -198,7 +198,7 @@ impl Shared {
         let load = state.load(rows, now);
         let stay = predicted_stay(&load).saturating_add(wait.whole);
         // What is slow where it waits first is slow by itself, too.
-        let slowest = Load { batch_time: load.batch_time.max(wait.piece), ..load };
+        let slowest = Load { usual_time: load.usual_time.max(wait.piece), ..load };
         let longest = bound(self.settings.longest_stay, &slowest);
         let left = deadline.map(|it| it.saturating_duration_since(now));
         let Some(limit) = longest.into_iter().chain(left).min() else { return Ok(()) };

@@ -12,7 +12,7 @@ use inference::timings::Timings;
 use super::{
     admission::Load,
     coalesce::Coalescer,
-    learn::RunTimes,
+    learn::{RequestRows, RunTimes},
     memory_bound::MemoryBound,
     packing::Packing,
     policy::Decision,
@@ -59,6 +59,8 @@ pub struct State {
     /// How long a batch occupies an instance, with everything around its run: on a machine with more to do than
     /// processors, a waiting request waits for that, too.
     occupancy: RunTimes,
+    /// How large the requests are.
+    request_rows: RequestRows,
     /// How many rows a run may have, since the memory did not suffice for more.
     memory: MemoryBound,
     /// Worker threads alive; at most one per place.
@@ -101,6 +103,7 @@ impl State {
             make_after: Instant::now(),
             runs: Runs::default(),
             occupancy: times.clone(),
+            request_rows: RequestRows::default(),
             times,
             memory: MemoryBound::default(),
             threads: 0,
@@ -279,6 +282,11 @@ impl State {
         self.occupancy.record(rows, took);
     }
 
+    /// Takes in that a request of so many rows has come.
+    pub fn learn_request(&mut self, rows: usize) {
+        self.request_rows.record(rows);
+    }
+
     /// Is there a batch that the next free instance would run at once?
     pub fn is_backlogged(&self, now: Instant) -> bool {
         matches!(self.queue.decide(now, self.flushing), Decision::Run { .. })
@@ -296,12 +304,14 @@ impl State {
             (Some(drain), Ok(batches @ 1..)) => drain / batches,
             _ => self.occupancy.mean(self.queue.rows_per_batch()).unwrap_or_default(),
         };
+        let usual_rows = self.occupancy.worthwhile_rows().max(self.request_rows.usual());
         Load {
             running: self.runs.batches().map(rest).sum(),
             queued_batches,
             batch_time,
             own_time: self.occupancy.p95(rows).unwrap_or_default(),
             own_mean: self.occupancy.mean(rows).unwrap_or_default(),
+            usual_time: self.occupancy.mean_of_all(usual_rows).unwrap_or_default(),
             instances: self.slots,
         }
     }

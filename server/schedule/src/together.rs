@@ -37,6 +37,7 @@ impl Scheduler {
     pub fn submit_together(&self, rows: Vec<Submission>) -> Result<Vec<QueuedRow<'_>>, Error> {
         let shared = &self.shared;
         let mut queued = Vec::with_capacity(rows.len());
+        let all_rows = rows.iter().map(|it| it.work.rows.max(1)).sum();
         let mut state = shared.lock();
         for submission in rows {
             let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
@@ -46,7 +47,8 @@ impl Scheduler {
             let is_later = extent == Extent::LaterPart;
             shared.check_open(&state, deadline, now)?;
             if !is_later {
-                shared.admit(&state, rows, deadline, now)?;
+                state.learn_request(all_rows);
+                shared.admit(&state, all_rows, deadline, now)?;
             }
             let policy = state.queue.policy(priority);
             let limit = policy.timeout(queue_timeout);
