@@ -177,7 +177,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src/load/making.rs",
             "server/models/src/serving/served.rs",
             "backends/onnxruntime/src/cache",
-            "backends/onnxruntime/src/model.rs",
+            "backends/core/src/file_stamps.rs",
             // A made-up machine that becomes slower as the day goes on, over several servers.
             "backends/identity/src/landscape.rs",
         ],

@@ -34,8 +34,8 @@ pub struct ExpectedWait {
 /// How long may a request stay?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongestStay {
-    /// One second, or twenty batches of the size that is worth its time, or twenty usual requests, where these are slow;
-    /// and as much longer as its own run takes longer than these.
+    /// One second, or twenty batches of the size that is worth its time, or twenty usual requests, where these are
+    /// slow; and as much longer as its own run takes longer than these.
     Auto,
     /// That long.
     Fixed(Duration),

@@ -80,8 +80,8 @@ impl RunTimes {
         1 << best
     }
 
-    /// Mean time of so many rows: of a batch of them, else of as many smaller ones as they make, else of the next larger
-    /// one. `None` before the first run.
+    /// Mean time of so many rows: of a batch of them, else of as many smaller ones as they make, else of the next
+    /// larger one. `None` before the first run.
     pub fn mean_of_all(&self, rows: usize) -> Option<Duration> {
         let at = index(rows);
         let known = |at: usize| Some((at, self.buckets[at]?.mean));
