@@ -13,6 +13,13 @@ const PROCESS: (&str, &str) = ("ISOLATION", "process");
 /// The parameter of one whose process is replaced at 64 MiB, which is more than it needs at first.
 const RECYCLE: (&str, &str) = ("MEMORY_RECYCLE_BYTES", "67108864");
 
+/// The C library keeps a heap for each few threads, which grows to the most that those threads are ever asked for at
+/// once, and which of them are is chance. With one heap memory is that of the requests.
+const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
+
+/// The longest run, in seconds: a machine that is busy with other things lets a process start and a run end by then.
+pub const RUN_LIMIT: u32 = 3;
+
 /// The server and what is asked of it.
 pub struct Gate {
     pub http: SocketAddr,
@@ -26,6 +33,8 @@ pub struct Gate {
 /// What a process holds.
 #[derive(Debug, Clone, Copy)]
 pub struct Holdings {
+    /// Bytes that the process has written to. Its code is not counted: the system reads it as it is first run, and
+    /// takes it back.
     pub memory: u64,
     pub descriptors: usize,
     pub threads: usize,
@@ -50,6 +59,12 @@ impl Gate {
         let any = "backend: \"identity\" max_batch_size: 8 dynamic_batching { }
             input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }
             output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }";
+        let poisoned = "backend: \"identity\" max_batch_size: 8 dynamic_batching { }
+            input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+            output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+            parameters { key: \"fault\" value: { string_value: \"fail\" } }
+            parameters { key: \"fault_marker\" value: { string_value: \"666\" } }
+            parameters { key: \"execute_delay_ms\" value: { string_value: \"50\" } }";
         let operators = "backend: \"onnxruntime\"
             model_operations { op_library_filename: \"/nowhere/libops.so\" }";
         let typo = "backend: \"identity\" max_batch_sise: 8";
@@ -58,10 +73,7 @@ impl Gate {
             .with_identity("killed", &apart("abort"))
             .with_identity("deaf", &apart("deaf"))
             .with_identity("fails", &[("fault", "fail")])
-            .with_identity(
-                "poisoned",
-                &[("fault", "fail"), ("fault_marker", "666"), ("execute_delay_ms", "50")],
-            )
+            .model("poisoned", poisoned)
             .with_identity("no_memory", &[("fault", "out_of_memory")])
             .with_identity("wrong_rows", &[("fault", "wrong_rows")])
             .with_identity("panics", &[("fault", "panic")])
@@ -82,11 +94,12 @@ impl Gate {
             .file("operators/config.pbtxt", operators)
             .model("typo", typo)
             .file("corrupt/1/model.onnx", [7; 5000]);
+        let run_limit = format!("--run-limit-secs={RUN_LIMIT}");
         let flags = [
             "--model-control-mode=explicit",
             "--load-model=*",
             "--strict-readiness=false",
-            "--run-limit-secs=1",
+            &run_limit,
             "--header-timeout-secs=1",
             "--idle-timeout-secs=3",
             "--exit-timeout-secs=20",
@@ -98,7 +111,7 @@ impl Gate {
             "--trace-config=rate=10",
             "--trace-config=level=TIMESTAMPS",
         ];
-        let mut process = Process::start(&repository, &flags, &[]);
+        let mut process = Process::start(&repository, &flags, &[ONE_ARENA]);
         process.wait_ready();
         let [http, grpc] = ["http", "grpc"].map(|it| process.address(it));
         let workers = workers(process.id()).len();
@@ -170,7 +183,7 @@ impl Gate {
             line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
         };
         Holdings {
-            memory: number("VmRSS:") << 10,
+            memory: (number("RssAnon:") + number("RssShmem:")) << 10,
             descriptors: fs::read_dir(format!("/proc/{id}/fd")).unwrap().count(),
             threads: number("Threads:") as usize,
             processes: workers(id).len(),
