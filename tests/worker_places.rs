@@ -43,6 +43,23 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
         assert_eq!(first_of(&client.post(&infer(model), &[], row(5))), 5.0);
     }
     assert_eq!(places_told(&server), 4);
+    let shown = |model: &str| {
+        let config = Client::connect(http).get(&format!("/v2/models/{model}/config")).expect(200);
+        let found = &config.json()["parameters"]["muster_isolation"]["string_value"];
+        found.as_str().unwrap_or_default().to_owned()
+    };
+    for (model, begin, end) in [
+        ("fast", "in_process: a run takes ", ", less than 1ms"),
+        ("slow", "process: a run takes 2", "ms, no less than 1ms"),
+        ("untried", "process: no run at its load has told how long it takes", "would"),
+        ("bounded", "process: its configuration bounds the memory", "of its process"),
+        ("said", "", ""),
+        ("within", "", ""),
+    ] {
+        let found = shown(model);
+        assert!(found.starts_with(begin) && found.ends_with(end), "{model}: {found}");
+        assert_eq!(found.is_empty(), begin.is_empty(), "{model}: {found}");
+    }
     // Decided once: the next load of what is the same does not try it.
     for model in ["fast", "slow"] {
         for verb in ["unload", "load"] {
@@ -51,6 +68,7 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
         }
     }
     assert_eq!(["fast", "slow"].map(has_process), [false, true]);
+    assert!(shown("fast").starts_with("in_process: "), "{}", shown("fast"));
     assert_eq!(places_told(&server), 4);
     let repository = repository.with_identity("fast", &slow);
     client.post("/v2/repository/models/fast/load", &[], "").expect(200);

@@ -33,6 +33,13 @@ pub trait Backend: Send + Sync {
         Places::default()
     }
 
+    /// In which process it runs that model, and why, where it has found that out by itself: words for whoever looks at
+    /// the model. To be asked once the model is loaded; `None` where a file of the model has changed since.
+    fn found_place(&self, source: &ModelSource) -> Option<String> {
+        let _ = source;
+        None
+    }
+
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model
     /// is gone, and when memory is scarce. Blocking, some 10 ms.
     fn give_back_memory(&self) {}

@@ -55,8 +55,8 @@ impl Settings {
             return Ok(self.place_by_name(&source.name));
         };
         let place = match said {
-            "process" => return Ok(Some(Place::OwnProcess)),
-            "in_process" => Some(Place::Server),
+            it if it == Place::OwnProcess.name() => return Ok(Some(Place::OwnProcess)),
+            it if it == Place::Server.name() => Some(Place::Server),
             "auto" => None,
             other => {
                 return Err(BackendError::Load(format!(
@@ -153,7 +153,8 @@ impl Backend for Isolated {
         let limits = MemoryLimits::of(source)?;
         let decisions = &self.isolation.decisions;
         let said = settings.place(source)?;
-        let place = said.or_else(|| decisions.find(self.name(), source));
+        let decided = || decisions.find(self.name(), source).map(|it| it.place);
+        let place = said.or_else(decided);
         if place == Some(Place::Server) {
             for parameter in limits.names() {
                 tracing::warn!(
@@ -183,6 +184,14 @@ impl Backend for Isolated {
             stop,
             trial,
         )))
+    }
+
+    fn found_place(&self, source: &ModelSource) -> Option<String> {
+        match self.isolation.settings.place(source) {
+            Ok(None) => self.isolation.decisions.find(self.name(), source),
+            Ok(Some(_)) | Err(_) => None,
+        }
+        .map(|it| it.to_string())
     }
 
     fn version(&self) -> Option<String> {

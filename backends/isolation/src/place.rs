@@ -1,7 +1,7 @@
 //! Where a model runs that nobody has given a place: in a process of its own where that costs it little, else in the
 //! server's. Pure.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// A model that runs for so long loses at most 3 % of what two busy processors do where it is in a process of its own;
 /// one that runs for less loses more. docs/performance.md has the measurements.
@@ -14,6 +14,29 @@ pub(crate) enum Place {
     Server,
     /// In a process of its own.
     OwnProcess,
+}
+
+impl Place {
+    /// Its name in the parameter `ISOLATION`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Place::Server => "in_process",
+            Place::OwnProcess => "process",
+        }
+    }
+}
+
+/// Where a model runs, and why: words for those who look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) place: Place,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place.name(), self.why)
+    }
 }
 
 /// One run, as the engine has made it.
@@ -35,21 +58,25 @@ impl EngineRun {
     }
 }
 
-/// Where a model runs, and why: a sentence for the log. `run` is the most telling of its first ones, `is_bounded` says
-/// that its configuration bounds the memory of its process.
-pub(crate) fn decide(run: Option<EngineRun>, is_bounded: bool) -> (Place, String) {
+/// Where a model runs. `run` is the most telling of its first ones, `is_bounded` says that its configuration bounds the
+/// memory of its process.
+pub(crate) fn decide(run: Option<EngineRun>, is_bounded: bool) -> Decision {
+    let apart = |why: String| Decision { place: Place::OwnProcess, why };
     if is_bounded {
-        let why = "its configuration bounds the memory of its process";
-        return (Place::OwnProcess, why.to_owned());
+        return apart("its configuration bounds the memory of its process".to_owned());
     }
     let Some(EngineRun { took, .. }) = run else {
-        let why = "no run at its load has told how long it takes; model_warmup would";
-        return (Place::OwnProcess, why.to_owned());
+        return apart(
+            "no run at its load has told how long it takes; model_warmup would".to_owned(),
+        );
     };
     let limit = WORTH_A_PROCESS;
     match took < limit {
-        true => (Place::Server, format!("a run takes {took:.1?}, less than {limit:?}")),
-        false => (Place::OwnProcess, format!("a run takes {took:.1?}, no less than {limit:?}")),
+        true => {
+            let why = format!("a run takes {took:.1?}, less than {limit:?}");
+            Decision { place: Place::Server, why }
+        }
+        false => apart(format!("a run takes {took:.1?}, no less than {limit:?}")),
     }
 }
 
@@ -64,11 +91,18 @@ mod tests {
     #[test]
     fn a_model_that_runs_for_less_than_the_limit_is_in_the_server() {
         let limit = WORTH_A_PROCESS.as_micros() as u64;
-        let place = |run, is_bounded| decide(run, is_bounded).0;
+        let place = |run, is_bounded| decide(run, is_bounded).place;
         assert_eq!(place(Some(run(1, 4, limit - 1)), false), Place::Server);
         assert_eq!(place(Some(run(1, 4, limit)), false), Place::OwnProcess);
         assert_eq!(place(Some(run(1, 4, 1)), true), Place::OwnProcess);
         assert_eq!(place(None, false), Place::OwnProcess);
+    }
+
+    #[test]
+    fn the_words_begin_with_the_value_of_the_parameter_and_have_the_measured_time() {
+        let words = |micros| decide(Some(run(1, 4, micros)), false).to_string();
+        assert_eq!(words(13), "in_process: a run takes 13.0µs, less than 1ms");
+        assert_eq!(words(20_100), "process: a run takes 20.1ms, no less than 1ms");
     }
 
     #[test]

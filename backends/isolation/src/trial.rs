@@ -9,7 +9,7 @@ use std::{
 use backend::{Device, ModelSource};
 
 use crate::{
-    place::{EngineRun, Place, decide},
+    place::{Decision, EngineRun, Place, decide},
     stamp::Stamp,
 };
 
@@ -48,28 +48,28 @@ impl Subject {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     /// Guards what is kept, oldest first, each version of a model once.
-    kept: Mutex<VecDeque<(Subject, Place)>>,
+    kept: Mutex<VecDeque<(Subject, Decision)>>,
 }
 
 impl Decisions {
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(Subject, Place)>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(Subject, Decision)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where that model runs, if that has been decided. Looks at its files, and reads none.
-    pub(crate) fn find(&self, engine: &str, source: &ModelSource) -> Option<Place> {
+    pub(crate) fn find(&self, engine: &str, source: &ModelSource) -> Option<Decision> {
         let kept = self.kept();
         let same = kept.iter().find(|(subject, _)| subject.is_same(engine, source));
-        same.map(|(_, place)| *place)
+        same.map(|(_, decision)| decision.clone())
     }
 
-    fn keep(&self, subject: Subject, place: Place) {
+    fn keep(&self, subject: Subject, decision: Decision) {
         let mut kept = self.kept();
         kept.retain(|(other, _)| !other.is_version_of(&subject));
         if KEPT <= kept.len() {
             kept.pop_front();
         }
-        kept.push_back((subject, place));
+        kept.push_back((subject, decision));
     }
 }
 
@@ -121,14 +121,15 @@ impl Trial {
             (subject.take(), *run)
         };
         let Some(subject) = subject else { return false };
-        let (place, why) = decide(run, self.is_bounded);
-        let model = &subject.model;
+        let decision = decide(run, self.is_bounded);
+        let (model, Decision { place, why }) = (&subject.model, &decision);
         match place {
             Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
             Place::OwnProcess => tracing::info!(model, "it runs in a process of its own: {why}"),
         }
-        self.decisions.keep(subject, place);
-        place == Place::Server
+        let moves = *place == Place::Server;
+        self.decisions.keep(subject, decision);
+        moves
     }
 }
 
@@ -157,11 +158,13 @@ mod tests {
         fs::write(&path, "one").unwrap();
         let decisions = Arc::default();
         let mut source = ModelSource::new("m", &path);
-        let find = |source: &ModelSource| Decisions::find(&decisions, "identity", source);
+        let find = |source: &ModelSource| {
+            Decisions::find(&decisions, "identity", source).map(|it| it.place)
+        };
         assert_eq!(find(&source), None);
         assert!(settled(&decisions, &source, &[run(7)]));
         assert_eq!(find(&source), Some(Place::Server));
-        assert_eq!(decisions.find("other", &source), None);
+        assert!(decisions.find("other", &source).is_none());
         assert_eq!(find(&ModelSource::new("n", &path)), None);
         source.options.insert("execute_delay_ms".into(), "5".into());
         assert_eq!(find(&source), None);
@@ -180,8 +183,8 @@ mod tests {
         for number in 0..=KEPT {
             settled(&decisions, &source(number), &[]);
         }
-        assert_eq!(decisions.find("identity", &source(0)), None);
-        assert_eq!(decisions.find("identity", &source(1)), Some(Place::OwnProcess));
+        let place = |number| decisions.find("identity", &source(number)).map(|it| it.place);
+        assert_eq!([place(0), place(1)], [None, Some(Place::OwnProcess)]);
         assert_eq!(decisions.kept().len(), KEPT);
     }
 }

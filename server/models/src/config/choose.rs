@@ -10,7 +10,7 @@ use crate::{
             unsupported::unsupported,
         },
         engines::{Engines, Known},
-        model::{ConfigErrors, MERGING},
+        model::{ConfigErrors, is_finding},
         raw::ModelConfig as RawConfig,
     },
     repository::inspect,
@@ -91,7 +91,7 @@ pub fn choose(
         file_name(&format!("cc_model_filenames '{capability}'"), name, &mut report);
     }
     let given_file = Some(raw.default_model_filename.clone()).filter(|it| !it.is_empty());
-    let parameters = raw.parameters.iter().filter(|(key, _)| *key != MERGING);
+    let parameters = raw.parameters.iter().filter(|(key, _)| !is_finding(key));
     let mut options: BTreeMap<String, String> =
         parameters.map(|(key, it)| (key.clone(), it.string_value.clone())).collect();
     if let Some(graph) = raw.optimization.as_ref().and_then(|it| it.graph.as_ref()) {

@@ -13,7 +13,7 @@ use crate::config::{
     choose::{Completion, EngineChoice},
     engines::Engines,
     fit::{batches, begins_free, fit},
-    model::{ConfigErrors, InstanceKind, MERGING, ModelConfig},
+    model::{ConfigErrors, InstanceKind, ModelConfig, is_finding},
     open_ranks::OpenRanks,
     planned_group::PlannedGroup,
     raw::{
@@ -146,7 +146,7 @@ pub fn complete(
         )),
         _ => {}
     }
-    raw.parameters.remove(MERGING);
+    raw.parameters.retain(|key, _| !is_finding(key));
     raw.platform.clone_from(&choice.platform);
     raw.backend.clone_from(&choice.backend);
     raw.default_model_filename = choice.default_model_filename.clone().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use backend::EngineDescription;
 
-use crate::config::{engines::Engines, model::MERGING, raw::ModelConfig as RawConfig};
+use crate::config::{engines::Engines, model::is_finding, raw::ModelConfig as RawConfig};
 use inference::signature::nearest;
 
 /// A warning for each; a name that is like no other, and does not begin as the engine's do, is somebody's own, and is
@@ -13,7 +13,7 @@ pub(crate) fn misspelt_parameters(
     engines: &Engines,
 ) -> Vec<String> {
     let EngineDescription { parameters: known, prefix, .. } = engines.description(backend);
-    let is_known = |key: &str| known.contains(&key) || key == MERGING;
+    let is_known = |key: &str| known.contains(&key) || is_finding(key);
     let mut keys: Vec<&String> = raw.into_iter().flat_map(|it| it.parameters.keys()).collect();
     keys.sort();
     let unknown = keys.into_iter().filter(|it| !is_known(it));

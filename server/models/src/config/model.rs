@@ -13,6 +13,16 @@ use schedule::{ragged::Ragged, ratelimit::Limits};
 /// whether requests are merged all the same. It is written by the server alone.
 pub(crate) const MERGING: &str = "muster_merging";
 
+/// The parameter in which a configuration, as clients see it, says in which process the model runs, where the server has
+/// found that out. It is written by the server alone.
+pub(crate) const PLACE: &str = "muster_isolation";
+
+/// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
+/// may have it; it means nothing there.
+pub(crate) fn is_finding(parameter: &str) -> bool {
+    [MERGING, PLACE].contains(&parameter)
+}
+
 /// The configuration of one model. Every value in it is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {

@@ -10,7 +10,8 @@ use crate::{
         complete::{Completed, Defaults, RowsKnown, complete},
         hints::hints,
         misspelt::misspelt_parameters,
-        raw,
+        model::PLACE,
+        raw::{self, ModelParameter},
         unapplied::unapplied,
     },
     load::{
@@ -192,7 +193,8 @@ impl Loader {
             InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept };
         let faces = Faces { config: &config, signature: &signature, others: &others.configs };
         let dispatch = dispatch(runs, &faces, &self.settings, metrics.clone());
-        let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
+        let mut config_message = completed.raw;
+        let mut config_json: Bytes = self.reader.to_json(&config_message).to_string().into();
         self.warn_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
@@ -202,7 +204,11 @@ impl Loader {
             Some((pipeline, face)) => (Some(Arc::new(pipeline)), Arc::new(face)),
             None => (None, signature),
         };
-        let config_message = completed.raw;
+        // Not in the hash: the time that was measured has no part in what the model answers.
+        if let Some(string_value) = load.engine.found_place(&source) {
+            config_message.parameters.insert(PLACE.to_owned(), ModelParameter { string_value });
+            config_json = self.reader.to_json(&config_message).to_string().into();
+        }
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
             signature,
