@@ -6,9 +6,9 @@ use std::{fs, path::PathBuf, process::Command, sync::OnceLock};
 use rustix::process::Signal;
 
 use crate::{
-    isolation::{is_gone, kill, process, signal, workers},
+    isolation::{is_gone, kill, of_worker, process, signal, workers},
     support::{
-        Client, Group, Process, Repository, Traffic, ask, first_of, infer, root, row, skip,
+        Client, Group, Page, Process, Repository, Traffic, ask, first_of, infer, root, row, skip,
         wait_for,
     },
 };
@@ -79,9 +79,10 @@ fn resident(process: &Process) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Sixteen requests of one batch, of which one has that number.
+/// Sixteen requests of one batch, of which one has that number. It takes two processes along, which end for that
+/// `reason` of the metrics.
 #[track_caller]
-fn check_one_of_a_batch(deadly: i32, how: &str) {
+fn check_one_of_a_batch(deadly: i32, how: &str, reason: &str) {
     let (mut server, _repository) = serve(16);
     let address = server.address("http");
     let numbers: Vec<i32> = (1..16).chain([deadly]).collect();
@@ -97,21 +98,26 @@ fn check_one_of_a_batch(deadly: i32, how: &str) {
         }
     }
     server.client().get("/v2/health/live").expect(200);
+    let reason = format!("reason=\"{reason}\"");
+    wait_for("both ends to be counted", || {
+        let ends = of_worker(&Page::read(address), "m", "restarts_total", &reason);
+        (ends == 2.0).then_some(())
+    });
 }
 
 #[test]
 fn a_segmentation_fault_in_an_operator_fails_its_request_and_none_of_the_batch() {
-    check_one_of_a_batch(666, "by signal 11 (SIGSEGV)");
+    check_one_of_a_batch(666, "by signal 11 (SIGSEGV)", "signal");
 }
 
 #[test]
 fn an_operator_that_aborts_fails_its_request_and_none_of_the_batch() {
-    check_one_of_a_batch(777, "by signal 6 (SIGABRT)");
+    check_one_of_a_batch(777, "by signal 6 (SIGABRT)", "signal");
 }
 
 #[test]
 fn an_operator_that_ends_its_process_in_order_fails_its_request_and_none_of_the_batch() {
-    check_one_of_a_batch(888, "with exit code 3");
+    check_one_of_a_batch(888, "with exit code 3", "exit");
 }
 
 #[test]
