@@ -196,6 +196,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/tensorflow/src/native",
             "backends/environment/src",
             "backends/isolation/src/mapping.rs",
+            "backends/isolation/src/pages.rs",
             "backends/isolation/src/sandbox/calls.rs",
             "backends/isolation/src/sandbox/descriptors.rs",
         ],

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use crate::{
     mapping::Mapping,
     message::{Fault, Placed},
+    pages::Pages,
 };
 
 /// Where tensors begin: a line of the processor's cache, and what vector instructions ask for.
@@ -92,19 +93,12 @@ impl HostArena {
         inputs: &'a [NamedTensor],
     ) -> Result<Vec<Placed<'a>>, (usize, usize)> {
         let half = self.half();
-        let sizes = inputs.iter().map(|it| it.tensor.byte_len().next_multiple_of(ALIGN));
-        let all = sizes.fold(0, usize::saturating_add);
-        if half < all {
-            return Err((all, half));
-        }
-        let mut at = 0;
-        let placed: Option<_> =
-            inputs.iter().map(|it| put(&self.mapping, it, &mut at, half)).collect();
-        if let Some((from, to)) = self.inputs.note(at) {
+        let (placed, end) = put_inputs(self.mapping.pages(), half, inputs)?;
+        if let Some((from, to)) = self.inputs.note(end) {
             // Memory that cannot be given back is used again.
             let _ = self.mapping.give_back(from, to - from);
         }
-        placed.ok_or((all, half))
+        Ok(placed)
     }
 
     /// The outputs that the worker has written, as copies: it can change them no more.
@@ -113,24 +107,7 @@ impl HostArena {
     /// Where they are not what they are said to be, or are more bytes together than this memory has.
     pub(crate) fn take(&mut self, outputs: &[Placed<'_>]) -> Result<Vec<NamedTensor>, String> {
         let half = self.half();
-        // Outputs may lie in the same place: copies of a small answer may be large.
-        let all = outputs.iter().map(|it| it.len).fold(0, u64::saturating_add);
-        if (self.mapping.len() as u64) < all {
-            return Err(format!("outputs of {all} bytes, in memory of {}", self.mapping.len()));
-        }
-        let mut end = half;
-        let taken = outputs.iter().map(|it| {
-            let (at, len) = (it.at as usize, it.len as usize);
-            let bytes = self.mapping.read(at, len);
-            let bytes =
-                bytes.ok_or_else(|| format!("output '{}' lies outside of its memory", it.name))?;
-            end = end.max(at.saturating_add(len));
-            let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
-            let tensor = Tensor::new(it.dtype, shape, bytes);
-            let tensor = tensor.map_err(|error| format!("output '{}': {error}", it.name))?;
-            Ok(NamedTensor { name: it.name.into(), tensor })
-        });
-        let taken = taken.collect();
+        let (taken, end) = take_outputs(self.mapping.pages(), half, outputs)?;
         if let Some((from, to)) = self.outputs.note(end - half) {
             let _ = self.mapping.give_back(half + from, to - from);
         }
@@ -168,28 +145,78 @@ impl WorkerArena {
 
     /// Copies the outputs into their half; what lies in this memory already stays where it is.
     pub(crate) fn put<'a>(&self, outputs: &'a [NamedTensor]) -> Result<Vec<Placed<'a>>, Fault> {
-        let (mut at, end) = (self.0.len() / 2, self.0.len());
-        let room = end - at;
-        let bytes = outputs.iter().map(|it| it.tensor.byte_len()).fold(0, usize::saturating_add);
-        let all = outputs.iter().map(|it| {
-            match it.tensor.contiguous().and_then(|it| self.0.place_of(it)) {
-                Some(here) => Some(placed(it, here)),
-                None => put(&self.0, it, &mut at, end),
-            }
-        });
-        // One that is several outputs at once takes room in the server for each of them.
-        all.collect::<Option<_>>().filter(|_| bytes <= end).ok_or_else(|| {
-            Fault::out_of_memory(format!(
-                "its outputs take {bytes} bytes, and a model in a process of its own has {room} bytes for those of a \
-                 run (--worker-arena-bytes)"
-            ))
-        })
+        put_outputs(self.0.pages(), self.0.len() / 2, outputs)
     }
+}
+
+/// Copies the inputs into the first half: where they lie, and where they end.
+fn put_inputs<'a>(
+    pages: &Pages,
+    half: usize,
+    inputs: &'a [NamedTensor],
+) -> Result<(Vec<Placed<'a>>, usize), (usize, usize)> {
+    let sizes = inputs.iter().map(|it| it.tensor.byte_len().next_multiple_of(ALIGN));
+    let all = sizes.fold(0, usize::saturating_add);
+    if half < all {
+        return Err((all, half));
+    }
+    let mut at = 0;
+    let placed: Option<_> = inputs.iter().map(|it| put(pages, it, &mut at, half)).collect();
+    placed.map(|it| (it, at)).ok_or((all, half))
+}
+
+/// What came of the outputs, and where what was read of the second half ends.
+type Taken = (Result<Vec<NamedTensor>, String>, usize);
+
+/// Copies of these outputs.
+fn take_outputs(pages: &Pages, half: usize, outputs: &[Placed<'_>]) -> Result<Taken, String> {
+    // Outputs may lie in the same place: copies of a small answer may be large.
+    let all = outputs.iter().map(|it| it.len).fold(0, u64::saturating_add);
+    if (pages.len() as u64) < all {
+        return Err(format!("outputs of {all} bytes, in memory of {}", pages.len()));
+    }
+    let mut end = half;
+    let taken = outputs.iter().map(|it| {
+        let (at, len) = (it.at as usize, it.len as usize);
+        let bytes = pages.read(at, len);
+        let bytes =
+            bytes.ok_or_else(|| format!("output '{}' lies outside of its memory", it.name))?;
+        end = end.max(at.saturating_add(len));
+        let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
+        let tensor = Tensor::new(it.dtype, shape, bytes);
+        let tensor = tensor.map_err(|error| format!("output '{}': {error}", it.name))?;
+        Ok(NamedTensor { name: it.name.into(), tensor })
+    });
+    let taken = taken.collect();
+    Ok((taken, end))
+}
+
+/// Copies the outputs into the second half; what lies in this memory already stays where it is.
+fn put_outputs<'a>(
+    pages: &Pages,
+    half: usize,
+    outputs: &'a [NamedTensor],
+) -> Result<Vec<Placed<'a>>, Fault> {
+    let (mut at, end) = (half, pages.len());
+    let room = end - at;
+    let bytes = outputs.iter().map(|it| it.tensor.byte_len()).fold(0, usize::saturating_add);
+    let all =
+        outputs.iter().map(|it| match it.tensor.contiguous().and_then(|it| pages.place_of(it)) {
+            Some(here) => Some(placed(it, here)),
+            None => put(pages, it, &mut at, end),
+        });
+    // One that is several outputs at once takes room in the server for each of them.
+    all.collect::<Option<_>>().filter(|_| bytes <= end).ok_or_else(|| {
+        Fault::out_of_memory(format!(
+            "its outputs take {bytes} bytes, and a model in a process of its own has {room} bytes for those of a \
+             run (--worker-arena-bytes)"
+        ))
+    })
 }
 
 /// Copies the tensor to `at`, which moves on. `None` where it does not fit before `end`.
 fn put<'a>(
-    mapping: &Mapping,
+    pages: &Pages,
     named: &'a NamedTensor,
     at: &mut usize,
     end: usize,
@@ -201,7 +228,7 @@ fn put<'a>(
     }
     let mut to = from;
     for segment in named.tensor.segments() {
-        mapping.write(to, segment)?;
+        pages.write(to, segment)?;
         to += segment.len();
     }
     *at = to.next_multiple_of(ALIGN);
@@ -222,6 +249,7 @@ fn placed(named: &NamedTensor, at: usize) -> Placed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::BothSides;
     use backend::DataType;
 
     fn named(name: &str, values: &[f32]) -> NamedTensor {
@@ -255,6 +283,34 @@ mod tests {
         let taken = host.take(&placed).unwrap();
         assert_eq!(taken[0].tensor.as_slice_of::<f32>().unwrap(), [4.0]);
         assert_eq!(taken[1].tensor.to_bytes(), sent[1].tensor.to_bytes());
+    }
+
+    /// Needs no file that is mapped, for Miri.
+    #[test]
+    fn places_of_tensors_are_within_their_half_and_hold_what_was_put_there() {
+        const HALF: usize = 1024;
+        let BothSides { ours, theirs, .. } = &BothSides::new(HALF);
+        let strings = Tensor::from_strings(Shape::new(&[2]), ["a", "text"]).unwrap();
+        let sent = [named("x", &[1.0, 2.0]), NamedTensor { name: "s".into(), tensor: strings }];
+        let (placed, end) = put_inputs(ours, HALF, &sent).unwrap();
+        assert_eq!(placed.iter().map(|it| it.at).collect::<Vec<_>>(), [0, ALIGN as u64]);
+        assert_eq!(end, 2 * ALIGN);
+        let seen = theirs.view(ALIGN, sent[1].tensor.byte_len()).unwrap();
+        assert_eq!(seen, &sent[1].tensor.to_bytes()[..]);
+        let placed = put_outputs(theirs, HALF, &sent).unwrap();
+        assert!(placed.iter().all(|it| HALF as u64 <= it.at));
+        let (taken, end) = take_outputs(ours, HALF, &placed).unwrap();
+        let taken = taken.unwrap();
+        assert_eq!(taken[0].tensor.as_slice_of::<f32>().unwrap(), [1.0, 2.0]);
+        assert_eq!(taken[1].tensor.to_bytes(), sent[1].tensor.to_bytes());
+        assert_eq!(end, HALF + ALIGN + sent[1].tensor.byte_len());
+        let large = [named("x", &[0.0; 240]), named("y", &[0.0; 240])];
+        assert_eq!(put_inputs(ours, HALF, &large).unwrap_err(), (1920, HALF));
+        assert!(put_outputs(theirs, HALF, &large).is_err());
+        for at in [u64::MAX, 2 * HALF as u64 - 7, 3 * HALF as u64] {
+            let lie = Placed { name: "y", dtype: DataType::Fp32, dims: vec![2], at, len: 8 };
+            assert!(take_outputs(ours, HALF, &[lie]).unwrap().0.is_err());
+        }
     }
 
     #[test]

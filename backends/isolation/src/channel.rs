@@ -1,4 +1,4 @@
-//! Frames over a Unix socket: a length, then so many bytes; open files may come along with one.
+//! Frames over a Unix socket; open files may come along with one.
 
 use std::{
     collections::VecDeque,
@@ -17,16 +17,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the length before a frame.
-const HEAD: usize = 4;
-
-/// The longest frame. A model's description is the longest that there is: it has labels and metadata of its file.
-pub(crate) const LONGEST: usize = 256 << 20;
-
-/// The longest answer to a run: a list of tensors, or the text of an error. It bounds the tensors that a hostile worker
-/// can make the server hold at some tens of megabytes: one without a byte takes 5 bytes of the frame, and some hundred
-/// of memory.
-pub(crate) const LONGEST_ANSWER: usize = 512 << 10;
+use crate::frame::{self, HEAD};
 
 /// A worker that reads nothing for so long while there is no room for more is of no use.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -117,16 +108,9 @@ impl Sender {
     }
 
     fn encode(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
-        let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        frame.extend([0; HEAD]);
         let unwritable = |it: postcard::Error| ChannelError::Io(io::Error::other(it));
-        self.frame = postcard::to_extend(message, frame).map_err(unwritable)?;
-        let len = self.frame.len() - HEAD;
-        if LONGEST < len {
-            return Err(ChannelError::Io(io::ErrorKind::FileTooLarge.into()));
-        }
-        self.frame[..HEAD].copy_from_slice(&(len as u32).to_le_bytes());
+        let frame = frame::encode(message, std::mem::take(&mut self.frame)).map_err(unwritable)?;
+        self.frame = frame.ok_or(ChannelError::Io(io::ErrorKind::FileTooLarge.into()))?;
         Ok(())
     }
 }
@@ -196,21 +180,13 @@ impl Receiver {
     pub(crate) fn receive<'a, T: Deserialize<'a>>(&'a mut self) -> Result<T, ChannelError> {
         self.wait()?;
         self.used = self.frame_end()?.unwrap_or(HEAD);
-        let frame = self.buffer.get(HEAD..self.used).unwrap_or_default();
-        postcard::from_bytes(frame).map_err(|it| ChannelError::Garbage(it.to_string()))
+        let frame = self.buffer.get(..self.used).unwrap_or_default();
+        frame::decode(frame).map_err(ChannelError::Garbage)
     }
 
     /// Where in the buffer the first frame ends, if it is there.
     fn frame_end(&self) -> Result<Option<usize>, ChannelError> {
-        let Some(head) = self.buffer.first_chunk::<HEAD>() else { return Ok(None) };
-        let len = u32::from_le_bytes(*head) as usize;
-        if self.longest < len {
-            let longest = self.longest;
-            return Err(ChannelError::Garbage(format!(
-                "a frame of {len} bytes, expected at most {longest}"
-            )));
-        }
-        Ok(Some(HEAD + len).filter(|end| *end <= self.buffer.len()))
+        frame::end(&self.buffer, self.longest).map_err(ChannelError::Garbage)
     }
 
     /// The next of the files that have come along.
@@ -250,6 +226,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::LONGEST;
     use std::os::fd::AsFd;
 
     fn pair() -> (Sender, Receiver) {

@@ -275,7 +275,7 @@ mod tests {
         let figures = Arc::new(Figures::default());
         let arena = Arc::new(Mapping::create(1 << 20).unwrap());
         figures.has_arena(&arena);
-        arena.write(0, &[1; 5000]).unwrap();
+        arena.pages().write(0, &[1; 5000]).unwrap();
         let _worker = start(&figures);
         assert_eq!(figures.figures().arena_bytes, 8192);
     }

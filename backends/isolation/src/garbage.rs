@@ -17,7 +17,8 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, LONGEST_ANSWER, Receiver},
+    channel::{ChannelError, Receiver},
+    frame::LONGEST_ANSWER,
     mapping::Mapping,
     message::{Answer, LoadAnswer, Opened, Placed},
 };
@@ -136,8 +137,8 @@ fn memory_that_changes_while_an_answer_is_read_is_read_once() {
         // Two strings of four bytes, then one that reaches beyond the end, then nothing at all.
         let good = [[4, 0, 0, 0], *b"text"].concat().repeat(2);
         while !over.load(Relaxed) {
-            theirs.write(HALF, &good).unwrap();
-            theirs.write(HALF + 8, &u32::MAX.to_le_bytes()).unwrap();
+            theirs.pages().write(HALF, &good).unwrap();
+            theirs.pages().write(HALF + 8, &u32::MAX.to_le_bytes()).unwrap();
             assert!(rustix::fs::ftruncate(theirs.file(), 0).is_err());
             theirs.give_back(HALF, HALF).unwrap();
         }

@@ -20,8 +20,9 @@ use rustix::process::{Pid, Signal};
 
 use crate::{
     arena::WorkerArena,
-    channel::{LONGEST, Receiver, Sender},
+    channel::{Receiver, Sender},
     children::Children,
+    frame::LONGEST,
     lane::Lane,
     launch::{Program, Worker},
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},

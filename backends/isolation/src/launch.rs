@@ -24,9 +24,10 @@ use backend::EndReason;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::{
-    channel::{ChannelError, FILES, LONGEST, LONGEST_SILENCE, Receiver, Sender},
+    channel::{ChannelError, FILES, LONGEST_SILENCE, Receiver, Sender},
     children::Children,
     figures::Figures,
+    frame::LONGEST,
     message::ToWorker,
     oom,
     output::{LastLines, drain},

@@ -20,6 +20,7 @@ mod channel;
 mod children;
 mod engine;
 mod figures;
+mod frame;
 #[cfg(test)]
 mod garbage;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod named;
 mod oom;
 mod open;
 mod output;
+mod pages;
 pub mod peer;
 mod place;
 mod recycle;

@@ -11,7 +11,8 @@ use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop};
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, LONGEST_ANSWER, Receiver, Sender},
+    channel::{ChannelError, Receiver, Sender},
+    frame::LONGEST_ANSWER,
     launch::Worker,
     message::{Answer, Execute, Opened, ToWorker},
     place::EngineRun,

@@ -10,7 +10,8 @@ use backend::NamedTensor;
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, LONGEST, LONGEST_ANSWER, Receiver},
+    channel::{ChannelError, Receiver},
+    frame::{LONGEST, LONGEST_ANSWER},
     mapping::Mapping,
     message::{Answer, LoadAnswer, Opened},
 };
@@ -58,7 +59,7 @@ impl Peer {
     ) -> String {
         let half = self.theirs.len() / 2;
         let written = memory.get(..memory.len().min(half)).unwrap_or_default();
-        let outcome = match self.theirs.write(half, written) {
+        let outcome = match self.theirs.pages().write(half, written) {
             Some(()) => self.read_all(awaited, sent, &mut take),
             None => return "the memory holds no more".to_owned(),
         };

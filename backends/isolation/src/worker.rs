@@ -22,7 +22,8 @@ use rustix::process::{Resource, Rlimit, Signal};
 
 use crate::{
     arena::WorkerArena,
-    channel::{ChannelError, LONGEST, Receiver, Sender},
+    channel::{ChannelError, Receiver, Sender},
+    frame::LONGEST,
     limits::MemoryBound,
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
     sandbox::{Order, Pins, close_inherited, enter},

@@ -1,0 +1,109 @@
+//! Frames: a length, then so many bytes, which are a message. Pure.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the length before a frame.
+pub(crate) const HEAD: usize = 4;
+
+/// The longest frame. A model's description is the longest that there is: it has labels and metadata of its file.
+pub(crate) const LONGEST: usize = 256 << 20;
+
+/// The longest answer to a run: a list of tensors, or the text of an error. It bounds the tensors that a hostile worker
+/// can make the server hold at some tens of megabytes: one without a byte takes 5 bytes of the frame, and some hundred
+/// of memory.
+pub(crate) const LONGEST_ANSWER: usize = 512 << 10;
+
+/// The message as a frame, in the memory of an older one. `None` where it is longer than any may be.
+pub(crate) fn encode(
+    message: &impl Serialize,
+    mut frame: Vec<u8>,
+) -> Result<Option<Vec<u8>>, postcard::Error> {
+    frame.clear();
+    frame.extend([0; HEAD]);
+    let mut frame = postcard::to_extend(message, frame)?;
+    let len = frame.len() - HEAD;
+    if LONGEST < len {
+        return Ok(None);
+    }
+    frame[..HEAD].copy_from_slice(&(len as u32).to_le_bytes());
+    Ok(Some(frame))
+}
+
+/// Where the frame ends that begins these bytes, if all of it is there.
+///
+/// # Errors
+/// What is wrong with it: it would be longer than `longest`.
+pub(crate) fn end(bytes: &[u8], longest: usize) -> Result<Option<usize>, String> {
+    let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
+    let len = u32::from_le_bytes(*head) as usize;
+    if longest < len {
+        return Err(format!("a frame of {len} bytes, expected at most {longest}"));
+    }
+    Ok(Some(HEAD + len).filter(|end| *end <= bytes.len()))
+}
+
+/// The message in a frame.
+///
+/// # Errors
+/// Where its bytes are none.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Result<T, String> {
+    let body = frame.get(HEAD..).unwrap_or_default();
+    postcard::from_bytes(body).map_err(|it| it.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use backend::DataType;
+    use proptest::{collection::vec, prelude::*, sample::Index};
+
+    use super::*;
+    use crate::message::{Answer, LoadAnswer, Opened, Placed};
+
+    fn answer() -> Vec<u8> {
+        let of = |name| Placed { name, dtype: DataType::Fp32, dims: vec![2, 3], at: 64, len: 24 };
+        let outputs = Ok(vec![of("scores"), of("labels")]);
+        let answer = Answer { run: 3, took: Duration::from_micros(9), outputs };
+        encode(&answer, b"an older one".to_vec()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_frame_ends_where_its_length_says_and_is_not_there_before_that() {
+        let frame = answer();
+        for cut in 0..frame.len() {
+            assert_eq!(end(&frame[..cut], LONGEST), Ok(None));
+        }
+        let two = [&frame[..], &frame].concat();
+        assert_eq!(end(&two, LONGEST), Ok(Some(frame.len())));
+        let Answer { run, outputs, .. } = decode(&frame).unwrap();
+        let outputs = outputs.unwrap();
+        assert_eq!((run, outputs.len(), outputs[1].name, outputs[1].len), (3, 2, "labels", 24));
+        let error = end(&two, 3).unwrap_err();
+        assert_eq!(error, format!("a frame of {} bytes, expected at most 3", frame.len() - HEAD));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_at_random_are_messages_or_errors(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = (decode::<Opened>(&bytes), decode::<LoadAnswer>(&bytes), decode::<Answer<'_>>(&bytes));
+            prop_assert!(end(&bytes, LONGEST).is_ok_and(|it| it.is_none_or(|end| end <= bytes.len()))
+                || end(&bytes, LONGEST).is_err());
+        }
+
+        #[test]
+        fn an_answer_that_is_changed_anywhere_is_a_message_or_an_error(
+            changes in vec((any::<Index>(), any::<u8>()), 0..6),
+        ) {
+            let mut frame = answer();
+            for (at, byte) in changes {
+                let at = at.index(frame.len());
+                frame[at] = byte;
+            }
+            if let Ok(Answer { outputs: Ok(outputs), .. }) = decode(&frame) {
+                // Names are parts of the frame.
+                prop_assert!(outputs.iter().all(|it| it.name.len() <= frame.len()));
+            }
+        }
+    }
+}

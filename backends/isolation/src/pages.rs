@@ -1,0 +1,180 @@
+//! Memory that two processes write to, each to a part of its own: copies in, copies out, and views, all within its
+//! bounds. Where the memory comes from is not said here.
+
+use std::{
+    ops::Range,
+    ptr::{self, NonNull},
+};
+
+use bytes::Bytes;
+
+/// The memory as one of the two has it.
+pub(crate) struct Pages {
+    base: NonNull<u8>,
+    len: usize,
+    /// What this process may write to.
+    own: Range<usize>,
+}
+
+// SAFETY: the memory is there for as long as this value is used, see `new`, and is reached by copies within its bounds,
+// or by `view`, to whose part nothing in this process writes.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// # Safety
+    ///
+    /// The `len` bytes at `base` may be read and written until this value is dropped, `own` lies within them, and
+    /// nobody in this process has a reference into `own`.
+    pub(crate) unsafe fn new(base: NonNull<u8>, len: usize, own: Range<usize>) -> Pages {
+        Pages { base, len, own }
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn holds(&self, at: usize, len: usize) -> bool {
+        at.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
+    /// Copies these bytes to that place. `None` where they do not fit into this process's part.
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Option<()> {
+        let end = at.checked_add(bytes.len())?;
+        if at < self.own.start || self.own.end < end {
+            return None;
+        }
+        // SAFETY: the range is within this process's part, of which nobody here has a reference: `bytes` is elsewhere,
+        // or in the other part.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len());
+        }
+        Some(())
+    }
+
+    /// A copy of that range, aligned for every element type. `None` where it is not all there.
+    pub(crate) fn read(&self, at: usize, len: usize) -> Option<Bytes> {
+        if !self.holds(at, len) {
+            return None;
+        }
+        let mut words: Vec<u64> = Vec::new();
+        let count = len.div_ceil(size_of::<u64>());
+        words.try_reserve_exact(count).ok()?;
+        // SAFETY: the range is within the memory; the copy has room for it and for the rest of its last word, which
+        // is written first. No reference to the other process's memory is made.
+        unsafe {
+            if let Some(last) = count.checked_sub(1) {
+                words.as_mut_ptr().add(last).write(0);
+            }
+            let from = self.base.as_ptr().add(at);
+            ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast::<u8>(), len);
+            words.set_len(count);
+        }
+        Some(Bytes::from_owner(Words { words, len }))
+    }
+
+    /// That range itself, before this process's part. `None` where it is not all there.
+    ///
+    /// The other process is trusted not to write there while the bytes are used.
+    pub(crate) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let end = at.checked_add(len)?;
+        if self.own.start < end {
+            return None;
+        }
+        // SAFETY: the range is within the memory, which is there as long as this value. Nothing in this process writes
+        // there, and the other one does not meanwhile.
+        Some(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) })
+    }
+
+    /// Where in the memory these bytes lie, if they do.
+    pub(crate) fn place_of(&self, bytes: &[u8]) -> Option<usize> {
+        let at = (bytes.as_ptr() as usize).checked_sub(self.base.as_ptr() as usize)?;
+        self.holds(at, bytes.len()).then_some(at)
+    }
+}
+
+struct Words {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Words {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `len` bytes are at most those of all words, which are written.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.len) }
+    }
+}
+
+/// Both sides of memory of this process, for tests that need no other, and for Miri, which knows no files that are
+/// mapped.
+#[cfg(test)]
+pub(crate) struct BothSides {
+    pub(crate) ours: Pages,
+    pub(crate) theirs: Pages,
+    _memory: std::rc::Rc<[std::cell::UnsafeCell<u64>]>,
+}
+
+#[cfg(test)]
+impl BothSides {
+    /// Of so many bytes each, a multiple of 8.
+    pub(crate) fn new(half: usize) -> BothSides {
+        let (words, len) = (half / 4, half * 2);
+        let memory: std::rc::Rc<[_]> =
+            (0..words).map(|_| std::cell::UnsafeCell::new(0u64)).collect();
+        let base = NonNull::from(&*memory).cast::<u8>();
+        // SAFETY: the memory goes with both, may be written by way of a shared reference, and nothing else refers to
+        // it.
+        let (ours, theirs) =
+            unsafe { (Pages::new(base, len, 0..half), Pages::new(base, len, half..len)) };
+        BothSides { ours, theirs, _memory: memory }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_what_either_writes() {
+        let BothSides { ours, theirs, .. } = &BothSides::new(4096);
+        ours.write(1001, b"some bytes").unwrap();
+        let seen = theirs.view(1001, 10).unwrap();
+        assert_eq!(seen, b"some bytes");
+        assert_eq!(theirs.place_of(&seen[5..]), Some(1006));
+        assert_eq!(theirs.place_of(b"elsewhere"), None);
+        theirs.write(4096, seen).unwrap();
+        assert_eq!(&ours.read(4096, 10).unwrap()[..], b"some bytes");
+    }
+
+    #[test]
+    fn a_copy_is_aligned_whatever_its_place_and_length() {
+        let BothSides { ours, theirs, .. } = &BothSides::new(64);
+        let numbers: Vec<u8> = (0..64).collect();
+        theirs.write(64, &numbers).unwrap();
+        for (at, len) in (64..96).flat_map(|at| (0..24).map(move |len| (at, len))) {
+            let copy = ours.read(at, len).unwrap();
+            assert_eq!(&copy[..], &numbers[at - 64..at - 64 + len]);
+            assert!(copy.is_empty() || (copy.as_ptr() as usize).is_multiple_of(8));
+        }
+    }
+
+    #[test]
+    fn each_side_writes_to_its_half() {
+        let BothSides { ours, theirs, .. } = &BothSides::new(4096);
+        assert!(ours.write(4090, b"seven..").is_none());
+        assert!(theirs.write(4090, b"seven..").is_none());
+        assert!(theirs.write(8186, b"seven..").is_none());
+        assert!(ours.write(usize::MAX, b"seven..").is_none());
+        assert!(ours.read(8192, 1).is_none());
+        assert!(ours.read(usize::MAX, 2).is_none());
+        assert!(ours.view(0, 1).is_none());
+        assert!(theirs.view(4096, 1).is_none());
+        assert!(theirs.view(1, usize::MAX).is_none());
+        assert!(ours.read(8192, 0).is_some_and(|it| it.is_empty()));
+    }
+}
