@@ -13,8 +13,8 @@ use schedule::{ragged::Ragged, ratelimit::Limits};
 /// whether requests are merged all the same. It is written by the server alone.
 pub(crate) const MERGING: &str = "muster_merging";
 
-/// The parameter in which a configuration, as clients see it, says in which process the model runs, where the server has
-/// found that out. It is written by the server alone.
+/// The parameter in which a configuration, as clients see it, says in which process the model runs, where the server
+/// has found that out. It is written by the server alone.
 pub(crate) const PLACE: &str = "muster_isolation";
 
 /// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
