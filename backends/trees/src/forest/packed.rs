@@ -89,8 +89,9 @@ pub struct PackedLinearLeaf {
     pub terms: Box<[(u32, f64)]>,
 }
 
-/// A node of 8 bytes: a condition, or the value of a leaf, of 32 bits; the default direction, a feature of 15 bits and
-/// the distance to the child on the left of 16 bits. The distance of a leaf is 0.
+/// A node of 8 bytes: a condition, or the value of a leaf, of 32 bits; a feature of 15 bits, the default direction and
+/// the distance to the child on the left of 16 bits. The distance of a leaf is 0. The feature comes first, as it is
+/// needed first, and is there after a shift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Narrow {
     condition: f32,
@@ -116,7 +117,7 @@ impl Narrow {
         if Narrow::FEATURES <= feature || usize::from(u16::MAX) < distance {
             return None;
         }
-        let bits = u32::from(default_left) << 31 | (feature as u32) << 16 | distance as u32;
+        let bits = (feature as u32) << 17 | u32::from(default_left) << 16 | distance as u32;
         Some(Narrow { condition, bits })
     }
 
@@ -127,12 +128,12 @@ impl Narrow {
 
     /// Where a missing value goes.
     pub fn default_left(self) -> bool {
-        self.bits >> 31 != 0
+        self.bits & 1 << 16 != 0
     }
 
     /// The feature; 0 for a leaf.
     pub fn feature(self) -> usize {
-        (self.bits >> 16 & 0x7FFF) as usize
+        (self.bits >> 17) as usize
     }
 
     /// How far away the child on the left is; 0 for a leaf.

@@ -5,7 +5,7 @@ use std::ops::{AddAssign, DivAssign};
 use crate::forest::{
     document::{Comparison, Linear},
     packed::{Forest, Leaves, Narrow, Nodes, PackedTree, Wide},
-    walk::{LANES, NarrowSplits, Splits, WideNumbers, WideSplits, one_row, one_tree},
+    walk::{Complete, LANES, NarrowSplits, Splits, WideNumbers, WideSplits, one_row, one_tree},
 };
 
 /// Rows that go through one tree before the next one is taken: a tree's nodes then stay near the processor.
@@ -86,12 +86,7 @@ impl Forest {
             (Nodes::Narrow(nodes), Rows::Single(rows)) => {
                 for (rows, sums) in rows.chunks(features * BLOCK).zip(blocks) {
                     self.begin(rows, sums);
-                    match self.comparison {
-                        Comparison::Less => self.add(&NarrowSplits::<false>, nodes, rows, sums),
-                        Comparison::LessOrEqual => {
-                            self.add(&NarrowSplits::<true>, nodes, rows, sums);
-                        }
-                    }
+                    self.add_narrow(nodes, rows, sums);
                     self.finish(sums);
                 }
             }
@@ -108,11 +103,24 @@ impl Forest {
         }
     }
 
+    fn add_narrow<T: Sum>(&self, nodes: &[Narrow], rows: &[f32], sums: &mut [T]) {
+        use Comparison::{Less, LessOrEqual};
+        match (self.comparison, are_complete(rows, f32::is_nan)) {
+            (Less, true) => self.add(&Complete(NarrowSplits::<false>), nodes, rows, sums),
+            (Less, false) => self.add(&NarrowSplits::<false>, nodes, rows, sums),
+            (LessOrEqual, true) => self.add(&Complete(NarrowSplits::<true>), nodes, rows, sums),
+            (LessOrEqual, false) => self.add(&NarrowSplits::<true>, nodes, rows, sums),
+        }
+    }
+
     fn add_wide<T: Sum>(&self, nodes: &[Wide], rows: &[f64], sums: &mut [T]) {
+        use Comparison::{Less, LessOrEqual};
         if self.has_only_numbers {
-            return match self.comparison {
-                Comparison::Less => self.add(&WideNumbers::<false>, nodes, rows, sums),
-                Comparison::LessOrEqual => self.add(&WideNumbers::<true>, nodes, rows, sums),
+            return match (self.comparison, are_complete(rows, f64::is_nan)) {
+                (Less, true) => self.add(&Complete(WideNumbers::<false>), nodes, rows, sums),
+                (Less, false) => self.add(&WideNumbers::<false>, nodes, rows, sums),
+                (LessOrEqual, true) => self.add(&Complete(WideNumbers::<true>), nodes, rows, sums),
+                (LessOrEqual, false) => self.add(&WideNumbers::<true>, nodes, rows, sums),
             };
         }
         let splits = WideSplits {
@@ -237,6 +245,11 @@ impl Forest {
             }
         }
     }
+}
+
+/// Do rows lack no feature? Looks at all of them, which is done many at a time.
+fn are_complete<F: Copy>(rows: &[F], is_missing: impl Fn(F) -> bool) -> bool {
+    !rows.iter().fold(false, |found, it| found | is_missing(*it))
 }
 
 /// A node on which a walk has ended.

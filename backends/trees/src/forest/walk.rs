@@ -34,6 +34,35 @@ pub(super) trait Splits {
     fn go_right(&self, node: Self::Node, value: Self::Feature) -> bool;
 }
 
+/// Splits that all compare numbers.
+pub(super) trait Numbers: Splits {
+    /// Does the condition hold? Not for what is no number.
+    fn is_left(node: Self::Node, value: Self::Feature) -> bool;
+}
+
+/// The same splits for rows that lack no feature: a step has a third fewer instructions.
+pub(super) struct Complete<S>(pub(super) S);
+
+impl<S: Numbers> Splits for Complete<S> {
+    type Node = S::Node;
+    type Feature = S::Feature;
+
+    #[inline(always)]
+    fn feature(node: S::Node) -> usize {
+        S::feature(node)
+    }
+
+    #[inline(always)]
+    fn distance(node: S::Node) -> usize {
+        S::distance(node)
+    }
+
+    #[inline(always)]
+    fn go_right(&self, node: S::Node, value: S::Feature) -> bool {
+        !S::is_left(node, value)
+    }
+}
+
 /// Walks through the trees whose roots are given, for the same row. `depth` is that of the deepest. Returns where the
 /// walks end.
 pub(super) fn one_row<S: Splits>(
@@ -72,8 +101,11 @@ fn walk<S: Splits>(
             for (place, row) in places.iter_mut().zip(rows) {
                 let node = nodes[*place];
                 let distance = S::distance(node);
-                let goes_right = splits.go_right(node, row[S::feature(node)]) & (distance != 0);
-                *place += distance + usize::from(goes_right);
+                let goes_right = usize::from(splits.go_right(node, row[S::feature(node)]));
+                // At a leaf the distance is 0, and so is the step. Nothing wraps in a sound forest, and each place is
+                // compared with the number of nodes.
+                let step = distance.wrapping_add(goes_right.min(distance));
+                *place = place.wrapping_add(step);
             }
         }
         left -= steps;
@@ -102,9 +134,15 @@ impl<const OR_EQUAL: bool> Splits for NarrowSplits<OR_EQUAL> {
 
     #[inline(always)]
     fn go_right(&self, node: Narrow, value: f32) -> bool {
-        let is_left = if OR_EQUAL { value <= node.condition() } else { value < node.condition() };
         // What is no number is not on the left, and goes there only by default.
-        !is_left & !(value.is_nan() & node.default_left())
+        !Self::is_left(node, value) & !(value.is_nan() & node.default_left())
+    }
+}
+
+impl<const OR_EQUAL: bool> Numbers for NarrowSplits<OR_EQUAL> {
+    #[inline(always)]
+    fn is_left(node: Narrow, value: f32) -> bool {
+        if OR_EQUAL { value <= node.condition() } else { value < node.condition() }
     }
 }
 
@@ -127,8 +165,14 @@ impl<const OR_EQUAL: bool> Splits for WideNumbers<OR_EQUAL> {
 
     #[inline(always)]
     fn go_right(&self, node: Wide, value: f64) -> bool {
-        let is_left = if OR_EQUAL { value <= node.condition() } else { value < node.condition() };
-        !is_left & !(value.is_nan() & node.default_left())
+        !Self::is_left(node, value) & !(value.is_nan() & node.default_left())
+    }
+}
+
+impl<const OR_EQUAL: bool> Numbers for WideNumbers<OR_EQUAL> {
+    #[inline(always)]
+    fn is_left(node: Wide, value: f64) -> bool {
+        if OR_EQUAL { value <= node.condition() } else { value < node.condition() }
     }
 }
 
