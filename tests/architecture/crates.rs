@@ -26,7 +26,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("inference", &["backend"]),
     ("steps", &["audio", "backend", "image", "inference"]),
-    ("trees", &["backend"]),
+    ("trees", &["backend", "environment"]),
     ("textproto", &["inference"]),
     ("configuration", &["inference"]),
     ("telemetry", &["backend", "configuration", "inference", "machine"]),

@@ -22,6 +22,10 @@ use crate::{
     shared::Shared,
 };
 
+/// Bytes of files from which on a load gives back what it has freed, several times as much as the forest takes. What
+/// smaller ones free the next load uses, and giving it back holds up other threads that allocate.
+const LARGE: u64 = 4 << 20;
+
 /// A loaded model version.
 pub(crate) struct TreeModel {
     shared: Arc<Shared>,
@@ -34,8 +38,13 @@ impl TreeModel {
     /// Folds that are replaced meanwhile would be of several models, and so would the parts of a file that is written
     /// over: neither is served.
     pub(crate) fn load(source: &ModelSource) -> Result<TreeModel, BackendError> {
-        let files = std::iter::once(&source.path).chain(&source.folds).cloned();
-        FileStamps::of(files).while_same(|| TreeModel::read(source))
+        let files = || std::iter::once(&source.path).chain(&source.folds);
+        let model = FileStamps::of(files().cloned()).while_same(|| TreeModel::read(source));
+        let bytes: u64 = files().filter_map(|it| it.metadata().ok()).map(|it| it.len()).sum();
+        if LARGE <= bytes {
+            environment::give_back_memory();
+        }
+        model
     }
 
     fn read(source: &ModelSource) -> Result<TreeModel, BackendError> {
