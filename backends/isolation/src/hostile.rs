@@ -2,18 +2,20 @@
 //! nobody waits for ever. The worker is this test program, which plays a part by the name of its model.
 
 use std::{
+    fs::{self, File},
     io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
+    path::PathBuf,
     sync::{Arc, RwLock, mpsc},
     thread,
     time::Duration,
 };
 
 use backend::{
-    Backend, BackendError, Batch, DataType, Device, EngineDescription, Instance, Model,
+    Backend, BackendError, Batch, DataType, Device, EndReason, EngineDescription, Instance, Model,
     ModelSource, NamedTensor, Shape, Stop, Tensor,
 };
 use rustix::process::{Pid, Signal};
@@ -56,7 +58,7 @@ fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error
     match part {
         "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
         "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
-        "leaves at the load" => {
+        "leaves at the load" | "loads once" if part == "leaves at the load" || has_loaded()? => {
             rustix::net::shutdown(&control, rustix::net::Shutdown::Both)?;
             thread::park();
         }
@@ -78,6 +80,21 @@ fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error
     let socket = UnixStream::from(messages.file().ok_or("no socket")?);
     let memory = messages.file().ok_or("no memory")?;
     play_a_lane(part, socket, memory)
+}
+
+/// A file that says that a worker of this server has loaded its model.
+fn loaded_once(server: Pid) -> PathBuf {
+    std::env::temp_dir().join(format!("muster-loads-once-{}", server.as_raw_pid()))
+}
+
+/// Has another worker of the server loaded its model? It has from now on.
+fn has_loaded() -> io::Result<bool> {
+    let server = rustix::process::getppid().ok_or(io::ErrorKind::NotFound)?;
+    match File::create_new(loaded_once(server)) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 fn play_a_lane(
@@ -349,6 +366,22 @@ fn loads_that_are_answered_with_garbage_fail_with_its_name() {
         let BackendError::Load(told) = &error else { panic!("{error:?}") };
         assert!(told.contains(text) && told.contains(part), "{told}");
     }
+}
+
+#[test]
+fn a_process_that_cannot_take_the_place_of_another_is_no_failure_of_the_request_that_waits() {
+    let file = loaded_once(rustix::process::getpid());
+    let error = within_reason(|| {
+        let supervisor = load("loads once", Stop::new()).unwrap();
+        let worker = supervisor.worker().unwrap();
+        worker.end(EndReason::Protocol);
+        while !worker.is_dead() {
+            thread::yield_now();
+        }
+        supervisor.worker().map(drop)
+    });
+    fs::remove_file(file).unwrap();
+    assert!(matches!(error, Err(BackendError::Unavailable(_))), "{error:?}");
 }
 
 #[test]

@@ -100,8 +100,8 @@ impl Supervisor {
     /// The living worker, started where there is none. Blocking.
     ///
     /// # Errors
-    /// [`BackendError::Unavailable`] where too many have died of late, and where the files are others than those that
-    /// were loaded first; [`BackendError::Load`] where it dies while it loads the model; else those of the engine.
+    /// [`BackendError::Unavailable`] where too many have died of late, where the files are others than those that were
+    /// loaded first, and where it does not load the model, as what was loaded once may load again.
     pub(crate) fn worker(self: &Arc<Self>) -> Result<Arc<Worker>, BackendError> {
         let mut state = self.lock();
         let worker = self.worker_of(&mut state);
@@ -163,9 +163,12 @@ impl Supervisor {
                 Ok(worker)
             }
             Err(error) => {
-                state.life.died(Instant::now(), 0);
+                tracing::warn!(model = self.model(), "{error}");
+                let now = Instant::now();
+                state.life.died(now, 0);
                 self.note_outage(state);
-                Err(error)
+                let retry_after = state.life.pause(now);
+                Err(BackendError::Unavailable(Outage { reason: error.to_string(), retry_after }))
             }
         }
     }
@@ -386,8 +389,8 @@ fn revive(supervisor: &Weak<Supervisor>) {
         match supervisor.worker() {
             // One that dies from now on is seen to by somebody else.
             Ok(_) if supervisor.has_revived() => return,
-            Ok(_) | Err(BackendError::Unavailable(_)) => {}
-            Err(error) => tracing::warn!(model = supervisor.model(), "{error}"),
+            // It is tried again.
+            Ok(_) | Err(_) => {}
         }
         let pause = supervisor.lock().pause(Instant::now());
         drop(supervisor);
