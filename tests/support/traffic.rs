@@ -41,13 +41,17 @@ impl Traffic {
         self.shared.answers.load(Ordering::Relaxed)
     }
 
+    /// Has a request failed?
+    pub fn has_failed(&self) -> bool {
+        0 < self.shared.failures.load(Ordering::Relaxed)
+    }
+
     /// Waits until there are so many more answers, or a request has failed.
     #[track_caller]
     pub fn wait_for_more(&self, answers: usize) {
         let before = self.answers();
         wait_for(&format!("{answers} more answers within {PATIENCE:?}"), || {
-            let failed = 0 < self.shared.failures.load(Ordering::Relaxed);
-            (failed || before + answers <= self.answers()).then_some(())
+            (self.has_failed() || before + answers <= self.answers()).then_some(())
         });
     }
 
