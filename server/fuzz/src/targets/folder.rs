@@ -11,7 +11,7 @@ use steps::{
 };
 use tempfile::TempDir;
 
-use super::{Target, media::files};
+use super::{Target, json, media::files};
 use crate::{oracle, seen::Seen, signatures::port};
 
 /// What the files of a folder take: each value of a JSON file as one of a tree, each key of a vocabulary several times.
@@ -312,18 +312,12 @@ fn examples() -> Vec<Vec<u8>> {
     all
 }
 
-const WORDS: &[&str] = &[
+const WORDS: &[&str] = &json::with_signs::<{ json::count(KEYS) }>(KEYS);
+
+const KEYS: &[&str] = &[
     "\n=== config.json\n{",
     "\n=== muster.json\n{\"task\":\"text-classification\"}\n",
     "\n=== metadata\nnames ",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "null",
-    "true",
     "-1",
     "1e30",
     "18446744073709551615",

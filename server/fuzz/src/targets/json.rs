@@ -18,19 +18,33 @@ use crate::{
 /// Bounds above this are by separators.
 const LOOSE: usize = 64 << 10;
 
-pub(super) const WORDS: &[&str] = &[
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
+/// What stands between the names and values of any JSON, and the values that have no quotes.
+const SIGNS: [&str; 8] = ["{", "}", "[", "]", ",", ":", "null", "true"];
+
+/// How many words [`with_signs`] gives.
+pub(super) const fn count(words: &[&str]) -> usize {
+    SIGNS.len() + words.len()
+}
+
+/// The signs of JSON, and behind them the words of one format.
+pub(super) const fn with_signs<const N: usize>(words: &[&'static str]) -> [&'static str; N] {
+    assert!(N == count(words), "as many as there are");
+    let mut all = [""; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < SIGNS.len() { SIGNS[at] } else { words[at - SIGNS.len()] };
+        at += 1;
+    }
+    all
+}
+
+pub(super) const WORDS: &[&str] = &with_signs::<{ count(KEYS) }>(KEYS);
+
+const KEYS: &[&str] = &[
     "\"",
     "\\",
     "\\u0000",
     "\\ud800",
-    "null",
-    "true",
     "false",
     "NaN",
     "-Infinity",

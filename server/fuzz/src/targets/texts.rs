@@ -59,57 +59,52 @@ pub(super) const TEXTS: Target = Target {
         seen
     },
     examples,
-    words: &[
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\"",
-        "\\u0000",
-        "\\ud83d\\ude00",
-        "é",
-        "null",
-        "true",
-        "1e400",
-        "\"a\"",
-        "[1,2]",
-        "\"inputs\":",
-        "\"input\":",
-        "\"parameters\":",
-        "\"query\":",
-        "\"texts\":",
-        "\"documents\":",
-        "\"text\":",
-        "\"text_1\":",
-        "\"text_2\":",
-        "\"instances\":",
-        "\"ids\":",
-        "\"source_sentence\":",
-        "\"sentences\":",
-        "\"question\":",
-        "\"context\":",
-        "\"candidate_labels\":",
-        "\"top_n\":",
-        "\"top_k\":",
-        "\"return_documents\":true",
-        "\"return_text\":true",
-        "\"raw_scores\":",
-        "\"truncate\":",
-        "\"truncation_direction\":\"Left\"",
-        "\"prompt_name\":",
-        "\"input_type\":\"search_query\"",
-        "\"encoding_format\":\"base64\"",
-        "\"dimensions\":",
-        "\"normalize\":",
-        "\"max_tokens_per_doc\":",
-        "\"model\":",
-        "\u{89}PNG\r\n",
-        "RIFF",
-        "[[[[[[[[[[",
-    ],
+    words: &json::with_signs::<{ json::count(KEYS) }>(KEYS),
 };
+
+/// Keys and values of these bodies.
+const KEYS: &[&str] = &[
+    "\"",
+    "\\u0000",
+    "\\ud83d\\ude00",
+    "é",
+    "1e400",
+    "\"a\"",
+    "[1,2]",
+    "\"inputs\":",
+    "\"input\":",
+    "\"parameters\":",
+    "\"query\":",
+    "\"texts\":",
+    "\"documents\":",
+    "\"text\":",
+    "\"text_1\":",
+    "\"text_2\":",
+    "\"instances\":",
+    "\"ids\":",
+    "\"source_sentence\":",
+    "\"sentences\":",
+    "\"question\":",
+    "\"context\":",
+    "\"candidate_labels\":",
+    "\"top_n\":",
+    "\"top_k\":",
+    "\"return_documents\":true",
+    "\"return_text\":true",
+    "\"raw_scores\":",
+    "\"truncate\":",
+    "\"truncation_direction\":\"Left\"",
+    "\"prompt_name\":",
+    "\"input_type\":\"search_query\"",
+    "\"encoding_format\":\"base64\"",
+    "\"dimensions\":",
+    "\"normalize\":",
+    "\"max_tokens_per_doc\":",
+    "\"model\":",
+    "\u{89}PNG\r\n",
+    "RIFF",
+    "[[[[[[[[[[",
+];
 
 fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
     match dialect {
@@ -133,9 +128,8 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
         }
         13 => {
             let asked = tokens::expanded(input.body, most(input), LOOSE);
-            let read = oracle::within_asked(asked, || {
-                tokens::read_tokenize(input.body, most(input))
-            });
+            let read =
+                oracle::within_asked(asked, || tokens::read_tokenize(input.body, most(input)));
             seen.fact(read.as_ref().map_or(0, |it| it.texts.len().min(3)));
             seen.result(read);
         }
