@@ -110,6 +110,7 @@ mod sound_pipelines; // sounds to words and labels, against what transformers sa
 
 mod amplification; // what one client costs all others
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
+mod bombs; // files that say more of themselves than they hold
 mod broken_models; // what does not load says why, and the others serve
 mod buffers; // bytes of one request are in no answer to another
 mod expansion; // what small bodies become, counted before it is there
