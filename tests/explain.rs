@@ -20,7 +20,7 @@ fn engines() -> Vec<Arc<dyn Backend>> {
 }
 
 /// The ensembles of these fixtures, written out as a repository, and the folders themselves.
-fn both(names: &[&str]) -> (Repository, Repository) {
+pub fn both(names: &[&str]) -> (Repository, Repository) {
     let folders = repository(names);
     let ensembles = Repository::new();
     let settings = PipelineSettings::default();

@@ -6,9 +6,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
+    explain::both,
     image_bodies::array,
     pipelines::{agrees, fixtures, repository},
-    support::{Client, Server},
+    support::{Client, Form, Repository, Server, Tensor},
 };
 
 /// Sends a sound as the body of an invocation.
@@ -27,6 +28,20 @@ fn labels_first(reply: &Value) -> Value {
     }
 }
 
+/// What a fixture has been asked, each line with its sound as a file.
+fn cases(model: &str) -> Vec<(Value, Vec<u8>)> {
+    let folder = fixtures().join(model);
+    let lines = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
+    let cases = lines.lines().map(|it| {
+        let case: Value = serde_json::from_str(it).unwrap();
+        let sound = fs::read(folder.join(case["sound"].as_str().unwrap())).unwrap();
+        (case, sound)
+    });
+    let cases: Vec<_> = cases.collect();
+    assert_eq!(cases.len(), 3, "{model}");
+    cases
+}
+
 /// Folders of models of sounds.
 const FOLDERS: [&str; 4] = ["speech", "audio-classification", "whisper", "spectrogram"];
 
@@ -35,15 +50,42 @@ fn speech_is_spelt_and_sounds_are_classified_as_by_the_pipeline() {
     let server = Server::start(&repository(&FOLDERS), &[]);
     let mut client = server.client();
     for model in FOLDERS {
-        let folder = fixtures().join(model);
-        let cases = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
-        let cases: Vec<Value> = cases.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-        assert_eq!(cases.len(), 3);
-        for case in cases {
-            let sound = fs::read(folder.join(case["sound"].as_str().unwrap())).unwrap();
+        for (case, sound) in cases(model) {
             let given = invoke(&mut client, model, &sound).expect(200).json();
             let expected = labels_first(&case["reply"]);
             assert!(agrees(&given, &expected), "{model}, {}: {given}", case["case"]);
+        }
+    }
+}
+
+/// The ensemble that does the same as that folder, whose logits of these dimensions are an output, too.
+fn with_logits(model: &str, dims: &str) -> Repository {
+    let (_folders, ensembles) = both(&[model]);
+    let config = format!("{model}/config.pbtxt");
+    let written = fs::read_to_string(ensembles.path().join(&config)).unwrap();
+    let logits = format!("output {{ name: \"logits\" data_type: TYPE_FP32 dims: [ {dims} ] }}\n");
+    ensembles.file(&config, written + &logits)
+}
+
+#[test]
+fn logits_of_a_file_are_those_of_the_reference() {
+    for (model, dims) in [("speech", "-1, -1"), ("audio-classification", "-1")] {
+        let repository = with_logits(model, dims);
+        let server = Server::start(&repository, &[]);
+        let mut client = server.client();
+        for (case, sound) in cases(model) {
+            let audio = Tensor::strings("audio", &[1, 1], &[&sound]);
+            let outputs = r#""outputs":[{"name":"logits"}]"#;
+            let given = client.infer(model, &[audio], Form::Binary, outputs);
+            let given = given.output().numbers();
+            let expected = Tensor::expected("logits", &case["rows"][0]["logits"]).numbers();
+            assert_eq!(given.len(), expected.len(), "{model}, {}", case["case"]);
+            // Kernels round each sum of their own, in proportion to the largest number of it.
+            let largest = expected.iter().fold(0.0f64, |most, it| most.max(it.abs()));
+            for (one, other) in given.iter().zip(&expected) {
+                let problem = format!("{model}, {}: {one}, expected {other}", case["case"]);
+                assert!((one - other).abs() <= 1e-5 * largest, "{problem}");
+            }
         }
     }
 }
