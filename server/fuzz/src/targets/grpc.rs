@@ -201,7 +201,6 @@ pub(super) const TFS_PREDICT: Target = Target {
                 model_spec: Some(spec()),
                 inputs: [("x".to_owned(), tensor)].into(),
                 output_filter: vec!["x".to_owned()],
-                ..PredictRequest::default()
             };
             bodies.push(request.encode_to_vec());
         }
