@@ -1,8 +1,14 @@
 //! How the best setting is had again: as a `config.pbtxt`, and as the line that starts the container.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{setting::FORM, step::Step, words::quoted};
+
+/// The folder in which the container looks for its models.
+const HOSTED_MODEL: &str = "/opt/ml/model";
 
 /// The fields of `config.pbtxt` that say what the setting's variables say; `None` where they are not such fields.
 pub fn config_pbtxt(step: &Step) -> Option<String> {
@@ -42,11 +48,91 @@ pub fn docker_run(step: &Step, model: &str) -> String {
             .into_iter()
             .map(|(name, value)| format!("-e {}", quoted(&format!("{name}={value}")))),
     );
+    if model.contains("://") {
+        // The container fetches it.
+        words.push(format!("muster serve {}", quoted(model)));
+        return words.join(" ");
+    }
+    words.extend(mounts(model).iter().map(|it| format!("-v {}", quoted(it))));
+    words.push("muster serve".to_owned());
+    words.join(" ")
+}
+
+/// What is mounted where, so that the container finds the model in its folder: a directory as that folder, a file in
+/// it, together with the files of its weights; and in it, too, the directory of one model with its configuration,
+/// which is none of models.
+fn mounts(model: &str) -> Vec<String> {
     // Docker takes absolute paths only. A model that is gone keeps its name.
     let path = fs::canonicalize(model).unwrap_or_else(|_| model.into());
-    words.push(format!(
-        "-v {} muster serve",
-        quoted(&format!("{}:/opt/ml/model:ro", path.display()))
-    ));
-    words.join(" ")
+    let below = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{}:{HOSTED_MODEL}/{name}:ro", path.display())
+    };
+    if path.is_file() {
+        return [path.clone()].iter().chain(&weights(&path)).map(|it| below(it)).collect();
+    }
+    match path.join("config.pbtxt").is_file() {
+        true => vec![below(&path)],
+        false => vec![format!("{}:{HOSTED_MODEL}:ro", path.display())],
+    }
+}
+
+/// The files beside a model's file that hold its weights, as exporters call them: `model.onnx.data`,
+/// `model.onnx_data_1`.
+fn weights(model: &Path) -> Vec<PathBuf> {
+    let own = model.file_name().unwrap_or_default().to_string_lossy();
+    let is_part = |it: &PathBuf| {
+        let name = it.file_name().unwrap_or_default().to_string_lossy();
+        let rest = name.strip_prefix(&*own).unwrap_or_default();
+        it.is_file() && [".data", "_data"].iter().any(|ending| rest.starts_with(ending))
+    };
+    let entries = model.parent().and_then(|it| fs::read_dir(it).ok()).into_iter().flatten();
+    let mut parts: Vec<PathBuf> = entries.flatten().map(|it| it.path()).filter(is_part).collect();
+    parts.sort();
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::tests::of_rounds;
+
+    #[test]
+    fn the_container_finds_each_form_of_a_model_in_its_folder() {
+        let folder = std::env::temp_dir().join(format!("muster-winner-{}", std::process::id()));
+        fs::create_dir_all(folder.join("models/m")).unwrap();
+        let folder = fs::canonicalize(folder).unwrap();
+        for file in ["model.onnx", "model.onnx.data", "model.onnx_data_1", "model.onnx.txt"] {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        fs::write(folder.join("models/m/config.pbtxt"), "").unwrap();
+        let at = |path: &str| folder.join(path).to_string_lossy().into_owned();
+        let run = |environment: &[(&str, &str)], model: &str| {
+            docker_run(&of_rounds(environment, &[1.0]), model)
+        };
+        let begins = "docker run --rm -p 8080:8080 --cpus 2";
+        let own = "/opt/ml/model";
+        for (model, expected) in [
+            (
+                at("model.onnx"),
+                format!(
+                    "-v {0}:{own}/model.onnx:ro -v {0}.data:{own}/model.onnx.data:ro \
+                     -v {0}_data_1:{own}/model.onnx_data_1:ro muster serve",
+                    at("model.onnx")
+                ),
+            ),
+            (at("models"), format!("-v {}:{own}:ro muster serve", at("models"))),
+            (at("models/m"), format!("-v {}:{own}/m:ro muster serve", at("models/m"))),
+            ("s3://bucket/m".to_owned(), "muster serve s3://bucket/m".to_owned()),
+            ("/gone".to_owned(), format!("-v /gone:{own}:ro muster serve")),
+        ] {
+            assert_eq!(run(&[], &model), format!("{begins} {expected}"));
+        }
+        // Another form of the model stands in for the one that was given.
+        let form = at("model.onnx.txt");
+        let line = run(&[("OMP_NUM_THREADS", "2"), (FORM, &form)], &at("models"));
+        let mounted = format!("-v {form}:{own}/model.onnx.txt:ro muster serve");
+        assert_eq!(line, format!("{begins} -e OMP_NUM_THREADS=2 {mounted}"));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
