@@ -12,7 +12,7 @@ use crate::{Error, GpuUsage, Interval, Usage, tally::Tally, traffic::Change, usa
 
 /// Length of a sample.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Length of a window where the number of users does not change.
+/// Length of a window where the number of users does not change; the last one may be half as long again.
 const WINDOW: Duration = Duration::from_secs(10);
 /// The beginning of a window that is left out of its figures: this share of it, and at most `LONGEST_SETTLING`.
 const SETTLING: f64 = 0.2;
@@ -54,7 +54,7 @@ impl Series {
             opens,
             closes,
             deadline,
-            varies: !changes.is_empty(),
+            varies: changes.len() > 1,
             users: changes.first().map_or(users, |it| it.users),
             changes: changes.into_iter().skip(1).collect(),
             sample: Tally::new(deadline),
@@ -178,7 +178,10 @@ impl Series {
         let end = match self.changes.front() {
             Some(change) => self.opens + change.at,
             None if self.varies => self.closes.unwrap_or(start + WINDOW),
-            None => start + WINDOW,
+            // What would be left of less than half a window belongs to the last one.
+            None => {
+                self.closes.filter(|it| *it < start + WINDOW + WINDOW / 2).unwrap_or(start + WINDOW)
+            }
         };
         self.window_ends = self.closes.filter(|it| *it > start).map_or(end, |it| it.min(end));
         let length = self.window_ends.saturating_duration_since(start);
@@ -252,6 +255,25 @@ mod tests {
         let ends: Vec<_> = windows.iter().map(|it| it.end.as_secs()).collect();
         assert_eq!(ends, [10, 20, 25]);
         assert!(samples.iter().chain(&windows).all(|it| it.users == 4));
+    }
+
+    #[test]
+    fn users_of_one_number_have_windows_of_ten_seconds_and_no_remainder_of_a_moment() {
+        let opens = Instant::now();
+        for (length, expected) in [
+            (30_000, &[10, 20, 30][..]),
+            (31_000, &[10, 20, 31]),
+            (25_000, &[10, 20, 25]),
+            (8_000, &[8]),
+        ] {
+            let closes = Some(opens + MS * length);
+            let mut series = Series::new(opens, closes, 4, vec![change(0, 4)], None);
+            drive(&mut series, opens, length);
+            series.close(opens + MS * length);
+            let (_, _, windows) = series.finish(&[]);
+            let ends: Vec<_> = windows.iter().map(|it| it.end.as_secs()).collect();
+            assert_eq!(ends, expected, "{length}");
+        }
     }
 
     #[test]
