@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{
     basis::Basis,
     job_folder::{JobFolder, JobState, JobStatus},
+    process::start_of,
     setting::Setting,
     step::{Length, Step},
 };
@@ -280,15 +281,6 @@ fn write_lock(lock: &mut File, text: &str) -> io::Result<()> {
     lock.set_len(0)?;
     lock.seek(SeekFrom::Start(0))?;
     lock.write_all(text.as_bytes())
-}
-
-/// When a process began, in the kernel's ticks since boot; `None` for one that is gone or a zombie.
-fn start_of(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before it may hold spaces and parentheses.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    fields.first().filter(|it| **it != "Z")?;
-    fields.get(19)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod page;
 pub mod payload;
 pub mod pipe;
 pub mod prices;
+mod process;
 pub mod ranking;
 pub mod run;
 pub mod search;

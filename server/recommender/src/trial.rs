@@ -19,6 +19,7 @@ use crate::{
     child::Limit,
     job::Conditions,
     payload::Body,
+    process,
     windows::{Chosen, Stop, chosen, stop},
 };
 
@@ -177,12 +178,14 @@ impl Workload {
         let mut plan = Plan::new(target.clone(), self.requests()?);
         plan.load = Load::Users(traffic.clone());
         (plan.pid, plan.metrics) = (server.pid, server.metrics);
+        let process = plan.pid.map(process::Watched::new);
+        let is_gone = move || process.is_some_and(|it| it.is_gone());
         let (conditions, limit) = (self.conditions, limit.clone());
         let (progress, told) = (server.progress, Arc::<AtomicUsize>::default());
         let (telling, so_far) = (progress.clone(), told.clone());
         plan.enough = Some(Arc::new(move |windows| {
             telling.tell(windows, &so_far);
-            limit.is_over() || stop(windows, &conditions).is_some()
+            limit.is_over() || is_gone() || stop(windows, &conditions).is_some()
         }));
         let (started, begun) = (SystemTime::now(), Instant::now());
         let report = plan.run().map_err(|it| it.to_string())?;
@@ -190,7 +193,7 @@ impl Workload {
         // The clock may have been set in the meantime.
         let ended = started.checked_add(begun.elapsed()).unwrap_or(started);
         let stop = stop(&report.windows, &conditions);
-        if stop == Some(Stop::Errors) || report.ok == 0 {
+        if stop == Some(Stop::Errors) || report.ok == 0 || is_gone() {
             let failed = report.requests - report.ok;
             let users = report.windows.last().map_or(0, |it| it.users);
             let at = report.elapsed.as_secs_f64();
