@@ -19,9 +19,14 @@ fn command(repository: &Repository, args: &[&str]) -> Command {
     let payload = repository.at("body.json");
     let body = r#"{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[3]}]}"#;
     fs::write(&payload, body).unwrap();
+    command_with(repository, &payload, args)
+}
+
+/// The same with the bodies at that path.
+fn command_with(repository: &Repository, payload: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command
-        .args(["recommend", &repository.at("models"), "--payload", &payload])
+        .args(["recommend", &repository.at("models"), "--payload", payload])
         .args(args)
         .env_clear()
         .envs(switches())
@@ -35,7 +40,12 @@ fn command(repository: &Repository, args: &[&str]) -> Command {
 
 /// What came of it: the exit status, the reply to `DescribeInferenceRecommendationsJob`, and standard error.
 fn recommend(repository: &Repository, args: &[&str]) -> (Option<i32>, Value, String) {
-    let output = command(repository, args).output().unwrap();
+    outcome(command(repository, args))
+}
+
+/// The same of any such command.
+fn outcome(mut command: Command) -> (Option<i32>, Value, String) {
+    let output = command.output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     let reply = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output.status.code(), reply, text)

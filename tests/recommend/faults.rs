@@ -6,9 +6,9 @@ use std::{
     process::{Child, ChildStderr},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{PORTS, command, config, recommend, sleeper};
+use super::{PORTS, command, command_with, config, outcome, recommend, sleeper};
 use crate::support::{Repository, wait_for};
 
 /// A job that was begun, and its lines.
@@ -176,4 +176,32 @@ fn a_faster_form_of_the_model_wins_and_never_one_that_answers_something_else() {
     assert!(best.to_string().contains(&fast), "{best}\n{log}");
     assert!(!reply["InferenceRecommendations"].to_string().contains(&wrong), "{reply:#}");
     assert!(log.contains(&format!("-v {fast}:/opt/ml/model:ro")), "{log}");
+}
+
+#[test]
+fn a_setting_that_answers_something_else_in_company_is_not_recommended() {
+    // Rows of one run mix where a number is above a thousand.
+    let body = |first: f64| {
+        let data = [first, 1.0, 2.0, 3.0];
+        json!({"inputs": [{"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": data}]})
+    };
+    let repository = Repository::new()
+        .copy("models/mixes_late", "tests/fixtures/mixing/mixes_late")
+        .file("bodies/a.json", body(1500.0).to_string())
+        .file("bodies/b.json", body(9000.0).to_string());
+    let args = [
+        "--env=MUSTER_DEFAULT_MAX_BATCH_SIZE=1,8",
+        "--env=MUSTER_DEFAULT_INSTANCE_COUNT=1",
+        "--stairs=8:1:2",
+        "--instance=local.cpu1",
+    ];
+    let (status, reply, log) = outcome(command_with(&repository, &repository.at("bodies"), &args));
+    assert_eq!(status, Some(0), "{log}");
+    let failed = log.lines().find(|it| it.starts_with("FAILED")).unwrap_or_default();
+    let expected = "under load its answer to payload '";
+    assert!(failed.contains("BATCH_SIZE=8 ") && failed.contains(expected), "{log}");
+    let settings = reply["InferenceRecommendations"].as_array().unwrap();
+    assert_eq!(settings.len(), 1, "{reply:#}");
+    let batch = &settings[0]["ModelConfiguration"]["EnvironmentParameters"][0];
+    assert_eq!(batch["Value"], "1", "{reply:#}");
 }

@@ -24,6 +24,9 @@ pub enum Check {
     Nothing,
     /// The first on each connection, each time it is opened; right where the function says so.
     FirstReply(Arc<Judge>),
+    /// Some, whoever gets them: one in each 20 ms at most, and so few that the function takes a twentieth of the
+    /// time; right where the function says so.
+    Sample(Arc<Judge>),
     /// All of them: the [`body_hash`] of the answer to request `i` of the plan is entry `i`. Costs about
     /// 1 ns per byte.
     EveryBody(Vec<u64>),
@@ -34,6 +37,7 @@ impl fmt::Debug for Check {
         match self {
             Check::Nothing => f.write_str("Nothing"),
             Check::FirstReply(_) => f.write_str("FirstReply(..)"),
+            Check::Sample(_) => f.write_str("Sample(..)"),
             Check::EveryBody(hashes) => f.debug_tuple("EveryBody").field(hashes).finish(),
         }
     }

@@ -25,6 +25,10 @@ const TIMER: Token = Token(usize::MAX);
 const SCAN: Duration = Duration::from_millis(20);
 /// How long a connection that could not be opened is left alone.
 const REST: Duration = Duration::from_millis(50);
+/// With [`Check::Sample`]: from one reply that is checked to the next at least, and as a multiple of the time that the
+/// last check has taken.
+const SAMPLE: Duration = Duration::from_millis(20);
+const SAMPLE_REST: u32 = 20;
 /// Replies are read in pieces of this size, in bytes.
 const BUFFER: usize = 128 * 1024;
 /// Most events of one wake-up; more are reported by the next.
@@ -64,6 +68,8 @@ struct Driver<'p> {
     /// Counted requests that were sent.
     sent: u64,
     next_scan: Instant,
+    /// When the next reply is checked that is one of a sample.
+    next_sample: Instant,
     /// Counted requests that have ended and are not in the plan's progress, and those among them that failed.
     untold: (u64, u64),
     /// When counting begins.
@@ -116,6 +122,7 @@ impl<'p> Driver<'p> {
             in_flight: 0,
             sent: 0,
             next_scan: start + SCAN,
+            next_sample: start,
             untold: (0, 0),
             opens,
             closes,
@@ -271,8 +278,12 @@ impl<'p> Driver<'p> {
         }
         slot.connection.capture = match &self.plan.check {
             Check::FirstReply(_) if slot.unchecked => Capture::Body(Vec::new()),
+            Check::Sample(_) if now >= self.next_sample => {
+                self.next_sample = now + SAMPLE;
+                Capture::Body(Vec::new())
+            }
             Check::EveryBody(_) => Capture::Hash(BodyHash::default()),
-            Check::Nothing | Check::FirstReply(_) => Capture::Nothing,
+            Check::Nothing | Check::FirstReply(_) | Check::Sample(_) => Capture::Nothing,
         };
         slot.job = Some(Job { request, due, expires: now + self.plan.timeout, counted });
         self.in_flight += 1;
@@ -296,7 +307,11 @@ impl<'p> Driver<'p> {
             Outcome::Pending => {}
             Outcome::Replied { status, bytes } => {
                 let tally = self.series.open();
-                check(self.plan, slot, job.request, status, tally);
+                if check(self.plan, slot, job.request, status, tally) {
+                    let done = Instant::now();
+                    let rest = done.saturating_duration_since(now).saturating_mul(SAMPLE_REST);
+                    self.next_sample = self.next_sample.max(done + rest);
+                }
                 if job.counted {
                     let latency = now.saturating_duration_since(job.due);
                     tally.reply(status, latency, bytes);

@@ -16,6 +16,7 @@
 
 pub mod cli;
 
+pub mod answers;
 mod arrivals;
 mod check;
 mod compare;

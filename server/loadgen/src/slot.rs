@@ -67,22 +67,32 @@ pub(crate) fn open(
     Ok(Slot { connection, was_open: true, ..slot })
 }
 
-/// Judges a 2xx reply, where the plan wants that.
-pub(crate) fn check(plan: &Plan, slot: &mut Slot, request: usize, status: u16, tally: &mut Tally) {
+/// Judges a 2xx reply, where the plan wants that. Tells whether it was judged.
+pub(crate) fn check(
+    plan: &Plan,
+    slot: &mut Slot,
+    request: usize,
+    status: u16,
+    tally: &mut Tally,
+) -> bool {
     let capture = std::mem::replace(&mut slot.connection.capture, Capture::Nothing);
     if !(200..300).contains(&status) {
-        return;
+        return false;
     }
     let right = match (&plan.check, capture) {
         (Check::FirstReply(judge), Capture::Body(body)) => {
             slot.unchecked = false;
             judge(&CheckedReply { request, status, body: &body })
         }
+        (Check::Sample(judge), Capture::Body(body)) => {
+            judge(&CheckedReply { request, status, body: &body })
+        }
         (Check::EveryBody(hashes), Capture::Hash(hash)) => {
             hashes.get(request) == Some(&hash.value())
         }
-        _ => return,
+        _ => return false,
     };
     tally.checked += 1;
     tally.wrong += u64::from(!right);
+    true
 }

@@ -200,6 +200,7 @@ impl<'a> Bench<'a> {
 
     fn keep(&mut self, step: Step) -> Step {
         let name = format!("{} {}", step.setting.instance_type, step.setting.variables());
+        let is_first = self.expected.is_none();
         let kind = if step.length == Length::Probe { " for a moment" } else { "" };
         let line = match &step.outcome {
             Ok(measured) => {
@@ -209,9 +210,13 @@ impl<'a> Bench<'a> {
                 } else {
                     ""
                 };
+                let vary = match measured.answers_vary && is_first {
+                    true => "; its answers to one request differ, none were compared under load",
+                    false => "",
+                };
                 measured.window().map_or_else(String::new, |it| {
                     format!(
-                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}",
+                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}{vary}",
                         per_minute(it),
                         it.users,
                         measured.latency.as_secs_f64() * 1e3
@@ -221,7 +226,6 @@ impl<'a> Bench<'a> {
             Err(problem) => format!("FAILED {name}{kind}: {problem}"),
         };
         let line = line + &self.left();
-        let is_first = self.expected.is_none();
         if let (true, Ok(measured)) = (is_first, &step.outcome) {
             self.expected = Some(measured.answers.clone());
         }

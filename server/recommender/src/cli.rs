@@ -10,12 +10,13 @@ use std::{
 };
 
 use clap::ValueEnum;
-use loadgen::{Interval, Percentile, PhasesArg, StairsArg, Threshold, write_csv};
+use loadgen::{
+    Interval, Percentile, PhasesArg, StairsArg, Threshold, answers::TOLERANCE, write_csv,
+};
 use serde_json::{Value, json};
 
 use crate::{
     Conditions, Configuration, Job, Kind,
-    answers::TOLERANCE,
     api::{ControlPlane, Settings},
     basis::Basis,
     control_server,

@@ -240,6 +240,7 @@ mod tests {
             latency: Duration::from_millis(latency),
             stop: None,
             client_bound: false,
+            answers_vary: false,
             answers: Vec::new(),
         };
         Step {

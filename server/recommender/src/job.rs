@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use loadgen::{Percentile, Phase, Stairs, Threshold, Traffic};
+use loadgen::{Percentile, Phase, Stairs, Threshold, Traffic, answers::TOLERANCE};
 use serde::Deserialize;
 use serde_json::Value;
 
 pub use crate::create_job::Kind;
 use crate::{
-    answers::TOLERANCE,
     create_job::{CreateJob, Endpoint, Input, Latency, Limit, Pattern, PatternPhase, Stopping},
     error::Invalid,
 };

@@ -6,7 +6,6 @@
 
 mod advanced_job;
 mod ahead;
-pub mod answers;
 pub mod api;
 mod archive;
 mod arn;

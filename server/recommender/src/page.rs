@@ -163,8 +163,8 @@ impl Done {
              setting stands for the last number of users up to its plateau whose answers were in time."
                 .to_owned(),
             format!(
-                "Answers of all settings were compared with those of the first one; a setting that answers something \
-                 else cannot be recommended. Numbers may differ by a share of {}.",
+                "Answers of all settings were compared with those of the first one, before the load and under it; a \
+                 setting that answers something else cannot be recommended. Numbers may differ by a share of {}.",
                 self.job.tolerance
             ),
             "Finalists were measured in turns, there and back. A ratio is the median of pairs of rounds, with its \

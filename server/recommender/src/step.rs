@@ -138,6 +138,7 @@ pub(crate) mod tests {
                 latency: Duration::from_millis(5),
                 stop: None,
                 client_bound: false,
+                answers_vary: false,
                 answers: Vec::new(),
             }),
             setup: None,

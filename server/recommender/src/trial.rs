@@ -10,12 +10,12 @@ use std::{
 };
 
 use loadgen::{
-    Check, Error, Interval, Load, Percentile, Plan, Report, Request, Target, Traffic, invocations,
+    Check, CheckedReply, Error, Interval, Load, Percentile, Plan, Report, Request, Target, Traffic,
+    answers, invocations,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    answers,
     child::Limit,
     job::Conditions,
     payload::Body,
@@ -95,6 +95,9 @@ pub struct Measured {
     pub stop: Option<Stop>,
     /// The load generator was the bottleneck: throughput is a lower bound.
     pub client_bound: bool,
+    /// The answers to one body differ from one time to the next, so that none were compared under load.
+    #[serde(default)]
+    pub answers_vary: bool,
     /// The answers to the bodies. They are not part of its JSON: they can be as large as a body of HTTP.
     #[serde(skip)]
     pub answers: Vec<Vec<u8>>,
@@ -160,6 +163,28 @@ impl Workload {
         Ok(())
     }
 
+    /// Compares answers under load with those that the bodies have alone, and keeps how the first other one differs.
+    fn watch(&self, alone: Vec<Vec<u8>>) -> (Check, Arc<Mutex<Option<String>>>) {
+        let problem = Arc::<Mutex<Option<String>>>::default();
+        let found = problem.clone();
+        let (tolerance, names) = (self.tolerance, self.bodies.iter().map(|it| it.name.clone()));
+        let names: Vec<String> = names.collect();
+        let judge = move |reply: &CheckedReply<'_>| {
+            let Some((alone, name)) = alone.get(reply.request).zip(names.get(reply.request)) else {
+                return true;
+            };
+            let Err(difference) = answers::same(alone, reply.body, tolerance) else { return true };
+            found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
+                format!(
+                    "under load its answer to payload '{name}' is not the one that it has alone: {difference} \
+                     (tolerance {tolerance})"
+                )
+            });
+            false
+        };
+        (Check::Sample(Arc::new(judge)), problem)
+    }
+
     /// Puts a server under load until the traffic is over or enough has been seen. `expected` are the answers that its
     /// own must be equal to.
     ///
@@ -175,17 +200,28 @@ impl Workload {
     ) -> Result<Measured, String> {
         let answers = self.answers(target)?;
         self.compare(expected.unwrap_or_default(), &answers)?;
+        // What a server answers at random cannot be compared.
+        let answers_vary =
+            expected.is_none() && self.compare(&answers, &self.answers(target)?).is_err();
         let mut plan = Plan::new(target.clone(), self.requests()?);
         plan.load = Load::Users(traffic.clone());
         (plan.pid, plan.metrics) = (server.pid, server.metrics);
+        let (check, other) = match answers_vary {
+            true => (Check::Nothing, Arc::default()),
+            false => self.watch(expected.unwrap_or(&answers).to_vec()),
+        };
+        plan.check = check;
+        let (conditions, limit) = (self.conditions, limit.clone());
         let process = plan.pid.map(process::Watched::new);
         let is_gone = move || process.is_some_and(|it| it.is_gone());
-        let (conditions, limit) = (self.conditions, limit.clone());
+        let has_other = move || other.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let other_so_far = has_other.clone();
         let (progress, told) = (server.progress, Arc::<AtomicUsize>::default());
         let (telling, so_far) = (progress.clone(), told.clone());
         plan.enough = Some(Arc::new(move |windows| {
             telling.tell(windows, &so_far);
-            limit.is_over() || is_gone() || stop(windows, &conditions).is_some()
+            let is_over = limit.is_over() || is_gone() || other_so_far().is_some();
+            is_over || stop(windows, &conditions).is_some()
         }));
         let (started, begun) = (SystemTime::now(), Instant::now());
         let report = plan.run().map_err(|it| it.to_string())?;
@@ -193,6 +229,9 @@ impl Workload {
         // The clock may have been set in the meantime.
         let ended = started.checked_add(begun.elapsed()).unwrap_or(started);
         let stop = stop(&report.windows, &conditions);
+        if let Some(problem) = has_other() {
+            return Err(problem);
+        }
         if stop == Some(Stop::Errors) || report.ok == 0 || is_gone() {
             let failed = report.requests - report.ok;
             let users = report.windows.last().map_or(0, |it| it.users);
@@ -216,6 +255,7 @@ impl Workload {
             client_bound: report.generator.cores > CLIENT_BOUND,
             samples: report.samples,
             windows: report.windows,
+            answers_vary,
             answers,
         })
     }

@@ -1,6 +1,9 @@
 //! Are answers checked, whole and in order? And the command line, from the arguments to the bytes.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use clap::Parser;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -42,6 +45,29 @@ fn the_first_reply_of_each_connection_is_judged() {
     // One of the four may have been the one that was cut short by request 10.
     assert_eq!(report.checked, 4, "{report}");
     assert_eq!(report.wrong, 1, "{report}");
+}
+
+#[test]
+fn a_sample_of_the_replies_is_judged_whoever_gets_them() {
+    let server = Server::start(|seen| {
+        std::thread::sleep(Duration::from_millis(1));
+        Answer::ok(if seen.number < 100 { "pong" } else { "nonsense" })
+    });
+    let mut plan = closed(&server, 2, 400);
+    plan.check = Check::Sample(Arc::new(|it| it.body == b"pong"));
+    let report = plan.run().unwrap();
+    let periods = report.elapsed.as_millis() as u64 / 20 + 1;
+    assert!(report.wrong > 0 && report.wrong < report.checked, "{report}");
+    assert!(report.checked <= periods, "{report}");
+    // What takes long to judge is judged less often.
+    plan.check = Check::Sample(Arc::new(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        true
+    }));
+    let report = plan.run().unwrap();
+    // Both connections may have had a reply on its way that was chosen before the first one was judged.
+    let most = 2 * (report.elapsed.as_millis() as u64 / 200 + 1);
+    assert!((1..=most).contains(&report.checked), "{report}");
 }
 
 #[test]
