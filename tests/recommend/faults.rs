@@ -176,6 +176,10 @@ fn a_faster_form_of_the_model_wins_and_never_one_that_answers_something_else() {
     assert!(best.to_string().contains(&fast), "{best}\n{log}");
     assert!(!reply["InferenceRecommendations"].to_string().contains(&wrong), "{reply:#}");
     assert!(log.contains(&format!("-v {fast}:/opt/ml/model:ro")), "{log}");
+    // Its own model with one instance and one thread carries far less.
+    let left_out = "NOT MEASURED local.cpu1 MUSTER_DEFAULT_INSTANCE_COUNT=1 MUSTER_DEFAULT_INTRA_OP_THREADS=1, in full: \
+                    it carries less than 90 % of the best for a moment";
+    assert!(log.contains(left_out), "{log}");
 }
 
 #[test]

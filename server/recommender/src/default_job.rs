@@ -70,7 +70,9 @@ impl Bench<'_> {
                 left_out.push((setting(knobs.environment(&forms)).variables(), why.to_owned()))
             },
         );
-        self.left_out.extend(left_out);
+        for (settings, why) in left_out {
+            self.leave_out(&format!("{name} {settings}, in full"), why);
+        }
         // In turns, so that a machine that becomes slower does so for all.
         let mut rounds: Vec<Vec<Step>> = finalists.iter().map(|_| Vec::new()).collect();
         let finalists: Vec<Setting> =

@@ -74,28 +74,49 @@ impl Done {
         Some(json!({ "Metrics": measured(best)?, "EndpointInfo": endpoint }))
     }
 
+    /// The name of a column of prices, with what they are in.
+    pub(crate) fn priced(&self, name: &str) -> String {
+        match &self.currency {
+            Some(currency) => format!("{name} ({currency})"),
+            None => name.to_owned(),
+        }
+    }
+
     /// The steps that can be recommended, the best one first, as a table of Markdown.
     pub fn table(&self) -> String {
-        let mut text = String::from(
-            "| machine | count | requests/min each | ms | cost/h | CPU % | memory % | within | settings |\n\
-             |---|---|---|---|---|---|---|---|---|\n",
-        );
+        let columns = [
+            "machine",
+            "count",
+            "requests/min each",
+            "ms",
+            &self.priced("cost/h"),
+            &self.priced("cost/million"),
+            "CPU s/million",
+            "CPU %",
+            "memory %",
+            "within",
+            "settings",
+        ];
+        let mut text = format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(columns.len()));
         let target = self.job.stop.max_invocations;
         for step in self.ranked.iter().filter_map(|it| self.steps.get(*it)) {
             let Some(row) = step.row() else { continue };
             let metrics = metrics(&self.job, step);
-            let number = |name: &str, digits: usize| {
-                let value = metrics.get(name).and_then(Value::as_f64);
+            let shown = |value: Option<f64>, digits: usize| {
                 value.map_or_else(|| "–".to_owned(), |it| format!("{it:.digits$}"))
             };
+            let number =
+                |name: &str, digits| shown(metrics.get(name).and_then(Value::as_f64), digits);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 step.setting.instance_type,
                 row.instances(target).map_or_else(|| "–".to_owned(), |it| it.to_string()),
                 row.max_invocations,
                 row.model_latency,
                 number("CostPerHour", 4),
+                shown(step.cost_per_million(), 3),
+                shown(step.cpu_per_million(), 1),
                 number("CpuUtilization", 0),
                 number("MemoryUtilization", 2),
                 if row.meets { "yes" } else { "no" },
@@ -266,6 +287,7 @@ mod tests {
             ranked: (0..steps.len()).filter(|it| steps[*it].outcome.is_ok()).collect(),
             steps,
             left_out: Vec::new(),
+            currency: Some("USD".to_owned()),
             created: UNIX_EPOCH,
             ended: UNIX_EPOCH,
         }
@@ -293,11 +315,11 @@ mod tests {
         let id = first["RecommendationId"].as_str().unwrap();
         assert!(id.starts_with("j/") && id.len() == 10, "{id}");
         assert_eq!(reply["Status"], "COMPLETED");
-        assert!(
-            done.table().contains("| ml.m5.large | 3 | 13793 | 19 | 0.3450 | 106 |"),
-            "{}",
-            done.table()
-        );
+        // 0.139 dollars for a million requests, and 1.0635 cores for 229.9 requests a second.
+        let table = done.table();
+        assert!(table.contains("| cost/h (USD) | cost/million (USD) | CPU s/million |"), "{table}");
+        let row = "| ml.m5.large | 3 | 13793 | 19 | 0.3450 | 0.139 | 4626.3 | 106 |";
+        assert!(table.contains(row), "{table}");
     }
 
     #[test]

@@ -123,7 +123,9 @@ impl Done {
             "ms",
             "within",
             "count",
-            "cost/h",
+            &self.priced("cost/h"),
+            &self.priced("cost/million"),
+            "CPU s/million",
             "cores",
             "MB",
         ];
@@ -145,6 +147,8 @@ impl Done {
                 json!(if row.meets { "yes" } else { "no" }),
                 json!(row.instances(target)),
                 json!(cost),
+                json!(step.cost_per_million()),
+                json!(step.cpu_per_million()),
                 json!(window.server.map(|it| it.cores)),
                 json!(window.server.map(|it| it.resident as f64 / 1e6)),
             ];
@@ -191,10 +195,7 @@ fn facts(step: &Step) -> Vec<(String, String)> {
             "Latency".to_owned(),
             format!("{:.1} ms", measured.latency.as_secs_f64() * 1e3),
         ));
-        let window =
-            measured.window().and_then(|it| it.server.map(|server| (it.throughput, server)));
-        if let Some((throughput, server)) = window.filter(|it| it.0 > 0.0) {
-            let seconds = server.cores / throughput * 1e6;
+        if let Some(seconds) = step.cpu_per_million() {
             facts.push((
                 "Per million requests".to_owned(),
                 format!("{seconds:.0} s of processor time"),

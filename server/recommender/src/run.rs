@@ -37,6 +37,8 @@ pub struct Done {
     pub left_out: Vec<(String, String)>,
     /// Places of steps that can be recommended, the best first.
     pub ranked: Vec<usize>,
+    /// What prices are in, where that is known.
+    pub currency: Option<String>,
     /// When it began.
     pub created: SystemTime,
     /// When it ended.
@@ -82,5 +84,6 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     }
     // The clock may have been set in the meantime.
     let ended = SystemTime::now().max(created);
-    Done { job, status, steps, left_out, ranked, created, ended }
+    let currency = means.prices.currency.clone();
+    Done { job, status, steps, left_out, ranked, currency, created, ended }
 }

@@ -47,6 +47,19 @@ impl Step {
         range(&self.rounds, |it| it.max_invocations)
     }
 
+    /// Seconds of processor time that the server takes for a million requests, where they are known.
+    pub fn cpu_per_million(&self) -> Option<f64> {
+        let window = self.outcome.as_ref().ok()?.window()?;
+        let cores = window.server?.cores;
+        (window.throughput > 0.0).then(|| cores / window.throughput * 1e6)
+    }
+
+    /// What its machine costs for a million requests, where it has a price.
+    pub fn cost_per_million(&self) -> Option<f64> {
+        self.setting.instance.price_per_hour?;
+        self.row().map(|it| it.cost_per_inference() * 1e6).filter(|it| it.is_finite())
+    }
+
     /// What it says for a ranking; `None` of a failed step.
     pub fn row(&self) -> Option<Row> {
         let measured = self.outcome.as_ref().ok()?;
