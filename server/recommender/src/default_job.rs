@@ -35,7 +35,7 @@ impl Bench<'_> {
     /// The probes of these machines are ahead, and rounds of as many finalists as there may be.
     fn plan_probes(&mut self, machines: &[(&Configuration, Instance)]) {
         let forms = self.job.variants.len();
-        let probes = machines.iter().map(|it| most_probes(it.1.cpus, forms)).sum();
+        let probes = machines.iter().map(|it| most_probes(it.1, forms)).sum();
         self.ahead.set(Length::Probe, probes, self.traffic(Length::Probe).duration());
         self.plan_rounds(0, machines);
     }
@@ -59,7 +59,7 @@ impl Bench<'_> {
         let forms = self.job.variants.clone();
         // The first answers are those of the server's own settings.
         let finalists = finalists(
-            instance.cpus,
+            instance,
             forms.len(),
             |knobs: Knobs| {
                 let step = self.step(setting(knobs.environment(&forms)), Length::Probe)?;

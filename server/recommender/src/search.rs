@@ -1,12 +1,13 @@
 //! The search of a default job: which settings are tried, in the order that pays, and which are left out. Pure but for
 //! the trials, which are a function of the caller's.
 //!
-//! First the server's own settings, then instances times threads that fill the processors, for a moment each. Other
+//! First the server's own settings, then instances times threads that fill the processors, for a moment each; on a GPU,
+//! where threads matter little, numbers of instances. Other
 //! forms of the model, such as one in FP16, are tried with what is best so far, and then batching is. The server's own
 //! settings and the best of the others are finalists, which are measured for their full time; so is the second, if it
 //! may be the best: if it carries nearly as much as that, and more than the server's own.
 
-use crate::setting::FORM;
+use crate::{prices::Instance, setting::FORM};
 
 /// What a server is told; what is absent it finds out by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -46,23 +47,26 @@ pub const MOST_FINALISTS: usize = 1 + FINALISTS;
 /// Rows of a run that are tried.
 const BATCHES: [usize; 3] = [1, 8, 32];
 
+/// Instances that are tried on a GPU; threads are the server's choice.
+const ON_GPU: [usize; 3] = [1, 2, 4];
+
 /// Settings that are tried for a moment at most.
-pub fn most_probes(cpus: usize, forms: usize) -> usize {
-    1 + tuples(cpus).len() + forms + BATCHES.len()
+pub fn most_probes(machine: Instance, forms: usize) -> usize {
+    1 + tuples(machine).len() + forms + BATCHES.len()
 }
 
-/// Looks for the best settings of a model in so many other forms on a machine of so many processors: the finalists, the
-/// server's own first. `probe` says how many replies per second some carry for a moment; `None` where they cannot be
-/// recommended. `skip` is told what is left out, and why.
+/// Looks for the best settings of a model in so many other forms on a machine: the finalists, the server's own first.
+/// `probe` says how many replies per second some carry for a moment; `None` where they cannot be recommended. `skip` is
+/// told what is left out, and why.
 pub fn finalists(
-    cpus: usize,
+    machine: Instance,
     forms: usize,
     mut probe: impl FnMut(Knobs) -> Option<f64>,
     mut skip: impl FnMut(Knobs, &str),
 ) -> Vec<Knobs> {
     let own = probe(Knobs::default()).unwrap_or_default();
     let mut tried: Vec<(Knobs, f64)> = Vec::new();
-    for knobs in tuples(cpus) {
+    for knobs in tuples(machine) {
         tried.extend(probe(knobs).map(|it| (knobs, it)));
     }
     sort(&mut tried);
@@ -96,8 +100,12 @@ pub fn finalists(
     finalists
 }
 
-/// Instances times threads that fill the processors, and one of each.
-fn tuples(cpus: usize) -> Vec<Knobs> {
+/// Instances times threads that fill the processors, and one of each; on a GPU instances alone.
+fn tuples(machine: Instance) -> Vec<Knobs> {
+    if machine.gpu {
+        return ON_GPU.map(|it| Knobs { instances: Some(it), ..Knobs::default() }).into();
+    }
+    let cpus = machine.cpus;
     let knobs = |instances, threads| Knobs {
         instances: Some(instances),
         threads: Some(threads),
@@ -124,10 +132,30 @@ fn sort(tried: &mut [(Knobs, f64)]) {
 mod tests {
     use super::*;
 
+    fn processors(cpus: usize) -> Instance {
+        Instance { cpus, gpu: false, price_per_hour: None }
+    }
+
+    #[test]
+    fn on_a_gpu_numbers_of_instances_are_tried_and_threads_are_left_to_the_server() {
+        let machine = Instance { gpu: true, ..processors(16) };
+        let mut tried = Vec::new();
+        let probe = |knobs: Knobs| {
+            tried.push(knobs);
+            Some(knobs.instances.unwrap_or(1) as f64 * knobs.batch.unwrap_or(4) as f64)
+        };
+        let finalists = finalists(machine, 0, probe, |_, _| ());
+        assert_eq!(tried.len(), most_probes(machine, 0));
+        assert!(tried.iter().all(|it| it.threads.is_none()), "{tried:?}");
+        let instances: Vec<_> = tried[..4].iter().map(|it| it.instances).collect();
+        assert_eq!(instances, [None, Some(1), Some(2), Some(4)]);
+        assert_eq!((finalists[1].instances, finalists[1].batch), (Some(4), Some(32)));
+    }
+
     /// Cost of the whole grid, in full trials, and what the search spent and found of the best.
     fn find(cpus: usize, mut rate: impl FnMut(Knobs) -> f64) -> (f64, f64) {
         const PROBE: f64 = 0.1;
-        let mut grid = tuples(cpus);
+        let mut grid = tuples(processors(cpus));
         grid.push(Knobs::default());
         let all = grid
             .iter()
@@ -136,7 +164,7 @@ mod tests {
         let best = all.iter().map(|it| rate(*it)).fold(0.0, f64::max);
         let mut spent = 0.0;
         let finalists = finalists(
-            cpus,
+            processors(cpus),
             0,
             |knobs| {
                 spent += PROBE;
@@ -223,7 +251,7 @@ mod tests {
             let batch = if knobs.batch == Some(8) { 1.5 } else { 1.0 };
             Some(form * batch * knobs.instances.unwrap_or(1) as f64)
         };
-        let finalists = finalists(2, 2, rate, |_, _| ());
+        let finalists = finalists(processors(2), 2, rate, |_, _| ());
         let best = finalists[1];
         assert_eq!((best.form, best.batch, best.instances), (Some(1), Some(8), Some(2)));
         let forms = ["a.onnx", "b.onnx"].map(str::to_owned);
@@ -243,7 +271,7 @@ mod tests {
             };
             let mut left_out = Vec::new();
             let found = finalists(
-                2,
+                processors(2),
                 0,
                 |it| Some(rate(it)),
                 |knobs, why| left_out.push((knobs, why.to_owned())),
@@ -266,8 +294,8 @@ mod tests {
             probes += 1;
             (knobs.threads != Some(2)).then_some(1.0)
         };
-        let finalists = finalists(2, 3, probe, |_, _| ());
-        assert_eq!(probes, most_probes(2, 3));
+        let finalists = finalists(processors(2), 3, probe, |_, _| ());
+        assert_eq!(probes, most_probes(processors(2), 3));
         assert!(finalists.len() > 1 && finalists.len() <= MOST_FINALISTS, "{finalists:?}");
         assert!(finalists.iter().all(|it| it.threads != Some(2)), "{finalists:?}");
     }
