@@ -4,7 +4,7 @@ use crate::{
     bench::Bench,
     job::Configuration,
     prices::Instance,
-    setting::{Setting, combinations},
+    setting::{Setting, combinations, rooms},
     shares::{Share, beside},
     step::Length,
 };
@@ -12,22 +12,24 @@ use crate::{
 impl Bench<'_> {
     /// Tests the settings of these machines.
     pub(crate) fn advanced(&mut self, machines: &[(&Configuration, Instance)]) {
+        let ranges: Vec<_> = machines.iter().map(|it| it.0.ranges.as_slice()).collect();
         let mut planned = Vec::new();
-        for (configuration, instance) in machines {
-            planned.extend(self.plan(configuration, *instance, &planned));
+        for ((configuration, instance), room) in
+            machines.iter().zip(rooms(&ranges, self.job.most_tests))
+        {
+            planned.extend(self.plan(configuration, *instance, room));
         }
         self.all(&planned);
     }
 
-    /// The settings of a machine that an advanced job tests, besides those that it tests already.
+    /// The settings of a machine that an advanced job tests, at most so many.
     fn plan(
         &mut self,
         configuration: &Configuration,
         instance: Instance,
-        planned: &[Setting],
+        room: usize,
     ) -> Vec<Setting> {
         let name = &configuration.instance_type;
-        let room = self.job.most_tests.saturating_sub(planned.len());
         let (tried, left) = combinations(&configuration.ranges, room);
         if left > 0 {
             let problem = format!("{left} further combinations, more than MaxNumberOfTests");

@@ -41,11 +41,38 @@ pub fn overlaid(lower: &Variables, upper: &Variables) -> Variables {
     kept.chain(upper).cloned().collect()
 }
 
+/// How many combinations the values of these variables have.
+fn number(ranges: &[(String, Vec<String>)]) -> u128 {
+    ranges.iter().fold(1, |number, it| number.saturating_mul(it.1.len() as u128))
+}
+
+/// How many combinations each of several machines may try, of so many together: as many as the others, and what one
+/// does not need goes to those that have more.
+pub fn rooms(machines: &[&[(String, Vec<String>)]], most: usize) -> Vec<usize> {
+    let wanted: Vec<u128> = machines.iter().map(|it| number(it)).collect();
+    let mut rooms = vec![0_usize; machines.len()];
+    let mut left = most;
+    while left > 0 {
+        let open = rooms.iter_mut().zip(&wanted).filter(|it| (*it.0 as u128) < *it.1);
+        let mut open: Vec<_> = open.collect();
+        if open.is_empty() {
+            break;
+        }
+        let each = (left / open.len()).max(1);
+        for (room, wanted) in &mut open {
+            let lacking = usize::try_from(**wanted - **room as u128).unwrap_or(usize::MAX);
+            let more = each.min(lacking).min(left);
+            **room += more;
+            left -= more;
+        }
+    }
+    rooms
+}
+
 /// Combinations of the values of these variables: all of them, or with more than `most` an even spread. How many are
 /// left out comes second.
 pub fn combinations(ranges: &[(String, Vec<String>)], most: usize) -> (Vec<Variables>, u128) {
-    let number: u128 =
-        ranges.iter().fold(1, |number, it| number.saturating_mul(it.1.len() as u128));
+    let number = number(ranges);
     let most = most as u128;
     let chosen = number.min(most);
     let place = |nth: u128| match number <= most {
@@ -94,6 +121,20 @@ mod tests {
         let (some, left) = combinations(&many, 4);
         assert_eq!((some.len(), left), (4, 3_u128.pow(20) - 4));
         assert_eq!((&some[0][19].1, &some[3][0].1), (&"1".to_owned(), &"3".to_owned()));
+    }
+
+    #[test]
+    fn machines_share_the_tests_and_none_takes_those_of_the_others() {
+        let many = [range("A", &["1", "2", "3"]), range("B", &["1", "2", "3", "4"])];
+        let few = [range("A", &["1", "2"])];
+        let rooms = |machines: &[&[(String, Vec<String>)]], most| super::rooms(machines, most);
+        assert_eq!(rooms(&[&many, &many], 10), [5, 5]);
+        assert_eq!(rooms(&[&many, &few, &many], 10), [4, 2, 4]);
+        assert_eq!(rooms(&[&many, &many, &many], 2), [1, 1, 0]);
+        assert_eq!(rooms(&[&few, &[]], 10), [2, 1]);
+        assert_eq!(rooms(&[], 10), [0; 0]);
+        let endless: Vec<_> = (0..200).map(|_| range("A", &["1", "2", "3"])).collect();
+        assert_eq!(rooms(&[&few, &endless], 9), [2, 7]);
     }
 
     #[test]
