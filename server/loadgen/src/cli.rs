@@ -263,6 +263,21 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_those_of_each_request() {
+        let words = ["bench", "http://h", "-m", "m", "--input", "x:FP32:1"];
+        let more = ["--header", "Authorization: Bearer a:b", "--header", "X-Target: m.tar.gz"];
+        let command = Command::try_parse_from(words.into_iter().chain(more)).unwrap();
+        let plan = command.args.plan(&command.args.url, None).unwrap();
+        let text = String::from_utf8_lossy(&plan.requests[0].encode("h")).into_owned();
+        for line in ["Authorization: Bearer a:b\r\n", "X-Target: m.tar.gz\r\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let args = parse("http://h/x --header Host:h").unwrap();
+        let problem = args.plan(&args.url, None).unwrap_err().to_string();
+        assert!(problem.contains("Host"), "{problem}");
+    }
+
+    #[test]
     fn inputs_have_the_values_of_their_names() {
         let line = "http://h -m m --format kserve-json --input input_ids:INT64:1,3 \
                     --input attention_mask:INT64:1,3 --input token_type_ids:INT64:1,3 --input t:BYTES:1";
@@ -300,6 +315,7 @@ mod tests {
             ("http://h --input x:FP32", "NAME:DATATYPE:DIMS"),
             ("http://h --input x:FP32:1x3", "1,30"),
             ("http://h --duration soon", "seconds"),
+            ("http://h --header nothing", "NAME: VALUE"),
             ("http://h --arrivals constant", "--rate"),
             ("http://h --vs-pid 7", "--vs"),
             ("http://h --vs http://i --most-steal 101", "0 to 100"),

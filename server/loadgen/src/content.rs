@@ -13,7 +13,7 @@ use crate::{
     files::{file_request, is_answer, list_files, read_bodies},
     grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
     kserve_grpc, kserve_json,
-    option_values::{InputArg, ValueArg, input, named_value, shape},
+    option_values::{InputArg, ValueArg, header, input, named_value, shape},
     texts::{TextRoute, read_texts},
 };
 
@@ -58,6 +58,9 @@ pub(crate) struct Content {
         requires = "body or bodies"
     )]
     content_type: String,
+    /// A header of each request, such as "Authorization: Bearer abc"; repeatable. So are questions for metadata asked
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
     /// A file with one text a line, for the formats of texts: each line is a request, and they are sent in random
     /// order
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "input", "shape", "value"])]
@@ -137,6 +140,15 @@ impl Content {
     /// # Errors
     /// When an argument is missing, a file cannot be read or the model's metadata cannot be fetched.
     pub(crate) fn requests(&self, target: &Target, seed: u64) -> Result<Vec<Request>, Error> {
+        let requests = self.bare_requests(target, seed)?;
+        let with_headers = |it: Request| {
+            self.header.iter().try_fold(it, |request, (name, value)| request.header(name, value))
+        };
+        requests.into_iter().map(with_headers).collect()
+    }
+
+    /// The same without the headers of `--header`.
+    fn bare_requests(&self, target: &Target, seed: u64) -> Result<Vec<Request>, Error> {
         let path = Some(target.path()).filter(|it| !it.is_empty());
         let one = |it: Request| vec![it];
         match (self.format.payload(), &self.texts, &self.body) {
@@ -246,8 +258,11 @@ impl Content {
     /// The given inputs, or those of the model's metadata.
     fn inputs(&self, target: &Target, model: &str, seed: u64) -> Result<Vec<Input>, Error> {
         if self.input.is_empty() {
-            let described =
-                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model));
+            let described = fetch::get(
+                self.describe.as_ref().unwrap_or(target),
+                &kserve::model_path(model),
+                &self.header,
+            );
             let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
             let metadata = described.map_err(|error| match error {
                 // Some servers answer HTTP on this port, too, others hang up.

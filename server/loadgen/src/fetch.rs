@@ -16,8 +16,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer that is read, in bytes.
 const LONGEST: usize = 16 * 1024 * 1024;
 
-/// The body of a 200 reply to `GET path`.
-pub(crate) fn get(target: &Target, path: &str) -> Result<Vec<u8>, Error> {
+/// The body of a 200 reply to `GET path` with these headers.
+pub(crate) fn get(
+    target: &Target,
+    path: &str,
+    headers: &[(String, String)],
+) -> Result<Vec<u8>, Error> {
     let failed = |problem: String| {
         let url = format!("http://{}{path}", target.authority());
         Error::Fetch { url, problem }
@@ -25,6 +29,7 @@ pub(crate) fn get(target: &Target, path: &str) -> Result<Vec<u8>, Error> {
     let io = |error: std::io::Error| failed(error.to_string());
     let address = target.resolve()?;
     let request = Request::new(Method::Get, path)?.header("Connection", "close")?;
+    let request = headers.iter().try_fold(request, |it, (name, value)| it.header(name, value))?;
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(io)?;
     stream.set_read_timeout(Some(TIMEOUT)).map_err(io)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(io)?;
@@ -66,7 +71,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let target: Target = format!("http://{address}").parse().unwrap();
-        let error = get(&target, "/v2/models/m").unwrap_err().to_string();
+        let error = get(&target, "/v2/models/m", &[]).unwrap_err().to_string();
         let begin = format!("GET http://{address}/v2/models/m: Connection refused");
         assert!(error.starts_with(&begin), "{error}");
     }

@@ -5,7 +5,7 @@ use crate::{GpuUsage, Target, fetch};
 /// What the page at `target` says at this moment; `None` where it cannot be read, or tells of no GPU.
 pub(crate) fn read(target: &Target) -> Option<GpuUsage> {
     let path = if target.path().is_empty() { "/metrics" } else { target.path() };
-    parse(&String::from_utf8_lossy(&fetch::get(target, path).ok()?))
+    parse(&String::from_utf8_lossy(&fetch::get(target, path, &[]).ok()?))
 }
 
 fn parse(page: &str) -> Option<GpuUsage> {

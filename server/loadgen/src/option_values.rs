@@ -19,6 +19,15 @@ pub(crate) enum ValueArg {
     Range(f64, f64),
 }
 
+/// `NAME: VALUE`.
+pub(crate) fn header(given: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        given.split_once(':').filter(|it| !it.0.trim().is_empty()).ok_or_else(|| {
+            format!("'{given}': expected NAME: VALUE, such as 'Authorization: Bearer abc'")
+        })?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
 /// Seconds, with or without an `s`.
 pub(crate) fn duration(given: &str) -> Result<Duration, String> {
     let given = given.strip_suffix('s').unwrap_or(given);

@@ -41,13 +41,23 @@ use crate::{
 )]
 pub struct Args {
     /// The model: its file, its directory, or a repository
-    #[arg(value_name = "MODEL", required_unless_present_any = ["input_json", "endpoint", "serve"])]
+    #[arg(
+        value_name = "MODEL",
+        required_unless_present_any = ["model_option", "input_json", "endpoint", "serve"]
+    )]
     model: Option<String>,
-    /// The body of a CreateInferenceRecommendationsJob, in a file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "endpoint"])]
+    /// The same
+    #[arg(long = "model", value_name = "MODEL", conflicts_with = "model")]
+    model_option: Option<String>,
+    /// The body of a CreateInferenceRecommendationsJob, in a file. What it says is said there alone; of these
+    /// arguments --payload goes before it, and --instance is for a body that names no machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "model", "model_option", "endpoint", "content_type", "job_type", "env", "phases", "stairs",
+        "max_invocations", "latency_ms", "percentile", "flat", "max_tests", "parallel", "duration",
+    ])]
     input_json: Option<PathBuf>,
     /// A running server instead of a model; it is measured as it is
-    #[arg(long, value_name = "URL", conflicts_with = "model")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["model", "model_option"])]
     endpoint: Option<String>,
     /// Bodies of requests to /invocations: a file, a directory of files or a .tar.gz
     #[arg(long, value_name = "PATH")]
@@ -135,8 +145,8 @@ pub struct Args {
     /// Signatures are not checked. -: over the socket that is standard input, as a server with --recommendation-jobs
     /// starts it
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = [
-        "model", "input_json", "endpoint", "payload", "content_type", "job_type", "env", "phases", "stairs",
-        "max_invocations", "latency_ms", "duration", "describe", "steps", "series", "table", "html",
+        "model", "model_option", "input_json", "endpoint", "payload", "content_type", "job_type", "env", "phases",
+        "stairs", "max_invocations", "latency_ms", "duration", "describe", "steps", "series", "table", "html",
     ])]
     serve: Option<Door>,
     /// Directory in which --serve keeps jobs and models. Default: one that is removed at the end
@@ -288,6 +298,11 @@ impl Args {
             (job.variants, job.tolerance) = (self.variants(job.model.as_deref()), self.tolerance);
             if job.configurations.is_empty() && job.endpoint.is_none() {
                 job.configurations = self.machines();
+            } else if !self.instance.is_empty() {
+                return Err(format!(
+                    "--instance: expected none with --input-json {}, which says what is measured",
+                    file.display()
+                ));
             }
             return Ok(job);
         }
@@ -308,10 +323,11 @@ impl Args {
         let duration = self.duration.map(Duration::from_secs);
         check_duration(duration).map_err(|it| format!("--duration: {}", it.problem))?;
         let latency = self.latency_ms.map(Duration::from_millis);
+        let model = self.model.as_ref().or(self.model_option.as_ref());
         Ok(Job {
             name: "recommend".to_owned(),
             kind,
-            model: self.model.clone(),
+            model: model.cloned(),
             endpoint: self.endpoint.clone(),
             payload: self.payload.clone(),
             content_types: self.content_type.clone(),
@@ -323,14 +339,14 @@ impl Args {
                 Some(_) => Vec::new(),
                 None => self.machines(),
             },
-            variants: self.variants(self.model.as_deref()),
+            variants: self.variants(model.map(String::as_str)),
             tolerance: self.tolerance,
             stop: Conditions {
                 max_invocations: self.max_invocations,
                 threshold: latency.map(|latency| Threshold { percentile, latency }),
                 continue_flat: self.flat == FlatArg::Continue,
             },
-            input: json!({ "ModelName": self.model }),
+            input: json!({ "ModelName": model }),
             stopping: None,
             warnings: Vec::new(),
         })
@@ -470,4 +486,73 @@ fn range(given: &str) -> Result<(String, Vec<String>), String> {
         .filter(|it| !it.0.is_empty() && !it.1.is_empty())
         .ok_or("expected NAME=VALUE,VALUE, such as OMP_NUM_THREADS=1,2,4")?;
     Ok((name.to_owned(), values.split(',').map(str::to_owned).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("recommend").chain(line.split_whitespace());
+        Command::try_parse_from(words).map(|it| it.args).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn the_model_is_a_word_or_an_option() {
+        for line in ["m.onnx --payload p", "--model m.onnx --payload p"] {
+            let job = parse(line).unwrap().job().unwrap();
+            assert_eq!(
+                (job.model.as_deref(), &job.input["ModelName"]),
+                (Some("m.onnx"), &json!("m.onnx"))
+            );
+        }
+        assert!(parse("m.onnx --model n.onnx").is_err() && parse("--payload p").is_err());
+        assert!(parse("--endpoint http://h --model m").is_err());
+    }
+
+    #[test]
+    fn what_a_body_of_a_job_says_cannot_be_said_again() {
+        let options = [
+            "--content-type text/csv",
+            "--job-type default",
+            "--env A=1",
+            "--phases 1:1:1",
+            "--stairs 1:1:1",
+            "--max-invocations 1",
+            "--latency-ms 1",
+            "--percentile P99",
+            "--flat stop",
+            "--max-tests 1",
+            "--parallel 2",
+            "--duration 9",
+            "--model m",
+        ];
+        for option in options {
+            let problem = parse(&format!("--input-json f {option}")).unwrap_err();
+            let name = option.split(' ').next().unwrap();
+            assert!(problem.contains("cannot be used with") && problem.contains(name), "{problem}");
+        }
+        assert!(parse("--input-json f --payload p --time-scale 2 --tolerance 0.1").is_ok());
+        // Machines are for a body without any.
+        let file = std::env::temp_dir().join(format!("muster-body-{}.json", std::process::id()));
+        let mut body =
+            json!({"JobName": "j", "JobType": "Default", "InputConfig": {"ModelName": "m"}});
+        let given = |body: &Value| {
+            fs::write(&file, body.to_string()).unwrap();
+            let line = format!("--input-json {} --instance local.cpu1", file.display());
+            parse(&line).unwrap().job()
+        };
+        assert_eq!(given(&body).unwrap().configurations[0].instance_type, "local.cpu1");
+        body["InputConfig"]["EndpointConfigurations"] = json!([{"InstanceType": "local.cpu2"}]);
+        let problem = given(&body).unwrap_err();
+        assert!(problem.starts_with("--instance: expected none with --input-json"), "{problem}");
+        fs::remove_file(file).unwrap();
+    }
 }
