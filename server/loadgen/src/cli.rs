@@ -199,7 +199,8 @@ impl Args {
 
     /// Writes the files of `--csv` and `--html`.
     fn write_course(&self, course: &[Interval], page: impl Fn() -> Page) -> Result<(), Error> {
-        self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, course))?;
+        let lines = course.iter().map(|it| (Vec::new(), it));
+        self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &[], lines))?;
         self.html.as_ref().map_or(Ok(()), |path| page().write(path))
     }
 

@@ -208,16 +208,22 @@ pub fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()
     writeln!(out)
 }
 
-/// Writes intervals as CSV, with a line of names.
+/// Writes intervals as CSV, with a line of names. Before each come its values of the columns `names`.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_csv(path: &Path, intervals: &[Interval]) -> Result<(), Error> {
-    let mut text = String::from(
+pub fn write_csv<'a>(
+    path: &Path,
+    names: &[&str],
+    lines: impl IntoIterator<Item = (Vec<String>, &'a Interval)>,
+) -> Result<(), Error> {
+    let mut text: String = names.iter().map(|it| format!("{it},")).collect();
+    text.push_str(
         "start_s,end_s,users,requests,errors,replies_per_s,mean_us,p50_us,p90_us,p95_us,p99_us,p99_9_us,max_us,\
          server_cores,server_resident_bytes,gpu_utilization,gpu_memory_bytes\n",
     );
-    for it in intervals {
+    for (values, it) in lines {
+        values.iter().for_each(|it| text += &format!("{},", csv_value(it)));
         let Latency { mean, p50, p90, p95, p99, p99_9, max } = it.latency;
         let [start, end] = [it.start, it.end].map(|it| it.as_secs_f64());
         let Interval { users, requests, errors, throughput, .. } = it;
@@ -235,6 +241,14 @@ pub fn write_csv(path: &Path, intervals: &[Interval]) -> Result<(), Error> {
         };
     }
     fs::write(path, text).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// A value as a line of CSV has it: in quotes where it holds what would end it.
+fn csv_value(value: &str) -> String {
+    match value.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", value.replace('"', "\"\"")),
+        false => value.to_owned(),
+    }
 }
 
 /// Writes the latencies of `reports` as an HDR histogram log (version 1.3, V2 compressed, base64): one
@@ -262,4 +276,15 @@ pub fn write_histograms(path: &Path, reports: &[&Report]) -> Result<(), Error> {
     }
     drop(log);
     file.flush().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_would_end_a_field_is_in_quotes() {
+        let values = ["automatic", "A=1,2", "a \"b\""].map(csv_value);
+        assert_eq!(values, ["automatic", "\"A=1,2\"", "\"a \"\"b\"\"\""]);
+    }
 }

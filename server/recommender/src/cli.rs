@@ -10,9 +10,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use loadgen::{
-    Interval, Percentile, PhasesArg, StairsArg, Threshold, answers::TOLERANCE, write_csv,
-};
+use loadgen::{Percentile, PhasesArg, StairsArg, Threshold, answers::TOLERANCE, write_csv};
 use serde_json::{Value, json};
 
 use crate::{
@@ -462,11 +460,16 @@ impl Args {
                 io::stdout().write_all(text.as_bytes()).map_err(|it| format!("output: {it}"))
             }
         };
-        let measured = done.steps.iter().filter_map(|it| it.outcome.as_ref().ok());
-        let windows: Vec<Interval> = measured.flat_map(|it| it.windows.iter().copied()).collect();
+        let measured = done.steps.iter().filter_map(|it| Some((it, it.outcome.as_ref().ok()?)));
+        let windows = measured.flat_map(|(step, measured)| {
+            let of = [&step.setting.instance_type, &step.setting.variables(), step.length.name()]
+                .map(str::to_owned);
+            measured.windows.iter().map(move |it| (of.to_vec(), it))
+        });
         let series = match &self.series {
             None => Ok(()),
-            Some(path) => write_csv(path, &windows).map_err(|it| it.to_string()),
+            Some(path) => write_csv(path, &["machine", "settings", "tried"], windows)
+                .map_err(|it| it.to_string()),
         };
         let outcomes = [
             describe,

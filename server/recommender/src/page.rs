@@ -138,7 +138,7 @@ impl Done {
             let cells = vec![
                 json!(step.setting.instance_type),
                 json!(step.setting.variables()),
-                json!(if step.is_full() { "fully" } else { "for a moment" }),
+                json!(step.length.name()),
                 json!(window.users),
                 json!(row.max_invocations),
                 json!(step.spread().map(|(low, high)| format!("{low} to {high}"))),

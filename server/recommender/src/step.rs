@@ -36,6 +36,17 @@ pub enum Length {
     Full,
 }
 
+impl Length {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Length::Probe => "for a moment",
+            Length::Round => "for a round",
+            Length::Full => "fully",
+        }
+    }
+}
+
 impl Step {
     /// Was it measured for its full time?
     pub fn is_full(&self) -> bool {
