@@ -14,7 +14,7 @@ use crate::{
     job::Job,
     job_folder::{JobState, JobStatus, seconds},
     run::{Done, Status},
-    step::Step,
+    step::{Length, Step},
     words::shortened,
 };
 
@@ -35,9 +35,9 @@ impl Done {
         describe(&state)
     }
 
-    /// The reply to `ListInferenceRecommendationsJobSteps`: each setting that was measured for its full time.
+    /// The reply to `ListInferenceRecommendationsJobSteps`: each setting that was tried, failed ones included.
     pub fn list_steps(&self) -> Value {
-        json!({ "Steps": self.full_steps() })
+        json!({ "Steps": self.entries() })
     }
 
     /// Writes down how the job ended and what was found.
@@ -45,7 +45,7 @@ impl Done {
         let best = self.ranked.iter().filter_map(|it| self.steps.get(*it)).take(MOST);
         state.recommendations = best.map(|it| recommendation(&self.job, it)).collect();
         state.performances = self.performance().into_iter().collect();
-        state.steps = self.full_steps();
+        state.steps = self.entries();
         state.status = match self.status {
             Status::Completed => JobStatus::Completed,
             Status::Stopped => JobStatus::Stopped,
@@ -62,8 +62,11 @@ impl Done {
         failed.map(String::as_str).or(left_out).unwrap_or("nothing was to be tried")
     }
 
-    fn full_steps(&self) -> Vec<Value> {
-        self.steps.iter().filter(|it| it.is_full()).map(|it| step(&self.job, it)).collect()
+    fn entries(&self) -> Vec<Value> {
+        let mut entries = Vec::new();
+        let tried = self.steps.iter().filter(|it| it.length != Length::Round);
+        tried.for_each(|it| put_entry(&mut entries, step(&self.job, it)));
+        entries
     }
 
     /// What a server that ran already carries.
@@ -124,6 +127,19 @@ impl Done {
             );
         }
         text
+    }
+}
+
+/// Puts an entry among those of `Steps`. There is one for each setting, in the order of their first trial: what was
+/// measured later, for its full time, takes the place of what was seen in a moment.
+pub(crate) fn put_entry(entries: &mut Vec<Value>, entry: Value) {
+    let setting = |it: &Value| {
+        let of = |name| it.pointer(&format!("/InferenceBenchmark/{name}")).cloned();
+        (of("EndpointConfiguration/InstanceType"), of("ModelConfiguration"))
+    };
+    match entries.iter_mut().find(|it| setting(it) == setting(&entry)) {
+        Some(earlier) => *earlier = entry,
+        None => entries.push(entry),
     }
 }
 
@@ -320,6 +336,39 @@ mod tests {
         assert!(table.contains("| cost/h (USD) | cost/million (USD) | CPU s/million |"), "{table}");
         let row = "| ml.m5.large | 3 | 13793 | 19 | 0.3450 | 0.139 | 4626.3 | 106 |";
         assert!(table.contains(row), "{table}");
+    }
+
+    #[test]
+    fn each_setting_that_was_tried_is_one_step_whatever_came_of_it() {
+        let of = |threads: &str, length, outcome: Option<&str>| {
+            let mut step = step("local.cpu2", None, 100.0, 5);
+            step.length = length;
+            step.setting.environment[0].1 = threads.to_owned();
+            if let Some(problem) = outcome {
+                step.outcome = Err(problem.to_owned());
+            }
+            step
+        };
+        let steps = vec![
+            of("1", Length::Probe, None),
+            of("2", Length::Probe, Some("it does not start")),
+            of("3", Length::Probe, None),
+            of("1", Length::Full, Some("another answer")),
+        ];
+        let listed = done(steps, Status::Completed).list_steps();
+        let seen: Vec<_> = listed["Steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| {
+                let benchmark = &it["InferenceBenchmark"];
+                let parameters = &benchmark["ModelConfiguration"]["EnvironmentParameters"];
+                let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+                let reason = text(&benchmark["FailureReason"]);
+                [text(&parameters[0]["Value"]), text(&it["Status"]), reason].join(" ")
+            })
+            .collect();
+        assert_eq!(seen, ["1 FAILED another answer", "2 FAILED it does not start", "3 COMPLETED "]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::{
     prices::Prices,
     ranking::Objective,
     run::{self, Done},
+    step::Length,
     watch::Watch,
 };
 
@@ -141,13 +142,14 @@ fn tell(name: &str, folder: &JobFolder, line: &str) {
     }
 }
 
-/// Writes down each setting that was measured for its full time, and says what its windows carry.
+/// Writes down each setting that was tried, and says what its windows carry.
 fn watch(jobs: Arc<Jobs>, work: &Work, job: Job) -> Watch {
     let (name, folder, whose) = (work.name.clone(), work.folder.clone(), work.name.clone());
     let watch = Watch::new(move |step| {
-        if step.is_full() {
+        if step.length != Length::Round {
             let entry = describe::step(&job, step);
-            jobs.change(&name, SystemTime::now(), |state| state.steps.push(entry));
+            let put = |state: &mut JobState| describe::put_entry(&mut state.steps, entry);
+            jobs.change(&name, SystemTime::now(), put);
         }
     });
     watch.telling(move |line| tell(&whose, &folder, line))
