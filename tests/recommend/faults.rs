@@ -139,9 +139,17 @@ fn a_server_that_dies_or_does_not_start_is_said_and_the_others_are_measured() {
     for count in ["COUNT=1: ", "COUNT=2: "] {
         let line = log.lines().find(|it| it.starts_with("FAILED") && it.contains(count));
         let line = line.unwrap_or_else(|| panic!("{count} {log}"));
-        for part in ["requests failed, with", "SIGABRT", "its last lines", "started by: "] {
+        for part in [
+            "requests failed, the first with ",
+            "payload 'body.json' (application/json): connections refused",
+            "started by: ",
+            "SIGABRT",
+            "its last lines",
+        ] {
             assert!(line.contains(part), "{part}: {line}");
         }
+        // A reason is cut after 1,024 characters.
+        assert!(line.find("started by: ") < line.find("its last lines"), "{line}");
     }
     let args =
         ["--env=MUSTER_DEFAULT_INSTANCE_COUNT=none,2", "--stairs=1:1:1", "--instance=local.cpu1"];

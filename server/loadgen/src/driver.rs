@@ -8,7 +8,7 @@ use std::{
 use mio::{Events, Poll, Token};
 
 use crate::{
-    Check, Error, Load, Plan, Report,
+    Check, Error, FirstBad, Load, Plan, Report,
     arrivals::Schedule,
     check::BodyHash,
     connection::{Capture, Outcome, Wire},
@@ -72,6 +72,7 @@ struct Driver<'p> {
     next_sample: Instant,
     /// Counted requests that have ended and are not in the plan's progress, and those among them that failed.
     untold: (u64, u64),
+    first_bad: Option<FirstBad>,
     /// When counting begins.
     opens: Instant,
     /// When sending ends.
@@ -124,6 +125,7 @@ impl<'p> Driver<'p> {
             next_scan: start + SCAN,
             next_sample: start,
             untold: (0, 0),
+            first_bad: None,
             opens,
             closes,
             ended: false,
@@ -166,7 +168,8 @@ impl<'p> Driver<'p> {
         // A server that is gone at the end has been there at the beginning.
         let after = readings.pop().and_then(Result::ok).unwrap_or_default();
         let before = readings.into_iter().next().transpose()?.unwrap_or_default();
-        Ok((Course { elapsed, own_cpu, before, after, samples, windows }, tally))
+        let first_bad = self.first_bad;
+        Ok((Course { elapsed, own_cpu, before, after, samples, windows, first_bad }, tally))
     }
 
     /// Ends the samples and windows that are over. Tells whether the plan has seen enough.
@@ -327,6 +330,11 @@ impl<'p> Driver<'p> {
             let good = matches!(outcome, Outcome::Replied { status: 200..300, .. });
             self.untold.0 += 1;
             self.untold.1 += u64::from(!good);
+            if !good && self.first_bad.is_none() {
+                let at = now.saturating_duration_since(self.opens);
+                let (users, request) = (self.series.users(), job.request);
+                self.first_bad = Some(FirstBad { at, users, request });
+            }
         }
     }
 

@@ -15,7 +15,8 @@ use hdrhistogram::serialization::{
 use serde::Serialize;
 
 use crate::{
-    Bend, Comparison, Error, GpuUsage, Interval, Latency, Limit, Ratio, Report, Typical, Usage,
+    Bend, Comparison, Error, FirstBad, GpuUsage, Interval, Latency, Limit, Ratio, Report, Typical,
+    Usage,
 };
 
 impl fmt::Display for Report {
@@ -59,6 +60,11 @@ impl fmt::Display for Report {
                 "  failures    connect: {}  reset: {}  timeout: {}  malformed: {}",
                 failures.connect, failures.reset, failures.timeout, failures.malformed
             )?;
+        }
+        if let Some(FirstBad { at, users, request }) = self.first_bad {
+            let plural = if users == 1 { "" } else { "s" };
+            let (at, number) = (at.as_secs_f64(), request + 1);
+            writeln!(f, "  first bad   after {at:.2} s, with {users} user{plural}, body {number}")?;
         }
         if self.rate.is_some() {
             let Report { waited, late, unsent, .. } = self;

@@ -1,6 +1,22 @@
-//! Requests that were not answered, counted by what happened.
+//! Requests that were not answered, counted by what happened, and the first one that was not answered well.
+
+use std::time::Duration;
 
 use serde::Serialize;
+
+use crate::numbers;
+
+/// The first request of a measurement that got no 2xx reply.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FirstBad {
+    /// Since the beginning of the measurement.
+    #[serde(rename = "at_s", serialize_with = "numbers::seconds")]
+    pub at: Duration,
+    /// Users of that moment.
+    pub users: usize,
+    /// Index of the request in the plan.
+    pub request: usize,
+}
 
 /// Requests that got no reply, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

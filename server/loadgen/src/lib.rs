@@ -60,7 +60,7 @@ pub use compare::{Blocks, Comparison, Ratio, Typical, compare};
 pub use data::{DataType, Fill, Input};
 pub use error::Error;
 pub use export::{write_csv, write_histograms, write_json};
-pub use failures::Failures;
+pub use failures::{Failures, FirstBad};
 pub use grpc::{grpc_raw_outputs, kserve_grpc};
 pub use interval::{GpuUsage, Interval, Latency, Usage};
 pub use kserve::{inputs_from_metadata, invocations, kserve_binary, kserve_json};

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::{
-    Arrivals, Failures, GpuUsage, Interval, Latency, Load, Plan, Traffic, Usage, numbers,
+    Arrivals, Failures, FirstBad, GpuUsage, Interval, Latency, Load, Plan, Traffic, Usage, numbers,
     tally::{LATE, Tally},
     usage::Reading,
 };
@@ -26,6 +26,7 @@ pub(crate) struct Course {
     pub(crate) after: Reading,
     pub(crate) samples: Vec<Interval>,
     pub(crate) windows: Vec<Interval>,
+    pub(crate) first_bad: Option<FirstBad>,
 }
 
 /// The findings of one run. In JSON, times are numbers whose names carry the unit.
@@ -72,6 +73,8 @@ pub struct Report {
     pub refusals: BTreeMap<u16, String>,
     /// Requests without a reply.
     pub failures: Failures,
+    /// The first request without a 2xx reply.
+    pub first_bad: Option<FirstBad>,
     /// Open loop: requests that found no connection free when they were due.
     pub waited: u64,
     /// Open loop: requests sent more than a millisecond late although a connection was free.
@@ -183,6 +186,7 @@ impl Report {
             statuses: tally.statuses,
             refusals: tally.refusals,
             failures: tally.failures,
+            first_bad: course.first_bad,
             waited: tally.waited,
             late: tally.late,
             unsent: tally.unsent,
@@ -286,6 +290,7 @@ mod tests {
             after: Reading::default(),
             samples: Vec::new(),
             windows: Vec::new(),
+            first_bad: None,
         };
         Report::new(&plan, course, tally)
     }

@@ -131,7 +131,10 @@ impl Launch<'_> {
                 running.setup = start.elapsed();
                 Ok(running)
             }
-            Err(problem) => Err(format!("{problem}; started by: {}", self.command_line())),
+            // A reason is cut after a thousand characters: what the server wrote comes last.
+            Err(problem) => {
+                Err(format!("it does not start; started by: {}; {problem}", self.command_line()))
+            }
         }
     }
 
@@ -175,7 +178,7 @@ impl Running {
         self.child.id()
     }
 
-    /// How it ended and its last lines, if it has ended.
+    /// How it ended and its last lines, the newest first, if it has ended.
     pub fn end(&mut self) -> Option<String> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
@@ -184,8 +187,9 @@ impl Running {
         };
         self.shared.wait(|it| it.silent == 2, Instant::now() + Duration::from_secs(1));
         let said = self.shared.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = said.lines.iter().map(String::as_str).collect();
-        Some(format!("the server ended ({status}), its last lines: {}", lines.join(" | ")))
+        let lines: Vec<&str> = said.lines.iter().rev().map(String::as_str).collect();
+        let lines = lines.join(" | ");
+        Some(format!("the server ended ({status}), its last lines, the newest first: {lines}"))
     }
 
     fn wait_ready(&mut self, until: Instant, limit: &Limit) -> Result<Target, String> {

@@ -92,8 +92,9 @@ impl Tester<'_> {
             let measured = child::on_cpus(&share.generator, measure);
             let measured = measured
                 .unwrap_or_else(|it| Err(format!("processors {:?}: {it}", share.generator)));
+            // A reason is cut after a thousand characters: what the server wrote comes last.
             measured.map_err(|problem| match server.end() {
-                Some(end) => format!("{problem}; {end}; started by: {}", launch.command_line()),
+                Some(end) => format!("{problem}; started by: {}; {end}", launch.command_line()),
                 None => format!("{problem}; started by: {}", launch.command_line()),
             })
         });

@@ -133,13 +133,9 @@ impl Workload {
                 *keep.lock().unwrap_or_else(PoisonError::into_inner) = it.body.to_vec();
                 true
             }));
-            let report = plan.run().map_err(|it| format!("payload '{}': {it}", body.name))?;
+            let report = plan.run().map_err(|it| format!("{}: {it}", named(body)))?;
             if report.ok != 1 {
-                return Err(format!(
-                    "payload '{}', before the load: {}",
-                    body.name,
-                    refusal(&report)
-                ));
+                return Err(format!("{}, before the load: {}", named(body), refusal(&report)));
             }
             answers.push(std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner)));
         }
@@ -183,6 +179,20 @@ impl Workload {
             false
         };
         (Check::Sample(Arc::new(judge)), problem)
+    }
+
+    /// How requests of a load failed: how many, and the first one of them.
+    fn failure(&self, report: &Report) -> String {
+        let failed = report.requests - report.ok;
+        let first = report.first_bad.map_or_else(String::new, |it| {
+            let body = self.bodies.get(it.request).map_or_else(String::new, named);
+            format!(
+                ", the first with {} users after {:.1} s, {body}",
+                it.users,
+                it.at.as_secs_f64()
+            )
+        });
+        format!("{failed} of {} requests failed{first}: {}", report.requests, refusal(report))
     }
 
     /// Puts a server under load until the traffic is over or enough has been seen. `expected` are the answers that its
@@ -233,14 +243,7 @@ impl Workload {
             return Err(problem);
         }
         if stop == Some(Stop::Errors) || report.ok == 0 || is_gone() {
-            let failed = report.requests - report.ok;
-            let users = report.windows.last().map_or(0, |it| it.users);
-            let at = report.elapsed.as_secs_f64();
-            return Err(format!(
-                "{failed} of {} requests failed, with {users} users after {at:.1} s: {}",
-                report.requests,
-                refusal(&report)
-            ));
+            return Err(self.failure(&report));
         }
         let chosen = chosen(&report.windows, conditions.threshold)
             .ok_or("the load was over before a window of it could be measured")?;
@@ -259,6 +262,11 @@ impl Workload {
             answers,
         })
     }
+}
+
+/// A body by its file and its type.
+fn named(body: &Body) -> String {
+    format!("payload '{}' ({})", body.name, body.content_type)
 }
 
 /// What came instead of answers.

@@ -32,6 +32,9 @@ fn every_request_is_counted_once_as_what_became_of_it() {
     assert!(report.to_string().contains("first 503   busy"), "{report}");
     let failures = Failures { connect: 0, reset: 80, timeout: 0, malformed: 40 };
     assert_eq!(report.failures, failures, "{report}");
+    let first = report.first_bad.unwrap();
+    assert!(first.at <= report.elapsed && (first.users, first.request) == (8, 0), "{first:?}");
+    assert!(report.to_string().contains(" s, with 8 users, body 1\n"), "{report}");
     assert_eq!((report.requests, server.requests()), (400, 400));
     assert_eq!((report.ok, report.good), (240, 240));
     assert!(report.refusal_latency.is_some());
