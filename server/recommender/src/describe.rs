@@ -97,6 +97,7 @@ impl Done {
             "CPU s/million",
             "CPU %",
             "memory %",
+            "client CPU %",
             "within",
             "settings",
         ];
@@ -112,7 +113,7 @@ impl Done {
                 |name: &str, digits| shown(metrics.get(name).and_then(Value::as_f64), digits);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 step.setting.instance_type,
                 row.instances(target).map_or_else(|| "–".to_owned(), |it| it.to_string()),
                 row.max_invocations,
@@ -122,6 +123,7 @@ impl Done {
                 shown(step.cpu_per_million(), 1),
                 number("CpuUtilization", 0),
                 number("MemoryUtilization", 2),
+                step.client().unwrap_or_default(),
                 if row.meets { "yes" } else { "no" },
                 step.setting.variables(),
             );
@@ -277,6 +279,7 @@ mod tests {
             latency: Duration::from_millis(latency),
             stop: None,
             client_bound: false,
+            client_cores: 0.25,
             answers_vary: false,
             answers: Vec::new(),
         };
@@ -335,7 +338,14 @@ mod tests {
         let table = done.table();
         assert!(table.contains("| cost/h (USD) | cost/million (USD) | CPU s/million |"), "{table}");
         let row = "| ml.m5.large | 3 | 13793 | 19 | 0.3450 | 0.139 | 4626.3 | 106 |";
-        assert!(table.contains(row), "{table}");
+        assert!(
+            table.contains(row) && table.contains("| 25 | yes | OMP_NUM_THREADS=2 |"),
+            "{table}"
+        );
+        let mut bound = done;
+        let first = bound.steps[0].outcome.as_mut().unwrap();
+        (first.client_bound, first.client_cores) = (true, 0.93);
+        assert!(bound.table().contains("| 93, bound | yes |"), "{}", bound.table());
     }
 
     #[test]

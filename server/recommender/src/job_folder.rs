@@ -405,6 +405,7 @@ mod tests {
             latency: Duration::from_micros(7_400),
             stop: Some(Stop::Flat),
             client_bound: true,
+            client_cores: 0.93,
             answers_vary: false,
             answers: vec![b"[1]".to_vec()],
         }

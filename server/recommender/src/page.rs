@@ -128,6 +128,7 @@ impl Done {
             "CPU s/million",
             "cores",
             "MB",
+            "client CPU %",
         ];
         let target = self.job.stop.max_invocations;
         let best = self.ranked.first();
@@ -151,6 +152,7 @@ impl Done {
                 json!(step.cpu_per_million()),
                 json!(window.server.map(|it| it.cores)),
                 json!(window.server.map(|it| it.resident as f64 / 1e6)),
+                json!(step.client()),
             ];
             Some(Row { cells, best: best == Some(&index) })
         };
@@ -174,6 +176,8 @@ impl Done {
             "Finalists were measured in turns, there and back. A ratio is the median of pairs of rounds, with its \
              bootstrap interval of 95 %; a difference is claimed only where the interval of six rounds excludes 1, and \
              of fewer rounds where they do not overlap."
+                .to_owned(),
+            "Where the load generator is marked as bound, it used more than 80 % of a core: throughput is a lower bound."
                 .to_owned(),
             format!("muster {}, {} processors.", env!("CARGO_PKG_VERSION"), crate::child::cpus().len()),
         ];

@@ -65,6 +65,13 @@ impl Step {
         (window.throughput > 0.0).then(|| cores / window.throughput * 1e6)
     }
 
+    /// What the load generator used, 100 for a core, and whether more load would have taken another one.
+    pub fn client(&self) -> Option<String> {
+        let measured = self.outcome.as_ref().ok()?;
+        let bound = if measured.client_bound { ", bound" } else { "" };
+        Some(format!("{:.0}{bound}", measured.client_cores * 100.0))
+    }
+
     /// What its machine costs for a million requests, where it has a price.
     pub fn cost_per_million(&self) -> Option<f64> {
         self.setting.instance.price_per_hour?;
@@ -162,6 +169,7 @@ pub(crate) mod tests {
                 latency: Duration::from_millis(5),
                 stop: None,
                 client_bound: false,
+                client_cores: 0.25,
                 answers_vary: false,
                 answers: Vec::new(),
             }),

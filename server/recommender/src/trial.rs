@@ -95,6 +95,9 @@ pub struct Measured {
     pub stop: Option<Stop>,
     /// The load generator was the bottleneck: throughput is a lower bound.
     pub client_bound: bool,
+    /// Cores that the load generator used.
+    #[serde(default)]
+    pub client_cores: f64,
     /// The answers to one body differ from one time to the next, so that none were compared under load.
     #[serde(default)]
     pub answers_vary: bool,
@@ -256,6 +259,7 @@ impl Workload {
             latency: window.map_or(Duration::ZERO, |it| percentile.of(&it.latency)),
             stop,
             client_bound: report.generator.cores > CLIENT_BOUND,
+            client_cores: report.generator.cores,
             samples: report.samples,
             windows: report.windows,
             answers_vary,
