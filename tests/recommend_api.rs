@@ -5,7 +5,7 @@ use std::{fs, net::SocketAddr, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Process, Reply, Repository, wait_for};
+use crate::support::{Client, Process, Reply, Repository, root, wait_for};
 
 /// A recommender that runs.
 pub struct Recommender {
@@ -188,6 +188,38 @@ fn a_job_on_a_model_is_done_described_and_there_after_a_restart() {
     assert_eq!(recommender.ask("DescribeModel", &json!({"ModelName": "mine"})), described);
     let (name, text) = recommender.refuse("SageMaker.CreateInferenceRecommendationsJob", &request);
     assert_eq!((name.as_str(), text.as_str()), ("ResourceInUse", "there is a job 'first' already"));
+}
+
+#[test]
+fn a_default_job_tries_the_form_that_lies_beside_the_graph_of_a_folder() {
+    let graph = fs::read(root("tests/fixtures/models/mlp/1/model.onnx")).unwrap();
+    let body = json!({"inputs": [{"name": "input", "shape": [1, 30], "datatype": "FP32",
+        "data": vec![0.5; 30]}]});
+    let repository = Repository::new()
+        .file("m/1/model.onnx", &graph)
+        .file("m/1/model_int8.onnx", &graph)
+        .file("bodies/body.json", body.to_string());
+    let recommender = Recommender::start(&repository);
+    let payload = json!({"SamplePayloadUrl": repository.at("bodies"),
+        "SupportedContentTypes": ["application/json"]});
+    let request = json!({"JobName": "forms", "JobType": "Default", "RoleArn": "arn:aws:iam::111111111111:role/mine",
+        "InputConfig": {"ModelName": repository.at("m"), "ContainerConfig": {"PayloadConfig": payload}}});
+    recommender.ask("CreateInferenceRecommendationsJob", &request);
+    let name = json!({"JobName": "forms"});
+    let form = json!({"Key": "MODEL_PATH", "ValueType": "String",
+        "Value": repository.at("m/1/model_int8.onnx")});
+    wait_for("a setting with the form", || {
+        let steps = recommender.ask("ListInferenceRecommendationsJobSteps", &name);
+        let of = |it: &Value| it.pointer("/InferenceBenchmark/ModelConfiguration").cloned();
+        let mut tried = steps["Steps"].as_array().unwrap().iter();
+        let is_form = |it: &Value| {
+            it["Status"] == "COMPLETED" && of(it).unwrap().to_string().contains(&form.to_string())
+        };
+        tried.any(is_form).then_some(())
+    });
+    recommender.ask("StopInferenceRecommendationsJob", &name);
+    recommender.wait("forms", "STOPPED");
+    recommender.end();
 }
 
 #[test]

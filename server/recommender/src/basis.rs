@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use crate::{job::Job, payload::Body, prices::Prices};
+use crate::{job::Job, payload::Body, prices::Prices, setting::FORM};
 
 /// Most files of a model that are looked at.
 const MOST_FILES: usize = 10_000;
@@ -32,11 +32,16 @@ impl Basis {
     ) -> Basis {
         let path = |it: &str| fs::canonicalize(it).unwrap_or_else(|_| it.into());
         let model = path(job.model.as_deref().unwrap_or_default());
-        let variants: Vec<PathBuf> = job.variants.iter().map(|it| path(it)).collect();
+        let is_path = |it: &&(String, String)| it.0 == FORM;
+        let variants: Vec<PathBuf> =
+            job.variants.iter().filter(is_path).map(|it| path(&it.1)).collect();
+        // What names a file of the model's folder stays with it.
+        let inside: Vec<_> = job.variants.iter().filter(|it| !is_path(it)).collect();
         let configuration = |it: &crate::Configuration| json!([it.instance_type, it.ranges]);
         let request = json!({
             "model": model,
             "variants": variants,
+            "forms": inside,
             "kind": format!("{:?}", job.kind),
             "configurations": job.configurations.iter().map(configuration).collect::<Vec<Value>>(),
             "traffic": format!("{:?}", job.traffic),

@@ -26,6 +26,7 @@ use crate::{
     prices::Prices,
     ranking::Objective,
     run::{Done, Status},
+    setting::{FORM, Variables},
     variants,
     watch::Watch,
     winner,
@@ -351,10 +352,11 @@ impl Args {
     }
 
     /// The forms of `--variant`, and those beside the model's file.
-    fn variants(&self, model: Option<&str>) -> Vec<String> {
-        let mut forms = self.variant.clone();
+    fn variants(&self, model: Option<&str>) -> Variables {
+        let form = |it: &String| (FORM.to_owned(), it.clone());
+        let mut forms: Variables = self.variant.iter().map(form).collect();
         let found = model.map(|it| variants::beside(Path::new(it))).unwrap_or_default();
-        forms.extend(found.into_iter().filter(|it| !self.variant.contains(it)));
+        forms.extend(found.into_iter().filter(|it| !self.variant.contains(&it.1)));
         forms
     }
 

@@ -10,6 +10,7 @@ pub use crate::create_job::Kind;
 use crate::{
     create_job::{CreateJob, Endpoint, Input, Latency, Limit, Pattern, PatternPhase, Stopping},
     error::Invalid,
+    setting::Variables,
 };
 
 /// Most configurations that an advanced job names.
@@ -44,8 +45,8 @@ pub struct Job {
     pub most_parallel: usize,
     /// What is tried.
     pub configurations: Vec<Configuration>,
-    /// Other forms of the model, such as one in FP16, which are tried, too.
-    pub variants: Vec<String>,
+    /// Other forms of the model, such as one in FP16, which are tried, too: each as the variable that has it served.
+    pub variants: Variables,
     /// Numbers of answers may differ from those of the first setting by this share.
     pub tolerance: f64,
     /// When a test has seen enough.

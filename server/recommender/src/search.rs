@@ -7,7 +7,7 @@
 //! settings and the best of the others are finalists, which are measured for their full time; so is the second, if it
 //! may be the best: if it carries nearly as much as that, and more than the server's own.
 
-use crate::{prices::Instance, setting::FORM};
+use crate::{prices::Instance, setting::Variables};
 
 /// What a server is told; what is absent it finds out by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -23,8 +23,8 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// The variables that say so; `forms` are the other forms of the model.
-    pub fn environment(&self, forms: &[String]) -> Vec<(String, String)> {
+    /// The variables that say so; `forms` are those of the other forms of the model.
+    pub fn environment(&self, forms: &[(String, String)]) -> Variables {
         let knobs = [
             ("MUSTER_DEFAULT_INSTANCE_COUNT", self.instances),
             ("MUSTER_DEFAULT_INTRA_OP_THREADS", self.threads),
@@ -32,8 +32,7 @@ impl Knobs {
         ];
         let set =
             |(name, value): (&str, Option<usize>)| Some((name.to_owned(), value?.to_string()));
-        let form = self.form.and_then(|it| forms.get(it));
-        let form = form.map(|it| (FORM.to_owned(), it.clone()));
+        let form = self.form.and_then(|it| forms.get(it)).cloned();
         knobs.into_iter().filter_map(set).chain(form).collect()
     }
 }
@@ -254,9 +253,8 @@ mod tests {
         let finalists = finalists(processors(2), 2, rate, |_, _| ());
         let best = finalists[1];
         assert_eq!((best.form, best.batch, best.instances), (Some(1), Some(8), Some(2)));
-        let forms = ["a.onnx", "b.onnx"].map(str::to_owned);
-        let last = best.environment(&forms).pop();
-        assert_eq!(last, Some((FORM.to_owned(), "b.onnx".to_owned())));
+        let forms = ["a.onnx", "b.onnx"].map(|it| ("MODEL_PATH".to_owned(), it.to_owned()));
+        assert_eq!(best.environment(&forms).pop(), Some(forms[1].clone()));
     }
 
     #[test]

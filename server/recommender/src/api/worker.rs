@@ -26,6 +26,7 @@ use crate::{
     ranking::Objective,
     run::{self, Done},
     step::Length,
+    variants,
     watch::Watch,
 };
 
@@ -103,6 +104,9 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
             false => model.path.clone(),
         });
     }
+    // Before the journal: findings depend on them.
+    let model = job.model.as_deref().unwrap_or_default();
+    job.variants = variants::beside(Path::new(model));
     let address = job.payload.as_deref().unwrap_or_default();
     let means = Means {
         program: settings.program.clone(),
