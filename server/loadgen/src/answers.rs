@@ -21,11 +21,6 @@ pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String>
         let mut pairs = expected.iter().zip(&given);
         return pairs.try_for_each(|(expected, given)| values(expected, given, "", tolerance));
     }
-    let words = |it: &'_ [u8]| -> Option<Vec<String>> {
-        let text = std::str::from_utf8(it).ok()?;
-        let words = text.split([',', '\n', '\r', ' ', '\t']).filter(|it| !it.is_empty());
-        words.map(|it| it.parse::<f64>().ok().map(|_| it.to_owned())).collect()
-    };
     match (words(expected), words(given)) {
         (Some(expected), Some(given)) if expected.len() == given.len() => {
             let wrong =
@@ -34,6 +29,18 @@ pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String>
         }
         _ => Err(format!("other bytes, {} instead of {}", given.len(), expected.len())),
     }
+}
+
+/// Is the body JSON or numbers, whose values are compared?
+pub(crate) fn is_read(body: &[u8]) -> bool {
+    json(body).is_some() || words(body).is_some()
+}
+
+/// The numbers of a body, as they are written; `None` of one that holds anything else.
+fn words(body: &[u8]) -> Option<Vec<String>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let words = text.split([',', '\n', '\r', ' ', '\t']).filter(|it| !it.is_empty());
+    words.map(|it| it.parse::<f64>().ok().map(|_| it.to_owned())).collect()
 }
 
 /// One value of JSON, or one for each line.

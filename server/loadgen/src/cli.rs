@@ -103,6 +103,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 /// Those of [`run`].
 pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     let mut plan = args.plan(&args.url, args.pid)?;
+    args.content.refer(&mut plan)?;
     let progress = Arc::new(Progress::default());
     plan.progress = Some(progress.clone());
     let printed = |source| Error::System { what: "output", source };
@@ -125,6 +126,7 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     };
     let blocks = Blocks { pairs: args.pairs, seed: args.seed, most_steal: args.most_steal };
     let mut other = args.plan(other, args.vs_pid)?;
+    args.content.refer(&mut other)?;
     other.progress = plan.progress.clone();
     let bar = Bar::begin(progress, expected(&plan, 2 * args.pairs));
     let comparison = compare(&plan, &other, &blocks)?;
@@ -288,6 +290,19 @@ mod tests {
             Ok::<_, String>(String::from_utf8(plan.requests[0].encode("h")).unwrap())
         };
         let usual = body("").unwrap();
+        // Others follow; where nothing is random, none does.
+        let sent = |more: &str| {
+            let args = parse(&format!("{line} {more}")).unwrap();
+            let requests = args.plan(&args.url, None).unwrap().requests;
+            let mut bodies: Vec<_> = requests.iter().map(|it| it.encode("h")).collect();
+            bodies.sort();
+            bodies.dedup();
+            (requests.len(), bodies.len())
+        };
+        assert_eq!(
+            (sent(""), sent("--seed 7"), sent("--data zeros")),
+            ((16, 16), (16, 16), (1, 1))
+        );
         assert!(usual.contains(r#""data":[1,1,1]"#) && usual.contains(r#""data":[0,0,0]"#));
         let given =
             body("--value attention_mask=0 --value t=hello --value input_ids=7..7").unwrap();

@@ -9,13 +9,19 @@ use std::{
 use clap::ValueEnum;
 
 use crate::{
-    Check, Error, Fill, Input, Method, Request, Target, fetch,
+    Check, Error, Fill, Input, Method, Plan, Request, Target, fetch,
     files::{file_request, is_answer, list_files, read_bodies},
     grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
     kserve_grpc, kserve_json,
     option_values::{InputArg, ValueArg, header, input, named_value, shape},
+    reference,
     texts::{TextRoute, read_texts},
 };
+
+/// Requests of made-up tensors that are sent in turn, so that a server that keeps answers has not made one of them all:
+/// so many, and so many bytes, at most.
+const MADE_UP: u64 = 16;
+const MADE_UP_BYTES: usize = 64 << 20;
 
 /// The arguments that say what is sent.
 #[derive(Debug, Clone, clap::Args)]
@@ -50,6 +56,9 @@ pub(crate) struct Content {
     /// lines or of the names
     #[arg(long, value_name = "PATH", conflicts_with_all = ["body", "input", "shape", "value", "texts", "files"])]
     bodies: Option<PathBuf>,
+    /// Compare no replies with what the server answers to each body of --body and --bodies before the load
+    #[arg(long, requires = "body or bodies")]
+    no_check: bool,
     /// Content type of --body and --bodies
     #[arg(
         long,
@@ -182,9 +191,7 @@ impl Content {
                     Err(Error::plan("--body", "expected a file to send with --format invocations"))
                 }
             },
-            (Payload::Tensors(how), None, None) => {
-                self.tensor_request(how, target, path, seed).map(one)
-            }
+            (Payload::Tensors(how), None, None) => self.tensor_requests(how, target, path, seed),
         }
     }
 
@@ -202,6 +209,17 @@ impl Content {
             (Payload::Tensors(_), Some(_)) => Check::FirstReply(Arc::new(is_inference)),
             (Payload::Tensors(_) | Payload::File, _) => Check::Nothing,
         }
+    }
+
+    /// Has a plan's replies compared with those that each body has alone, for which the server is asked now.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub(crate) fn refer(&self, plan: &mut Plan) -> Result<(), Error> {
+        if (self.body.is_some() || self.bodies.is_some()) && !self.no_check {
+            plan.check = reference::check(plan)?;
+        }
+        Ok(())
     }
 
     /// One request for each text.
@@ -225,29 +243,45 @@ impl Content {
         }
     }
 
-    /// Tensors for a model; without one, a GET of the path.
-    fn tensor_request(
+    /// Tensors for a model, of other numbers in each request; without a model, a GET of the path.
+    fn tensor_requests(
         &self,
         how: Tensors,
         target: &Target,
         path: Option<&str>,
         seed: u64,
-    ) -> Result<Request, Error> {
+    ) -> Result<Vec<Request>, Error> {
         let Some(model) = &self.model else {
             let problem = "expected a model, a --body, or a path in the URL";
             let path = path.ok_or_else(|| Error::plan("--model", problem))?;
-            return Request::new(Method::Get, path);
+            return Ok(vec![Request::new(Method::Get, path)?]);
         };
         if matches!(how, Tensors::Grpc) && path.is_some() {
             return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
         }
-        let inputs = self.inputs(target, model, seed)?;
-        let request = match how {
-            Tensors::Json => kserve_json(model, &inputs)?,
-            Tensors::Binary => kserve_binary(model, &inputs)?,
-            Tensors::Grpc => kserve_grpc(model, &inputs)?,
-        };
-        at(path, request)
+        let metadata = self.metadata(target, model)?;
+        let mut requests: Vec<Request> = Vec::new();
+        let mut bytes = 0;
+        for nth in 0..MADE_UP {
+            let seed = seed.wrapping_mul(MADE_UP).wrapping_add(nth);
+            let inputs = self.inputs(metadata.as_deref(), seed)?;
+            let request = match how {
+                Tensors::Json => kserve_json(model, &inputs)?,
+                Tensors::Binary => kserve_binary(model, &inputs)?,
+                Tensors::Grpc => kserve_grpc(model, &inputs)?,
+            };
+            let request = at(path, request)?;
+            // Where nothing is random, one is all there is.
+            if requests.last() == Some(&request) {
+                break;
+            }
+            bytes += request.body_len();
+            requests.push(request);
+            if bytes > MADE_UP_BYTES {
+                break;
+            }
+        }
+        Ok(requests)
     }
 
     fn post(&self, path: String, body: Vec<u8>) -> Result<Request, Error> {
@@ -255,28 +289,34 @@ impl Content {
         Ok(request.header("Content-Type", &self.content_type)?.body(body))
     }
 
-    /// The given inputs, or those of the model's metadata.
-    fn inputs(&self, target: &Target, model: &str, seed: u64) -> Result<Vec<Input>, Error> {
-        if self.input.is_empty() {
-            let described = fetch::get(
-                self.describe.as_ref().unwrap_or(target),
-                &kserve::model_path(model),
-                &self.header,
-            );
-            let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
-            let metadata = described.map_err(|error| match error {
-                // Some servers answer HTTP on this port, too, others hang up.
-                Error::Fetch { url, problem } if is_grpc && self.describe.is_none() => {
-                    let way =
-                        "give the server's HTTP address with --describe, or inputs with --input";
-                    Error::Fetch { url, problem: format!("{problem}; {way}") }
-                }
-                error => error,
-            })?;
+    /// The model's metadata, where no inputs are given.
+    fn metadata(&self, target: &Target, model: &str) -> Result<Option<Vec<u8>>, Error> {
+        if !self.input.is_empty() {
+            return Ok(None);
+        }
+        let described = fetch::get(
+            self.describe.as_ref().unwrap_or(target),
+            &kserve::model_path(model),
+            &self.header,
+        );
+        let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
+        described.map(Some).map_err(|error| match error {
+            // Some servers answer HTTP on this port, too, others hang up.
+            Error::Fetch { url, problem } if is_grpc && self.describe.is_none() => {
+                let way = "give the server's HTTP address with --describe, or inputs with --input";
+                Error::Fetch { url, problem: format!("{problem}; {way}") }
+            }
+            error => error,
+        })
+    }
+
+    /// The inputs that the metadata describe, or else the given ones.
+    fn inputs(&self, metadata: Option<&[u8]>, seed: u64) -> Result<Vec<Input>, Error> {
+        if let Some(metadata) = metadata {
             let shape = |name: &str| {
                 self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
             };
-            let inputs = inputs_from_metadata(&metadata, shape, |name| self.fill(name, seed))?;
+            let inputs = inputs_from_metadata(metadata, shape, |name| self.fill(name, seed))?;
             return self.checked(inputs);
         }
         let given = self.input.iter();

@@ -43,6 +43,7 @@ pub mod page;
 mod plan;
 mod progress;
 mod random;
+mod reference;
 mod reply;
 mod report;
 mod request;
@@ -68,6 +69,7 @@ pub use limit::{Bend, Limit, Percentile, Threshold, find_limit};
 pub use load_args::{PhasesArg, StairsArg};
 pub use plan::{Arrivals, Enough, Load, Plan};
 pub use progress::Progress;
+pub use reference::ask;
 pub use report::{Cpu, Report, ServerUsage};
 pub use request::{Method, Request};
 

@@ -117,6 +117,11 @@ impl Request {
         (head, self.body.clone())
     }
 
+    /// Bytes of its body.
+    pub(crate) fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
     /// Where it goes.
     pub fn path(&self) -> &str {
         &self.path

@@ -11,7 +11,7 @@ use std::{
 
 use loadgen::{
     Check, CheckedReply, Error, Interval, Load, Percentile, Plan, Report, Request, Target, Traffic,
-    answers, invocations,
+    answers, ask, invocations,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ use crate::{
 
 /// Above this share of a core the load generator bounds the throughput.
 const CLIENT_BOUND: f64 = 0.8;
+/// How long a server may take for a body alone.
+const LONGEST_ANSWER: Duration = Duration::from_secs(120);
 /// Bytes of a wrong answer that are shown.
 const SHOWN: usize = 300;
 
@@ -127,20 +129,12 @@ impl Workload {
     pub fn answers(&self, target: &Target) -> Result<Vec<Vec<u8>>, String> {
         let mut answers = Vec::with_capacity(self.bodies.len());
         for (body, request) in self.bodies.iter().zip(self.requests()?) {
-            let seen = Arc::<Mutex<Vec<u8>>>::default();
-            let keep = seen.clone();
-            let mut plan = Plan::new(target.clone(), vec![request]);
-            (plan.duration, plan.count) = (None, Some(1));
-            plan.timeout = Duration::from_secs(120);
-            plan.check = Check::FirstReply(Arc::new(move |it| {
-                *keep.lock().unwrap_or_else(PoisonError::into_inner) = it.body.to_vec();
-                true
-            }));
-            let report = plan.run().map_err(|it| format!("{}: {it}", named(body)))?;
+            let asked = ask(target, request, LONGEST_ANSWER);
+            let (report, answer) = asked.map_err(|it| format!("{}: {it}", named(body)))?;
             if report.ok != 1 {
                 return Err(format!("{}, before the load: {}", named(body), refusal(&report)));
             }
-            answers.push(std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner)));
+            answers.push(answer);
         }
         Ok(answers)
     }

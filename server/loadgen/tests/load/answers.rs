@@ -1,6 +1,7 @@
 //! Are answers checked, whole and in order? And the command line, from the arguments to the bytes.
 
 use std::{
+    process::ExitCode,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -123,6 +124,39 @@ fn the_command_line_asks_for_the_metadata_and_sends_what_they_say() {
     }
     assert!(std::fs::metadata(&file).unwrap().len() > 0);
     std::fs::remove_file(&file).unwrap();
+}
+
+/// What the command line prints of a load of one body on this server, and whether it was healthy.
+fn posts(server: &Server, more: &[&str]) -> (String, bool) {
+    let file = std::env::temp_dir()
+        .join(format!("loadgen-body-{}", server.target().to_string().rsplit(':').next().unwrap()));
+    std::fs::write(&file, "1,2").unwrap();
+    let (url, body) = (server.target().to_string(), file.to_string_lossy().into_owned());
+    let words = ["bench", &url, "--body", &body, "-n", "400", "-c", "2", "--warm-up", "0"];
+    let args = Command::parse_from(words.iter().chain(more)).args;
+    let mut printed = Vec::new();
+    let status = cli::run_to(&args, &mut printed).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    (String::from_utf8(printed).unwrap(), status == ExitCode::SUCCESS)
+}
+
+#[test]
+fn replies_to_a_body_are_compared_with_the_one_that_it_has_alone() {
+    let server = |wrong: &'static str, first: u64| {
+        Server::start(move |seen| {
+            std::thread::sleep(Duration::from_millis(1));
+            Answer::ok(if seen.number < first { "[0.5]" } else { wrong })
+        })
+    };
+    let (printed, healthy) = posts(&server("[0.6]", 100), &[]);
+    assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
+    let (printed, healthy) = posts(&server("[0.6]", 100), &["--no-check"]);
+    assert!(healthy && !printed.contains("checked"), "{printed}");
+    let (printed, healthy) = posts(&server("[0.50001]", 100), &[]);
+    assert!(healthy && printed.contains(" answers, 0 wrong"), "{printed}");
+    // What differs from the first time to the second is compared with nothing.
+    let (printed, healthy) = posts(&server("[0.6]", 1), &[]);
+    assert!(healthy, "{printed}");
 }
 
 #[test]
