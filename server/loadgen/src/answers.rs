@@ -6,8 +6,12 @@ use serde_json::Value;
 /// as the order of a sum in 32-bit floats does. Whole numbers are ids and counts, and must be equal.
 pub const TOLERANCE: f64 = 1e-3;
 
+/// Members of an answer that name its model. Another form of a model has the name of its file.
+const OF_MODEL: [&str; 2] = ["model_name", "model_version"];
+
 /// Compares bodies: JSON and lines of JSON value by value, lines of numbers number by number, anything else byte by
-/// byte. The `id` of an answer, which differs from one request to the next, counts as the same.
+/// byte. The `id` of an answer, which differs from one request to the next, counts as the same, and so does what the
+/// answer says of its model.
 ///
 /// # Errors
 /// Says where the first difference is.
@@ -55,7 +59,9 @@ fn json(body: &[u8]) -> Option<Vec<Value>> {
 fn values(expected: &Value, given: &Value, path: &str, tolerance: f64) -> Result<(), String> {
     match (expected, given) {
         (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
-            a.iter().filter(|(name, _)| *name != "id").try_for_each(|(name, value)| {
+            let names_model = |name: &str| path.is_empty() && OF_MODEL.contains(&name);
+            let mut compared = a.iter().filter(|it| it.0 != "id" && !names_model(it.0));
+            compared.try_for_each(|(name, value)| {
                 let path = format!("{path}/{name}");
                 b.get(name).map_or(Err(format!("{path} is not there")), |it| {
                     values(value, it, &path, tolerance)
@@ -102,6 +108,10 @@ mod tests {
         );
         assert_eq!(same(r#"["cat"]"#, r#"["dog"]"#).unwrap_err(), "/0 is another");
         assert!(same("[1]", "[1,2]").is_err());
+        let named = |model: &str, y: f64| format!(r#"{{"model_name":"{model}","outputs":[{y}]}}"#);
+        assert_eq!(same(&named("m", 0.5), &named("m_int8", 0.5)), Ok(()));
+        assert!(same(&named("m", 0.5), &named("m_int8", 0.6)).is_err());
+        assert!(same(r#"[{"model_name":"a"}]"#, r#"[{"model_name":"b"}]"#).is_err());
         // Ids and counts.
         assert!(same("[30521]", "[30522]").is_err() && same("1000\n", "1001\n").is_err());
         // Lines of JSON.
