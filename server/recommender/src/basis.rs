@@ -138,9 +138,20 @@ fn stamp(path: &Path) -> Value {
 
 /// The processors of this process and their kind.
 fn machine() -> String {
+    format!("{:?}{}", crate::child::cpus(), processor())
+}
+
+/// What the processors are, with what stands before it in the system's file; empty where that does not say it.
+fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let kind = text.lines().find_map(|it| it.strip_prefix("model name")).unwrap_or_default();
-    format!("{:?}{kind}", crate::child::cpus())
+    text.lines().find_map(|it| it.strip_prefix("model name")).unwrap_or_default().to_owned()
+}
+
+/// What the processors are; `None` where the system does not say it.
+pub(crate) fn processor_name() -> Option<String> {
+    let name = processor();
+    let name = name.trim_start_matches([':', ' ', '\t']).trim_end();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -244,7 +244,7 @@ fn model(step: &Step) -> Value {
 }
 
 /// The memory that a server may use: of the control group, else of the machine.
-fn memory_limit() -> Option<u64> {
+pub(crate) fn memory_limit() -> Option<u64> {
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let group = number("/sys/fs/cgroup/memory.max")
         .or_else(|| number("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
@@ -306,6 +306,7 @@ mod tests {
             ranked: (0..steps.len()).filter(|it| steps[*it].outcome.is_ok()).collect(),
             steps,
             left_out: Vec::new(),
+            payload: String::new(),
             currency: Some("USD".to_owned()),
             created: UNIX_EPOCH,
             ended: UNIX_EPOCH,

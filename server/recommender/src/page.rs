@@ -8,7 +8,10 @@ use loadgen::{
 };
 use serde_json::json;
 
-use crate::{difference::Difference, run::Done, step::Step, windows::per_minute, winner};
+use crate::{
+    basis::processor_name, describe::memory_limit, difference::Difference, run::Done, step::Step,
+    windows::per_minute, winner,
+};
 
 impl Done {
     /// The findings as a page.
@@ -163,6 +166,29 @@ impl Done {
         }
     }
 
+    /// What findings are of: the program, the machine, what was sent, and for how long.
+    fn surroundings(&self) -> String {
+        let kind = processor_name().map_or_else(String::new, |it| format!(" ({it})"));
+        let memory = memory_limit().map_or_else(String::new, |it| {
+            format!(", {:.1} GiB of memory", it as f64 / (1u64 << 30) as f64)
+        });
+        let best = self.ranked.first().and_then(|it| self.steps.get(*it)?.outcome.as_ref().ok());
+        let lengths = best.iter().flat_map(|it| &it.windows).map(|it| it.end - it.start);
+        let windows =
+            lengths.clone().min().zip(lengths.max()).map_or_else(String::new, |(a, b)| {
+                format!(
+                    " Windows of the best setting: {:.1} to {:.1} s.",
+                    a.as_secs_f64(),
+                    b.as_secs_f64()
+                )
+            });
+        let (version, cpus) = (env!("CARGO_PKG_VERSION"), crate::child::cpus().len());
+        format!(
+            "muster {version}, {cpus} processors{kind}{memory}. Payload: {}.{windows}",
+            self.payload
+        )
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "Each setting is a server of its own. Each user sends the next request when the answer has been read. A \
@@ -179,7 +205,7 @@ impl Done {
                 .to_owned(),
             "Where the load generator is marked as bound, it used more than 80 % of a core: throughput is a lower bound."
                 .to_owned(),
-            format!("muster {}, {} processors.", env!("CARGO_PKG_VERSION"), crate::child::cpus().len()),
+            self.surroundings(),
         ];
         notes.extend(
             self.left_out.iter().map(|(what, why)| format!("Not measured: {what}: {why}.")),

@@ -8,6 +8,7 @@ use crate::{
     job_folder::JobStatus,
     journal::Journal,
     means::Means,
+    payload,
     prices::Instance,
     ranking::{self, Row},
     step::{Step, prefer_automatic},
@@ -37,6 +38,8 @@ pub struct Done {
     pub left_out: Vec<(String, String)>,
     /// Places of steps that can be recommended, the best first.
     pub ranked: Vec<usize>,
+    /// What was sent, in words.
+    pub payload: String,
     /// What prices are in, where that is known.
     pub currency: Option<String>,
     /// When it began.
@@ -85,5 +88,6 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     // The clock may have been set in the meantime.
     let ended = SystemTime::now().max(created);
     let currency = means.prices.currency.clone();
-    Done { job, status, steps, left_out, ranked, currency, created, ended }
+    let payload = payload::described(&means.bodies);
+    Done { job, status, steps, left_out, ranked, payload, currency, created, ended }
 }
