@@ -449,3 +449,9 @@ fn boto3_does_the_same_with_a_server_that_has_the_facade() {
 fn right_size_of_the_sagemaker_sdk_finds_the_best_setting() {
     check_recommender(Recommender::start, "recommender_sdk.py");
 }
+
+#[test]
+#[ignore = "installs the SageMaker SDK, and waits for its polls of a minute"]
+fn right_size_of_the_sagemaker_sdk_finds_it_with_a_server_that_has_the_facade() {
+    check_recommender(Recommender::behind_a_server, "recommender_sdk.py");
+}

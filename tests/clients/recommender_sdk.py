@@ -58,7 +58,7 @@ def main():
                     "MUSTER_DEFAULT_INSTANCE_COUNT": CategoricalParameter(["1", "2"]),
                 }
             ],
-            phases=[Phase(duration_in_seconds=1, initial_number_of_users=2, spawn_rate=0)],
+            phases=[Phase(duration_in_seconds=5, initial_number_of_users=2, spawn_rate=0)],
             traffic_type="PHASES",
             max_invocations=1_000_000,
             model_latency_thresholds=[ModelLatencyThreshold(percentile="P95", value_in_milliseconds=1000)],
