@@ -1,0 +1,66 @@
+//! What a command line becomes, and what is wrong with one.
+
+use super::*;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parse(line: &str) -> Result<Args, String> {
+    let words = std::iter::once("recommend").chain(line.split_whitespace());
+    Command::try_parse_from(words).map(|it| it.args).map_err(|it| it.to_string())
+}
+
+#[test]
+fn the_model_is_a_word_or_an_option() {
+    for line in ["m.onnx --payload p", "--model m.onnx --payload p"] {
+        let job = parse(line).unwrap().job().unwrap();
+        assert_eq!(
+            (job.model.as_deref(), &job.input["ModelName"]),
+            (Some("m.onnx"), &json!("m.onnx"))
+        );
+    }
+    assert!(parse("m.onnx --model n.onnx").is_err() && parse("--payload p").is_err());
+    assert!(parse("--endpoint http://h --model m").is_err());
+}
+
+#[test]
+fn what_a_body_of_a_job_says_cannot_be_said_again() {
+    let options = [
+        "--content-type text/csv",
+        "--job-type default",
+        "--env A=1",
+        "--phases 1:1:1",
+        "--stairs 1:1:1",
+        "--max-invocations 1",
+        "--latency-ms 1",
+        "--percentile P99",
+        "--flat stop",
+        "--max-tests 1",
+        "--parallel 2",
+        "--duration 9",
+        "--model m",
+    ];
+    for option in options {
+        let problem = parse(&format!("--input-json f {option}")).unwrap_err();
+        let name = option.split(' ').next().unwrap();
+        assert!(problem.contains("cannot be used with") && problem.contains(name), "{problem}");
+    }
+    assert!(parse("--input-json f --payload p --time-scale 2 --tolerance 0.1").is_ok());
+    // Machines are for a body without any.
+    let file = std::env::temp_dir().join(format!("muster-body-{}.json", std::process::id()));
+    let mut body = json!({"JobName": "j", "JobType": "Default", "InputConfig": {"ModelName": "m"}});
+    let given = |body: &Value| {
+        fs::write(&file, body.to_string()).unwrap();
+        let line = format!("--input-json {} --instance local.cpu1", file.display());
+        parse(&line).unwrap().job()
+    };
+    assert_eq!(given(&body).unwrap().configurations[0].instance_type, "local.cpu1");
+    body["InputConfig"]["EndpointConfigurations"] = json!([{"InstanceType": "local.cpu2"}]);
+    let problem = given(&body).unwrap_err();
+    assert!(problem.starts_with("--instance: expected none with --input-json"), "{problem}");
+    fs::remove_file(file).unwrap();
+}
