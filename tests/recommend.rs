@@ -94,7 +94,11 @@ fn an_advanced_job_tells_which_number_of_instances_carries_most() {
     assert!(each(0) / each(1) > 2.0 && each(1) <= 6100.0, "{reply:#}");
     let html = fs::read_to_string(html).unwrap();
     assert!(html.contains("MUSTER_DEFAULT_INSTANCE_COUNT=4"), "{html}");
-    for part in [" GiB of memory. Payload: 1 body of ", " bytes (application/json). Windows of "] {
+    for part in [
+        "identity on CPU, instances: 4, ",
+        " GiB of memory. Payload: 1 body of ",
+        " bytes (application/json). Windows of ",
+    ] {
         assert!(html.contains(part), "{part}: {html}");
     }
 }

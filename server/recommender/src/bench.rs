@@ -116,7 +116,8 @@ impl<'a> Bench<'a> {
         });
         let length = Length::Full;
         let command = String::new();
-        self.keep(Step { setting, outcome, setup: None, command, length, rounds: Vec::new() });
+        let (setup, engine, rounds) = (None, None, Vec::new());
+        self.keep(Step { setting, outcome, setup, engine, command, length, rounds });
     }
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.

@@ -88,6 +88,8 @@ struct Said {
     address: Option<String>,
     metrics: Option<String>,
     ready: bool,
+    /// What the first model that was loaded has become.
+    engine: Option<String>,
     /// Streams that have ended, of two.
     silent: usize,
 }
@@ -173,6 +175,11 @@ impl Running {
         self.metrics.as_ref()
     }
 
+    /// The engine of its model, and what runs at a time there.
+    pub fn engine(&self) -> Option<String> {
+        self.shared.said.lock().unwrap_or_else(PoisonError::into_inner).engine.clone()
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -253,6 +260,9 @@ impl Shared {
                     said.metrics = text("address").map(str::to_owned);
                 }
                 (Some("ready to serve"), _) => said.ready = true,
+                (Some("model is ready"), _) if said.engine.is_none() => {
+                    said.engine = engine(&event)
+                }
                 _ => {}
             }
             if said.lines.len() == LAST_LINES {
@@ -272,6 +282,21 @@ impl Shared {
         // What has come of it is read by the caller.
         drop(self.changed.wait_timeout_while(said, left, |it| !is(it)));
     }
+}
+
+/// The engine of a model that is ready, and what runs at a time there, in words.
+fn engine(event: &Value) -> Option<String> {
+    let text = |name: &str| event.get(name).and_then(Value::as_str);
+    let number = |name: &str| event.get(name).and_then(Value::as_u64);
+    let (instances, threads) = (number("instances")?, number("threads")?);
+    let rows = match number("max_batch_size")? {
+        0 => "each request alone".to_owned(),
+        rows => format!("runs of {rows} rows at most"),
+    };
+    let (engine, device) = (text("engine")?, text("device")?);
+    Some(format!(
+        "{engine} on {device}, instances: {instances}, threads of each: {threads}, {rows}"
+    ))
 }
 
 /// Does something on these processors, then goes back to those of before. On all of them where none are said.
@@ -309,6 +334,15 @@ pub fn cpus() -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_server_says_of_its_model_is_told_in_words() {
+        let event = serde_json::json!({"message": "model is ready", "engine": "onnxruntime",
+            "device": "CPU", "instances": 2, "threads": 1, "max_batch_size": 4});
+        let words = "onnxruntime on CPU, instances: 2, threads of each: 1, runs of 4 rows at most";
+        assert_eq!(engine(&event).as_deref(), Some(words));
+        assert_eq!(engine(&serde_json::json!({"message": "model is ready"})), None);
+    }
 
     #[test]
     fn another_form_of_the_model_is_served_in_its_place() {

@@ -387,6 +387,7 @@ mod tests {
             },
             outcome,
             setup: Some(Duration::from_millis(1600)),
+            engine: Some("onnxruntime on CPU".to_owned()),
             command: "muster serve m".to_owned(),
             length: Length::Round,
             rounds: Vec::new(),

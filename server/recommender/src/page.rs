@@ -232,6 +232,7 @@ fn facts(step: &Step) -> Vec<(String, String)> {
             ));
         }
     }
+    facts.extend(step.engine.clone().map(|it| ("Engine".to_owned(), it)));
     let setup = step.setup.unwrap_or(Duration::ZERO).as_secs_f64();
     facts.push(("Ready after".to_owned(), format!("{setup:.1} s")));
     facts

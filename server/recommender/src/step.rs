@@ -17,6 +17,9 @@ pub struct Step {
     pub outcome: Result<Measured, String>,
     /// From the start of its server until that was ready.
     pub setup: Option<Duration>,
+    /// What its server has made of it: the engine, and what runs at a time.
+    #[serde(default)]
+    pub engine: Option<String>,
     /// Starts such a server.
     pub command: String,
     /// For how long it was measured.
@@ -174,6 +177,7 @@ pub(crate) mod tests {
                 answers: Vec::new(),
             }),
             setup: None,
+            engine: None,
             command: String::new(),
             length: Length::Round,
             rounds: Vec::new(),

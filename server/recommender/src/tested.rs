@@ -79,9 +79,10 @@ impl Tester<'_> {
             cpus: if share.generator.is_empty() { &[] } else { &share.server },
             gpu: setting.instance.gpu,
         };
-        let mut setup = None;
+        let (mut setup, mut engine) = (None, None);
         let outcome = launch.start(self.limit, begun).and_then(|mut server| {
             setup = Some(server.setup);
+            engine = server.engine();
             let target = server.address().clone();
             let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
             let watched = Watched { pid: Some(server.pid()), metrics, progress };
@@ -99,6 +100,6 @@ impl Tester<'_> {
             })
         });
         let command = launch.command_line();
-        Step { setting, outcome, setup, command, length, rounds: Vec::new() }
+        Step { setting, outcome, setup, engine, command, length, rounds: Vec::new() }
     }
 }
