@@ -18,6 +18,7 @@
 mod arena;
 mod channel;
 mod children;
+mod end;
 mod engine;
 mod figures;
 mod frame;
@@ -39,6 +40,7 @@ mod oom;
 mod open;
 mod output;
 mod pages;
+mod patience;
 pub mod peer;
 mod place;
 mod recycle;

@@ -40,6 +40,24 @@ pub(crate) struct Loaded {
     pub(crate) version: Option<String>,
 }
 
+impl Loaded {
+    /// What makes another load one of another model. Files are looked at elsewhere.
+    pub(crate) fn change_to(&self, other: &Loaded) -> Option<String> {
+        let of = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        match other {
+            other if self.version != other.version => Some(format!(
+                "the version of its engine's library has changed from {} to {}",
+                of(&self.version),
+                of(&other.version)
+            )),
+            other if self != other => {
+                Some("it has got other inputs, outputs or properties".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Execute<'a> {

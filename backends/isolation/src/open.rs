@@ -15,8 +15,9 @@ use crate::{
     frame::LONGEST_ANSWER,
     launch::Worker,
     message::{Answer, Execute, Opened, ToWorker},
+    patience::{LOOK, wait},
     place::EngineRun,
-    supervisor::{LOOK, Supervisor, wait},
+    supervisor::Supervisor,
     trial::Trial,
 };
 

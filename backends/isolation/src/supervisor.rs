@@ -15,12 +15,10 @@ use crate::{
     launch::{Program, Worker},
     longest::Longest,
     message::{LoadAnswer, Loaded, ToWorker},
+    patience::{LOOK, wait},
     stamp::Stamp,
     state::{Another, Evidence, State},
 };
-
-/// How often somebody who waits for a worker looks whether it is to be ended.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -203,19 +201,9 @@ impl Supervisor {
 
     /// What a worker has loaded that is another model than the `first` one loaded.
     fn change(&self, first: Option<&Loaded>, loaded: &Loaded) -> Option<String> {
-        let of = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
-        match first {
-            Some(first) if first.version != loaded.version => Some(format!(
-                "the version of its engine's library has changed from {} to {}",
-                of(&first.version),
-                of(&loaded.version)
-            )),
-            Some(first) if first != loaded => {
-                Some("it has got other inputs, outputs or properties".to_owned())
-            }
-            // They may have changed while they were loaded.
-            _ => self.change_of_files(),
-        }
+        let change = first.and_then(|it| it.change_to(loaded));
+        // They may have changed while they were loaded.
+        change.or_else(|| self.change_of_files())
     }
 
     fn change_of_files(&self) -> Option<String> {
@@ -363,23 +351,6 @@ impl Supervisor {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Waits for an answer of that worker, which is ended once `is_given_up` says so.
-pub(crate) fn wait(
-    answers: &mut Receiver,
-    worker: &Worker,
-    is_given_up: impl Fn() -> bool,
-) -> Result<(), ChannelError> {
-    loop {
-        match answers.wait() {
-            Err(ChannelError::Timeout) => {}
-            other => return other,
-        }
-        if is_given_up() {
-            worker.end(EndReason::Timeout);
-        }
     }
 }
 

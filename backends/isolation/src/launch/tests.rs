@@ -1,7 +1,7 @@
 //! Processes that end, are killed or let go of, as the server hears of it.
 
 use super::*;
-use std::sync::mpsc;
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::mpsc};
 
 fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
     let args = ["-c", script].map(OsString::from).into();
