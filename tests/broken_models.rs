@@ -5,7 +5,8 @@ use std::fs;
 
 use crate::{
     control::onnx_file,
-    support::{Form, Process, Repository, Server, Tensor, first_of, infer, row},
+    sandbox::with_weights_of_the_system,
+    support::{Form, IN_PROCESS, Process, Repository, Server, Tensor, first_of, infer, row},
 };
 
 const BROKEN: [(&str, &[&str]); 6] = [
@@ -69,6 +70,15 @@ fn weights_beside_a_model_that_are_more_than_memory_are_refused_by_name_and_the_
         parts.iter().for_each(|it| assert!(reason.contains(it), "{flags:?}: {reason}"));
         assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
     }
+}
+
+#[test]
+fn weights_that_a_model_names_outside_of_its_directory_are_refused_without_a_sandbox_too() {
+    let repository = with_weights_of_the_system(Repository::identity("copy", &[]));
+    let server = Server::start(&repository, &[IN_PROCESS]);
+    let error = server.get("/v2/models/m/ready").error(503);
+    assert!(error.contains("external data"), "{error}");
+    assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
 }
 
 #[test]

@@ -194,17 +194,23 @@ fn a_link_out_of_a_models_directory_is_followed_but_in_a_strict_sandbox() {
     assert!(error.contains("mlp/1/model.onnx"), "{error}");
 }
 
-#[test]
-fn weights_of_a_model_do_not_come_from_the_system() {
+/// The model `m`, whose weights are said to be in a file of the system's.
+pub fn with_weights_of_the_system(repository: Repository) -> Repository {
     // As long as the name that stands there.
     let (name, other) = (b"weights.bin", b"/etc/passwd");
     let repository =
-        Repository::new().copy("m/1/model.onnx", "backends/onnxruntime/tests/models/external");
+        repository.copy("m/1/model.onnx", "backends/onnxruntime/tests/models/external");
     let graph = repository.path().join("m/1/model.onnx/model.onnx");
     let mut bytes = fs::read(&graph).unwrap();
     let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
     bytes[at..at + other.len()].copy_from_slice(other);
     fs::write(&graph, bytes).unwrap();
+    repository
+}
+
+#[test]
+fn weights_of_a_model_do_not_come_from_the_system() {
+    let repository = with_weights_of_the_system(Repository::new());
     for flags in [&[ALL][..], &[ALL, STRICT]] {
         let error = problem(&repository, flags);
         assert!(error.contains("external data"), "{error}");

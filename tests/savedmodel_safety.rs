@@ -2,11 +2,13 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 
 use crate::{
+    control::EXPLICIT,
     savedmodels::{FIXTURES, flag, post, serve_those},
-    support::{Form, Process, Repository, Tensor, skip},
+    support::{Form, Process, Repository, Tensor, root, skip},
 };
 
 fn fixture(name: &str) -> String {
@@ -85,6 +87,30 @@ fn a_graph_that_writes_files_is_refused_in_secure_mode_and_has_a_warning_without
     let lines: Vec<_> = lines.filter(|it| it.contains("WARN")).collect();
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("WriteFile") && lines[0].contains("model=writes"), "{lines:#?}");
+}
+
+#[test]
+fn a_graph_that_came_with_a_request_reaches_files_only_where_the_operator_trusts_requests() {
+    let graph = fs::read(root(&fixture("writes/1/saved_model.pb"))).unwrap();
+    let body = json!({"parameters": {
+        "config": "{\"backend\": \"tensorflow\"}",
+        "file:1/saved_model.pb": STANDARD.encode(&graph),
+    }});
+    let load = |flags: &[&str]| {
+        // The same model is the operator's own in the repository.
+        let repository = Repository::new().copy("own", &fixture("writes"));
+        let (mut process, _repository) = serve_those(repository, flags)?;
+        let mut client = process.client();
+        client.get("/v2/models/own/ready").expect(200);
+        Some(client.post("/v2/repository/models/writes/load", &[], body.to_string()))
+    };
+    let flags = [EXPLICIT, "--load-model=own"];
+    let Some(reply) = load(&flags) else { return };
+    let error = reply.error(400);
+    for part in ["/write'", "WriteFile", "--trust-load-requests=true"] {
+        assert!(error.contains(part), "{error}");
+    }
+    load(&[&flags[..], &["--trust-load-requests=true"]].concat()).unwrap().expect(200);
 }
 
 #[test]

@@ -110,9 +110,10 @@ pub struct ModelSource {
     pub hints: Hints,
     /// Shared libraries with operators of the model's own.
     pub op_libraries: Vec<PathBuf>,
-    /// Are models refused that bring code, or reach files of this machine? The server refuses what a configuration
-    /// says; what is in the model's own files only the engine sees.
-    pub refuses_code: bool,
+    /// Why the model is refused if it brings code, or reaches files of this machine: a clause for the error. `None`
+    /// where it may. The server refuses what a configuration says; what is in the model's own files only the engine
+    /// sees.
+    pub code_refusal: Option<String>,
     /// Requested when the load has lasted too long. An engine that cannot end it then loads on, and is not waited for.
     #[serde(skip)]
     pub stop: Arc<Stop>,
@@ -134,7 +135,7 @@ impl ModelSource {
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),
-            refuses_code: false,
+            code_refusal: None,
             stop: Arc::default(),
         }
     }

@@ -221,10 +221,9 @@ fn overridden(model: &str, overrides: Option<Overrides>) -> Overrides {
 /// Whether the graph may read and write files of this machine, or run code.
 fn check_reach(source: &ModelSource, graph: &MetaGraph) -> Result<(), String> {
     let Some(Danger { node, operation }) = danger_of(graph) else { return Ok(()) };
-    if source.refuses_code {
+    if let Some(refusal) = &source.code_refusal {
         return Err(format!(
-            "its node '{node}' runs {operation}, which reaches files of the server or other programs, and --secure-mode \
-             (SAGEMAKER_SECURE_MODE) refuses that"
+            "its node '{node}' runs {operation}, which reaches files of the server or other programs, and {refusal}"
         ));
     }
     let model = &source.name;

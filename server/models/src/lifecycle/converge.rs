@@ -160,6 +160,7 @@ impl Converger {
             private.path().clone_into(&mut found.dir);
             found.versions.clone_from(versions);
             found.config = None;
+            found.is_of_request = true;
         }
         // Before anything is read: what changes from now on is seen to be a change.
         let stamps = FileStamps::take(&found);
@@ -431,5 +432,6 @@ fn only_given(name: &str) -> FoundModel {
         versions: BTreeMap::new(),
         renamed: false,
         label: None,
+        is_of_request: false,
     }
 }

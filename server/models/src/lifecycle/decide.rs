@@ -160,6 +160,7 @@ mod tests {
             versions: [(2, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into())].into(),
             renamed: false,
             label: None,
+            is_of_request: false,
         });
         new.stamps.versions.extend(here.versions);
         check(&old, &[1, 2], &new, &[1, 2], work(&[2], &[1]));

@@ -81,6 +81,7 @@ mod tests {
         let model = |name: &&str| FoundModel {
             name: (*name).to_owned(),
             label: None,
+            is_of_request: false,
             namespace: Default::default(),
             config: None,
             dir: PathBuf::new(),

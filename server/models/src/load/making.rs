@@ -30,14 +30,30 @@ use crate::{
         strict_rows::strict_rows,
         version_load::Load,
     },
-    repository::local::repository_of,
+    repository::local::{FoundModel, repository_of},
     serving::{
         large_outputs::LargeOutputs,
         served::{Planned, ServedModel},
     },
+    settings::repository::Repository,
 };
 use inference::signature::Signature;
 use telemetry::metrics::ModelOptions;
+
+/// Why that model may bring no code and reach no files of this machine; `None` where it may.
+fn code_refusal(settings: &Repository, found: &FoundModel) -> Option<String> {
+    let reason = match settings {
+        Repository { refuse_code: true, .. } => {
+            "--secure-mode (SAGEMAKER_SECURE_MODE) refuses that"
+        }
+        Repository { trusts_load_requests: false, .. } if found.is_of_request => {
+            "a request to load a model may not bring that unless the server was started with \
+             --trust-load-requests=true"
+        }
+        Repository { .. } => return None,
+    };
+    Some(reason.to_owned())
+}
 
 /// `max_batch_size` of a model that can batch where no setting says, as in Triton.
 const MAX_BATCH_SIZE: usize = 4;
@@ -82,7 +98,7 @@ impl Loader {
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
-            refuses_code: self.settings.repository.refuse_code,
+            code_refusal: code_refusal(&self.settings.repository, found),
             stop: load.stop.clone(),
         };
         let limit = self.engine_limit(load, plan.uses_gpus());

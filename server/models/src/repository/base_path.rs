@@ -54,6 +54,7 @@ fn model_at(name: &str, base_path: &Path, warnings: &mut Vec<String>) -> io::Res
         versions,
         renamed: true,
         label: None,
+        is_of_request: false,
     })
 }
 

@@ -41,6 +41,8 @@ pub struct FoundModel {
     /// What people call it, where its name is a key that a platform has chosen. It is then in no namespace, and its
     /// members are in its own.
     pub label: Option<Arc<str>>,
+    /// Its files came with a request to load it: a client has chosen them, not the operator.
+    pub is_of_request: bool,
 }
 
 impl FoundModel {
@@ -176,6 +178,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
             versions,
             renamed: false,
             label: None,
+            is_of_request: false,
         };
         found.add_alone(model, path, engines)?;
         return Ok(found);
@@ -281,7 +284,16 @@ fn model_in(
     let versions = versions_in(dir, style, warnings)?;
     let ModelId { name, namespace } = id;
     let (name, dir) = (name.to_string(), dir.to_owned());
-    Ok(FoundModel { name, namespace, config, dir, versions, renamed: false, label: None })
+    Ok(FoundModel {
+        name,
+        namespace,
+        config,
+        dir,
+        versions,
+        renamed: false,
+        label: None,
+        is_of_request: false,
+    })
 }
 
 /// Subdirectories whose names are whole numbers above zero. Of two that mean the same number the first counts.
@@ -327,6 +339,7 @@ fn flat(file: &Path, name: String) -> FoundModel {
         versions,
         renamed: false,
         label: None,
+        is_of_request: false,
     }
 }
 

@@ -304,6 +304,7 @@ mod tests {
             versions: (1..=3).map(|it| (it, PathBuf::new())).collect(),
             renamed: true,
             label: None,
+            is_of_request: false,
         };
         let keep = keep.iter().copied().collect();
         let raw = with_policy(None, policy.as_ref(), &keep, &found);

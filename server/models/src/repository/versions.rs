@@ -81,6 +81,7 @@ mod tests {
             versions,
             renamed: false,
             label: None,
+            is_of_request: false,
         };
         let wanted = wanted_versions(Some(&raw), &found)?;
         Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))

@@ -25,7 +25,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
     Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
     Flag::value("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), SavedModels whose graphs reach files or other programs, and those whose settings name files of the server, as session.optimized_model_filepath"),
-    Flag::value("trust-load-requests", "false", "The configuration in a request to load a model may do so, unless --secure-mode refuses it"),
+    Flag::value("trust-load-requests", "false", "What a request to load a model brings, its configuration and its files, may do so, unless --secure-mode refuses it"),
     Flag::value("average-folds", "true", "Files xgboost-model-0, xgboost-model-1 and so on in one folder are one model, which answers with their average; false: with the first alone"),
     Flag::value("load-limit-secs", "", "Time that an engine may take to read a model and to prepare it. Default: 600 and a second for each 10 MB of its files, on GPUs 3600 and those"),
     Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900"),
@@ -55,7 +55,8 @@ pub struct Repository {
     pub platform: PlatformFolder,
     /// `--secure-mode`: are models refused that bring code?
     pub refuse_code: bool,
-    /// `--trust-load-requests`: may the configuration in a request bring code, and name files of this machine?
+    /// `--trust-load-requests`: may the configuration and the files in a request bring code, and reach files of this
+    /// machine?
     pub trusts_load_requests: bool,
     /// `--average-folds`: are files that only the number at the end of their names tells apart one model?
     pub averages_folds: bool,

@@ -200,6 +200,7 @@ mod tests {
             versions: Default::default(),
             renamed: false,
             label: None,
+            is_of_request: false,
         };
         let reader = crate::config::pbtxt::ConfigReader::default();
         (found, Some(reader.parse_text("config.pbtxt", config).unwrap()))

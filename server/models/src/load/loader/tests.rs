@@ -164,6 +164,7 @@ impl Loading {
         let found = FoundModel {
             renamed: false,
             label: None,
+            is_of_request: false,
             name: "m".into(),
             namespace: Arc::default(),
             config: Some(file),
