@@ -431,6 +431,44 @@ fn what_a_process_writes_is_in_the_log_with_the_models_name() {
 }
 
 #[test]
+fn while_another_process_loads_for_long_the_model_is_not_ready_and_who_comes_is_told_when_to_come_again()
+ {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let mut server = process(&repository, &["--strict-readiness=false"]);
+    let mut client = server.client();
+    client.get("/v2/models/m/ready").expect(200);
+    kill(workers(server.id())[0]);
+    let error = wait_for("the model not to be ready", || {
+        let reply = client.get("/v2/models/m/ready");
+        (reply.status == 503).then(|| reply.error(503))
+    });
+    assert!(error.contains("has died, and another loads it"), "{error}");
+    let refused = client.post(&infer("m"), &[], row(1));
+    assert!(refused.error(503).contains("another loads it"), "{}", refused.text());
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=10).contains(&seconds), "{seconds}");
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    });
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(2))), 2.0);
+}
+
+#[test]
+fn what_runs_when_its_process_dies_waits_for_the_load_of_another_and_that_is_no_time_of_the_run() {
+    let slow = [("creation_delay_sec", "3"), ("execute_delay_ms", "600")];
+    let mut server = process(&Repository::identity("m", &slow), &["--run-limit-secs=2"]);
+    let http = server.address("http");
+    let mut client = ask(http, "m", row(4));
+    wait_for("the request to be taken", || {
+        (0.0 < Page::read(http).value("muster_bytes_in_flight")).then_some(())
+    });
+    // A run lasts, so that this comes before its end; where it comes before its beginning, the next process runs it.
+    kill(workers(server.id())[0]);
+    assert_eq!(first_of(&client.reply()), 4.0);
+    server.wait_for_line("a new process serves");
+}
+
+#[test]
 fn a_process_that_holds_too_much_memory_is_replaced_and_no_request_notices() {
     const MIB: u64 = 1 << 20;
     // More than a worker needs at first; each run loses one.

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use crate::{
@@ -20,6 +21,9 @@ use crate::{
 
 /// More answers than a process may have given that dies early.
 const NOT_EARLY: usize = 120;
+
+/// A pause before a request that was refused is sent again.
+const COME_AGAIN: Duration = Duration::from_millis(100);
 
 /// A server with that engine, a model `m` in a process of its own and another model, all of which are loaded by
 /// request.
@@ -48,7 +52,8 @@ fn process_of(server: &Process, model: &str, before: Option<u32>) -> u32 {
     })
 }
 
-/// Kills the process of `m` again and again while clients ask it: all get the answer that they got before.
+/// Kills the process of `m` again and again while clients ask it: all get the answer that they got before, or are told
+/// to come again while a load lasts.
 fn check_runs(engine: &str, from: &str, input: &Tensor) {
     let (mut server, _repository) = start(engine, from);
     let mut client = server.client();
@@ -65,7 +70,13 @@ fn check_runs(engine: &str, from: &str, input: &Tensor) {
             let (input, expected) = (input.clone(), expected.clone());
             thread::spawn(move || {
                 while !is_over.load(Relaxed) {
-                    let reply = client.infer("m", from_ref(&input), Form::Binary, "").expect(200);
+                    let reply = client.infer("m", from_ref(&input), Form::Binary, "");
+                    if reply.status == 503 && reply.text().contains("another loads it") {
+                        assert!(reply.header("retry-after").is_some());
+                        thread::sleep(COME_AGAIN);
+                        continue;
+                    }
+                    let reply = reply.expect(200);
                     // A row of a batch may differ in the last bit.
                     let numbers = reply.output().numbers();
                     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6;

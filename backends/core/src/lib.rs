@@ -45,6 +45,6 @@ pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,
 };
 pub use staging::Staging;
-pub use stop::Stop;
+pub use stop::{Stop, Waiting};
 pub use strings::{Strings, encode_strings};
 pub use tensor::{NamedTensor, Tensor};

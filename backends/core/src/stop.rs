@@ -2,10 +2,10 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -17,8 +17,41 @@ pub struct Stop {
     given_up: AtomicBool,
     /// Guards the hook that an engine left for [`Stop::stop`] to call.
     hook: Mutex<Option<Hook>>,
-    /// Guards the moment from which the outcome is of no use.
-    ends_by: Mutex<Option<Instant>>,
+    /// Guards when the run is to end.
+    ends: Mutex<Ends>,
+}
+
+/// When a run is to end.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    /// The moment from which the outcome is of no use.
+    by: Option<Instant>,
+    /// The moment by which the run has had its time, unless it has waited.
+    limit: Option<Instant>,
+    /// How long it has waited for what it runs in.
+    waited: Duration,
+    /// Since when it waits for that.
+    waits_since: Option<Instant>,
+}
+
+impl Ends {
+    fn waited(&self, now: Instant) -> Duration {
+        let since = self.waits_since;
+        self.waited + since.map_or(Duration::ZERO, |it| now.saturating_duration_since(it))
+    }
+}
+
+/// A run waits for what it is to run in, until this is dropped.
+pub struct Waiting<'a> {
+    stop: &'a Stop,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut ends = self.stop.ends();
+        ends.waited = ends.waited(Instant::now());
+        ends.waits_since = None;
+    }
 }
 
 impl Stop {
@@ -55,12 +88,36 @@ impl Stop {
     /// The outcome of the run that begins is of no use after that moment; `None`: it always is of use. For engines that
     /// cannot be stopped in between, and can end a run by themselves.
     pub fn end_by(&self, at: Option<Instant>) {
-        *self.ends_by.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        self.ends().by = at;
     }
 
-    /// The moment from which the outcome is of no use.
+    /// The run has time until that moment, and beyond it as long as it waits for what it runs in; `None`: it has all
+    /// time.
+    pub fn limit_to(&self, at: Option<Instant>) {
+        self.ends().limit = at;
+    }
+
+    /// The moment from which the outcome is of no use, or the run has had its time.
     pub fn ends_by(&self) -> Option<Instant> {
-        *self.ends_by.lock().unwrap_or_else(PoisonError::into_inner)
+        let ends = *self.ends();
+        let limit = ends.limit.and_then(|it| it.checked_add(ends.waited(Instant::now())));
+        ends.by.into_iter().chain(limit).min()
+    }
+
+    /// The run waits for what it is to run in, as a process that starts, until what is returned is dropped. That time
+    /// is not the run's.
+    pub fn wait(&self) -> Waiting<'_> {
+        self.ends().waits_since = Some(Instant::now());
+        Waiting { stop: self }
+    }
+
+    /// How long the run has waited for what it runs in, by that moment.
+    pub fn waited(&self, now: Instant) -> Duration {
+        self.ends().waited(now)
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Is the outcome of no use any more, as the stop is requested or that moment has passed?
@@ -132,5 +189,23 @@ mod tests {
         early.end_by(Instant::now().checked_add(std::time::Duration::from_secs(3600)));
         let over = [&stopped, &late, &early, &Stop::new()].map(Stop::is_over);
         assert_eq!(over, [true, true, false, false]);
+    }
+
+    #[test]
+    fn the_time_of_a_run_is_longer_by_what_it_has_waited_and_its_deadline_is_not() {
+        let (stop, now) = (Stop::new(), Instant::now());
+        let later = |seconds| now.checked_add(Duration::from_secs(seconds));
+        stop.limit_to(later(10));
+        assert_eq!((stop.ends_by(), stop.waited(now)), (later(10), Duration::ZERO));
+        let waiting = stop.wait();
+        let hour = Duration::from_secs(3600);
+        assert!(hour <= stop.waited(now + 2 * hour), "while it waits");
+        drop(waiting);
+        let waited = stop.waited(now);
+        assert_eq!(stop.waited(now + hour), waited, "it waits no more");
+        assert!(Duration::ZERO < waited);
+        assert_eq!(stop.ends_by(), later(10).map(|it| it + waited));
+        stop.end_by(later(10));
+        assert_eq!(stop.ends_by(), later(10));
     }
 }

@@ -35,6 +35,31 @@ struct Counted {
     cpu_of_ended: Duration,
     /// There is no worker, and none that is worth to wait for.
     down: Option<Down>,
+    /// A worker loads the model in the place of one that has died.
+    loading: Option<Loading>,
+}
+
+/// A load in the place of a worker that has died.
+struct Loading {
+    reason: String,
+    /// From then on nobody is to wait for it.
+    worth_until: Instant,
+    /// When it is likely to be done.
+    until: Instant,
+}
+
+/// Somebody who comes during a load is to come again so much later at the soonest.
+const COME_AGAIN: Duration = Duration::from_secs(1);
+
+/// A load goes on, until this is dropped.
+pub(crate) struct LoadNote<'a> {
+    figures: &'a Figures,
+}
+
+impl Drop for LoadNote<'_> {
+    fn drop(&mut self) {
+        self.figures.lock().loading = None;
+    }
 }
 
 /// Why there is no worker, and when the next is started.
@@ -105,6 +130,18 @@ impl Figures {
         self.lock().down = Some(Down { reason, until, is_another: false });
     }
 
+    /// A worker loads the model, for that reason, and is likely to be done at `until`: from `worth_until` on nobody is
+    /// to wait for it.
+    pub(crate) fn loads(
+        &self,
+        reason: String,
+        worth_until: Instant,
+        until: Instant,
+    ) -> LoadNote<'_> {
+        self.lock().loading = Some(Loading { reason, worth_until, until });
+        LoadNote { figures: self }
+    }
+
     /// There is no worker, as the next one would serve another model, for that reason; that is looked at again then.
     pub(crate) fn is_another(&self, reason: String, until: Instant) {
         self.lock().down = Some(Down { reason, until, is_another: true });
@@ -171,9 +208,18 @@ impl ModelProcess for Figures {
     }
 
     fn outage(&self) -> Option<Outage> {
-        let counted = self.lock();
-        let down = counted.down.as_ref()?;
-        let retry_after = down.until.saturating_duration_since(Instant::now());
+        let (counted, now) = (self.lock(), Instant::now());
+        let down = counted.down.as_ref();
+        let loading = counted.loading.as_ref().filter(|it| it.worth_until <= now);
+        if let Some(loading) = loading {
+            // What is down says more.
+            let reason = down.map_or(&loading.reason, |it| &it.reason).clone();
+            // It may take longer than it has.
+            let retry_after = loading.until.saturating_duration_since(now).max(COME_AGAIN);
+            return Some(Outage { reason, retry_after });
+        }
+        let down = down?;
+        let retry_after = down.until.saturating_duration_since(now);
         Some(Outage { reason: down.reason.clone(), retry_after })
     }
 
@@ -251,6 +297,23 @@ mod tests {
         figures.serves(worker.pid(), Duration::ZERO);
         assert_eq!(figures.outage(), None);
         assert!(!figures.is_to_be_loaded_again());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_load_that_lasts() {
+        let figures = Figures::default();
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        let soon = figures.loads("it loads".into(), now + hour, now + hour);
+        assert_eq!(figures.outage(), None, "it may be done soon");
+        drop(soon);
+        let late = figures.loads("it loads".into(), now, now);
+        let outage = figures.outage().unwrap();
+        assert_eq!((&*outage.reason, outage.retry_after), ("it loads", COME_AGAIN));
+        figures.is_down("too many".into(), now);
+        let outage = figures.outage().unwrap();
+        assert_eq!((&*outage.reason, outage.retry_after), ("too many", COME_AGAIN));
+        drop(late);
+        assert_eq!(figures.outage().unwrap().retry_after, Duration::ZERO);
     }
 
     #[test]

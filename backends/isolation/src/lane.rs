@@ -44,7 +44,9 @@ impl Lane {
             if self.host.keeps_state {
                 return Err(BackendError::Crashed(open.worker.obituary()));
             }
+            let waiting = batch.stop.wait();
             *open = Open::new(&self.host)?;
+            drop(waiting);
         }
         // It may have waited for a process, or for one that is to be alone, beyond its time: an engine that cannot be
         // stopped is not to begin.

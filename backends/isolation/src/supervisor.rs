@@ -11,7 +11,7 @@ use backend::{Backend, BackendError, EndReason, ModelProcess, ModelSource, Outag
 use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
-    figures::Figures,
+    figures::{Figures, LoadNote},
     launch::{Program, Worker},
     longest::Longest,
     message::{LoadAnswer, Loaded, ToWorker},
@@ -140,6 +140,7 @@ impl Supervisor {
         if WORTH_WAITING < pause {
             return Err(BackendError::Unavailable(self.is_down(state)));
         }
+        let note = self.note_load(pause);
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
         if let Some(change) = self.change_of_files() {
@@ -148,7 +149,9 @@ impl Supervisor {
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
         }
-        match self.load_again() {
+        let load = self.load_again();
+        drop(note);
+        match load {
             Ok((worker, loaded, took)) => {
                 if let Some(change) = self.change(state.loaded.as_ref(), &loaded) {
                     drop(worker);
@@ -261,6 +264,16 @@ impl Supervisor {
         if WORTH_WAITING < state.life.pause(now) || state.life.is_open(now) {
             self.is_down(state);
         }
+    }
+
+    /// A worker loads the model after that pause: whoever comes meanwhile is to come again, unless it is soon done.
+    /// What runs already waits for it.
+    fn note_load(&self, pause: Duration) -> LoadNote<'_> {
+        let (now, expected) = (Instant::now(), pause + self.loads.last());
+        let worth_waiting = if WORTH_WAITING < expected { Duration::ZERO } else { WORTH_WAITING };
+        let reason =
+            format!("the process of model '{}' has died, and another loads it", self.model());
+        self.figures.loads(reason, now + worth_waiting, now + expected)
     }
 
     /// Forgets the worker that has died, with a line of log.

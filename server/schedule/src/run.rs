@@ -117,7 +117,8 @@ pub fn run(
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
     let attempt = |group: &[&Work], alone: bool| {
-        let done = slot.call(alone, |instance| execute(instance, context, group, stop, observe));
+        let done =
+            slot.call(alone, stop, |instance| execute(instance, context, group, stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(group.iter().map(|it| it.rows).sum()));
         }
@@ -158,7 +159,8 @@ fn run_rows(
     let mut answers = Vec::new();
     while let Some((from, rows)) = parts.pop() {
         let part = job.cut(from, rows).ok_or_else(uneven)?;
-        let done = slot.call(false, |instance| execute(instance, context, &[&part], stop, observe));
+        let done =
+            slot.call(false, stop, |instance| execute(instance, context, &[&part], stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(rows));
             if 1 < rows && !stop.is_over() {
@@ -283,8 +285,11 @@ fn execute(
         }
     };
     let signature = jobs.first().map_or(0, |it| it.signature);
+    let waited_before = stop.waited(running);
     let results = instance.execute(&Batch { inputs, outputs, rows, signature, stop })?;
     let ran = Instant::now();
+    // What it has waited for a process to run in is not the model's time.
+    let running = ran.min(running + stop.waited(ran).saturating_sub(waited_before));
     let mut shares = scatter(context, jobs, &results, rows)?;
     let timings = Timings {
         started,

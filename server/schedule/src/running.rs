@@ -38,6 +38,13 @@ pub struct Running {
     pub permit: Option<ResourcePermit>,
 }
 
+impl Running {
+    /// How long it has lasted by now, without what it has waited for a process to run in.
+    pub fn lasted(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started).saturating_sub(self.stop.waited(now))
+    }
+}
+
 /// How a batch has ended.
 pub struct Ended {
     /// Where the answers go.
@@ -99,7 +106,7 @@ impl Runs {
     pub fn end(&mut self, stop: &Arc<Stop>, failed: bool, now: Instant) -> Option<Ended> {
         let at = self.batches.iter().position(|it| Arc::ptr_eq(&it.run.stop, stop))?;
         let Batch { run, asked, .. } = self.batches.swap_remove(at);
-        let took = now.saturating_duration_since(run.started);
+        let took = run.lasted(now);
         let outlasted = || run.limit.filter(|limit| failed && *limit <= took);
         let overdue = asked.map(|(_, limit)| limit).or_else(outlasted);
         Some(Ended { replies: run.replies, overdue })
@@ -152,7 +159,7 @@ impl Runs {
         let mut stops = Vec::new();
         for batch in self.batches.iter_mut().filter(|it| it.asked.is_none()) {
             let Some(limit) = limit(batch.run.rows) else { continue };
-            if limit <= now.saturating_duration_since(batch.run.started) {
+            if limit <= batch.run.lasted(now) {
                 batch.asked = Some((now, limit));
                 stops.push(batch.run.stop.clone());
             }

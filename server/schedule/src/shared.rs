@@ -96,7 +96,7 @@ impl Shared {
     /// Compares a request that was merged with itself alone, and stops the merging where they differ.
     pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample, stop: &Stop) {
         let model = &self.settings.model;
-        let found = match slot.call(false, |instance| sample.check(instance, stop)) {
+        let found = match slot.call(false, stop, |instance| sample.check(instance, stop)) {
             Ok(None) => return,
             Ok(Some(found)) => found,
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {

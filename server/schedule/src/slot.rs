@@ -20,6 +20,8 @@ pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
     device: Device,
+    /// Is the instance in a process of its model's own, which bounds the time that its making takes?
+    is_apart: bool,
     /// What its runs have to wait for.
     limited: Option<Arc<Limited>>,
     /// Ends its runs in place. Kept, since one for each such run would cost as much as a small run.
@@ -40,12 +42,20 @@ impl Slot {
 
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make, device, limited: None, stop: Arc::default(), busy_since: None }
+        let (instance, limited, busy_since) = Default::default();
+        Slot { instance, make, device, is_apart: false, limited, stop: Arc::default(), busy_since }
     }
 
     /// Another place like this one, without an instance yet.
     pub fn another(&self) -> Slot {
-        Slot { limited: self.limited.clone(), ..Slot::empty_on(self.device, self.make.clone()) }
+        let (is_apart, limited) = (self.is_apart, self.limited.clone());
+        Slot { is_apart, limited, ..Slot::empty_on(self.device, self.make.clone()) }
+    }
+
+    /// The same, whose instance is in a process of its model's own: that bounds the time that its making takes, and a
+    /// run that waits for it has all of its own time left.
+    pub fn apart(self) -> Slot {
+        Slot { is_apart: true, ..self }
     }
 
     /// Where its instance is, or will be.
@@ -111,13 +121,16 @@ impl Slot {
 
 impl Slot {
     /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. `alone`: no other
-    /// run of the model shares its process meanwhile. Blocking.
+    /// run of the model shares its process meanwhile. `stop` is that of the run. Blocking.
     pub(super) fn call<T>(
         &mut self,
         alone: bool,
+        stop: &Stop,
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
+        let waiting = self.is_apart.then(|| stop.wait());
         let instance = self.fill().map_err(RunFailure::NoInstance)?;
+        drop(waiting);
         let mut panicked = true;
         let outcome = caught(|| {
             instance.run_alone(alone);

@@ -296,7 +296,7 @@ impl State {
     pub fn load(&self, rows: usize, now: Instant) -> Load {
         let rest = |it: &Running| {
             let expected = self.occupancy.mean(it.rows).unwrap_or_default();
-            expected.saturating_sub(now.saturating_duration_since(it.started))
+            expected.saturating_sub(it.lasted(now))
         };
         let queued_batches = self.queue.batches();
         let drain = self.queue.packing().and_then(Packing::drain);

@@ -225,7 +225,8 @@ fn run_batch<'a>(
         taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
     let limit = shared.settings.run_limit.of(state.times.p95(rows));
     let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
-    stop.end_by(deadline.into_iter().chain(ends).min());
+    stop.end_by(deadline);
+    stop.limit_to(ends);
     let mut tickets = Vec::with_capacity(taken.len());
     let mut replies = Vec::with_capacity(taken.len());
     let mut works: Vec<Work> = Vec::with_capacity(taken.len());
@@ -279,7 +280,8 @@ fn run_batch<'a>(
             state.queue.learn_run(time.batch_rows, length, time.infer);
             shared.metrics.text_run(time.batch_rows, length);
         }
-        state.learn_occupancy(time.batch_rows, now.saturating_duration_since(occupied_since));
+        let occupied = now.saturating_duration_since(occupied_since);
+        state.learn_occupancy(time.batch_rows, occupied.saturating_sub(stop.waited(now)));
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);
     let surplus = state.put_back(slot);

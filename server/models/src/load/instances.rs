@@ -88,7 +88,8 @@ pub(crate) fn make(
         plan.placements().into_iter().map(|it| (it.device, make_on(it.device))).collect();
     let slot = |device: &Device| {
         let maker = makers.iter().find(|it| it.0 == *device);
-        maker.map(|(_, make)| Slot::empty_on(*device, make.clone()))
+        let slot = maker.map(|(_, make)| Slot::empty_on(*device, make.clone()))?;
+        Some(if model.process().is_some() { slot.apart() } else { slot })
     };
     let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
     for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {

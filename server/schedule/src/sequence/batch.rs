@@ -78,7 +78,7 @@ pub(super) fn run(
                 }
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
-            slot.call(alone, |instance| execute(instance, wiring, &masked, stop, observe))
+            slot.call(alone, stop, |instance| execute(instance, wiring, &masked, stop, observe))
         },
     )
 }

@@ -44,6 +44,11 @@ impl Running {
         Running { stop, started: now, replies, asked: None, is_abandoned: false, permit }
     }
 
+    /// How long it has lasted by now, without what it has waited for a process to run in.
+    fn lasted(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started).saturating_sub(self.stop.waited(now))
+    }
+
     /// It has ended: the time that it had, where it was asked to end. One that `failed` after its limit has ended
     /// itself, though it may not have been asked yet.
     pub(super) fn overdue(
@@ -52,7 +57,7 @@ impl Running {
         now: Instant,
         limit: Option<Duration>,
     ) -> Option<Duration> {
-        let took = now.saturating_duration_since(self.started);
+        let took = self.lasted(now);
         let outlasted = limit.filter(|it| failed && *it <= took);
         self.asked.map(|(_, limit)| limit).or(outlasted)
     }
@@ -61,7 +66,7 @@ impl Running {
     pub(super) fn next(&mut self, now: Instant, limit: Option<Duration>) -> Step {
         match (self.is_abandoned, self.asked, limit) {
             (true, ..) => Step::IsAbandoned,
-            (false, None, Some(limit)) if limit <= now.saturating_duration_since(self.started) => {
+            (false, None, Some(limit)) if limit <= self.lasted(now) => {
                 self.asked = Some((now, limit));
                 Step::Stop(self.stop.clone())
             }
@@ -93,6 +98,18 @@ mod tests {
         let later = now + limit + GRACE;
         assert!(matches!(run.next(later, Some(limit)), Step::Abandon(of, _) if of.len() == 1));
         assert!(matches!(run.next(later, Some(limit)), Step::IsAbandoned));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_a_process_to_run_in_is_not_stopped_for_that() {
+        let (now, limit) = (Instant::now(), Duration::from_secs(9));
+        let mut run = Running::new(vec![Reply::none()], None, now);
+        let (stop, later) = (run.stop.clone(), now + limit * 9);
+        let waiting = stop.wait();
+        assert!(matches!(run.next(later, Some(limit)), Step::None));
+        assert_eq!(run.overdue(true, later, Some(limit)), None);
+        drop(waiting);
+        assert!(matches!(run.next(later, Some(limit)), Step::Stop(_)));
     }
 
     #[test]

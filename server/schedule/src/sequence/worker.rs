@@ -191,7 +191,7 @@ fn run<'a>(
     let running = Running::new(replies.collect(), permit, now);
     let stop = running.stop.clone();
     let limit = shared.settings.run_limit.of(None);
-    stop.end_by(limit.and_then(|it| now.checked_add(it + SEEN_AFTER)));
+    stop.limit_to(limit.and_then(|it| now.checked_add(it + SEEN_AFTER)));
     if let Some(place) = state.running.get_mut(instance) {
         *place = Some(running);
     }
