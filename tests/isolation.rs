@@ -1,6 +1,6 @@
 //! Models in processes of their own: their answers are those of models in the server, and their ends are theirs alone.
 
-use std::fs;
+use std::{fs, io};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -466,6 +466,34 @@ fn what_runs_when_its_process_dies_waits_for_the_load_of_another_and_that_is_no_
     kill(workers(server.id())[0]);
     assert_eq!(first_of(&client.reply()), 4.0);
     server.wait_for_line("a new process serves");
+}
+
+/// The niceness of all threads of that process.
+fn niceness(process: u32) -> Vec<i32> {
+    let stat = |task: io::Result<fs::DirEntry>| -> Option<i32> {
+        let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        // Behind the name come the fields from the third on; niceness is the nineteenth.
+        stat.rsplit_once(") ")?.1.split(' ').nth(16)?.parse().ok()
+    };
+    fs::read_dir(format!("/proc/{process}/task")).unwrap().filter_map(stat).collect()
+}
+
+#[test]
+fn threads_of_a_model_in_a_process_of_its_own_have_the_niceness_of_its_priority() {
+    for (priority, above) in [("PRIORITY_MAX", 0), ("PRIORITY_DEFAULT", 3), ("PRIORITY_MIN", 6)] {
+        let repository = Repository::identity("m", &[]);
+        let config = repository.path().join("m/config.pbtxt");
+        let written = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{written}\noptimization {{ priority: {priority} }}\n"))
+            .unwrap();
+        let mut server = process(&repository, &[]);
+        assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+        let own = niceness(server.id())[0];
+        let worker = niceness(workers(server.id())[0]);
+        assert!(1 < worker.len(), "{worker:?}");
+        let expected = (own + above).min(19);
+        assert!(worker.iter().all(|it| *it == expected), "{priority}: {worker:?}, not {expected}");
+    }
 }
 
 #[test]

@@ -102,6 +102,8 @@ pub struct ModelSource {
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
     pub default_threads: NonZeroUsize,
+    /// By how much the threads that run the model are nicer than the server's process. The server sees to its own.
+    pub niceness: i32,
     /// Where its instances will run, each device once, in the order in which the first of each are made.
     pub placements: Vec<Placement>,
     /// Accelerators for instances on GPUs, the preferred one first.
@@ -131,6 +133,7 @@ impl ModelSource {
             repository: None,
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
+            niceness: 0,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
             accelerators: Vec::new(),
             hints: Hints::default(),

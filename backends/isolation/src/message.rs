@@ -10,9 +10,9 @@ use crate::sandbox::Order;
 /// What the server says to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
-    /// The first message: the model to load, by the engine of that name, in that sandbox. Answered by a
-    /// [`LoadAnswer`].
-    Load { engine: String, source: Box<ModelSource>, order: Order },
+    /// The first message: the model to load, by the engine of that name, in that sandbox, on threads of that niceness.
+    /// Answered by a [`LoadAnswer`].
+    Load { engine: String, source: Box<ModelSource>, order: Order, niceness: i32 },
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
     /// One more instance. Its socket and its memory file come along; the answer comes by that socket.

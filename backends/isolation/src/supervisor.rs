@@ -341,7 +341,10 @@ impl Supervisor {
     ) -> Result<LoadAnswer, ChannelError> {
         let (engine, source) = (self.engine.clone(), Box::new(self.source.clone()));
         let order = worker.order().clone();
-        worker.send(&ToWorker::Load { engine, source, order })?;
+        // As the server's own threads are: from the process, not from the thread that has started the worker.
+        let own = rustix::process::getpriority_process(Some(rustix::process::getpid()));
+        let niceness = own.unwrap_or(0) + source.niceness;
+        worker.send(&ToWorker::Load { engine, source, order, niceness })?;
         answers.set_timeout(LOOK)?;
         wait(answers, worker, is_given_up)?;
         answers.receive()

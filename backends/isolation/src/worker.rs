@@ -173,8 +173,11 @@ fn listen(
     loop {
         let message: ToWorker = messages.receive()?;
         match message {
-            ToWorker::Load { engine, mut source, order } => {
+            ToWorker::Load { engine, mut source, order, niceness } => {
                 let Some(mut sender) = answers.take() else { continue };
+                // Threads have it from this one, which is the only one. A preference: where the system refuses it, the
+                // model runs all the same.
+                let _ = rustix::process::setpriority_process(None, niceness);
                 // On this thread, the only one: those that it starts are in the sandbox too.
                 match shared.enter(&order, &engine, &source) {
                     Ok(pins) => _pins = pins,

@@ -3,8 +3,10 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use crate::{
-    config::model::{
-        DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction,
+    config::{
+        check::settings::asked_priority,
+        model::{DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction},
+        raw,
     },
     load::load_settings::LoadSettings,
 };
@@ -54,6 +56,11 @@ pub(crate) fn niceness(priority: Priority) -> i32 {
         Priority::Default => NICENESS,
         Priority::Min => 2 * NICENESS,
     }
+}
+
+/// The same of a configuration that has not been checked.
+pub(crate) fn asked_niceness(raw: Option<&raw::ModelConfig>) -> i32 {
+    niceness(raw.and_then(|it| asked_priority(it).ok()).unwrap_or(Priority::Default))
 }
 
 fn merged(

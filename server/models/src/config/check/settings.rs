@@ -142,20 +142,28 @@ pub(super) fn graph_level(raw: &RawConfig, report: &mut Report) -> Option<i32> {
     Some(level)
 }
 
-pub(super) fn priority(raw: &RawConfig, report: &mut Report) -> Priority {
+/// The priority that is asked for.
+///
+/// # Errors
+/// The number, where it is none that is known.
+pub(crate) fn asked_priority(raw: &RawConfig) -> Result<Priority, i32> {
     let given = raw.optimization.as_ref().map_or(0, |it| it.priority);
     match ModelPriority::try_from(given) {
-        Ok(ModelPriority::PriorityMax) => Priority::Max,
-        Ok(ModelPriority::PriorityMin) => Priority::Min,
-        Ok(ModelPriority::PriorityDefault) => Priority::Default,
-        Err(_) => {
-            report.problem(format!(
-                "optimization.priority {given} is not known; expected PRIORITY_DEFAULT, PRIORITY_MAX or \
-                 PRIORITY_MIN"
-            ));
-            Priority::Default
-        }
+        Ok(ModelPriority::PriorityMax) => Ok(Priority::Max),
+        Ok(ModelPriority::PriorityMin) => Ok(Priority::Min),
+        Ok(ModelPriority::PriorityDefault) => Ok(Priority::Default),
+        Err(_) => Err(given),
     }
+}
+
+pub(super) fn priority(raw: &RawConfig, report: &mut Report) -> Priority {
+    asked_priority(raw).unwrap_or_else(|given| {
+        report.problem(format!(
+            "optimization.priority {given} is not known; expected PRIORITY_DEFAULT, PRIORITY_MAX or \
+             PRIORITY_MIN"
+        ));
+        Priority::Default
+    })
 }
 
 /// Those for GPUs and those for the CPU.
