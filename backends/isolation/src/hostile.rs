@@ -16,7 +16,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, Batch, DataType, Device, EndReason, EngineDescription, Instance, Model,
-    ModelSource, NamedTensor, Shape, Stop, Tensor,
+    ModelProcess, ModelSource, NamedTensor, Shape, Stop, Tensor,
 };
 use rustix::process::{Pid, Signal};
 
@@ -29,6 +29,7 @@ use crate::{
     launch::{Program, Worker},
     message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
     open::Host,
+    recycle::Recycler,
     sandbox::Sandbox,
     supervisor::Supervisor,
 };
@@ -228,7 +229,11 @@ fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {
 }
 
 fn open_until(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Result<Lane, BackendError> {
-    let host = Host {
+    Lane::new(host(supervisor, stop), None)
+}
+
+fn host(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Host {
+    Host {
         supervisor: supervisor.clone(),
         sharing: Arc::<RwLock<()>>::default(),
         device: Device::Cpu,
@@ -236,8 +241,7 @@ fn open_until(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Result<Lane, Bac
         keeps_state: false,
         stop,
         trial: None,
-    };
-    Lane::new(host, None)
+    }
 }
 
 fn run(lane: &mut Lane, stop: &Stop) -> Result<Vec<NamedTensor>, BackendError> {
@@ -314,6 +318,21 @@ fn the_text_of_an_error_is_cut_so_that_it_is_an_answer() {
     });
     let BackendError::Execute(text) = error else { panic!("{error:?}") };
     assert!(text.starts_with("text text") && text.len() == 64 << 10);
+}
+
+#[test]
+fn a_worker_that_holds_too_much_is_replaced_after_a_run_that_fails_too() {
+    within_reason(|| {
+        let supervisor = load("a long text", Stop::new()).unwrap();
+        // Each holds more than a byte.
+        let recycler = Some(Arc::new(Recycler::new(1)));
+        let mut lane = Lane::new(host(&supervisor, Arc::default()), recycler).unwrap();
+        assert!(matches!(run(&mut lane, &Stop::new()), Err(BackendError::Execute(_))));
+        let replaced = || supervisor.figures().figures().restarts[EndReason::Recycle as usize] == 1;
+        while !replaced() {
+            thread::yield_now();
+        }
+    });
 }
 
 #[test]

@@ -70,8 +70,10 @@ impl Lane {
             }
             Ok(outcome) => {
                 open.worker.note_answer();
-                if let (Some(recycler), Ok(_)) = (&self.recycler, &outcome) {
-                    recycler.ran(&self.host, &open.worker, batch);
+                if let Some(recycler) = &self.recycler {
+                    // One that fails warms no other process up.
+                    let sample = outcome.is_ok().then_some(batch);
+                    recycler.ran(&self.host, &open.worker, sample);
                 }
                 outcome
             }

@@ -66,8 +66,14 @@ impl Recycler {
         lanes.push((host.clone(), Arc::downgrade(place)));
     }
 
-    /// That worker has made a run: where it holds too much, its replacement begins, on a thread of its own.
-    pub(crate) fn ran(self: &Arc<Self>, host: &Host, worker: &Arc<Worker>, batch: &Batch<'_>) {
+    /// That worker has made a run: where it holds too much, its replacement begins, on a thread of its own, and is
+    /// warmed up with that batch.
+    pub(crate) fn ran(
+        self: &Arc<Self>,
+        host: &Host,
+        worker: &Arc<Worker>,
+        batch: Option<&Batch<'_>>,
+    ) {
         let figures = host.supervisor.figures();
         let holds = figures.private_bytes(worker.pid());
         if holds <= self.above || worker.is_retired() || !self.takes_turn() {
@@ -81,7 +87,7 @@ impl Recycler {
             self.above
         );
         let (recycler, host, old) = (self.clone(), host.clone(), worker.clone());
-        let sample = Sample::of(batch);
+        let sample = batch.and_then(Sample::of);
         let name = format!("recycle-{model}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
             let began = Instant::now();
