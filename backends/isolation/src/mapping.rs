@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use rustix::{
     fs::{FallocateFlags, MemfdFlags, SealFlags},
+    io::Errno,
     mm::{MapFlags, ProtFlags},
 };
 
@@ -27,8 +28,7 @@ impl Mapping {
     /// A new file of `len` bytes, of which this process writes to the first half. Pages take memory once they are
     /// written.
     pub(crate) fn create(len: usize) -> io::Result<Mapping> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("muster-lane", flags)?;
+        let file = memory_file("muster-lane")?;
         rustix::fs::ftruncate(&file, len as u64)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
@@ -97,6 +97,16 @@ impl Mapping {
     }
 }
 
+/// A file in memory that can be sealed, and that nobody can run: systems may refuse others (`vm.memfd_noexec` 2).
+fn memory_file(name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 does not know it.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        made => made,
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is that of `map`, and nothing refers to it any more: whatever does holds this value.
@@ -135,6 +145,15 @@ mod tests {
         assert!(theirs.pages().write(4096, b"!").is_none());
         assert!(ours.inputs(0, 1).is_none());
         assert!(theirs.inputs(1, usize::MAX).is_none());
+    }
+
+    #[test]
+    fn nobody_runs_the_file_where_the_kernel_can_see_to_that() {
+        let mapping = Mapping::create(4096).unwrap();
+        let is_known = rustix::fs::memfd_create("known", MemfdFlags::NOEXEC_SEAL).is_ok();
+        let may_run = rustix::fs::fstat(mapping.file()).unwrap().st_mode & 0o111 != 0;
+        assert!(!may_run || !is_known);
+        assert!(rustix::fs::fchmod(mapping.file(), 0o700.into()).is_err() || !is_known);
     }
 
     #[test]
