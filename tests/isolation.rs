@@ -427,7 +427,17 @@ fn what_a_process_writes_is_in_the_log_with_the_models_name() {
         let mut log = server.log().into_iter();
         log.find(|it| it.contains("told to panic") && it.contains("worker="))
     });
-    assert!(line.contains("model=m"), "{line}");
+    assert!(line.contains("model=m") && line.contains("version=1"), "{line}");
+}
+
+#[test]
+fn the_last_lines_of_a_process_that_dies_in_a_run_are_in_the_line_of_its_death() {
+    let mut server = process(&Repository::identity("m", &[("fault", "abort")]), &[]);
+    server.client().post(&infer("m"), &[], row(1)).error(500);
+    let line = server.wait_for_line("the process of model 'm' ended by signal 6 (SIGABRT)");
+    for part in ["ERROR", "model=m", "version=1", "told to abort by 'fault'"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
 }
 
 #[test]

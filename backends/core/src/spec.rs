@@ -90,6 +90,8 @@ pub struct Accelerator {
 pub struct ModelSource {
     /// The model's name, for error texts and logs.
     pub name: String,
+    /// Its version, for the same.
+    pub version: u64,
     /// The model file, or the folder that holds it. It may not exist; saying so is the engine's task.
     pub path: PathBuf,
     /// Other files of the same format that are one model with it, in order: what it answers is what all of them do.
@@ -127,6 +129,7 @@ impl ModelSource {
         let path: PathBuf = path.into();
         ModelSource {
             name: name.into(),
+            version: 1,
             directory: path.parent().map(Into::into).unwrap_or_default(),
             path,
             folds: Vec::new(),

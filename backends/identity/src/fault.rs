@@ -27,7 +27,7 @@ pub enum Fault {
     Hang,
     /// `deaf`: the execution never ends, whatever is asked of it.
     Deaf,
-    /// `abort`: the process dies.
+    /// `abort`: the process writes a line, and dies.
     Abort,
     /// `leak`: the execution goes well, and 1 MiB is lost.
     Leak,
@@ -83,7 +83,10 @@ impl Fault {
             Fault::Deaf => loop {
                 std::thread::park();
             },
-            Fault::Abort => std::process::abort(),
+            Fault::Abort => {
+                eprintln!("told to abort by 'fault'");
+                std::process::abort()
+            }
             Fault::Leak => {
                 // Ones, so that the pages are really taken.
                 Box::leak(vec![1u8; LEAK_BYTES].into_boxed_slice());

@@ -235,6 +235,7 @@ mod tests {
         children::Children,
         launch::{Program, Worker},
         sandbox::Sandbox,
+        whose::Whose,
     };
 
     /// A worker that does nothing until it is let go of.
@@ -248,7 +249,8 @@ mod tests {
             sandbox: Sandbox::Off,
             temporary: std::env::temp_dir(),
         };
-        Worker::start(&program, "m", &Children::default(), figures, drop).unwrap().0
+        let whose = Whose { model: "m".to_owned(), version: 1 };
+        Worker::start(&program, &whose, &Children::default(), figures, drop).unwrap().0
     }
 
     #[test]

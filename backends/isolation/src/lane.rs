@@ -57,9 +57,11 @@ impl Lane {
         }
         match open.run(batch) {
             Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
-                let (model, pid) = (open.worker.model(), open.worker.pid());
+                let worker = &open.worker;
+                let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
                 tracing::error!(
                     model,
+                    version,
                     worker = pid,
                     "its process is ended, as it has lost its GPU: {error}"
                 );

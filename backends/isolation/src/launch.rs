@@ -32,6 +32,7 @@ use crate::{
     sandbox::{Order, PrivateDirectory, Sandbox},
     usage::cpu_of,
     vitals::Vitals,
+    whose::Whose,
 };
 
 /// Stack of the thread that reads what a worker writes.
@@ -91,7 +92,7 @@ const WRITTEN: [&str; 3] = ["TMPDIR", "HOME", "XDG_CACHE_HOME"];
 
 /// A worker that was started.
 pub(crate) struct Worker {
-    model: String,
+    whose: Whose,
     process: Arc<Process>,
     /// What it is told of its sandbox.
     order: Order,
@@ -109,7 +110,7 @@ impl Worker {
     /// When the system starts no process.
     pub(crate) fn start(
         program: &Program,
-        model: &str,
+        whose: &Whose,
         children: &Children,
         figures: &Arc<Figures>,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
@@ -130,7 +131,7 @@ impl Worker {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(written.try_clone()?)
             .stderr(written)
-            .env("MUSTER_MODEL", model)
+            .env("MUSTER_MODEL", &whose.model)
             // A signal that a terminal sends to all is for the server alone.
             .process_group(0);
         // The worker's ends of the pipe and of the socket go with the command.
@@ -138,17 +139,17 @@ impl Worker {
         figures.began(&process.vitals);
         let last_lines = LastLines::default();
         let worker = Arc::new(Worker {
-            model: model.to_owned(),
+            whose: whose.clone(),
             process: process.clone(),
             order,
             _private: private,
             control,
             last_lines: last_lines.clone(),
         });
-        let (weak, of_model) = (Arc::downgrade(&worker), model.to_owned());
+        let (weak, whose) = (Arc::downgrade(&worker), whose.clone());
         let name = format!("worker-{}", process.pid);
         let read = move || {
-            drain(output, &of_model, process.pid, &last_lines, &process.figures.dropped_lines);
+            drain(output, &whose, process.pid, &last_lines, &process.figures.dropped_lines);
             process.wait();
             if let Some(worker) = weak.upgrade() {
                 worker.process.vitals.note_death();
@@ -160,7 +161,11 @@ impl Worker {
     }
 
     pub(crate) fn model(&self) -> &str {
-        &self.model
+        &self.whose.model
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.whose.version
     }
 
     /// What it is told of its sandbox.
@@ -242,7 +247,7 @@ impl Worker {
     /// What a client hears of its end. Ends it where it has not: one whose sockets are closed is of no use. Blocking.
     pub(crate) fn obituary(&self) -> String {
         self.kill();
-        format!("the process of model '{}' ended {}", self.model, self.process.wait().how)
+        format!("the process of model '{}' ended {}", self.whose.model, self.process.wait().how)
     }
 
     /// Was it ended by SIGKILL: by somebody else, or by the system for want of memory? Blocking until it has ended.

@@ -51,6 +51,7 @@ mod supervisor;
 mod trial;
 mod usage;
 mod vitals;
+mod whose;
 mod worker;
 
 pub use children::Children;

@@ -195,7 +195,7 @@ pub(crate) fn note_fault(worker: &Worker, error: &ChannelError) {
             EndReason::Protocol
         }
     };
-    let (model, pid) = (worker.model(), worker.pid());
-    tracing::error!(model, worker = pid, "its process is ended: {error}");
+    let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
+    tracing::error!(model, version, worker = pid, "its process is ended: {error}");
     worker.end(reason);
 }

@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::whose::Whose;
+
 /// A line is cut here.
 const LONGEST_LINE: u64 = 8 << 10;
 
@@ -72,7 +74,7 @@ impl LastLines {
 /// Reads to the end: a worker never blocks because nobody reads. Lines that are too many for the log are counted.
 pub(crate) fn drain(
     output: impl Read,
-    model: &str,
+    whose: &Whose,
     pid: u32,
     kept: &LastLines,
     dropped: &AtomicU64,
@@ -89,7 +91,13 @@ pub(crate) fn drain(
         }
         let is_rest = std::mem::replace(&mut is_cut, !line.ends_with(b"\n"));
         if let Some(lines) = budget.next_second(Instant::now()) {
-            tracing::warn!(model, worker = pid, "{lines} lines of a model's process are dropped");
+            let Whose { model, version } = whose;
+            tracing::warn!(
+                model,
+                version,
+                worker = pid,
+                "{lines} lines of a model's process are dropped"
+            );
         }
         // Of a long line the beginning says what it is.
         if is_rest {
@@ -102,21 +110,22 @@ pub(crate) fn drain(
         }
         kept.push(text);
         match budget.takes(line.len()) {
-            true => log(model, pid, text),
+            true => log(whose, pid, text),
             false => _ = dropped.fetch_add(1, Relaxed),
         }
     }
 }
 
 /// At the level that the line begins with, else as information.
-fn log(model: &str, worker: u32, line: &str) {
+fn log(whose: &Whose, worker: u32, line: &str) {
+    let Whose { model, version } = whose;
     let (level, text) = line.trim_start().split_once(' ').unwrap_or(("", line));
     match level {
-        "ERROR" => tracing::error!(model, worker, "{text}"),
-        "WARN" => tracing::warn!(model, worker, "{text}"),
-        "INFO" => tracing::info!(model, worker, "{text}"),
-        "DEBUG" | "TRACE" => tracing::debug!(model, worker, "{text}"),
-        _ => tracing::info!(model, worker, "{line}"),
+        "ERROR" => tracing::error!(model, version, worker, "{text}"),
+        "WARN" => tracing::warn!(model, version, worker, "{text}"),
+        "INFO" => tracing::info!(model, version, worker, "{text}"),
+        "DEBUG" | "TRACE" => tracing::debug!(model, version, worker, "{text}"),
+        _ => tracing::info!(model, version, worker, "{line}"),
     }
 }
 
@@ -161,6 +170,10 @@ impl Budget {
 mod tests {
     use super::*;
 
+    fn whose() -> Whose {
+        Whose { model: "m".to_owned(), version: 1 }
+    }
+
     #[test]
     fn the_last_lines_are_kept_and_long_ones_are_cut() {
         let kept = LastLines::default();
@@ -168,7 +181,7 @@ mod tests {
             (0..30).flat_map(|it| format!("line {it}\n").into_bytes()).collect();
         output.extend([b'x'; 20_000]);
         output.extend(b"\n\xff\n");
-        drain(&*output, "m", 1, &kept, &AtomicU64::new(0));
+        drain(&*output, &whose(), 1, &kept, &AtomicU64::new(0));
         let text = kept.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), KEPT);
@@ -183,7 +196,7 @@ mod tests {
         let lines = 4 * BYTES_A_SECOND / 8000;
         let output: Vec<u8> = [&[b'x'; 7999][..], b"\n"].concat().repeat(lines);
         let dropped = AtomicU64::new(0);
-        drain(&*output, "m", 1, &LastLines::default(), &dropped);
+        drain(&*output, &whose(), 1, &LastLines::default(), &dropped);
         assert!(0 < dropped.load(Relaxed) && dropped.load(Relaxed) < lines as u64);
     }
 

@@ -79,9 +79,10 @@ impl Recycler {
         if holds <= self.above || worker.is_retired() || !self.takes_turn() {
             return;
         }
-        let model = worker.model().to_owned();
+        let (model, version) = (worker.model().to_owned(), worker.version());
         tracing::info!(
             model,
+            version,
             worker = worker.pid(),
             "its process holds {holds} bytes, more than {} (MEMORY_RECYCLE_BYTES): another takes its place",
             self.above
@@ -97,6 +98,7 @@ impl Recycler {
                 Ok(new) if recycler.above < host.supervisor.figures().private_bytes(new) => {
                     tracing::warn!(
                         model,
+                        version,
                         worker = new,
                         "a new process holds more than {} bytes, too: MEMORY_RECYCLE_BYTES is too low",
                         recycler.above
@@ -105,14 +107,14 @@ impl Recycler {
                 }
                 Ok(_) => SAMPLED_EVERY.max(began.elapsed().saturating_mul(PAUSE)),
                 Err(error) => {
-                    tracing::warn!(model, "its process stays although it holds too much: {error}");
+                    tracing::warn!(model, version, "its process stays although it holds too much: {error}");
                     USELESS_PAUSE
                 }
             };
             recycler.end_turn(Instant::now() + pause);
         });
         if let Err(error) = spawned {
-            tracing::warn!(model = worker.model(), %error, "no thread to replace its process");
+            tracing::warn!(model = worker.model(), version, %error, "no thread to replace its process");
             self.end_turn(Instant::now() + USELESS_PAUSE);
         }
     }

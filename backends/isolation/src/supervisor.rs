@@ -18,6 +18,7 @@ use crate::{
     patience::{LOOK, wait},
     stamp::Stamp,
     state::{Another, Evidence, State},
+    whose::Whose,
 };
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
@@ -56,6 +57,7 @@ impl Supervisor {
         if stamp.is_cut() {
             tracing::warn!(
                 model = source.name,
+                version = source.version,
                 "it has more files than are looked at before a process of its own is started again: changes of \
                  some are not noticed"
             );
@@ -159,12 +161,13 @@ impl Supervisor {
                 }
                 state.another = None;
                 self.figures.serves(worker.pid(), took);
-                tracing::info!(model = self.model(), worker = worker.pid(), "a new process serves");
+                let (model, version) = (self.model(), self.source.version);
+                tracing::info!(model, version, worker = worker.pid(), "a new process serves");
                 state.worker = Some(worker.clone());
                 Ok(worker)
             }
             Err(error) => {
-                tracing::warn!(model = self.model(), "{error}");
+                tracing::warn!(model = self.model(), version = self.source.version, "{error}");
                 let now = Instant::now();
                 state.life.died(now, 0);
                 self.note_outage(state);
@@ -235,7 +238,7 @@ impl Supervisor {
              load it again, or start the server anew"
         );
         if state.another.as_ref().is_none_or(|it| it.problem != problem) {
-            tracing::error!(model, "{problem}");
+            tracing::error!(model, version = self.source.version, "{problem}");
         }
         let before = state.another.take();
         let another = Another::found(problem.clone(), evidence, before.as_ref(), Instant::now());
@@ -284,6 +287,7 @@ impl Supervisor {
         state.last_end = Some(worker.end_reason());
         tracing::error!(
             model = self.model(),
+            version = self.source.version,
             worker = worker.pid(),
             runs,
             last_lines = worker.last_lines(),
@@ -306,7 +310,8 @@ impl Supervisor {
             }
         };
         let (program, children, figures) = (&self.program, &self.children, &self.figures);
-        let started = Worker::start(program, self.model(), children, figures, ended);
+        let whose = Whose { model: self.source.name.clone(), version: self.source.version };
+        let started = Worker::start(program, &whose, children, figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
             BackendError::Load(format!("cannot start a process ({program}): {error}"))

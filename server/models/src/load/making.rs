@@ -83,6 +83,7 @@ impl Loader {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
+            version,
             path: self.graph_of(
                 load,
                 model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
