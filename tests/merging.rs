@@ -5,9 +5,15 @@ use std::{
     thread,
 };
 
+use frontend::grpc::proto::{
+    ModelMetadataRequest, ModelMetadataResponse, infer_parameter::ParameterChoice,
+};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Page, Repository, Server, ask, infer, wait_for, wait_queued};
+use crate::{
+    grpc::client as grpc,
+    support::{Client, Page, Process, Repository, Server, ask, infer, wait_for, wait_queued},
+};
 
 /// Clients that ask at the same time, and how often each does.
 const CLIENTS: usize = 16;
@@ -47,6 +53,21 @@ fn merging(config: &Value) -> &str {
     config["parameters"]["muster_merging"]["string_value"].as_str().unwrap_or_default()
 }
 
+/// The metadata say the same as the configuration, over HTTP and gRPC.
+#[track_caller]
+fn check_metadata(server: &Server, model: &str) {
+    let config = config(server, model);
+    let expected = Some(merging(&config)).filter(|it| !it.is_empty());
+    let metadata = server.get(&format!("/v2/models/{model}")).expect(200).json();
+    assert_eq!(metadata["parameters"]["muster_merging"].as_str(), expected, "{metadata}");
+    let request = ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
+    let over_grpc: ModelMetadataResponse =
+        grpc::Client::new(server).call("ModelMetadata", request).unwrap();
+    let parameter = over_grpc.parameters.get("muster_merging").map(|it| &it.parameter_choice);
+    let expected = expected.map(|it| Some(ParameterChoice::StringParam(it.to_owned())));
+    assert_eq!(parameter, expected.as_ref(), "{over_grpc:?}");
+}
+
 /// Each of many clients gets what it would get alone.
 #[track_caller]
 fn check_answers(server: &Server, model: &str, shape: &[usize]) {
@@ -74,6 +95,7 @@ fn check_unmerged(fixture: &str, shape: &[usize], reason: &str) -> Server {
     assert_eq!(config["max_batch_size"], 0);
     let why = merging(&config);
     assert!(why.starts_with("off: ") && why.contains(reason), "{why}");
+    check_metadata(&server, fixture);
     let mut many = shape.to_vec();
     many[0] = 9;
     answer(&mut server.client(), fixture, &body(&many, 3));
@@ -139,6 +161,7 @@ fn a_graph_whose_scale_of_quantisation_is_fixed_is_merged() {
     assert_eq!(runs, 1.0);
     let config = config(&server, "static_int8");
     assert_eq!((&config["max_batch_size"], merging(&config)), (&json!(4), ""));
+    check_metadata(&server, "static_int8");
     check_answers(&server, "static_int8", &[1, 16]);
 }
 
@@ -149,6 +172,24 @@ fn a_model_that_mixes_rows_is_merged_where_its_configuration_says_so() {
     let config = config(&server, "softmax_rows");
     assert_eq!(config["max_batch_size"], 4);
     assert!(merging(&config).starts_with("on, as dynamic_batching is written"), "{config}");
+    check_metadata(&server, "softmax_rows");
+}
+
+#[test]
+fn a_model_that_is_merged_although_it_mixes_rows_has_one_warning() {
+    let repository = of("softmax_rows", "dynamic_batching { }");
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    (0..CLIENTS).for_each(|it| drop(answer(&mut client, "softmax_rows", &body(&[1, 2], it))));
+    // What is written before the end is all there.
+    server.signal("TERM");
+    let log = server.wait().log;
+    let warnings: Vec<_> = log.iter().filter(|it| it.contains("WARN")).collect();
+    let [warning] = warnings[..] else { panic!("{warnings:#?}") };
+    for part in ["model=softmax_rows", "its requests are merged", "answers may be wrong", MIXES] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
 }
 
 #[test]
@@ -180,6 +221,7 @@ fn rows_that_turn_out_to_mix_are_not_merged_any_more() {
         is_found.store(true, Ordering::Relaxed);
         let says = "off: a request of 1 rows was answered otherwise in a run of";
         assert!(found.starts_with(says), "{found}");
+        check_metadata(&server, "mixes_late");
     });
     assert_eq!(Page::read(server.http()).of("mixes_late", "muster_merge_mismatch_total"), 1.0);
     // From now on each is answered as alone.

@@ -34,6 +34,10 @@ pub struct Signature {
     pub named: Option<Named>,
 }
 
+/// The parameter in which a model's configuration and its metadata, as clients see them, say that its rows are not
+/// known to be independent, and whether requests are merged all the same. It is written by the server alone.
+pub const MERGING: &str = "muster_merging";
+
 /// The name of the only signature of a model whose file has no names for them.
 pub const ONLY_SIGNATURE: &str = "serving_default";
 

@@ -6,12 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use backend::{DataType, Shape};
 
 use crate::config::{sequence_batching::SequenceBatching, server_ports::ServerPorts};
-use inference::signature::{Port, Signature};
+use inference::signature::{MERGING, Port, Signature};
 use schedule::{ragged::Ragged, ratelimit::Limits};
-
-/// The parameter in which a configuration, as clients see it, says that rows are not known to be independent, and
-/// whether requests are merged all the same. It is written by the server alone.
-pub(crate) const MERGING: &str = "muster_merging";
 
 /// The parameter in which a configuration, as clients see it, says in which process the model runs, where the server
 /// has found that out. It is written by the server alone.

@@ -13,7 +13,7 @@ use backend::{BackendError, Device, Instance, Model};
 use crate::{
     config::{
         complete::{Completed, RowsKnown},
-        model::{MERGING, ModelConfig, Scheduling},
+        model::{ModelConfig, Scheduling},
         raw::{self, ModelParameter, model_config::SchedulingChoice},
     },
     load::{
@@ -30,7 +30,7 @@ use crate::{
     pipeline::open::folder_of,
     repository::local::repository_of,
 };
-use inference::signature::Signature;
+use inference::signature::{MERGING, Signature};
 use schedule::row_check::RowCheck;
 use steps::{Dir, named_graph};
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::{
     config::{
-        model::{MERGING, ModelConfig, Scheduling},
+        model::{ModelConfig, Scheduling},
         raw,
     },
     pipeline::open::ServedPipeline,
@@ -25,7 +25,11 @@ use crate::{
         large_outputs::LargeOutputs,
     },
 };
-use inference::{error::Error, request::SequenceId, signature::Signature};
+use inference::{
+    error::Error,
+    request::SequenceId,
+    signature::{MERGING, Signature},
+};
 use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler, work::Work};
 use telemetry::metrics::{FailureReason, ModelMetrics};
 
@@ -227,6 +231,13 @@ impl ServedModel {
             message.parameters.insert(MERGING.to_owned(), raw::ModelParameter { string_value });
         }
         message
+    }
+
+    /// That its rows are not known to be independent, and whether its requests are merged all the same, by what has
+    /// been found until now. `None` where nothing speaks against merging.
+    pub fn merging(&self) -> Option<String> {
+        let of_load = || self.config_message.parameters.get(MERGING);
+        self.found_since().or_else(|| of_load().map(|it| it.string_value.clone()))
     }
 
     /// What merged requests have shown of the model.

@@ -7,7 +7,7 @@ use crate::{
 };
 use inference::{
     error::Error,
-    signature::{Port, Signature},
+    signature::{MERGING, Port, Signature},
 };
 
 /// The extensions of the protocol that are served.
@@ -41,10 +41,16 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 }
 
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
-/// the ready ones, or the one that was asked for. There are `parameters` only where the model is a pipeline, or has
-/// several signatures. Those of a pipeline: what its graph takes, what decodes JPEG, and whether an answer depends on
-/// its company.
-pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -> EncodedReply {
+/// the ready ones, or the one that was asked for. `merging`: that its rows are not known to be independent, and whether
+/// its requests are merged all the same. There are `parameters` only where that is to be said, or the model is a
+/// pipeline, or has several signatures. Those of a pipeline: what its graph takes, what decodes JPEG, and whether an
+/// answer depends on its company.
+pub fn model_metadata(
+    signature: &Signature,
+    platform: &str,
+    versions: &[u64],
+    merging: Option<&str>,
+) -> EncodedReply {
     let mut out = b"{".to_vec();
     write::key(&mut out, "name");
     write::string(&mut out, &signature.model);
@@ -57,19 +63,23 @@ pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -
     ports(&mut out, signature, &signature.inputs);
     write::key(&mut out, "outputs");
     ports(&mut out, signature, &signature.outputs);
-    parameters(&mut out, signature);
+    parameters(&mut out, signature, merging);
     out.push(b'}');
     EncodedReply::json(out)
 }
 
 /// What is said of a model beside its inputs and outputs, where there is something.
-fn parameters(out: &mut Vec<u8>, signature: &Signature) {
+fn parameters(out: &mut Vec<u8>, signature: &Signature, merging: Option<&str>) {
     let pipeline = signature.pipeline.as_deref();
-    if pipeline.is_none() && signature.others().is_empty() {
+    if pipeline.is_none() && signature.others().is_empty() && merging.is_none() {
         return;
     }
     write::key(out, "parameters");
     out.push(b'{');
+    if let Some(merging) = merging {
+        write::key(out, MERGING);
+        write::string(out, merging);
+    }
     if let Some(pipeline) = pipeline {
         write::key(out, "graph_inputs");
         strings(out, pipeline.graph_inputs());
@@ -219,7 +229,14 @@ mod tests {
         let outputs = r#"[{"name":"y","datatype":"FP32","shape":[-1]}]"#;
         let head = r#""name":"sample","versions":["1","3"],"platform":"onnxruntime_onnx""#;
         let expected = format!("{{{head},\"inputs\":{inputs},\"outputs\":{outputs}}}");
-        check(model_metadata(&signature, "onnxruntime_onnx", &[1, 3]), &expected);
+        check(model_metadata(&signature, "onnxruntime_onnx", &[1, 3], None), &expected);
+        let noted = format!(
+            "{{{head},\"inputs\":{inputs},\"outputs\":{outputs},\"parameters\":{{\"muster_merging\":\"off: it mixes\"}}}}"
+        );
+        check(
+            model_metadata(&signature, "onnxruntime_onnx", &[1, 3], Some("off: it mixes")),
+            &noted,
+        );
     }
 
     #[test]

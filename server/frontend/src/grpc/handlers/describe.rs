@@ -18,7 +18,7 @@ use super::{
 use crate::{exchange::admin, serving::Serving};
 use inference::{
     error::Error,
-    signature::{Port, Signature},
+    signature::{MERGING, Port, Signature},
 };
 use models::ServedModel;
 use protocol::kserve_v2;
@@ -52,7 +52,7 @@ pub(super) async fn model(
         platform: model.platform().to_owned(),
         inputs: ports(signature, &signature.inputs),
         outputs: ports(signature, &signature.outputs),
-        parameters: metadata_parameters(signature),
+        parameters: metadata_parameters(signature, model.merging()),
     })
 }
 
@@ -118,9 +118,13 @@ fn counted(model: &ServedModel) -> ModelStatistics {
 }
 
 /// What the metadata over HTTP says as parameters.
-fn metadata_parameters(signature: &Signature) -> BTreeMap<String, InferParameter> {
+fn metadata_parameters(
+    signature: &Signature,
+    merging: Option<String>,
+) -> BTreeMap<String, InferParameter> {
     // Parameters of this protocol are no lists.
     let list = |names: Vec<&str>| ParameterChoice::StringParam(names.join(","));
+    let merging = merging.map(|it| (MERGING, ParameterChoice::StringParam(it)));
     let pipeline = signature.pipeline.as_deref();
     let inputs = pipeline.map(|it| ("graph_inputs", list(it.graph_inputs().collect())));
     let jpeg = pipeline.and_then(|it| it.jpeg.as_deref());
@@ -131,7 +135,7 @@ fn metadata_parameters(signature: &Signature) -> BTreeMap<String, InferParameter
     let has_others = !signature.others().is_empty();
     let names =
         has_others.then(|| ("signatures", list(signature.usable().map(Signature::name).collect())));
-    let all = [inputs, jpeg, independent, names].into_iter().flatten();
+    let all = [merging, inputs, jpeg, independent, names].into_iter().flatten();
     let parameter = |value| InferParameter { parameter_choice: Some(value) };
     all.map(|(name, value)| (name.to_owned(), parameter(value))).collect()
 }
@@ -160,9 +164,9 @@ mod tests {
 
     #[test]
     fn metadata_says_where_company_changes_answers() {
-        let said = |row_independent| {
+        let said = |row_independent, merging: Option<&str>| {
             let (task, forms) = (Task::SentenceEmbedding, Vec::new());
-            metadata_parameters(&Signature {
+            let signature = Signature {
                 named: None,
                 graph_checks_shapes: false,
                 model: "m".into(),
@@ -179,10 +183,14 @@ mod tests {
                     sampling_rate: None,
                     jpeg: Some("zune-jpeg".into()),
                 })),
-            })
+            };
+            metadata_parameters(&signature, merging.map(str::to_owned))
         };
-        assert_eq!(said(true).keys().collect::<Vec<_>>(), ["graph_inputs", "jpeg"]);
-        let value = said(false).remove("row_independent").unwrap();
+        assert_eq!(said(true, None).keys().collect::<Vec<_>>(), ["graph_inputs", "jpeg"]);
+        let value = said(false, None).remove("row_independent").unwrap();
         assert_eq!(value.parameter_choice, Some(ParameterChoice::BoolParam(false)));
+        let value = said(true, Some("off: it mixes")).remove("muster_merging").unwrap();
+        let expected = ParameterChoice::StringParam("off: it mixes".to_owned());
+        assert_eq!(value.parameter_choice, Some(expected));
     }
 }

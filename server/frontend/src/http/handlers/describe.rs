@@ -44,8 +44,9 @@ pub async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> An
         Some(version) => vec![version],
         None => service.serving.models.ready_versions(&path.name),
     };
-    let platform = model.platform();
-    Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions)))
+    let (platform, merging) = (model.platform(), model.merging());
+    let merging = merging.as_deref();
+    Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions, merging)))
 }
 
 pub async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
