@@ -7,8 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    Client, Page, Process, Repository, Server, first_of, infer, post_head, row, wait_for,
+use crate::{
+    control::EXPLICIT,
+    support::{
+        Client, Page, Process, Repository, Server, first_of, infer, post_head, row, wait_for,
+    },
 };
 
 fn start(flags: &[&str]) -> Server {
@@ -223,8 +226,9 @@ fn thousands_of_idle_connections_close_no_port() {
 }
 
 #[test]
-fn requests_in_flight_that_take_all_places_leave_health_and_metrics_open() {
-    let server = start(&["--max-connections=4"]);
+fn requests_in_flight_that_take_all_places_leave_health_metrics_and_administration_open() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &["--max-connections=4", EXPLICIT, "--load-model=m"]);
     let body = row(7);
     let mut busy: Vec<Client> = (0..4).map(|_| server.client()).collect();
     for client in &mut busy {
@@ -245,7 +249,37 @@ fn requests_in_flight_that_take_all_places_leave_health_and_metrics_open() {
         assert_eq!(healthy.header("connection"), Some("close"));
     }
     Client::connect(server.sagemaker()).get("/ping").expect(200);
+    for path in ["index", "models/m/load", "models/none/unload"] {
+        let answered = server.post(&format!("/v2/repository/{path}"), "").expect(200);
+        assert_eq!(answered.header("connection"), Some("close"));
+    }
+    assert_eq!(server.post(&infer("m"), &body).status, 503);
     busy.remove(0).send(&body).unwrap();
+}
+
+#[test]
+fn who_may_not_administer_has_no_place_where_all_are_taken() {
+    let tokens = "inference inference-token-1\nadmin admin-token-2222\n";
+    let repository = Repository::identity("m", &[]).file(".tokens", tokens);
+    let file = format!("--auth-tokens-file={}", repository.at(".tokens"));
+    let flags = ["--max-connections=1", "--auth-open=health,metrics", EXPLICIT, "--load-model=m"];
+    let server = Server::start(&repository, &[&flags[..], &[&file]].concat());
+    let body = row(7);
+    let token = |it: &'static str| [("x-api-key", it)];
+    let mut busy = server.client();
+    busy.send(post_head(&infer("m"), &token("inference-token-1"), body.len())).unwrap();
+    let metrics = server.address("metrics").unwrap();
+    wait_for("it to be in flight", || {
+        let bytes = Page::read(metrics).value("muster_bytes_in_flight");
+        (bytes == body.len() as f64).then_some(())
+    });
+    let load = |token: &[(&str, &str)]| {
+        server.client().post("/v2/repository/models/m/load", token, "").status
+    };
+    assert_eq!(load(&[]), 503);
+    assert_eq!(load(&token("inference-token-1")), 503);
+    assert_eq!(load(&token("admin-token-2222")), 200);
+    busy.send(&body).unwrap();
 }
 
 #[test]

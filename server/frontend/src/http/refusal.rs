@@ -1,20 +1,37 @@
-//! A connection for which there is no place: a question for health is answered, everything else is refused.
+//! A connection for which there is no place: a question for health is answered, and so is administration by those who
+//! may do it. Everything else is refused.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use hyper::{
-    Request, Response, StatusCode,
+    HeaderMap, Request, Response, StatusCode,
     body::Incoming,
     header::{CONNECTION, HeaderValue, RETRY_AFTER},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::SemaphorePermit, time::timeout};
 
-use super::{body::Segments, platform::Platform, respond, service::Listener};
+use super::{
+    body::Segments,
+    platform::Platform,
+    respond,
+    service::{Listener, Service},
+};
 use crate::exchange::retry::spread;
-use inference::{access::Category, error::Error};
+use inference::{
+    access::{Category, Need},
+    error::Error,
+};
 
 /// The least time after which a client is asked to come back.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -22,8 +39,8 @@ const SOONEST: Duration = Duration::from_secs(1);
 /// Longest time until the first byte of a request.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
 
-/// Answers a question for health, or that too many connections are open, and closes this one. A TLS port closes it
-/// without an answer, because a handshake would cost too much.
+/// Answers a question for health or of an administrator, or that too many connections are open, and closes this one. A
+/// TLS port closes it without an answer, because a handshake would cost too much.
 pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, open: usize) {
     let service = platform.service();
     if matches!(service.listener, Listener::Tls(_)) {
@@ -45,16 +62,23 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
         let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
         return;
     }
+    let is_at_work = AtomicBool::new(false);
     let answer = service_fn(|request: Request<Incoming>| {
-        let (platform, error) = (&platform, &error);
+        let (platform, error, is_at_work) = (&platform, &error, &is_at_work);
         async move {
             let (parts, body) = request.into_parts();
-            let is_health = platform.route(&parts).is_ok_and(|route| {
-                let (_, need) = route.family_and_need(&parts.method);
-                need.category() == Category::Health
-            });
-            let mut response = match is_health {
-                true => platform.answer(Request::from_parts(parts, body)).await,
+            let need = platform.route(&parts).map(|it| it.family_and_need(&parts.method).1).ok();
+            let is_health = need.is_some_and(|it| it.category() == Category::Health);
+            // Held until the answer is there.
+            let administers =
+                need.and_then(|it| administers(platform.service(), it, &parts.headers));
+            let mut response = match is_health || administers.is_some() {
+                true => {
+                    is_at_work.store(administers.is_some(), Relaxed);
+                    let response = platform.answer(Request::from_parts(parts, body)).await;
+                    is_at_work.store(false, Relaxed);
+                    response
+                }
                 false => out_of_places(error),
             };
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -63,8 +87,33 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
     });
     let connection =
         http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), answer);
-    // A client that is slow, or leaves, is closed without more words.
-    let _ = timeout(service.settings.timeouts.head, connection).await;
+    let mut connection = pin!(connection);
+    // A client that is slow, or leaves, is closed without more words. A load may take its time.
+    while timeout(service.settings.timeouts.head, &mut connection).await.is_err()
+        && is_at_work.load(Relaxed)
+    {}
+}
+
+/// The place of a request that administers the server, kept free for those who may load models or change what is traced
+/// and logged. `None` where the request does not, its client may not, or all such places are taken.
+fn administers<'a>(
+    service: &'a Service,
+    need: Need,
+    headers: &HeaderMap,
+) -> Option<SemaphorePermit<'a>> {
+    let is_administration = match need.category() {
+        Category::ModelRepository | Category::Trace | Category::Logging => true,
+        Category::Health
+        | Category::Metadata
+        | Category::Inference
+        | Category::SharedMemory
+        | Category::ModelConfig
+        | Category::Statistics
+        | Category::Metrics => false,
+    };
+    // Whoever may only look is not to take the places of those who may change something.
+    let may_change = || service.check(Need::changing(need.category()), headers).is_ok();
+    (is_administration && may_change()).then(|| service.administering.try_acquire().ok())?
 }
 
 fn out_of_places(error: &Error) -> Response<Segments> {

@@ -28,6 +28,9 @@ use telemetry::capture::Capture;
 /// Most connections without a place that are heard at the same time.
 const HEARD: usize = 64;
 
+/// Requests without a place that administer the server at the same time.
+const ADMINISTERING: usize = 4;
+
 /// Settings of the HTTP front.
 #[derive(Clone)]
 pub struct HttpSettings {
@@ -69,8 +72,10 @@ pub struct Service {
     pub settings: HttpSettings,
     /// The encryption of its port.
     pub listener: Listener,
-    /// The connections without a place that may ask for health at the same time. Those beyond are refused at once.
+    /// The connections without a place that are heard at the same time. Those beyond are refused at once.
     pub hearing: Arc<Semaphore>,
+    /// Those of them that administer the server. Those beyond are refused.
+    pub administering: Arc<Semaphore>,
     /// Keeps bodies and replies of some requests; `None` where nothing does.
     pub capture: Option<Capture>,
     /// Names of models that requests give and no model has.
@@ -96,8 +101,9 @@ impl Service {
     /// A service for these models.
     pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
         let hearing = Arc::new(Semaphore::new(HEARD));
+        let administering = Arc::new(Semaphore::new(ADMINISTERING));
         let (capture, other_names) = Default::default();
-        Service { serving, settings, listener, hearing, capture, other_names }
+        Service { serving, settings, listener, hearing, administering, capture, other_names }
     }
 
     /// The same, of whose requests some are captured.
