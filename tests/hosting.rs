@@ -216,7 +216,7 @@ fn a_folder_of_texts_is_the_model_flat_in_its_archive_or_one_level_below() {
 #[test]
 fn torchscript_files_are_models_that_lie_flat_too() {
     // Whether or not there is a libtorch, it is looked for because of the file.
-    for name in ["model.pt", "net.pth"] {
+    for name in ["model.pt", "net.pth", "net.jit", "net.torchscript"] {
         let repository = Repository::new().file(&format!("model/{name}"), "no archive");
         let error = refused(&hosted(&repository));
         assert!(error.contains("model 'model'") && !error.contains("no models found"), "{error}");

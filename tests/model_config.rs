@@ -1,9 +1,14 @@
 //! What a configuration says beside inputs, outputs and queues: alternatives, checks of files, files by name,
 //! priorities, buckets.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, slice::from_ref};
 
-use crate::support::{Process, Repository, Server, Start};
+use serde_json::json;
+
+use crate::{
+    control::onnx_file::Graph,
+    support::{Form, Process, Repository, Server, Start, Tensor},
+};
 
 const OTHER: &str = "max_batch_size: 3\n";
 
@@ -96,6 +101,28 @@ fn a_model_may_be_a_directory_with_its_weights_beside_it() {
     for model in ["m", "other"] {
         assert_eq!(server.get(&format!("/v2/models/{model}/ready")).status, 200);
     }
+}
+
+#[test]
+fn a_size_of_zero_that_the_models_file_has_is_served() {
+    let repository = Repository::new();
+    let folder = repository.path().join("m/1");
+    fs::create_dir_all(&folder).unwrap();
+    let mut graph = Graph::new(1);
+    graph.node("Relu", &["x"], "y", &[]);
+    graph.write(&folder.join("model.onnx"), &[0, 3], &[0, 3]).unwrap();
+    let server = Server::start(&repository, &[]);
+    let metadata = server.get("/v2/models/m").expect(200).json();
+    assert_eq!(metadata["inputs"][0]["shape"], json!([-1, 0, 3]), "{metadata}");
+    let none = Tensor::fp32("x", &[2, 0, 3], &[]);
+    for form in [Form::Json, Form::Binary] {
+        let reply = server.client().infer("m", from_ref(&none), form, "").expect(200);
+        let output = reply.output();
+        assert_eq!((&output.shape[..], output.raw.len()), (&[2, 0, 3][..], 0));
+    }
+    let one = Tensor::fp32("x", &[2, 1, 3], &[0.5; 6]);
+    let error = server.client().infer("m", from_ref(&one), Form::Json, "").error(400);
+    assert!(error.contains("'x'"), "{error}");
 }
 
 #[test]

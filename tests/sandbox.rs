@@ -9,7 +9,10 @@ use std::{
 use crate::{
     isolation::{is_gone, workers},
     savedmodels::{FIXTURES, serve_those},
-    support::{Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, infer, row, wait_for},
+    support::{
+        Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, first_of, infer, row,
+        wait_for,
+    },
 };
 
 const ALL: &str = "--isolation=all";
@@ -112,6 +115,17 @@ fn a_worker_writes_in_a_directory_that_goes_with_it() {
     server.signal("TERM");
     server.wait();
     assert_eq!(private(&scratch), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn where_there_is_no_directory_for_temporary_files_a_warning_says_so_and_models_run() {
+    let repository = Repository::identity("m", &[]);
+    let mut server = Process::start(&repository, &[ALL], &[("TMPDIR", "/nowhere")]);
+    server.wait_ready();
+    let warning = server.wait_for_line("no directory in /nowhere for a worker");
+    assert!(warning.contains("WARN"), "{warning}");
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(3))), 3.0);
+    assert_eq!(workers(server.id()).len(), 1);
 }
 
 #[test]
