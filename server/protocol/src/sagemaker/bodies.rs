@@ -20,25 +20,25 @@ use inference::{
 
 /// Rows of fields. A first record of names is one in the dialects that have no other, else where it has the names of
 /// inputs, or `inputs`, which is Hugging Face's name of a text; in its dialect also where words take the place of
-/// numbers.
+/// numbers. A pipeline answers all of them as it does a list in JSON.
 pub(super) fn csv(
     signature: &Signature,
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
 ) -> Result<Decoded, Error> {
-    let rows = |inputs| Decoded::rows(inputs, Media::Csv);
-    match () {
-        () if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
-            let envelope = ReplyFormat::HuggingFace(PipelineReply::default());
-            let inputs = csv::decode_table(signature, body)?;
-            Ok(Decoded { envelope, ..rows(inputs) })
-        }
-        () if has_header(signature, invocation, options, body) => {
-            csv::decode_table(signature, body).map(rows)
-        }
-        () => csv::decode(signature, body).map(rows),
-    }
+    let is_headed = has_header(signature, invocation, options, body);
+    let inputs = match is_headed {
+        true => csv::decode_table(signature, body)?,
+        false => csv::decode(signature, body)?,
+    };
+    let of_texts =
+        || is_headed && huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs");
+    let envelope = match signature.pipeline.is_some() || of_texts() {
+        true => ReplyFormat::HuggingFace(huggingface::of_list(signature, &inputs)),
+        false => ReplyFormat::Rows,
+    };
+    Ok(Decoded { envelope, is_headed, ..Decoded::rows(inputs, Media::Csv) })
 }
 
 /// Bytes that [`csv`] takes at most beside the body.

@@ -136,6 +136,8 @@ pub(super) struct Decoded {
     pub(super) family: Media,
     /// Has the body one line for each row?
     pub(super) lines: bool,
+    /// Does its first record name columns?
+    pub(super) is_headed: bool,
     /// What a pipeline is to heed.
     pub(super) parameters: Vec<(Arc<str>, Parameter)>,
 }
@@ -158,7 +160,8 @@ impl Decoded {
 
     fn of(inputs: Vec<NamedTensor>, envelope: ReplyFormat, family: Media) -> Decoded {
         let parameters = Vec::new();
-        Decoded { inputs, envelope, stated: false, family, lines: false, parameters }
+        let (stated, lines, is_headed) = (false, false, false);
+        Decoded { inputs, envelope, stated, family, lines, is_headed, parameters }
     }
 }
 

@@ -30,7 +30,7 @@ use inference::{
 use inputs::{TEXT, read_inputs, takes_text};
 pub use pipeline::{PipelineReply, Top};
 pub(super) use reply::{encode, encode_csv, encode_lines};
-pub(super) use task::{holds_tensors_of_graph, of_body};
+pub(super) use task::{holds_tensors_of_graph, of_body, of_list};
 
 /// Do all inputs that a request must give take one text each?
 pub(super) fn is_pipeline(signature: &Signature) -> bool {

@@ -272,6 +272,10 @@ fn reply_format(
         Media::JsonLines(_) => {
             habits.lines.filter(|_| !options.batch).unwrap_or_else(|| lines(media))
         }
+        // A batch job joins lines: those without names of columns get lines without them.
+        Media::Csv if options.batch && decoded.family == Media::Csv && !decoded.is_headed => {
+            ReplyFormat::Csv
+        }
         Media::Csv if matches!(envelope, ReplyFormat::HuggingFace(_)) => {
             ReplyFormat::HuggingFaceCsv
         }

@@ -13,7 +13,7 @@ use crate::{
     reply,
     tfs::{Classes, Method, Results, Scored},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature, task::Medium};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
 /// What the pipeline says of each row: the best class, where the model has names for its classes; numbers, nested,
 /// where its only output is of them; else an object of all outputs.
@@ -67,7 +67,8 @@ pub(in crate::sagemaker) fn encode_lines(
     Ok(EncodedReply { content_type: media.name().into(), ..EncodedReply::json(out) })
 }
 
-/// The same as CSV, under a record with the names of its columns: the best class of each row, or all outputs.
+/// The same as CSV, under a record with the names of its columns: what a pipeline says, by its keys; of other models
+/// the best class of each row, or all outputs.
 ///
 /// # Errors
 /// When the response cannot be split into rows.
@@ -76,9 +77,9 @@ pub(in crate::sagemaker) fn encode_csv(
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
     if let Some(pipeline) = &signature.pipeline
-        && pipeline.task.medium() != Medium::Text
+        && let Some(rows) = result::rows(response)
     {
-        return result_csv::encode(pipeline.task, response);
+        return result_csv::encode(pipeline.task, rows);
     }
     let Ok(Results::Classes(scored)) = Results::of(signature, Method::Classify) else {
         return reply::csv_with_names(signature, response);

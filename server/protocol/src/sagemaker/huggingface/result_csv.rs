@@ -1,16 +1,18 @@
-//! What pipelines of images and sounds say, as CSV: a line for each class, object or transcript, under a record with
-//! the names of their keys.
+//! What pipelines say, as CSV: a line for each class, entity, object or transcript, under a record with the names of
+//! their keys.
 
 use std::borrow::Cow;
 
-use super::result;
 use crate::{
     EncodedReply,
     json::{Reader, Token},
     negotiate::Media,
     reply::field,
 };
-use inference::{error::Error, request::InferenceResponse, task::Task};
+use inference::{
+    error::Error,
+    task::{Medium, Task},
+};
 
 /// The column with the number of the input, where there are several.
 const ROW: &str = "row";
@@ -20,33 +22,29 @@ const OF_OBJECTS: [&str; 6] = ["score", "label", "xmin", "ymin", "xmax", "ymax"]
 
 /// What the rows say. Numbers without keys are the fields of one line for each input, and have no names.
 ///
+/// Of several inputs each line has the number of its own in front; of several texts only where one may have several
+/// lines.
+///
 /// # Errors
-/// When the rows have said nothing.
-pub(super) fn encode(task: Task, response: &InferenceResponse) -> Result<EncodedReply, Error> {
-    let rows = result::rows(response);
-    let rows = rows.ok_or_else(|| Error::Internal("a pipeline has said nothing".to_owned()))?;
+/// When a row is no JSON.
+pub(super) fn encode<'a>(
+    task: Task,
+    rows: impl Iterator<Item = &'a [u8]>,
+) -> Result<EncodedReply, Error> {
     let rows: Vec<&[u8]> = rows.collect();
-    let mut table = Table { numbered: rows.len() > 1, ..Table::default() };
+    let is_line_each = task.medium() == Medium::Text && rows.iter().all(|it| it.starts_with(b"{"));
+    let numbered = rows.len() > 1 && !is_line_each;
+    let mut table = Table { numbered, ..Table::default() };
     for (at, row) in rows.into_iter().enumerate() {
-        Reader::document(row, |reader| match reader.peek()? {
-            Token::Object => table.record(at, reader),
-            _ => {
-                let start = reader.mark();
-                let mut numbers = Vec::new();
-                reader.array(|reader, _| match reader.peek()? {
-                    Token::Object => table.record(at, reader),
-                    _ => {
-                        numbers.push(reader.raw_value()?);
-                        Ok(())
-                    }
-                })?;
-                if !numbers.is_empty() {
-                    let numbers = reader.revisit(start, |reader| reader.raw_value())?;
-                    table.numbers(at, numbers);
-                }
-                Ok(())
+        match row.iter().find(|it| !matches!(it, b'[' | b' ')) {
+            Some(b'{') => Reader::document(row, |reader| table.records(at, reader))?,
+            // A list of nothing.
+            Some(b']') | None => {}
+            Some(_) => {
+                let numbers = Reader::document(row, |reader| reader.raw_value())?;
+                table.numbers(at, numbers);
             }
-        })?;
+        }
     }
     if !table.is_named && table.out.is_empty() && task == Task::ObjectDetection {
         table.head(&OF_OBJECTS.map(Cow::Borrowed));
@@ -73,7 +71,15 @@ impl Table {
         self.is_named = true;
     }
 
-    /// The line of the object at the reader.
+    /// The lines of the object at the reader, or of all objects in a list.
+    fn records<'a>(&mut self, row: usize, reader: &mut Reader<'a>) -> Result<(), Error> {
+        match reader.peek()? {
+            Token::Array => reader.array(|reader, _| self.records(row, reader)),
+            _ => self.record(row, reader),
+        }
+    }
+
+    /// The line of the object at the reader. A list in it is a field of JSON.
     fn record<'a>(&mut self, row: usize, reader: &mut Reader<'a>) -> Result<(), Error> {
         let (mut names, mut values) = (Vec::new(), Vec::new());
         reader.object(|reader, key| match reader.peek()? {
@@ -127,14 +133,11 @@ fn value<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{body, only};
-    use backend::{Shape, Tensor};
-    use inference::task::RESULT;
+    use crate::samples::body;
 
     #[track_caller]
     fn check(task: Task, rows: &[&str], expected: &str) {
-        let result = Tensor::from_strings(Shape::new(&[rows.len(), 1]), rows).unwrap();
-        let reply = encode(task, &only(RESULT, result)).unwrap();
+        let reply = encode(task, rows.iter().map(|it| it.as_bytes())).unwrap();
         assert_eq!((&*reply.content_type, body(&reply).as_str()), ("text/csv", expected));
     }
 
@@ -165,5 +168,25 @@ mod tests {
             "text\n\"HI \"\"YOU\"\"\"\n",
         );
         check(Task::ImageFeatureExtraction, &["[[[0.5,1.0],[2.0,-3.0]]]"], "0.5,1.0,2.0,-3.0\n");
+    }
+
+    #[test]
+    fn a_text_has_the_number_of_its_row_where_it_may_have_several_lines() {
+        let task = Task::TextClassification;
+        let (one, other) = (r#"{"label":"a","score":0.5}"#, r#"{"label":"b","score":0.75}"#);
+        check(task, &[one, other], "label,score\na,0.5\nb,0.75\n");
+        let all = format!("[{one},{other}]");
+        check(task, &[&all], "label,score\na,0.5\nb,0.75\n");
+        check(task, &["[]", &all], "row,label,score\n1,a,0.5\n1,b,0.75\n");
+        check(Task::TokenClassification, &["[]"], "");
+    }
+
+    #[test]
+    fn lists_in_lists_are_lines_and_lists_in_objects_are_fields() {
+        let masks = r#"[[{"token_str":"a","score":0.5}],[{"token_str":"b","score":0.25}]]"#;
+        check(Task::FillMask, &[masks], "token_str,score\na,0.5\nb,0.25\n");
+        let labels = r#"{"sequence":"t","labels":["a","b"],"scores":[0.75,0.25]}"#;
+        let expected = "sequence,labels,scores\nt,\"[\"\"a\"\",\"\"b\"\"]\",\"[0.75,0.25]\"\n";
+        check(Task::ZeroShotClassification, &[labels], expected);
     }
 }

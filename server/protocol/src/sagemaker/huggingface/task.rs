@@ -42,12 +42,10 @@ pub(super) fn read(
     })?;
     let read = read.ok_or_else(|| reader.error("expected the key 'inputs', found none"))?;
     let (inputs, is_list) = read;
-    let rows = inputs.first().and_then(|it| it.tensor.shape().rows());
     let one = match given {
         // The best class of one text comes in a list, as from the toolkit; that of one pair does not.
         Token::String => !gives_best_class(task, &inputs, &parameters),
-        // A list of one text is answered as that text.
-        Token::Array if task == Task::FillMask => rows == Some(1),
+        Token::Array if task == Task::FillMask => is_one_of_list(task, &inputs),
         _ => !is_list,
     };
     Ok((inputs, PipelineReply { one, top: Top::Open }, parameters))
@@ -79,6 +77,22 @@ pub(in crate::sagemaker) fn of_body(
     let task = signature.pipeline.as_ref().map(|it| it.task);
     let is_best = task.is_some_and(|task| gives_best_class(task, inputs, &Vec::new()));
     PipelineReply { one: !is_best, ..PipelineReply::TEXT }
+}
+
+/// The form of the reply to rows that came as a list.
+pub(in crate::sagemaker) fn of_list(
+    signature: &Signature,
+    inputs: &[NamedTensor],
+) -> PipelineReply {
+    let task = signature.pipeline.as_ref().map(|it| it.task);
+    let one = task.is_some_and(|task| is_one_of_list(task, inputs));
+    PipelineReply { one, ..PipelineReply::default() }
+}
+
+/// Is a list of these inputs answered as the only one of them? A list of one text with masks is.
+fn is_one_of_list(task: Task, inputs: &[NamedTensor]) -> bool {
+    let rows = inputs.first().and_then(|it| it.tensor.shape().rows());
+    task == Task::FillMask && rows == Some(1)
 }
 
 /// Is a row answered by one class, and no list of them?
