@@ -162,12 +162,12 @@ impl PreparePool {
     /// Does short work at once, on the calling task.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Those of the work; [`Error::Internal`] where the work panics.
     pub fn run_here<T>(
         request: &PrepareFor,
         work: impl FnOnce(&Wanted) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        work(&Wanted::new(request))
+        unless_panicked(work, &Wanted::new(request))
     }
 
     /// Does work on a thread of the pool. Where the queue is full it waits for a place first, in order of arrival.
@@ -194,11 +194,7 @@ impl PreparePool {
         let _guard = SetOnDrop(wanted.has_left.clone());
         let (sender, receiver) = oneshot::channel();
         let work = move || {
-            let done = wanted.check().and_then(|()| {
-                let done = catch_unwind(AssertUnwindSafe(|| work(&wanted)));
-                let panicked = || Error::Internal("a step of the pipeline panicked".to_owned());
-                done.unwrap_or_else(|_| Err(panicked()))
-            });
+            let done = wanted.check().and_then(|()| unless_panicked(work, &wanted));
             // The client may be gone; that is its choice.
             drop(sender.send(done));
         };
@@ -237,6 +233,15 @@ impl PreparePool {
             }
         }
     }
+}
+
+/// Does the work. What panics is shared by no other request and never used again, so that only this one fails.
+fn unless_panicked<T>(
+    work: impl FnOnce(&Wanted) -> Result<T, Error>,
+    wanted: &Wanted,
+) -> Result<T, Error> {
+    let done = catch_unwind(AssertUnwindSafe(|| work(wanted)));
+    done.unwrap_or_else(|_| Err(Error::Internal("a step of the pipeline panicked".to_owned())))
 }
 
 impl Drop for PreparePool {

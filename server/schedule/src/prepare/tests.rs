@@ -162,6 +162,13 @@ fn a_panic_fails_its_request_and_the_thread_goes_on() {
 }
 
 #[test]
+fn a_panic_of_short_work_fails_its_request_and_no_more() {
+    let error = PreparePool::run_here::<()>(&request(None), |_| panic!("on purpose")).unwrap_err();
+    assert!(matches!(error, Error::Internal(_)), "{error}");
+    assert_eq!(PreparePool::run_here(&request(None), |_| Ok(7)).unwrap(), 7);
+}
+
+#[test]
 fn threads_end_with_their_pool() {
     block_on(async |_| {
         let pool = pool(1);
