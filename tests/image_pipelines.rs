@@ -1,7 +1,7 @@
 //! Folders of image models and single graphs of Ultralytics' exports, served as they are: every picture of the
 //! fixtures, against what transformers and Ultralytics' rules say. `tests/fixtures/pipelines/make.py` makes both.
 
-use std::{fs, io::Write};
+use std::{fs, io::Write, path::Path};
 
 use serde_json::{Value, json};
 
@@ -96,6 +96,38 @@ fn an_image_is_classified_and_becomes_vectors_as_by_the_pipeline() {
 fn a_graph_says_itself_how_its_pixels_lie_and_of_which_type_they_are() {
     let names = ["vit-nhwc", "vit-uint8", "vit-fp16"];
     let server = Server::start(&repository(&names), &[]);
+    let mut client = server.client();
+    for name in names {
+        assert!(4 <= replay(&mut client, name), "{name}");
+    }
+}
+
+/// The folder as transformers saves one of a timm model: with no file for the image processor, which is that of the
+/// fixtures in timm's words.
+fn as_of_timm(folder: &Path) {
+    fs::remove_file(folder.join("preprocessor_config.json")).unwrap();
+    let path = folder.join("config.json");
+    let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let names: Vec<&Value> = config["id2label"].as_object().unwrap().values().collect();
+    let config = json!({
+        "architectures": ["TimmWrapperForImageClassification"],
+        "model_type": "timm_wrapper",
+        "num_classes": names.len(),
+        "label_names": names,
+        "pretrained_cfg": {
+            "input_size": [3, 32, 32], "crop_pct": 1.0, "crop_mode": "squash", "interpolation": "bilinear",
+            "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5],
+        },
+    });
+    fs::write(path, config.to_string()).unwrap();
+}
+
+#[test]
+fn a_folder_of_timms_answers_as_its_processor_does_in_a_file_of_its_own() {
+    let names = ["vit", "vit-uint8"];
+    let repository = repository(&names);
+    names.iter().for_each(|name| as_of_timm(&repository.path().join(name)));
+    let server = Server::start(&repository, &[]);
     let mut client = server.client();
     for name in names {
         assert!(4 <= replay(&mut client, name), "{name}");

@@ -1,4 +1,5 @@
-//! The preparation of timm's models, from `pretrained_cfg` of their `config.json`.
+//! The preparation of timm's models, from `pretrained_cfg` of their `config.json`. That file has no switches; those of
+//! other processors stand beside it where a graph takes bytes and makes numbers of them itself.
 
 use serde_json::Value;
 
@@ -16,8 +17,8 @@ const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
 
 /// The processor of a `config.json` with `pretrained_cfg`.
-pub(crate) fn from_config(fields: Fields<'_>) -> Result<Processor, ConfigError> {
-    let fields = fields.get("pretrained_cfg").ok_or_else(|| {
+pub(crate) fn from_config(outer: Fields<'_>) -> Result<Processor, ConfigError> {
+    let fields = outer.get("pretrained_cfg").ok_or_else(|| {
         let remedy = "give the config.json that timm has saved";
         ConfigError::new("pretrained_cfg", "it is missing", remedy)
     })?;
@@ -57,9 +58,18 @@ pub(crate) fn from_config(fields: Fields<'_>) -> Result<Processor, ConfigError> 
         name: "TimmWrapperImageProcessor".to_owned(),
         resize: Some((rule, filter)),
         crops: vec![Crop { height, width, rounding: CropRounding::Torchvision }],
-        values: Values::new(Rescale::DivideBy255, &[(mean, deviation)], ChannelOrder::Rgb),
+        values: values(outer, (mean, deviation))?,
         pad: Pad::None,
     })
+}
+
+fn values(outer: Fields<'_>, of_model: ([f32; 3], [f32; 3])) -> Result<Values, ConfigError> {
+    let rescale = match outer.switch("do_rescale", true)? {
+        true => Rescale::DivideBy255,
+        false => Rescale::None,
+    };
+    let normalize = outer.switch("do_normalize", true)?.then_some(of_model);
+    Ok(Values::new(rescale, normalize.as_slice(), ChannelOrder::Rgb))
 }
 
 fn input_size(fields: Fields<'_>) -> Result<(u32, u32), ConfigError> {

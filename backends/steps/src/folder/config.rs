@@ -60,6 +60,10 @@ const MOST_CLASSES: usize = 1 << 22;
 /// Most classes whose names are made up: a number of a few digits takes as much memory as their names.
 const MOST_UNNAMED: usize = 1 << 16;
 
+/// The key under which timm's models say how an image is prepared. Beside it their classes have other keys than those
+/// of other libraries.
+pub(crate) const PRETRAINED_CFG: &str = "pretrained_cfg";
+
 const ACTIVATION: &str = "sentence_transformers.activation_fn";
 const OLD_ACTIVATION: &str = "sbert_ce_default_activation_function";
 
@@ -159,9 +163,16 @@ fn convolutions(document: &Document) -> Vec<(usize, usize)> {
 
 /// The labels in their order, and whether the file says how many there are.
 fn labels(document: &Document) -> Result<(Vec<Arc<str>>, bool), FolderError> {
-    let count = document.count("num_labels")?;
+    let is_timm = document.get(PRETRAINED_CFG).is_some();
+    let count = match document.count("num_labels")? {
+        None if is_timm => document.count("num_classes")?,
+        count => count,
+    };
     let mut given: Vec<(usize, Arc<str>)> = Vec::new();
-    if let Some(entries) = document.object("id2label")? {
+    let names = if is_timm { document.texts("label_names")? } else { None };
+    if let Some(names) = names {
+        given.extend((0..).zip(names.iter().map(|it| it.as_str().into())));
+    } else if let Some(entries) = document.object("id2label")? {
         for (key, value) in entries {
             let path = format!("id2label.{key}");
             let index = key.parse().map_err(|_| document.error(&path, "the key is no number"))?;
@@ -235,6 +246,20 @@ mod tests {
         check_labels(json!({"label2id": {"B": 1, "A": 0}}), &["A", "B"]);
         check_labels(json!({"num_labels": 1}), &["LABEL_0"]);
         check_labels(json!({}), &["LABEL_0", "LABEL_1"]);
+    }
+
+    #[test]
+    fn classes_of_timm_have_keys_of_their_own() {
+        let timm = |keys: serde_json::Value| {
+            let mut config = json!({"pretrained_cfg": {"input_size": [3, 8, 8]}, "num_classes": 3});
+            config.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+            config
+        };
+        check_labels(timm(json!({"label_names": ["A", "B", "C"]})), &["A", "B", "C"]);
+        check_labels(timm(json!({})), &["LABEL_0", "LABEL_1", "LABEL_2"]);
+        check_labels(json!({"num_classes": 3, "label_names": ["A"]}), &["LABEL_0", "LABEL_1"]);
+        let error = read(timm(json!({"label_names": [1, 2, 3]}))).unwrap_err();
+        assert!(error.starts_with("config.json: label_names: it is [1,2,3]"), "{error}");
     }
 
     #[test]

@@ -165,6 +165,11 @@ impl Document {
         Document { file: format!("{}: {key}", self.file), keys: keys.clone() }
     }
 
+    /// The whole file.
+    pub(crate) fn value(&self) -> Value {
+        Value::Object(self.keys.clone())
+    }
+
     /// An object in this one.
     pub(crate) fn object(&self, key: &str) -> Result<Option<&Map<String, Value>>, FolderError> {
         self.typed(key, "an object", Value::as_object)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{
-    config::Config,
+    config::{Config, PRETRAINED_CFG},
     dir::Dir,
     document::{Document, read_bytes, read_value},
     graph,
@@ -34,7 +34,8 @@ pub struct Folder {
     pub overrides: Overrides,
     /// `tokenizer.json`, relative to the folder; `None` where there is none.
     pub tokenizer: Option<String>,
-    /// `preprocessor_config.json` or `processor_config.json`, with its name.
+    /// `preprocessor_config.json` or `processor_config.json`, with its name; else `config.json` where timm has written
+    /// `pretrained_cfg` into it.
     pub preprocessor: Option<(String, serde_json::Value)>,
     /// Which files were read, passed over or missed.
     pub files: Vec<FileNote>,
@@ -112,6 +113,10 @@ impl Folder {
             Ok(None)
         };
         let config = document("config.json")?;
+        // The library saves its image processor nowhere else.
+        let of_timm = config.as_ref().filter(|it| it.get(PRETRAINED_CFG).is_some());
+        let of_timm = of_timm.map(|it| ("config.json".to_owned(), it.value()));
+        let preprocessor = preprocessor.or(of_timm);
         let config = config.as_ref().map(Config::from_document).transpose()?.unwrap_or_default();
         let tokenizer = document("tokenizer_config.json")?;
         let map = document("special_tokens_map.json")?;
@@ -146,7 +151,13 @@ impl Folder {
     /// Does it say how images are prepared?
     pub(crate) fn preprocesses_images(&self) -> bool {
         self.preprocessor.as_ref().is_some_and(|(_, value)| {
-            let keys = ["image_processor_type", "image_processor", "image_mean", "do_resize"];
+            let keys = [
+                "image_processor_type",
+                "image_processor",
+                "image_mean",
+                "do_resize",
+                PRETRAINED_CFG,
+            ];
             keys.iter().any(|it| value.get(it).is_some())
         })
     }

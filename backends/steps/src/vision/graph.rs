@@ -132,7 +132,7 @@ fn check_pixels(
         height.is_some_and(|it| it != given_height) || width.is_some_and(|it| it != given_width);
     match (differs, height, width) {
         (true, Some(height), Some(width)) => error(format!(
-            "it takes {height} x {width} pixels, preprocessor_config.json gives {given_height} x {given_width}"
+            "it takes {height} x {width} pixels, the image processor gives {given_height} x {given_width}"
         )),
         _ => Ok(()),
     }

@@ -67,7 +67,8 @@ pub(crate) enum Boxes {
 pub(crate) fn processor(folder: &Folder, takes_bytes: bool) -> Result<Processor, FolderError> {
     let Some((file, json)) = &folder.preprocessor else {
         let problem = "it is missing, and says how an image becomes pixel_values";
-        let remedy = "write it once: AutoImageProcessor.from_pretrained(d).save_pretrained(d)";
+        let remedy = "write it once: AutoImageProcessor.from_pretrained(d).save_pretrained(d); of timm's models \
+             config.json says it, in pretrained_cfg";
         return Err(FolderError::file("preprocessor_config.json", problem).remedy(remedy));
     };
     let mut json = json.clone();

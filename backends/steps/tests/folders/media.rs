@@ -81,6 +81,45 @@ fn the_task_of_images_is_told_from_the_architecture() {
     assert_eq!(found, "zero-shot-image-classification");
 }
 
+/// A `config.json` of transformers' for a model of timm's, which is the only file that it saves beside the weights.
+fn timm(architecture: &str, keys: &str) -> String {
+    format!(
+        r#"{{"architectures": ["{architecture}"], "model_type": "timm_wrapper", "architecture": "resnet18",
+            "num_classes": 2, "label_names": ["a", "b"], "pretrained_cfg": {{"input_size": [3, 8, 8]{keys}}}}}"#
+    )
+}
+
+#[test]
+fn timm_says_in_its_configuration_how_an_image_is_prepared() {
+    let classifier = timm("TimmWrapperForImageClassification", "");
+    let alone = |config: &str, graph: &ModelSpec| {
+        opened(&[("config.json", config), ("tokenizer.json", "-")], graph)
+    };
+    assert_eq!(alone(&classifier, &graph(&[PIXELS], 2)), "image-classification");
+    let vectors = timm("TimmWrapperModel", "");
+    assert_eq!(alone(&vectors, &graph(&[PIXELS], 3)), "image-feature-extraction");
+    let wrong = timm("TimmWrapperForImageClassification", r#", "crop_mode": "border""#);
+    let problem = "config.json: pretrained_cfg.crop_mode: crop_mode 'border' is not known";
+    let found = alone(&wrong, &graph(&[PIXELS], 2));
+    assert!(found.starts_with(problem), "{found}");
+    let mut other = graph(&[PIXELS], 2);
+    other.inputs[0].dims = [None, Some(3), Some(9), Some(9)].into();
+    let problem =
+        "model.onnx: pixel_values: it takes 9 x 9 pixels, the image processor gives 8 x 8";
+    assert!(alone(&classifier, &other).starts_with(problem));
+    let mut wide = graph(&[PIXELS], 2);
+    wide.outputs[0].dims[1] = Some(7);
+    let problem = "model.onnx: logits: it has 7 classes, and 2 labels are named";
+    assert!(alone(&classifier, &wide).starts_with(problem));
+    // A file of its own says more.
+    let both = [
+        ("config.json", &*classifier),
+        ("preprocessor_config.json", r#"{"image_processor_type": "Foo"}"#),
+    ];
+    let found = opened(&both, &graph(&[PIXELS], 2));
+    assert!(found.starts_with("preprocessor_config.json: image_processor_type: "), "{found}");
+}
+
 #[test]
 fn the_task_of_sounds_is_told_from_the_architecture() {
     for (architecture, rank, task) in [
@@ -119,7 +158,7 @@ fn what_is_wrong_with_a_folder_of_images_is_said_with_file_and_key() {
     let mut other = of_pixels.clone();
     other.inputs[0].dims = [None, Some(3), Some(9), Some(9)].into();
     let problem =
-        "model.onnx: pixel_values: it takes 9 x 9 pixels, preprocessor_config.json gives 8 x 8";
+        "model.onnx: pixel_values: it takes 9 x 9 pixels, the image processor gives 8 x 8";
     check(&classifier, IMAGES, &other, problem);
     let mut wide = of_pixels.clone();
     wide.outputs[0].dims[1] = Some(7);
