@@ -21,6 +21,7 @@ import PIL
 import timm
 import torch
 import torchvision
+import torchvision.transforms.v2
 import transformers
 from PIL import Image, ImageOps, features
 
@@ -151,14 +152,18 @@ def timm_wrapper():
 
 
 def torchvisions():
-    """What the other backend of transformers makes of an image: near to Pillow, and not equal."""
+    """What the other backend of transformers makes of an image: near to Pillow, and not equal.
+
+    It calls the functions of `transforms.v2`, which keep the bytes of an image where the processor has AVX2. Those of
+    `transforms` go by way of floats and are further from Pillow.
+    """
     cases = []
     Image.fromarray(smooth(97, 61)).save(FILES / "smooth.png", optimize=True)
     for name, mode in [("bilinear", "BILINEAR"), ("bicubic", "BICUBIC")]:
         for to in [(48, 30), (64, 64)]:
             image = torch.from_numpy(smooth(97, 61).transpose(2, 0, 1).copy())
-            mode_of = torchvision.transforms.InterpolationMode[mode]
-            out = torchvision.transforms.functional.resize(image, to[::-1], mode_of, antialias=True)
+            mode_of = torchvision.transforms.v2.InterpolationMode[mode]
+            out = torchvision.transforms.v2.functional.resize(image, to[::-1], mode_of, antialias=True)
             file = f"torchvision-{name}-{to[0]}x{to[1]}.png"
             Image.fromarray(out.numpy().transpose(1, 2, 0)).save(FILES / file, optimize=True)
             cases.append({"from": "smooth.png", "to": to, "filter": name, "file": file})
