@@ -3,8 +3,9 @@
 use std::{fs, path::Path};
 
 use backend_image::{
-    Decoder, Filter, JpegLibrary, Limits, Processor, Rgb, header, letterbox::Letterbox, resize,
-    resize_bilinear,
+    Decoder, Filter, JpegLibrary, Limits, Processor, Rgb, header,
+    letterbox::{Letterbox, classify},
+    resize, resize_bilinear,
 };
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -172,6 +173,18 @@ fn letterboxes_agree() {
             (0..count).flat_map(|at| [0, 1, 2].map(|it| byte(pixels.values[it * count + at])));
         unequal(digest(boxed), &case["md5"])
             .or_else(|| unequal(digest_of_values(&pixels.values), &case["values"]))
+    });
+}
+
+#[test]
+fn the_middle_of_an_image_is_cut_out_as_for_ultralytics_classifiers() {
+    check(&golden("classified.json"), |case| {
+        let (height, width) = pair(case, "to");
+        let pixels = classify(height, width).apply(&pattern(pair(case, "from"))).expect("a size");
+        if pixels.shape != [3, height as usize, width as usize] {
+            return Some(format!("found the shape {:?}", pixels.shape));
+        }
+        unequal(digest_of_values(&pixels.values), &case["md5"])
     });
 }
 

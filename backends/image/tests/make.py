@@ -193,6 +193,18 @@ def letterboxed():
     return cases
 
 
+def classified():
+    """What Ultralytics' classifiers take, from its description: torchvision's steps on images of Pillow's."""
+    transforms = torchvision.transforms
+    cases = []
+    for size, to in [((97, 61), (64, 64)), ((61, 97), (64, 64)), ((99, 61), (64, 64)), ((60, 60), (64, 64)),
+                     ((40, 31), (65, 65)), ((640, 480), (224, 224)), ((97, 61), (64, 96))]:
+        resize = transforms.Resize(to[0] if to[0] == to[1] else to)
+        steps = transforms.Compose([resize, transforms.CenterCrop(to), transforms.ToTensor()])
+        cases.append({"from": size, "to": to, "md5": digest(steps(Image.fromarray(pattern(*size))).numpy())})
+    return cases
+
+
 def jpegs():
     """Bytes by name."""
     found = {}
@@ -402,6 +414,7 @@ def main():
         "processors": processors(),
         "torchvision": torchvisions(),
         "letterboxed": letterboxed(),
+        "classified": classified(),
         "jpegs": decoded(jpegs()),
         "others": decoded(pngs() | others()),
     }

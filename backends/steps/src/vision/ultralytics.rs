@@ -98,3 +98,93 @@ fn layout(
     Layout::of(row, Some(classes), end2end)
         .map_err(|error| FolderError::key(file, &*output.name, error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::OutputShape;
+
+    const FREE: [Option<usize>; 4] = [None, Some(3), None, None];
+
+    /// What the metadata of a graph says of that task.
+    fn said(task: &str) -> Ultralytics {
+        Ultralytics {
+            task: task.to_owned(),
+            names: vec!["cat".into(), "dog".into()],
+            stride: 32,
+            imgsz: None,
+            batch: None,
+            channels: 3,
+            end2end: None,
+            version: String::new(),
+        }
+    }
+
+    fn tensor(name: &str, dtype: DataType, dims: &[Option<usize>]) -> TensorSpec {
+        let (any_rank, optional) = (false, false);
+        TensorSpec { name: name.into(), dtype, dims: dims.to_vec(), any_rank, optional }
+    }
+
+    /// A graph with an input of these dimensions.
+    fn graph(dtype: DataType, dims: &[Option<usize>]) -> ModelSpec {
+        ModelSpec {
+            inputs: vec![tensor("images", dtype, dims)],
+            outputs: vec![tensor("output0", DataType::Fp32, &[None, Some(6), Some(8400)])],
+            ..ModelSpec::default()
+        }
+    }
+
+    fn planned(said: &Ultralytics, spec: &ModelSpec) -> Result<ImagePlan, String> {
+        plan("model.onnx", said, &Overrides::default(), spec).unwrap()
+    }
+
+    /// The shape of the values that a task gives the graph.
+    #[track_caller]
+    fn check(said: &Ultralytics, dims: [Option<usize>; 4], expected: OutputShape) {
+        let plan = planned(said, &graph(DataType::Fp32, &dims)).unwrap();
+        assert_eq!(plan.preparation.output(), expected);
+    }
+
+    #[test]
+    fn a_classifier_takes_the_middle_of_an_image_and_has_its_softmax_inside() {
+        let dims = [Some(1), Some(3), Some(224), Some(224)];
+        let plan = planned(&said("classify"), &graph(DataType::Fp32, &dims)).unwrap();
+        assert_eq!(plan.task, Task::ImageClassification);
+        assert_eq!(plan.preparation, Preparation::Processor(classify(224, 224)));
+        let labels = vec!["cat".into(), "dog".into()];
+        let classes = Classes { labels, function: Function::None };
+        assert_eq!(plan.head, ImageHead::Classifier(classes));
+    }
+
+    #[test]
+    fn the_graph_says_its_sides_or_else_the_metadata_do() {
+        let fixed = |height, width| OutputShape::Fixed([3, height, width]);
+        let sized = |task| Ultralytics { imgsz: Some([96, 64]), ..said(task) };
+        let sides = [Some(1), Some(3), Some(320), Some(256)];
+        check(&sized("classify"), sides, fixed(320, 256));
+        check(&sized("detect"), sides, fixed(320, 256));
+        check(&sized("classify"), [Some(1), Some(320), Some(256), Some(3)], fixed(320, 256));
+        check(&sized("classify"), FREE, fixed(96, 64));
+        check(&said("classify"), FREE, fixed(640, 640));
+        // The grey around an image ends at a multiple of the stride.
+        check(&sized("detect"), FREE, OutputShape::Varies);
+        let plan = planned(&sized("detect"), &graph(DataType::Fp32, &FREE)).unwrap();
+        assert_eq!(plan.preparation, Preparation::Letterbox(Letterbox::dynamic(96, 64, 32)));
+    }
+
+    #[test]
+    fn what_has_no_pipeline_is_served_as_tensors_and_the_reason_is_said() {
+        for task in ["segment", "pose", "obb"] {
+            let reason = planned(&said(task), &graph(DataType::Fp32, &FREE)).unwrap_err();
+            let expected = format!(
+                "'{task}' of Ultralytics has no pipeline; those of 'detect' and 'classify' have one"
+            );
+            assert_eq!(reason, expected);
+        }
+        let bytes = planned(&said("classify"), &graph(DataType::Uint8, &FREE)).unwrap_err();
+        assert_eq!(bytes, "its classifier takes bytes");
+        let grey = Ultralytics { channels: 1, ..said("detect") };
+        let reason = planned(&grey, &graph(DataType::Fp32, &FREE)).unwrap_err();
+        assert_eq!(reason, "its images have 1 channels");
+    }
+}
