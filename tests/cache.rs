@@ -17,8 +17,11 @@ use models::{cache::Cache, infer::Inference};
 use serde_json::{Value, json};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
-use crate::support::{
-    Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,
+use crate::{
+    pipelines,
+    support::{
+        Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,
+    },
 };
 
 /// A model `m` whose answers are kept, with these lines in its configuration.
@@ -73,6 +76,25 @@ fn an_equal_request_gets_the_answer_that_is_kept() {
     for family in ["nv_cache_hit_duration_per_model", "nv_cache_miss_duration_per_model"] {
         assert!(page.has(&format!("{family}{{model=\"m\",version=\"1\"}}")), "{family}");
     }
+}
+
+#[test]
+fn an_answer_about_a_text_is_kept_with_the_parameters_that_it_was_asked_with() {
+    let config = "max_batch_size: 8 response_cache { enable: true }";
+    let repository = pipelines::repository(&["sst2"]).file("sst2/config.pbtxt", config);
+    let server = Server::start(&repository, &[LOCAL]);
+    let ask = |text: &str, top_k: usize| {
+        let body = json!({"inputs": text, "parameters": {"top_k": top_k}}).to_string();
+        let reply = server.post("/v2/models/sst2/pipeline", body).expect(200).json();
+        let count = |family: &str| Page::read(server.http()).of("sst2", family);
+        let classes = reply[0].as_array().unwrap_or_else(|| reply.as_array().unwrap()).len();
+        (classes, count("nv_cache_num_hits_per_model"), count("nv_inference_exec_count"))
+    };
+    assert_eq!(ask("so happy", 1), (1, 0.0, 1.0));
+    assert_eq!(ask("so happy", 2), (2, 0.0, 2.0));
+    assert_eq!(ask("so happy", 1), (1, 1.0, 2.0));
+    assert_eq!(ask("so happy", 2), (2, 2.0, 2.0));
+    assert_eq!(ask("so sad", 2), (2, 2.0, 3.0));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
     recommend_api::{self, Recommender},
     savedmodels::{FIXTURES, instead_of_tfs},
     steps::sentiment,
-    support::{Repository, Server, root, skip},
+    support::{Repository, Server, post_head, root, skip, wait_queued},
 };
 
 /// The interpreter of an environment with these packages; `None` without Python. `list` is a file of
@@ -144,6 +144,24 @@ fn check_texts(script: &str, models: &[&str]) {
 #[test]
 fn the_openai_client_embeds() {
     check_texts("pipelines_openai.py", &["st-6", "pool-cls", "sst2"]);
+}
+
+#[test]
+fn the_openai_client_raises_what_it_documents_for_a_wrong_token_and_a_full_queue() {
+    const SCRIPT: &str = "pipelines_openai_refusals.py";
+    let Some(python) = python(packages(SCRIPT)) else { return };
+    let token = "a-token-of-one-client";
+    let repository =
+        pipelines::repository(&["st-6"]).file("tokens", format!("inference {token}\n"));
+    let flag = format!("--auth-tokens-file={}", repository.at("tokens"));
+    let guarded = Server::start(&repository, &[&flag]);
+    // One text waits for others, and the queue takes no second one.
+    let full = Server::start(&repository, &["--scheduler-hold=9", "--default-max-queue-size=1"]);
+    let (mut waiting, body) = (full.client(), r#"{"inputs": ["a"]}"#);
+    waiting.send(post_head("/v2/models/st-6/embed", &[], body.len()) + body).unwrap();
+    wait_queued(full.http(), "st-6", 1);
+    let [guarded, full] = [&guarded, &full].map(|it| format!("http://{}", it.http()));
+    check_script(&python, SCRIPT, &[guarded, token.to_owned(), full]);
 }
 
 #[test]

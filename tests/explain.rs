@@ -172,6 +172,29 @@ fn an_explained_pipeline_of_images_or_sounds_answers_alike() {
 }
 
 #[test]
+fn texts_of_unequal_length_in_one_request_have_the_answers_of_the_folder_up_to_rounding() {
+    let (classes, vectors) = (["sst2", "roberta"], ["st-6", "pool-lasttoken"]);
+    let pair = Pair::start(&[classes, vectors].concat());
+    let texts = ["Ha!", "The film was good, but Ada went to London and saw another one."];
+    let ask = |server: &Server, model: &str, output: &str| {
+        let body =
+            json!({"inputs": [input("text", &[2, 1], &texts)], "outputs": [{"name": output}]});
+        let reply = server.post(&format!("/v2/models/{model}/infer"), body.to_string()).expect(200);
+        reply.json()["outputs"][0]["data"].as_array().unwrap().clone()
+    };
+    for model in classes {
+        let [expected, given] = [&pair.folders, &pair.ensembles].map(|it| ask(it, model, "label"));
+        assert_eq!((given.len(), &given), (2, &expected), "{model}");
+    }
+    let scores = classes.map(|it| (it, "score"));
+    for (model, output) in scores.into_iter().chain(vectors.map(|it| (it, "embedding"))) {
+        let [expected, given] = [&pair.folders, &pair.ensembles].map(|it| ask(it, model, output));
+        assert_eq!(given.len(), expected.len(), "{model}");
+        assert!(given.iter().zip(&expected).all(|(one, other)| close(one, other)), "{model}");
+    }
+}
+
+#[test]
 fn a_ranking_is_the_scores_of_its_pairs() {
     let names = ["rerank", "rerank-identity"];
     let pair = Pair::start(&names);

@@ -56,15 +56,51 @@ fn an_image_may_come_in_four_ways() {
     let headers = [("inference-header-content-length", length.as_str())];
     let body = [head.as_bytes(), &element].concat();
     let reply = client.post("/v2/models/vit/infer", &headers, body).expect(200).json();
-    assert_eq!(reply["outputs"][0]["data"][0], expected[0]["label"], "{reply}");
+    let is_alike = |labels: &Value, scores: &Value| {
+        let of_classes =
+            |key: &str| expected.as_array().unwrap().iter().map(|it| it[key].clone()).collect();
+        *labels == of_classes("label") && agrees(scores, &of_classes("score"))
+    };
+    let [label, score] = [0, 1].map(|at| &reply["outputs"][at]["data"]);
+    assert!(is_alike(label, score), "{reply}");
 
     // TensorFlow Serving's, and generate.
     let body = json!({"instances": [{"b64": encoded}]}).to_string();
     let reply = client.post("/v1/models/vit:predict", &[], body).expect(200).json();
-    assert_eq!(reply["predictions"][0]["label"][0], expected[0]["label"], "{reply}");
+    let row = &reply["predictions"][0];
+    assert!(is_alike(&row["label"], &row["score"]), "{reply}");
     let body = json!({"image": encoded}).to_string();
     let reply = client.post("/v2/models/vit/generate", &[], body).expect(200).json();
-    assert_eq!(reply["label"][0], expected[0]["label"], "{reply}");
+    assert!(is_alike(&reply["label"], &reply["score"]), "{reply}");
+}
+
+#[test]
+fn a_picture_has_one_answer_in_every_format() {
+    let server = Server::start(&repository(&["vit"]), &[]);
+    let mut client = Client::connect(server.sagemaker());
+    let mut ask = |name: &str, content_type: &str| -> Value {
+        let file = std::fs::read(root("backends/image/tests/golden/files").join(name)).unwrap();
+        let headers = [("content-type", content_type)];
+        client.post("/invocations", &headers, file).expect(200).json()
+    };
+    let score = |it: &Value| it["score"].as_f64().unwrap();
+    // Files of each list have the same pixels; those of a JPEG are its decoder's.
+    for (files, tolerance) in [
+        (&[("RGB.bmp", "bmp"), ("RGB-tiff_lzw.tiff", "tiff"), ("lossless.webp", "webp")][..], 0.0),
+        (&[("P.bmp", "bmp"), ("P.gif", "gif"), ("P-plain.tiff", "tiff")], 0.0),
+        (&[("444-q75.jpg.expected.png", "png"), ("444-q75.jpg", "jpeg")], 7e-3),
+    ] {
+        let expected = ask(files[0].0, "application/x-image");
+        assert_eq!(expected.as_array().unwrap().len(), 5);
+        for (name, format) in files {
+            let reply = ask(name, &format!("image/{format}"));
+            let classes = reply.as_array().unwrap().iter().zip(expected.as_array().unwrap());
+            for (given, expected) in classes {
+                let is_near = (score(given) - score(expected)).abs() <= tolerance;
+                assert!(is_near && given["label"] == expected["label"], "{name}: {reply}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -188,6 +224,44 @@ fn what_is_no_image_is_refused_by_what_it_is() {
     // The file of another medium as base64 is a file that cannot be decoded.
     let sound = json!({"inputs": STANDARD.encode(b"RIFF....WAVEfmt ")}).to_string();
     refused("application/json", &sound, 400, "the bytes are no image: it is a sound, WAV");
+}
+
+#[test]
+fn the_image_algorithms_forms_of_classes() {
+    let picture = std::fs::read(fixtures().join("pictures/96x64.png")).unwrap();
+    let repository = repository(&["vit"]);
+    let config = std::fs::read(repository.path().join("vit/config.json")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let labels: Vec<&Value> = config["id2label"].as_object().unwrap().values().collect();
+    let all = {
+        let server = Server::start(&repository, &[]);
+        let ask = |accept: &str| {
+            let headers = [("content-type", "image/png"), ("accept", accept)];
+            Client::connect(server.sagemaker())
+                .post("/invocations", &headers, &picture)
+                .expect(200)
+                .json()
+        };
+        let verbose = ask("application/json;verbose");
+        assert_eq!(verbose["labels"], json!(labels));
+        let best = &ask("application/json")[0];
+        assert_eq!(verbose["predicted_label"], best["label"]);
+        let all = verbose["probabilities"].clone();
+        let at = labels.iter().position(|it| **it == best["label"]).unwrap();
+        assert!(agrees(&all[at], &best["score"]), "{all}, {best}");
+        let sum: f64 = all.as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-5, "{all}");
+        all
+    };
+    let server = Server::start(&repository, &["--sagemaker-dialect=builtin"]);
+    let ask = |accept: &str| {
+        let headers = [("content-type", "application/x-image"), ("accept", accept)];
+        Client::connect(server.sagemaker()).post("/invocations", &headers, &picture).expect(200)
+    };
+    assert_eq!(ask("application/json").json(), all);
+    let lines = ask("application/jsonlines").text();
+    let line: Value = serde_json::from_str(lines.strip_suffix('\n').unwrap()).unwrap();
+    assert_eq!(line, json!({"prediction": all}));
 }
 
 #[test]

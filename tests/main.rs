@@ -45,6 +45,7 @@ mod isolation; // models in processes of their own
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod many_forests; // hundreds of tree models that come and go in one process
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
+mod pipeline_bounds; // how long texts may be, and how many rows a request may make
 mod pipeline_csv; // texts as CSV, and what pipelines say of them as CSV
 mod pipeline_faults; // pipelines that fail, and clients that leave theirs
 mod pipeline_metrics; // what text models count

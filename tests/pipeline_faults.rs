@@ -154,9 +154,9 @@ fn wait_preparing(server: &Server, expected: usize) {
 }
 
 #[test]
-fn large_pictures_delay_no_health_check() {
+fn large_pictures_delay_no_health_check_and_no_text() {
     const PICTURES: usize = 6;
-    let server = Server::start(&repository(&["vit"]), &["--tokenization-workers=1"]);
+    let server = Server::start(&repository(&["vit", "sst2"]), &["--tokenization-workers=1"]);
     // So many that each thread that talks to clients has one.
     let mut checks: Vec<Client> = (0..8).map(|_| server.client()).collect();
     let request = request("vit", &black_square(1500), 1);
@@ -173,7 +173,10 @@ fn large_pictures_delay_no_health_check() {
         }
         // One is decoded, and all others wait for that.
         wait_preparing(&server, PICTURES - 1);
-        checks.iter_mut().for_each(|it| drop(it.get("/v2/health/live").expect(200)));
+        for it in &mut checks {
+            it.get("/v2/health/live").expect(200);
+            it.post("/v2/models/sst2/generate", &[], r#"{"text": "so happy"}"#).expect(200);
+        }
         assert!(answered.load(Ordering::Relaxed) < PICTURES, "every picture went before a check");
     });
 }

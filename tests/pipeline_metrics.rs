@@ -1,10 +1,11 @@
-//! What text models count: muster's own metrics, those of text-embeddings-inference, and the moments of a trace.
+//! What pipelines count: muster's own metrics, those of text-embeddings-inference, and the moments of a trace.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::{
+    image_pipelines::{ask, picture, said},
     pipelines::repository,
     support::{Collector, Page, Repository, Server, wait_for},
 };
@@ -53,6 +54,35 @@ fn pipelines_are_counted() {
         let expected = format!("{line} {value}");
         assert!(text.lines().any(|it| it == expected), "{expected} is not in {text}");
     }
+}
+
+#[test]
+fn pipelines_of_images_are_counted() {
+    let server = Server::start(&repository(&["vit"]), &["--max-image-pixels=4096"]);
+    let mut client = server.client();
+    let (small, large) = (picture("64x64.png"), picture("96x64.png"));
+    said(&ask(&mut client, "vit", &small, &json!({})).expect(200));
+    said(&ask(&mut client, "vit", &small, &json!({"top_k": 2})).expect(200));
+    ask(&mut client, "vit", &small, &json!({"topk": 2})).error(400);
+    ask(&mut client, "vit", &large, &json!({})).error(400);
+    let page = Page::read(server.http());
+    assert_eq!(page.of("vit", "muster_batch_rows_sum"), 2.0);
+    assert_eq!(page.value("muster_pipeline_prepare_queue"), 0.0);
+    let labelled = |family: &str, label: &str, value: &str| {
+        let labels = match label < "model" {
+            true => format!("{{{label}=\"{value}\",model=\"vit\",version=\"1\"}}"),
+            false => format!("{{model=\"vit\",{label}=\"{value}\",version=\"1\"}}"),
+        };
+        page.value(&format!("{family}{labels}"))
+    };
+    let refused = |reason: &str| labelled("muster_pipeline_inputs_refused_total", "reason", reason);
+    assert_eq!([refused("parameter"), refused("input")], [1.0, 1.0]);
+    let steps = |step: &str| labelled("muster_pipeline_step_duration_us_count", "step", step);
+    assert_eq!([steps("prepare"), steps("finish")], [4.0, 2.0]);
+    // They have no length, and no tokens.
+    assert_eq!(page.of("vit", "muster_pipeline_rows_per_run_count"), 0.0);
+    let tokens = |kind: &str| labelled("muster_pipeline_tokens_total", "kind", kind);
+    assert_eq!([tokens("text"), tokens("padding")], [0.0, 0.0]);
 }
 
 #[test]

@@ -75,7 +75,9 @@ pub fn agrees(given: &Value, expected: &Value) -> bool {
             (one - other).abs() <= CLOSE.max(1e-4 * other.abs())
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agrees(one, other))
+            let [one, other] = [one, other].map(|it| it.iter().filter(|it| !is_left_over(it)));
+            one.clone().count() == other.clone().count()
+                && one.zip(other).all(|(one, other)| agrees(one, other))
         }
         _ if given["labels"].is_array() => agrees(&by_label(given), &by_label(expected)),
         _ if is_left_over(given) && is_left_over(expected) => true,
@@ -144,9 +146,10 @@ fn replay(client: &mut Client, model: &str) -> usize {
     asked
 }
 
-/// Answers of score 0 are those that are left when there is no other; which of them, the reference's sort leaves open.
+/// Answers of score 0 are those that are left when there is no other; which of them, and how many, the reference's sort
+/// leaves open.
 fn is_left_over(answer: &Value) -> bool {
-    answer["score"].as_f64() == Some(0.0)
+    answer["answer"].is_string() && answer["score"].as_f64() == Some(0.0)
 }
 
 #[track_caller]
@@ -236,7 +239,7 @@ fn entities_are_grouped_as_by_the_pipeline() {
 
 #[test]
 fn answers_are_those_of_4_57() {
-    check(&["question-answering"]);
+    check(&["question-answering", "question-answering-left"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn ranking(results: &Value) -> Vec<(u64, f64)> {
 
 #[test]
 fn rankings_are_those_of_the_cross_encoder_at_every_address() {
-    for model in ["rerank", "rerank-identity", "rerank-silent"] {
+    for model in ["rerank", "rerank-identity", "rerank-legacy", "rerank-silent"] {
         let server = start(&[model]);
         let path = root("tests/fixtures/pipelines").join(model).join("expected.jsonl");
         let cases = fs::read_to_string(path).unwrap();

@@ -3,7 +3,10 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Client, Form, Process, Reply, Repository, Server, Start, Tensor, infer_body};
+use crate::{
+    pipelines,
+    support::{Client, Form, Process, Reply, Repository, Server, Start, Tensor, infer_body},
+};
 
 const ATTRIBUTES: &str = "X-Amzn-SageMaker-Custom-Attributes";
 const TARGET: &str = "X-Amzn-SageMaker-Target-Model";
@@ -321,6 +324,24 @@ fn every_hosted_layout_is_found() {
         let metadata = client.get(&format!("/v2/models/{model}")).expect(200).json();
         assert_eq!(metadata["versions"][0], version, "{path}");
         invoke(&server, &[("content-type", "text/csv")], "1\n").expect(200);
+    }
+}
+
+#[test]
+fn a_hosted_folder_of_hugging_faces_answers_texts() {
+    let folder = pipelines::fixtures().join("sst2/folder");
+    let body = r#"{"inputs": "I am super happy right now."}"#;
+    // Beside what its container wants, and as the only model of a directory of models.
+    for place in ["root", "root/sst2"] {
+        let repository = pipelines::copy(Repository::new(), place, &folder);
+        let server = match place {
+            "root" => hosted(&repository.file("root/code/inference.py", ""), "root").run(),
+            _ => hosted(&repository, "root").run(),
+        };
+        Client::connect(server.sagemaker()).get("/ping").expect(200);
+        let reply =
+            invoke(&server, &[("content-type", "application/json")], body).expect(200).json();
+        assert_eq!(reply[0]["label"], "POSITIVE", "{place}: {reply}");
     }
 }
 

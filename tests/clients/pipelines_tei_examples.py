@@ -73,6 +73,16 @@ def main():
     scores = post("/v2/models/st-6/similarity", body).json()
     assert len(scores) == 2 and all(-1 <= it <= 1.00001 for it in scores), scores
 
+    # /rerank
+    texts = ["Deep Learning is not...", "Deep learning is..."]
+    body = {"query": "What is Deep Learning?", "texts": texts, "raw_scores": False, "truncation_direction": "Right"}
+    for more in ({"return_text": False, "truncate": False}, {"return_text": True, "truncate": True}):
+        ranks = post("/v2/models/st-6/rerank", body | more).json()
+        assert [it["score"] for it in ranks] == sorted((it["score"] for it in ranks), reverse=True), ranks
+        assert sorted(it["index"] for it in ranks) == [0, 1], ranks
+        for it in ranks:
+            assert it.get("text") == (texts[it["index"]] if more["return_text"] else None), it
+
     # /tokenize and /decode
     [tokens] = post("/v2/models/st-6/tokenize", {"inputs": "deep learning", "add_special_tokens": True}).json()
     assert all(set(it) == {"id", "text", "special", "start", "stop"} for it in tokens), tokens
