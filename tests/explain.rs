@@ -11,6 +11,7 @@ use onnxruntime::OnnxRuntime;
 use serde_json::{Value, json};
 
 use crate::{
+    image_pipelines::as_of_timm,
     pipelines::{fixtures, repository},
     support::{Repository, Server},
 };
@@ -21,7 +22,11 @@ fn engines() -> Vec<Arc<dyn Backend>> {
 
 /// The ensembles of these fixtures, written out as a repository, and the folders themselves.
 pub fn both(names: &[&str]) -> (Repository, Repository) {
-    let folders = repository(names);
+    with_ensembles(repository(names))
+}
+
+/// These folders, and their ensembles.
+fn with_ensembles(folders: Repository) -> (Repository, Repository) {
     let ensembles = Repository::new();
     let settings = PipelineSettings::default();
     let explained = explain(folders.path(), &engines(), &settings).unwrap();
@@ -38,7 +43,10 @@ struct Pair {
 
 impl Pair {
     fn start(names: &[&str]) -> Pair {
-        let repositories = both(names);
+        Pair::of(both(names))
+    }
+
+    fn of(repositories: (Repository, Repository)) -> Pair {
         let folders = Server::start(&repositories.0, &[]);
         let ensembles = Server::start(&repositories.1, &[]);
         Pair { folders, ensembles, _repositories: repositories }
@@ -169,6 +177,16 @@ fn an_explained_pipeline_of_images_or_sounds_answers_alike() {
     different.extend(pair.check_file("audio-classification", ("audio", &sound), &outputs));
     different.extend(pair.check_file("speech", ("audio", &file("speech/1.wav")), &["text"]));
     assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn an_explained_folder_of_timms_answers_alike() {
+    let folders = repository(&["vit"]);
+    as_of_timm(&folders.path().join("vit"));
+    let pair = Pair::of(with_ensembles(folders));
+    let file = std::fs::read(fixtures().join("pictures/96x64.png")).unwrap();
+    let different = pair.check_file("vit", ("image", &file), &["label", "score", "result"]);
+    assert!(different.is_none(), "{}", different.unwrap());
 }
 
 #[test]

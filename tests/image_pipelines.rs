@@ -104,7 +104,7 @@ fn a_graph_says_itself_how_its_pixels_lie_and_of_which_type_they_are() {
 
 /// The folder as transformers saves one of a timm model: with no file for the image processor, which is that of the
 /// fixtures in timm's words.
-fn as_of_timm(folder: &Path) {
+pub fn as_of_timm(folder: &Path) {
     fs::remove_file(folder.join("preprocessor_config.json")).unwrap();
     let path = folder.join("config.json");
     let config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
