@@ -1,4 +1,4 @@
-//! The families of models that take texts: muster's own, and those that text-embeddings-inference has.
+//! The families of pipelines: muster's own, and those that text-embeddings-inference has.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -59,7 +59,7 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>], has_tei_names: boo
     });
     text.counters(
         "muster_pipeline_inputs_refused_total",
-        "Requests refused for their texts",
+        "Requests refused for their inputs",
         refused,
     );
     let steps = of_texts().flat_map(|(it, counts)| {
