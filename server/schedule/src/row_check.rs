@@ -27,8 +27,8 @@ const ONE_IN: u64 = 4096;
 /// The first one that is. Until there have been [`ONE_IN`], each is looked at whose number is a power of two.
 const FIRST: u64 = 16;
 
-/// Of larger requests nothing is kept. An image of 224 by 224 pixels as floats has 588 KiB. A copy of so much takes some
-/// 100 µs, in which the queue stands still.
+/// Of larger requests nothing is kept. An image of 224 by 224 pixels as floats has 588 KiB. While so much is copied,
+/// for some 100 µs, the queue stands still.
 const MOST_BYTES: usize = 1 << 20;
 
 /// Of a graph that rounds inside a row alone may differ by so much, see `load::proof`.
