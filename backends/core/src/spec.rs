@@ -48,6 +48,8 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
     /// Names of classes by output, in their order, where the file says them.
     pub labels: BTreeMap<Arc<str>, Arc<[String]>>,
+    /// Names of the elements of a row by input, in their order, where the file says them. No two of an input are alike.
+    pub columns: BTreeMap<Arc<str>, Arc<[String]>>,
     /// What the file says about itself, by key: what exporters write beside the graph.
     pub metadata: BTreeMap<String, String>,
 }

@@ -1,6 +1,6 @@
 //! A model: a forest, what clients send and get, and the instances that share it.
 
-use std::{borrow::Cow, fs::File, io::Read, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, fs::File, io::Read, path::Path, sync::Arc};
 
 use backend::{BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec};
 
@@ -58,7 +58,7 @@ impl TreeModel {
                 source.path.display()
             )));
         }
-        let first = read_document(&source.path, &options)?;
+        let mut first = read_document(&source.path, &options)?;
         let notes = match (first.origin.library, &options.fil) {
             (Library::Xgboost, None) => {
                 let classes = first.classes.map(|it| ("num_class".into(), it.to_string()));
@@ -70,14 +70,18 @@ impl TreeModel {
         let missing = options.missing.or(first.missing);
         let face = Face::of(&first);
         let threshold = usual_threshold(&first);
+        let mut names = take_names(&mut first);
         let mut forests = vec![lay(first, &source.path, source)?];
         for path in &paths[1..] {
-            let document = read_document(path, &options)?;
+            let mut document = read_document(path, &options)?;
             if let Some((what, one, other)) = face.difference(&Face::of(&document)) {
                 let (first, path) = (source.path.display(), path.display());
                 return Err(BackendError::Load(format!(
                     "{first} and {path} are not one model: {what} {one} and {other}"
                 )));
+            }
+            if take_names(&mut document) != names {
+                names.clear();
             }
             forests.push(lay(document, path, source)?);
         }
@@ -86,7 +90,7 @@ impl TreeModel {
             tracing::info!("{}: no effect here: {keys}", source.name);
         }
         let outputs = outputs(&forests, source, &options, threshold)?;
-        let spec = spec(&forests, source, &outputs);
+        let spec = spec(&forests, source, &outputs, names);
         Ok(TreeModel { shared: Arc::new(Shared { forests, missing, outputs }), spec, notes })
     }
 }
@@ -129,6 +133,16 @@ fn read_document(path: &Path, options: &Options) -> Result<Document, BackendErro
         document.transform = probabilities(document.transform);
     }
     Ok(document)
+}
+
+/// The names of a document's features, where each has one of its own.
+fn take_names(document: &mut Document) -> Vec<String> {
+    if document.feature_names.len() != document.features {
+        return Vec::new();
+    }
+    let names = std::mem::take(&mut document.feature_names);
+    let different: HashSet<&str> = names.iter().map(String::as_str).collect();
+    if different.len() == names.len() { names } else { Vec::new() }
 }
 
 /// The forest of a document, which is checked; the log says what it is.

@@ -118,8 +118,13 @@ fn is_float(dtype: &DataType) -> bool {
     matches!(dtype, DataType::Fp32 | DataType::Fp64)
 }
 
-/// The model's input and outputs as the engine sees them.
-pub(crate) fn spec(forests: &[Forest], source: &ModelSource, outputs: &[Output]) -> ModelSpec {
+/// The model's input and outputs as the engine sees them. `names` are those of the features, or none.
+pub(crate) fn spec(
+    forests: &[Forest],
+    source: &ModelSource,
+    outputs: &[Output],
+    names: Vec<String>,
+) -> ModelSpec {
     let forest = &forests[0];
     let input = source.hints.inputs.first();
     let usual = match forest.rounding {
@@ -133,12 +138,14 @@ pub(crate) fn spec(forests: &[Forest], source: &ModelSource, outputs: &[Output])
         any_rank: false,
         optional: false,
     };
-    let name = input.map_or_else(|| INPUT.into(), |it| it.name.clone());
+    let name: Arc<str> = input.map_or_else(|| INPUT.into(), |it| it.name.clone());
+    let columns = (!names.is_empty()).then(|| (name.clone(), names.into()));
     let dtype = input.and_then(|it| it.dtype).filter(is_float).unwrap_or(usual);
     let output = |it: &Output| tensor(it.name.clone(), it.dtype, &it.form.dims(forests));
     ModelSpec {
         inputs: vec![tensor(name, dtype, &[forest.features])],
         outputs: outputs.iter().map(output).collect(),
+        columns: columns.into_iter().collect(),
         ..ModelSpec::default()
     }
 }

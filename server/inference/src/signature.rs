@@ -113,7 +113,8 @@ pub struct Port {
     pub scalar: bool,
     /// An input that may be left out.
     pub optional: bool,
-    /// Names of an output's classes, by index; empty where the model has none.
+    /// Names by index: those of an output's classes, or of the elements of an input's row, no two of which are alike;
+    /// empty where the model has none.
     pub labels: Arc<[String]>,
 }
 

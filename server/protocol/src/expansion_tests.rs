@@ -63,7 +63,15 @@ fn signatures() -> Vec<Signature> {
         .into_iter()
         .map(|port| model(1 << 20, &[port], &["y FP32 [2]"]))
         .chain([model(0, &["x FP64 [-1,-1]"], &[]), model(8, &["x BYTES []", "p? FP32 [1]"], &[])])
+        .chain([named(2), named(40)])
         .collect()
+}
+
+/// A model whose only input has so many columns, with names as those of [`keys`].
+fn named(columns: usize) -> Signature {
+    let mut signature = model(1 << 20, &[&format!("y FP64 [{columns}]")], &[]);
+    signature.inputs[0].labels = (0..columns).map(|it| format!("{it:x}")).collect();
+    signature
 }
 
 /// Each signature with short bodies, and one of numbers and one of strings with long ones.
@@ -225,6 +233,9 @@ fn json_of_any_dialect() {
                 format!("{{{}}}", keys(length)),
                 format!("{{{},\"instances\":[0]}}", keys(length)),
                 format!("[{{{}}}]", keys(length)),
+                repeated("[", "{\"1\":0,\"0\":0},", "]", length),
+                repeated("{\"instances\":[", "{\"0\":0,\"1\":null},", "]}", length),
+                repeated("", "{\"1\":0,\"0\":0}", "", length.min(5_000)),
                 format!("{{\"dataframe_records\":[{{{}}}]}}", keys(length)),
                 format!(
                     "{{\"dataframe_records\":[{{{}}},{}{{}}]}}",

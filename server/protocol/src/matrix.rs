@@ -7,8 +7,9 @@ use crate::{
     csv,
     elements::TensorBuilder,
     expansion::{DOUBLING, Elements, Limit, MOST_ELEMENTS, OMITTED, OPEN},
+    inputs,
     number::Number as _,
-    rows, shapes,
+    shapes,
 };
 use inference::{
     error::Error,
@@ -49,7 +50,7 @@ impl<'s> Matrix<'s> {
         sent: usize,
     ) -> Result<Matrix<'s>, Error> {
         let port = numbers(signature).ok_or_else(|| {
-            let names = rows::names_of(signature);
+            let names = inputs::names_of(signature);
             Error::InvalidRequest(format!(
                 "{format} carries rows of numbers for one input; the inputs of the model are {names}"
             ))
@@ -271,7 +272,7 @@ pub(super) fn width_of(signature: &Signature) -> Option<usize> {
 /// The input of numbers that rows without names belong to.
 pub(super) fn numbers(signature: &Signature) -> Option<&Port> {
     let is_numbers = |it: &&Port| !matches!(it.dtype, DataType::Bytes | DataType::Bool);
-    rows::only_input(signature).filter(is_numbers)
+    inputs::only_input(signature).filter(is_numbers)
 }
 
 #[cfg(test)]

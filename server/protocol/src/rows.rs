@@ -7,8 +7,10 @@ use backend::{DataType, NamedTensor, Shape};
 
 use crate::{
     elements::TensorBuilder,
+    inputs::{is_column, names_of, only_input},
     json::{BytesForm, Mark, Reader, Token},
     number::Excerpt,
+    records::Records,
     shapes,
 };
 use inference::{
@@ -25,7 +27,7 @@ pub(super) enum List {
     RowsOrOne,
 }
 
-/// Reads a list of rows: objects keyed by the names of inputs, or the values of the only input.
+/// Reads a list of rows: objects keyed by the names of inputs or of columns, or the values of the only input.
 ///
 /// # Errors
 /// When there is none; when rows differ in their keys or in the shape of one input; when an element is not
@@ -80,7 +82,8 @@ pub(super) fn read_columns(
     Ok(columns.into_iter().map(|(_, column)| column).collect())
 }
 
-/// Reads an object keyed by the names of inputs that is one row, unless only a batch of rows fits.
+/// Reads an object keyed by the names of inputs that is one row, unless only a batch of rows fits; or one keyed by the
+/// names of columns, which is one row.
 ///
 /// # Errors
 /// Those of [`read_columns`].
@@ -88,6 +91,11 @@ pub(super) fn read_row_or_columns(
     signature: &Signature,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
+    if names_columns(signature, reader)? {
+        let mut rows = RowBuilder::new(signature);
+        rows.push(reader)?;
+        return rows.finish();
+    }
     let columns = read_named(signature, reader)?;
     let one_row = |(port, column): &(&Port, NamedTensor)| {
         let tensor = shapes::as_one_row(signature, port, &column.tensor)?;
@@ -108,6 +116,8 @@ pub(super) struct RowBuilder<'s> {
     name: Option<&'static str>,
     /// The inputs of the first row, in its order.
     columns: Vec<Column<'s>>,
+    /// The rows, where the keys of the first one are names of columns.
+    records: Option<Records<'s>>,
     rows: usize,
 }
 
@@ -122,7 +132,7 @@ struct Column<'s> {
 
 impl<'s> RowBuilder<'s> {
     pub(super) fn new(signature: &'s Signature) -> RowBuilder<'s> {
-        RowBuilder { signature, name: None, columns: Vec::new(), rows: 0 }
+        RowBuilder { signature, name: None, columns: Vec::new(), records: None, rows: 0 }
     }
 
     /// One for rows in which the only input may have another name.
@@ -135,6 +145,13 @@ impl<'s> RowBuilder<'s> {
     /// # Errors
     /// When it is unlike the first row, or an element is not of its input's type.
     pub(super) fn push(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        if self.rows == 0 && names_columns(self.signature, reader)? {
+            self.records = Some(Records::whole(self.signature));
+        }
+        if let Some(records) = &mut self.records {
+            self.rows += 1;
+            return records.push(reader);
+        }
         let start = reader.mark();
         match only_input(self.signature) {
             Some(port) if !is_named(reader, &start, port)? => self.push_value(port, reader)?,
@@ -188,9 +205,12 @@ impl<'s> RowBuilder<'s> {
     /// The inputs.
     ///
     /// # Errors
-    /// Only when sizes overflow.
+    /// Only when sizes overflow, or columns are not those of the input.
     pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let RowBuilder { signature, columns, rows, .. } = self;
+        let RowBuilder { signature, columns, records, rows, .. } = self;
+        if let Some(records) = records {
+            return records.finish();
+        }
         let finished = columns.into_iter().map(|Column { port, builder, shape, .. }| {
             let shape = std::iter::once(rows).chain(shape.dims().iter().copied()).collect();
             let NamedTensor { name, tensor } = finish(port, builder, shape)?;
@@ -250,15 +270,6 @@ pub(super) fn form_of(signature: &Signature, port: &Port) -> BytesForm {
     }
 }
 
-/// The input that a value without a name belongs to: the only one, or the only one that is required.
-pub(super) fn only_input(signature: &Signature) -> Option<&Port> {
-    if let [only] = signature.inputs.as_slice() {
-        return Some(only);
-    }
-    let mut required = signature.inputs.iter().filter(|it| !it.optional);
-    required.next().filter(|_| required.next().is_none())
-}
-
 /// Is the value at `mark` an object keyed by names? It is not where it is `{"b64": ..}` for `port`.
 fn is_named<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>, port: &Port) -> Result<bool, Error> {
     reader.revisit(mark.clone(), |reader| {
@@ -269,6 +280,18 @@ fn is_named<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>, port: &Port) -> Result
             return Ok(true);
         }
         Ok(first_key(reader).is_none_or(|it| it != "b64"))
+    })
+}
+
+/// Is the value at the reader an object whose first key is the name of a column?
+fn names_columns(signature: &Signature, reader: &mut Reader<'_>) -> Result<bool, Error> {
+    if only_input(signature).is_none_or(|it| it.labels.is_empty()) {
+        return Ok(false);
+    }
+    let start = reader.mark();
+    reader.revisit(start, |reader| {
+        let is_object = reader.peek()? == Token::Object;
+        Ok(is_object && first_key(reader).is_some_and(|it| is_column(signature, &it)))
     })
 }
 
@@ -316,12 +339,6 @@ fn input<'s>(signature: &'s Signature, reader: &Reader<'_>, key: &str) -> Result
             hint.unwrap_or_default()
         ))
     })
-}
-
-/// The names of all inputs, for an error.
-pub(super) fn names_of(signature: &Signature) -> String {
-    let names = signature.inputs.iter().map(|it| format!("'{}'", it.name));
-    names.collect::<Vec<_>>().join(", ")
 }
 
 fn needs_names(signature: &Signature) -> String {

@@ -1,6 +1,8 @@
 //! Tables whose columns have names, as pandas writes them: each column is an input, or all of them together are the
 //! only one.
 
+mod names;
+
 use std::{borrow::Cow, collections::HashMap};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
@@ -9,20 +11,18 @@ use bytes::Bytes;
 use crate::{
     elements::TensorBuilder,
     expansion::{DOUBLING, MOST_CELLS},
+    inputs,
     json::{BytesForm, Reader, Token},
     number::Excerpt,
-    rows, shapes,
+    shapes,
 };
 use inference::{
     error::Error,
-    signature::{Port, Signature, nearest},
+    signature::{Port, Signature},
 };
 
 /// Most columns of a table for which the model says no number: those that are read past are among them.
 const MOST_COLUMNS: usize = 1 << 16;
-
-/// Names of columns that an error lists.
-const MOST_SHOWN: usize = 20;
 
 /// A table in the making.
 pub(super) struct Table<'s> {
@@ -49,44 +49,50 @@ struct Column<'s> {
     cell: Shape,
     /// Rows that have one.
     rows: usize,
+    /// Which element of the only input it is, from the first.
+    place: usize,
 }
 
 impl<'s> Table<'s> {
     /// A table of these columns. They are inputs by name where all required inputs are among them, and others are then
-    /// read past; else they are the elements of the only input.
+    /// read past; else they are the elements of the only input: by name where one of its columns has such a name, else
+    /// in their order.
     ///
     /// # Errors
-    /// When neither is so, there is no column, there are more than the model can take, or two have one name.
+    /// When neither is so, there is no column, there are more than the model can take, or two have one name. Where
+    /// columns have the names of the only input's: when one has not, or one of the input's is not there.
     pub(super) fn new(signature: &'s Signature, names: Vec<String>) -> Result<Table<'s>, Error> {
         if names.is_empty() {
             return Err(Error::InvalidRequest("the table has no columns".to_owned()));
         }
         check_columns(signature, names.len())?;
-        if let Some(name) = twice(&names) {
+        if let Some(name) = names::twice(&names) {
             let name = Excerpt(name);
             return Err(Error::InvalidRequest(format!("two columns have the name '{name}'")));
         }
         let mut required = signature.inputs.iter().filter(|it| !it.optional);
         let by_name = required.all(|it| names.iter().any(|name| *name == *it.name))
             && names.iter().any(|it| signature.input(it).is_some());
-        let whole = rows::only_input(signature).filter(|_| !by_name);
+        let whole = inputs::only_input(signature).filter(|_| !by_name);
         if !by_name && whole.is_none() {
-            return Err(lacking(signature, &names));
+            return Err(names::lacking(signature, &names));
         }
+        let places = whole.map(|it| names::places(it, &names)).transpose()?.flatten();
         let given = names.len();
         if let Some(port) = whole.filter(|it| width(it).is_some_and(|most| most < given)) {
             let expected = signature.shape_text(port);
             let problem = format!("expected shape {expected}, the table has {given} columns");
             return Err(Error::input(&*port.name, problem));
         }
-        let column = |name: String| {
+        let column = |(at, name): (usize, String)| {
+            let place = places.as_ref().map_or(at, |it| it[at]);
             let port = whole.or_else(|| signature.input(&name));
             // The type of what is read past does not matter.
             let dtype = port.map_or(DataType::Bytes, |it| it.dtype);
             let builder = TensorBuilder::new(dtype, None);
-            Column { name, port, builder, cell: Shape::default(), rows: 0 }
+            Column { name, port, builder, cell: Shape::default(), rows: 0, place }
         };
-        let columns: Vec<Column<'_>> = names.into_iter().map(column).collect();
+        let columns: Vec<Column<'_>> = names.into_iter().enumerate().map(column).collect();
         let taken = (0..).zip(&columns).filter(|it| it.1.port.is_some()).map(|it| it.0).collect();
         let places = HashMap::new();
         Ok(Table { signature, columns, taken, whole, places, rows: 0, left_out: 0 })
@@ -144,6 +150,12 @@ impl<'s> Table<'s> {
         }
     }
 
+    /// The first column without a cell in this row.
+    pub(super) fn absent_cell(&self) -> Option<&str> {
+        let mut columns = self.taken.iter().filter_map(|at| self.columns.get(*at));
+        columns.find(|it| it.rows <= self.rows).map(|it| &*it.name)
+    }
+
     /// Ends a row. Cells that it does not have are missing values.
     ///
     /// # Errors
@@ -181,12 +193,15 @@ impl<'s> Table<'s> {
     /// # Errors
     /// When there are no rows, or the columns do not fill the only input.
     pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let Table { signature, columns, whole, rows, .. } = self;
+        let Table { signature, mut columns, whole, rows, .. } = self;
         if rows == 0 {
             return Err(Error::InvalidRequest("the table has no rows".to_owned()));
         }
         match whole {
-            Some(port) => together(signature, port, columns, rows).map(|it| vec![it]),
+            Some(port) => {
+                columns.sort_unstable_by_key(|it| it.place);
+                together(signature, port, columns, rows).map(|it| vec![it])
+            }
             None => {
                 let inputs = columns.into_iter().filter_map(|it| Some((it.port?, it)));
                 let input = |(port, column): (&'s Port, Column<'s>)| {
@@ -330,40 +345,13 @@ pub(super) fn check_columns(signature: &Signature, columns: usize) -> Result<(),
 }
 
 fn most_columns(signature: &Signature) -> usize {
-    let only = rows::only_input(signature).and_then(width);
+    let only = inputs::only_input(signature).and_then(width);
     only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS))
 }
 
 /// Most columns that one input can be given as: all its elements in one row. `None` where that is open.
 fn width(port: &Port) -> Option<usize> {
     port.dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?))
-}
-
-fn lacking(signature: &Signature, names: &[String]) -> Error {
-    let given = names.iter().take(MOST_SHOWN).map(|it| format!("'{}'", Excerpt(it)));
-    let given = given.collect::<Vec<_>>();
-    let mut missing = signature.inputs.iter().filter(|it| !it.optional);
-    let missing = missing.find(|it| !names.iter().any(|name| *name == *it.name));
-    let hint = missing.and_then(|it| {
-        let nearest = nearest(&it.name, names.iter().map(String::as_str))?;
-        Some(format!("; is '{}' meant for '{}'?", Excerpt(nearest), it.name))
-    });
-    Error::InvalidRequest(format!(
-        "expected columns with the names of the model's inputs ({}), found {}{}",
-        rows::names_of(signature),
-        given.join(", ") + if names.len() > MOST_SHOWN { ", .." } else { "" },
-        hint.unwrap_or_default()
-    ))
-}
-
-/// A name that occurs more than once.
-fn twice(names: &[String]) -> Option<&str> {
-    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
-    sorted.sort_unstable();
-    sorted.windows(2).find_map(|it| match it {
-        [one, other] if one == other => Some(*one),
-        _ => None,
-    })
 }
 
 /// The name of a column, which pandas may have numbered.

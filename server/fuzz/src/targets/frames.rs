@@ -118,12 +118,17 @@ fn examples() -> Vec<Vec<u8>> {
         .port("x", &[None, Some(3)])
         .number(1)
         .port("y", &[None])
-        // Labels of an output, and what the file says.
+        // Labels of an output, names of an input's columns, and what the file says.
         .number(1)
         .text("y")
         .number(2)
         .text("cat")
         .text("dog")
+        .number(1)
+        .text("x")
+        .number(2)
+        .text("width")
+        .text("height")
         .number(1)
         .text("task")
         .text("detect")

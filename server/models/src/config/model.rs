@@ -295,7 +295,7 @@ impl ModelConfig {
         if self.max_batch_size > 0 { Rows::First } else { Rows::Absent }
     }
 
-    /// What clients see of that version. `labels` are the class names by output.
+    /// What clients see of that version, but for the names of columns. `labels` are the class names by output.
     pub fn signature(&self, version: u64, labels: &BTreeMap<Arc<str>, Arc<[String]>>) -> Signature {
         let port = |it: &PortConfig| Port {
             name: it.name.clone(),
@@ -305,7 +305,11 @@ impl ModelConfig {
             scalar: (self.max_batch_size > 0 || self.graph_checks_shapes)
                 && it.reshape.as_ref().is_some_and(Vec::is_empty),
             optional: it.optional,
+            labels: Arc::default(),
+        };
+        let output = |it: &PortConfig| Port {
             labels: labels.get(&it.name).cloned().unwrap_or_default(),
+            ..port(it)
         };
         // The rows of a sequence, or of a ragged batch, belong together.
         let is_whole = matches!(self.scheduling, Scheduling::Sequences(_)) || self.ragged.is_some();
@@ -316,7 +320,7 @@ impl ModelConfig {
             max_batch_size: self.max_batch_size,
             most_rows: is_whole.then_some(self.max_batch_size),
             inputs: self.inputs.iter().map(port).collect(),
-            outputs: self.outputs.iter().map(port).collect(),
+            outputs: self.outputs.iter().map(output).collect(),
             on_request: Vec::new(),
             pipeline: None,
             named: None,

@@ -38,7 +38,7 @@ use crate::{
     },
     settings::repository::Repository,
 };
-use inference::signature::Signature;
+use inference::signature::{Port, Signature};
 use telemetry::metrics::ModelOptions;
 
 /// Why that model may bring no code and reach no files of this machine; `None` where it may.
@@ -286,6 +286,9 @@ impl Loader {
         let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
         labels.extend(read_labels(&completed.config, &load.found.dir)?);
         let mut signature = completed.config.signature(load.version, &labels);
+        if let Some(spec) = model.spec() {
+            name_columns(&mut signature.inputs, spec);
+        }
         let strict = strict_rows(load.raw, self.settings.defaults.strict_max_batch_size);
         let whole = (!has_parts).then_some(completed.config.max_batch_size);
         signature.most_rows = signature.most_rows.or(strict).or(whole);
@@ -326,5 +329,16 @@ impl Loader {
         };
         complete(raw, &found.name, choice, &self.descriptions, spec, &defaults)
             .map_err(|it| it.to_string())
+    }
+}
+
+/// The names that the model's file has for the elements of a row, where a row has as many of them.
+fn name_columns(inputs: &mut [Port], spec: &ModelSpec) {
+    for port in inputs {
+        let elements = port.dims.iter().try_fold(1_usize, |all, it| all.checked_mul((*it)?));
+        let names = spec.columns.get(&port.name).filter(|it| elements == Some(it.len()));
+        if let Some(names) = names {
+            port.labels = names.clone();
+        }
     }
 }

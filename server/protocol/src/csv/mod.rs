@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::{
     elements::TensorBuilder,
     expansion::{self, Elements, Separators},
+    inputs::{is_column, only_input},
     number::Excerpt,
     shapes,
     table::{self, Table},
@@ -114,8 +115,23 @@ pub fn expanded_table(signature: &Signature, body: &[u8], loose: usize) -> usize
     ))
 }
 
-/// Are the fields of the first record names of inputs, all that are required among them?
-pub fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
+/// Are the fields of the first record names of inputs, all that are required among them; or is its first field the name
+/// of a column of the only input, and no number?
+pub fn names_columns(signature: &Signature, body: &[u8]) -> bool {
+    names_inputs(signature, body) || begins_with_column(signature, body)
+}
+
+fn begins_with_column(signature: &Signature, body: &[u8]) -> bool {
+    let labels = only_input(signature).map_or(&[][..], |it| &it.labels);
+    let Some(longest) = labels.iter().map(String::len).max() else { return false };
+    let Ok(text) = text(body) else { return false };
+    let mut reader = Reader::preview(text, 2 * longest);
+    let Ok(Some(field)) = reader.next() else { return false };
+    let word = field.text.trim_ascii();
+    word.parse::<f64>().is_err() && is_column(signature, word)
+}
+
+fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
     // Most texts begin with a number: nothing more of them is looked at.
     let begins = |name: &str| body.starts_with(name.as_bytes());
     let quoted = matches!(body.first(), Some(b'"' | b' ' | b'\t' | b'\r' | b'\n'));

@@ -43,8 +43,8 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
 /// the ready ones, or the one that was asked for. `merging`: that its rows are not known to be independent, and whether
 /// its requests are merged all the same. There are `parameters` only where that is to be said, or the model is a
-/// pipeline, or has several signatures. Those of a pipeline: what its graph takes, what decodes JPEG, and whether an
-/// answer depends on its company.
+/// pipeline, has several signatures, or has names for the columns of its input. Those of a pipeline: what its graph
+/// takes, what decodes JPEG, and whether an answer depends on its company.
 pub fn model_metadata(
     signature: &Signature,
     platform: &str,
@@ -71,7 +71,9 @@ pub fn model_metadata(
 /// What is said of a model beside its inputs and outputs, where there is something.
 fn parameters(out: &mut Vec<u8>, signature: &Signature, merging: Option<&str>) {
     let pipeline = signature.pipeline.as_deref();
-    if pipeline.is_none() && signature.others().is_empty() && merging.is_none() {
+    let names = signature.inputs.iter().map(|it| &it.labels).find(|it| !it.is_empty());
+    let has_signatures = !signature.others().is_empty();
+    if pipeline.is_none() && !has_signatures && names.is_none() && merging.is_none() {
         return;
     }
     write::key(out, "parameters");
@@ -92,9 +94,13 @@ fn parameters(out: &mut Vec<u8>, signature: &Signature, merging: Option<&str>) {
             out.extend_from_slice(b"false");
         }
     }
-    if !signature.others().is_empty() {
+    if has_signatures {
         write::key(out, "signatures");
         strings(out, signature.usable().map(Signature::name));
+    }
+    if let Some(names) = names {
+        write::key(out, "feature_names");
+        strings(out, names.iter().map(String::as_str));
     }
     out.push(b'}');
 }

@@ -10,8 +10,9 @@ use bytes::Bytes;
 
 use crate::{
     expansion::{self, Elements, OMITTED, Room},
+    inputs,
     number::Excerpt,
-    rows, shapes,
+    shapes,
 };
 use array::array;
 use inference::{
@@ -40,8 +41,8 @@ pub fn decode(
         file.name.truncate(file.name.strip_suffix(".npy").unwrap_or(&file.name).len());
     }
     if sparse::is_sparse(|name| files.iter().any(|it| it.name == name)) {
-        let port = rows::only_input(signature).ok_or_else(|| {
-            let names = rows::names_of(signature);
+        let port = inputs::only_input(signature).ok_or_else(|| {
+            let names = inputs::names_of(signature);
             Error::InvalidRequest(format!(
                 "npz: a sparse matrix is one input, the model has {names}"
             ))
@@ -49,7 +50,7 @@ pub fn decode(
         let tensor = sparse::decode(port, &files, body.len(), limit)?;
         return Ok(vec![input(signature, port, tensor)]);
     }
-    if let ([only], Some(port)) = (files.as_slice(), rows::only_input(signature)) {
+    if let ([only], Some(port)) = (files.as_slice(), inputs::only_input(signature)) {
         let tensor = array(port, only, &mut Room::of(OMITTED, body.len()))?;
         return Ok(vec![input(signature, port, tensor)]);
     }
@@ -87,7 +88,7 @@ fn port_of<'s>(signature: &'s Signature, file: &File) -> Result<&'s Port, Error>
     let port =
         signature.input(&file.name).or_else(|| unnamed.and_then(|at| signature.inputs.get(at)));
     port.ok_or_else(|| {
-        let (name, names) = (Excerpt(&file.name), rows::names_of(signature));
+        let (name, names) = (Excerpt(&file.name), inputs::names_of(signature));
         Error::InvalidRequest(format!(
             "npz: the array '{name}' is not an input; the model's inputs are {names}"
         ))

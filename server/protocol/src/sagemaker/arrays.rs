@@ -5,7 +5,7 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use super::{Decoded, ReplyFormat, huggingface::PipelineReply};
-use crate::{expansion, negotiate::Media, npy, rows};
+use crate::{expansion, inputs, negotiate::Media, npy};
 use inference::{
     error::Error,
     signature::{Port, Signature},
@@ -55,8 +55,8 @@ pub(super) fn decode(signature: &Signature, body: &Bytes) -> Result<Decoded, Err
             return Err(wrong(format!("expected {expected}, found {dtype} {shape}")));
         }
     };
-    let port = rows::only_input(signature).ok_or_else(|| {
-        let names = rows::names_of(signature);
+    let port = inputs::only_input(signature).ok_or_else(|| {
+        let names = inputs::names_of(signature);
         Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
     })?;
     let tensor = Tensor::new(DataType::Bytes, Shape::new(&[rows, 1]), files.into())

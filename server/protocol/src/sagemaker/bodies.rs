@@ -9,9 +9,9 @@ use super::{
     huggingface::{self, PipelineReply},
 };
 use crate::{
-    csv, medium,
+    csv, inputs, medium,
     negotiate::{self, Media},
-    npy, npz, rows, shapes, tfs,
+    npy, npz, shapes, tfs,
 };
 use inference::{
     error::Error,
@@ -69,7 +69,7 @@ fn has_header(
     let tables = options.habits().tables;
     tables == Tables::All
         || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
-        || csv::names_inputs(signature, body)
+        || csv::names_columns(signature, body)
         || tables == Tables::Words && csv::begins_with_words(signature, body)
 }
 
@@ -84,8 +84,8 @@ pub(super) fn npz(
 }
 
 pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
-    let port = rows::only_input(signature).ok_or_else(|| {
-        let names = rows::names_of(signature);
+    let port = inputs::only_input(signature).ok_or_else(|| {
+        let names = inputs::names_of(signature);
         Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
     })?;
     let tensor = shapes::as_rows_or_one(signature, port, npy::decode(port, body)?);
@@ -100,7 +100,7 @@ pub(super) fn file(
     pipeline: PipelineReply,
     body: &Bytes,
 ) -> Result<Decoded, Error> {
-    let port = rows::only_input(signature).filter(|it| {
+    let port = inputs::only_input(signature).filter(|it| {
         it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
     });
     let Some(port) = port else {
@@ -127,7 +127,7 @@ pub(super) fn file(
 
 /// One row of the only input, without any framing.
 pub(super) fn raw(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
-    let port = rows::only_input(signature);
+    let port = inputs::only_input(signature);
     let dims = port.and_then(|it| it.dims.iter().copied().collect::<Option<Vec<usize>>>());
     let (Some(port), Some(dims)) = (port, dims) else {
         return Err(unrecognised("the only input has a fixed size"));

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use crate::{
     builtin::{self, Rows},
-    expansion::{self, Separators},
+    expansion::Separators,
+    inputs,
     json::{Reader, Token},
     negotiate::Media,
     number::Excerpt,
+    records,
     rows::{self, List, RowBuilder},
     tfs,
 };
@@ -35,6 +37,8 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
         }
     }
     let (mut kind, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
+    // Asked of one key alone: a model may have as many columns as an object keys.
+    let mut may_be_column = true;
     let result = reader.object(|reader, key| {
         let input = signature.input(&key).is_some();
         kind = match &*key {
@@ -47,7 +51,11 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
             "examples" => Some(Kind::Examples),
             "dataframe_split" | "dataframe_records" => Some(Kind::Mlflow),
             key if builtin::is_features(signature, reader, key) => Some(Kind::Features),
-            key if input && !IN_FRONT.contains(&key) => Some(Kind::Named),
+            key if IN_FRONT.contains(&key) => None,
+            _ if input => Some(Kind::Named),
+            key if std::mem::take(&mut may_be_column) && inputs::is_column(signature, key) => {
+                Some(Kind::Named)
+            }
             _ => None,
         };
         if kind.is_some() {
@@ -67,7 +75,7 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
     let found = other.map_or("no key".to_owned(), |it| format!("'{}'", Excerpt(&it)));
     Err(Error::InvalidRequest(format!(
         "expected the key 'instances' or 'inputs', or the model's inputs ({}) as keys, found {found}",
-        rows::names_of(signature)
+        inputs::names_of(signature)
     )))
 }
 
@@ -110,7 +118,7 @@ pub(super) fn expanded(
     body: &[u8],
     loose: usize,
 ) -> usize {
-    let documents = || expansion::of_rows(signature, Separators::Documents, body, loose);
+    let documents = || records::expanded(signature, Separators::Documents, body, loose);
     match kind {
         Some(Kind::HuggingFace) => huggingface::expanded(signature, body, loose),
         // In lines of JSON, several tables are no tables.

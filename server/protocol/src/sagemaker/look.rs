@@ -8,11 +8,12 @@ use super::{
 use backend::DataType;
 
 use crate::{
+    inputs,
     json::begins_with_bracket,
     kserve_v2::generate,
     medium,
     negotiate::{self, Declared, Media},
-    npy, rows, shapes, tfs,
+    npy, shapes, tfs,
 };
 use inference::{error::Error, signature::Signature, task::Medium};
 
@@ -30,7 +31,7 @@ pub(super) enum Found {
 
 /// Is the only input one text for each row?
 fn takes_texts(signature: &Signature) -> bool {
-    let port = rows::only_input(signature);
+    let port = inputs::only_input(signature);
     port.is_some_and(|it| it.dtype == DataType::Bytes && shapes::scalar(it))
 }
 

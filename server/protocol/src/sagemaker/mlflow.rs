@@ -4,8 +4,8 @@
 use super::{Decoded, ReplyFormat};
 use crate::{
     expansion::{self, Elements, Separators},
-    json::{Reader, Token},
-    number::Excerpt,
+    json::Reader,
+    records::Records,
     rows::{self, List},
     table::{self, Table, check_columns, column_name},
 };
@@ -176,49 +176,16 @@ fn numbered(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String
 
 /// `[{"column": value, ..}, ..]`. The first record names the columns.
 fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error> {
-    let mut table: Option<Table<'_>> = None;
-    reader.array(|reader, record| {
-        let table = match &mut table {
-            Some(table) => table,
-            none => none.insert(Table::new(signature, keys(signature, reader)?)?),
-        };
-        // Records have their keys in the same order, as a rule.
-        let mut next = 0;
-        reader.object(|reader, key| match table.position(&key, next) {
-            Some(at) => {
-                next = at + 1;
-                table.read_cell(at, reader)
-            }
-            None => {
-                let record = record + 1;
-                let key = Excerpt(&key);
-                let problem = format!("record {record}: the first record has no column '{key}'");
-                Err(reader.error(problem))
-            }
-        })?;
-        table.end_row()
+    let mut records = Records::with_gaps(signature);
+    let mut is_empty = true;
+    reader.array(|reader, _| {
+        is_empty = false;
+        records.push(reader)
     })?;
-    match table {
-        Some(table) => table.finish(),
-        None => Err(reader.error("expected at least one record, found none")),
+    match is_empty {
+        true => Err(reader.error("expected at least one record, found none")),
+        false => records.finish(),
     }
-}
-
-/// The keys of the object at the reader, which is not read.
-fn keys(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
-    if reader.peek()? != Token::Object {
-        return Err(reader.error("expected an object with the columns as keys"));
-    }
-    let mut keys = Vec::new();
-    let record = reader.mark();
-    reader.revisit(record, |reader| {
-        reader.object(|reader, key| {
-            check_columns(signature, keys.len() + 1)?;
-            keys.push(key.into_owned());
-            reader.skip_value()
-        })
-    })?;
-    Ok(keys)
 }
 
 #[cfg(test)]

@@ -26,11 +26,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    EncodedReply, expansion,
+    EncodedReply, expansion, inputs,
     kserve_v2::{self, generate},
     libsvm,
     negotiate::{self, LinesName, Media},
-    npy, npz, recordio, reply, rows,
+    npy, npz, recordio, reply,
     shapes::with_scalars,
     tfs, xgboost,
 };
@@ -172,7 +172,7 @@ pub fn expanded(
             arrays::expanded(signature, body)
         }
         Content::Media(Media::Npy) => {
-            rows::only_input(signature).map_or(0, |it| npy::expanded(it, body))
+            inputs::only_input(signature).map_or(0, |it| npy::expanded(it, body))
         }
         Content::Media(Media::Npz) => npz::expanded(signature, body, options.largest_body),
         Content::Media(Media::RecordIo) => recordio::expanded(signature, body),

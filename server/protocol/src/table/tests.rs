@@ -90,6 +90,40 @@ fn columns_of_other_names_are_the_elements_of_the_only_input() {
     refused(&narrow, &["p", "q"], "[[1,[2]]]", "record 1, column 'q': [0][1]: expected one");
 }
 
+/// A model of one row of numbers with these names.
+fn named(input: &str, names: &[&str]) -> Signature {
+    let mut signature = model(8, &[input], &[]);
+    signature.inputs[0].labels = names.iter().map(|it| (*it).to_owned()).collect();
+    signature
+}
+
+#[test]
+fn columns_with_the_names_of_the_only_inputs_are_put_in_its_order() {
+    let signature = named("x FP32 [3]", &["p", "q", "r"]);
+    let expected = "x FP32 [2,3] [1.0,2.0,3.0,4.0,NaN,6.0]\n";
+    check(&signature, &["p", "q", "r"], "[[1,2,3],[4,null,6]]", expected);
+    check(&signature, &["r", "p", "q"], "[[3,1,2],[6,4,null]]", expected);
+    // Where no name is one of the model's, the order is.
+    check(&signature, &["a", "b", "c"], "[[1,2,3],[4,null,6]]", expected);
+    check(&signature, &["P", "0", "x_2"], "[[1,2,3],[4,null,6]]", expected);
+    let texts = named("x BYTES [2]", &["p", "q"]);
+    check(&texts, &["q", "p"], r#"[["b","a"]]"#, "x BYTES [1,2] [\"a\",\"b\"]\n");
+}
+
+#[test]
+fn columns_that_are_not_all_those_of_the_only_input_are_refused_by_name() {
+    let signature = named("x FP32 [3]", &["age", "income", "rate"]);
+    let unknown = "input 'x': the model has no columns 'incomes'; its columns are 'age', 'income', 'rate'; \
+                   is 'incomes' meant for 'income'?";
+    refused(&signature, &["rate", "age", "incomes"], "[]", unknown);
+    let missing = "input 'x': the columns 'income', 'rate' are not there; the model's are 'age', 'income', 'rate'";
+    refused(&signature, &["age"], "[]", missing);
+    let names: Vec<String> = (0..100).map(|it| format!("n{it}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let wide = named("x FP32 [100]", &names);
+    refused(&wide, &["n0"], "[]", "'n20', .. are not there");
+}
+
 #[test]
 fn a_cell_may_be_an_array_where_its_column_is_an_input() {
     let signature = model(8, &["a FP32 [2]", "b INT64 [1]"], &[]);

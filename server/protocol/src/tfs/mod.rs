@@ -10,7 +10,7 @@ mod serialized;
 mod sharing;
 pub mod types;
 
-use crate::expansion::{self, Separators};
+use crate::{expansion::Separators, records};
 use inference::signature::Signature;
 
 pub use crate::shapes::with_scalars;
@@ -25,7 +25,7 @@ pub use sharing::Sharing;
 /// Bytes that [`decode_examples`] takes at most beside the body, or for [`Method::Predict`] [`decode_predict`].
 pub fn expanded(signature: &Signature, method: Method, body: &[u8], loose: usize) -> usize {
     match method {
-        Method::Predict => expansion::of_rows(signature, Separators::Document, body, loose),
+        Method::Predict => records::expanded(signature, Separators::Document, body, loose),
         Method::Classify | Method::Regress => examples::expanded(signature, body, loose),
     }
 }

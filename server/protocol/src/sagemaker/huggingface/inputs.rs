@@ -3,6 +3,7 @@
 use backend::{DataType, NamedTensor};
 
 use crate::{
+    inputs,
     json::{Reader, Token},
     rows::{self, List, RowBuilder},
     shapes,
@@ -38,7 +39,7 @@ pub(super) fn read_inputs(
         other => other,
     };
     let list = reader.peek()? == Token::Array;
-    match (first, list, rows::only_input(signature)) {
+    match (first, list, inputs::only_input(signature)) {
         (Token::Object, true, _) => {
             let mut rows = RowBuilder::named(signature, TEXT);
             reader.array(|reader, at| {

@@ -6,6 +6,7 @@ use backend::{NamedTensor, Shape, Tensor};
 
 use super::inputs::read_inputs;
 use crate::{
+    inputs,
     json::{Mark, Reader, Token},
     parameter, rows,
 };
@@ -67,7 +68,7 @@ fn of_text(signature: &Signature) -> &Signature {
         return signature;
     }
     let forms = signature.pipeline.iter().flat_map(|it| &it.forms).map(|it| &it.signature);
-    let takes_text = |it: &&Signature| rows::only_input(it).is_some_and(|it| &*it.name == TEXT);
+    let takes_text = |it: &&Signature| inputs::only_input(it).is_some_and(|it| &*it.name == TEXT);
     std::iter::once(signature).chain(forms).find(takes_text).unwrap_or(signature)
 }
 
