@@ -21,6 +21,7 @@ mod savedmodel_settings; // which graph of a SavedModel runs, in which precision
 mod savedmodel_signatures; // the signatures of a SavedModel by name: which one runs, what it takes, its metadata
 mod savedmodel_warmup; // the requests that a SavedModel brings along
 mod savedmodels; // TensorFlow behind the server: types, strings, tables, state, refusals
+mod sklearn_outputs; // outputs of scikit-learn's estimators by the names of their methods
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 mod trees; // files of XGBoost and LightGBM, found and answered as their libraries do
 

@@ -18,6 +18,7 @@ pub struct Face {
     objective: String,
     features: usize,
     sums: usize,
+    class_numbers: Vec<i64>,
     missing: Option<f64>,
     transform: Transform,
 }
@@ -30,6 +31,7 @@ impl Face {
             objective: document.objective.clone(),
             features: document.features,
             sums: document.sums(),
+            class_numbers: document.class_numbers.clone(),
             missing: document.missing,
             transform: document.transform,
         }
@@ -48,6 +50,10 @@ impl Face {
             let (one, two) = (&self.objective, &other.objective);
             (one != two).then(|| ("objective", one.clone(), two.clone()))
         };
+        let classes = || {
+            let (one, two) = (&self.class_numbers, &other.class_numbers);
+            (one != two).then(|| ("classes", format!("{one:?}"), format!("{two:?}")))
+        };
         let missing = || {
             let (one, two) = (self.missing, other.missing);
             (one != two).then(|| ("missing value", format!("{one:?}"), format!("{two:?}")))
@@ -60,6 +66,7 @@ impl Face {
             .or_else(objectives)
             .or_else(|| number("features", self.features, other.features))
             .or_else(|| number("outputs", self.sums, other.sums))
+            .or_else(classes)
             .or_else(missing)
             .or_else(transforms)
     }

@@ -14,6 +14,7 @@ mod inflate;
 mod instance;
 pub mod lightgbm;
 pub mod limits;
+mod meaning;
 mod model;
 pub mod ndarray;
 pub mod options;

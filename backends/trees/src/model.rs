@@ -14,9 +14,10 @@ use crate::{
     },
     instance::TreeInstance,
     limits,
+    meaning::Meaning,
     options::Options,
     output::probabilities,
-    ports::{extras, outputs, spec, usual_threshold},
+    ports::{extras, outputs, spec},
     read::read,
     select::select_trees,
     shared::Shared,
@@ -69,7 +70,7 @@ impl TreeModel {
         };
         let missing = options.missing.or(first.missing);
         let face = Face::of(&first);
-        let threshold = usual_threshold(&first);
+        let meaning = Meaning::of(&first);
         let mut names = take_names(&mut first);
         let mut forests = vec![lay(first, &source.path, source)?];
         for path in &paths[1..] {
@@ -89,7 +90,7 @@ impl TreeModel {
             let keys = options.ignored.join(", ");
             tracing::info!("{}: no effect here: {keys}", source.name);
         }
-        let outputs = outputs(&forests, source, &options, threshold)?;
+        let outputs = outputs(&forests, source, &options, &meaning)?;
         let spec = spec(&forests, source, &outputs, names);
         Ok(TreeModel { shared: Arc::new(Shared { forests, missing, outputs }), spec, notes })
     }

@@ -44,6 +44,8 @@ pub(crate) struct Output {
     pub(crate) form: Form,
     /// Its type: of numbers with a fraction FP32 or FP64, whatever the forest computes in.
     pub(crate) dtype: DataType,
+    /// Of classes: the number that each has in an answer; `None` for their places.
+    pub(crate) class_numbers: Option<Arc<[i64]>>,
 }
 
 impl Output {
@@ -140,12 +142,33 @@ pub(crate) fn of_sums<T: Predicted>(
     let rows = sums[0].len() / forests[0].sums();
     let values = output.form.of_all(forests, sums);
     let dims = output.form.dims(forests);
+    if let (Form::Class { .. }, Some(numbers)) = (output.form, &output.class_numbers) {
+        return class_numbers(output.dtype, rows, &dims, values, numbers);
+    }
     match output.dtype {
         _ if output.dtype == T::DTYPE => tensor(rows, &dims, values),
         DataType::Fp32 => {
             tensor(rows, &dims, values.into_iter().map(Predicted::to_single).collect())
         }
         _ => tensor::<f64>(rows, &dims, values.into_iter().map(Into::into).collect()),
+    }
+}
+
+/// The numbers of classes whose places these are. The only class of a model is the answer, however likely it is.
+fn class_numbers<T: Predicted>(
+    dtype: DataType,
+    rows: usize,
+    dims: &[usize],
+    places: Vec<T>,
+    numbers: &[i64],
+) -> Result<Tensor, BackendError> {
+    let last = numbers.len().saturating_sub(1);
+    let of = |place: T| numbers.get((place.into() as usize).min(last)).copied().unwrap_or(0);
+    let numbers = places.into_iter().map(of);
+    match dtype {
+        DataType::Fp32 => tensor(rows, dims, numbers.map(|it| it as f32).collect()),
+        DataType::Fp64 => tensor(rows, dims, numbers.map(|it| it as f64).collect()),
+        _ => tensor::<i64>(rows, dims, numbers.collect()),
     }
 }
 

@@ -5,13 +5,8 @@ use std::sync::Arc;
 use backend::{BackendError, DataType, ModelSource, ModelSpec, TensorHint, TensorSpec};
 
 use crate::{
-    forest::{
-        document::{Document, Rounding, Transform},
-        double,
-        layout::Extras,
-        packed::Forest,
-        single,
-    },
+    forest::{document::Rounding, layout::Extras, packed::Forest},
+    meaning::Meaning,
     options::Options,
     output::{Form, Output, is_double},
 };
@@ -24,6 +19,10 @@ const OUTPUT: &str = "output__0";
 const MARGIN: &str = "margin";
 /// The output with classes by their numbers.
 const LABEL: &str = "label";
+/// What scikit-learn's `predict` gives: of a classifier the class.
+const PREDICT: &str = "predict";
+/// What scikit-learn's `predict_proba` gives.
+const PREDICT_PROBA: &str = "predict_proba";
 /// The output with the leaf of each tree.
 const LEAF: &str = "leaf";
 /// The output with what each feature contributes to the sums, as Triton's FIL calls it.
@@ -35,28 +34,15 @@ pub(crate) fn extras(source: &ModelSource) -> Extras {
     Extras { leaves: is_named(LEAF), contributions: is_named(CONTRIBUTIONS) }
 }
 
-/// Above which prediction a label is the second of two classes, where no parameter says so: zero for sums, a half for
-/// probabilities. A mean of the trees is a probability.
-pub(crate) fn usual_threshold(document: &Document) -> f32 {
-    let is_sum = matches!(
-        document.transform,
-        Transform::Single(single::Transform::Identity)
-            | Transform::Double(double::Transform::Identity)
-    );
-    let is_classifier = document.classes == Some(2);
-    if is_classifier && is_sum && document.average_over.is_none() { 0.0 } else { 0.5 }
-}
-
-/// The outputs: the first that is configured, or the usual one, and those that are asked for by name. `threshold` is
-/// that of labels where no parameter says so.
+/// The outputs: the first that is configured, or the usual one, and those that are asked for by name.
 ///
 /// # Errors
-/// Leaves of a model without trees.
+/// Leaves of a model without trees; a name that no output has, where a model has several that could be meant.
 pub(crate) fn outputs(
     forests: &[Forest],
     source: &ModelSource,
     options: &Options,
-    threshold: f32,
+    meaning: &Meaning,
 ) -> Result<Vec<Output>, BackendError> {
     let forest = &forests[0];
     let main = |hint: Option<&TensorHint>| {
@@ -71,29 +57,41 @@ pub(crate) fn outputs(
     let output = |name: Arc<str>, form: Form, hint: Option<&TensorHint>| {
         let is_double = is_double(forest.transform);
         let usual = if is_double { DataType::Fp64 } else { DataType::Fp32 };
+        let numbers = &meaning.class_numbers;
+        let class_numbers = numbers.clone().filter(|_| [LABEL, PREDICT].contains(&&*name));
+        let said = hint.and_then(|it| it.dtype);
         let dtype = match form {
             Form::Leaves => DataType::Int32,
-            _ => hint.and_then(|it| it.dtype).filter(is_float).unwrap_or(usual),
+            Form::Class { .. } if class_numbers.is_some() => {
+                said.filter(is_float).unwrap_or(DataType::Int64)
+            }
+            _ => said.filter(is_float).unwrap_or(usual),
         };
-        Output { name, form, dtype }
+        Output { name, form, dtype, class_numbers }
     };
     let hints = &source.hints.outputs;
     if hints.is_empty() {
         return Ok(vec![output(OUTPUT.into(), main(None), None)]);
     }
-    let threshold = options.fil.map_or(threshold, |it| it.threshold);
+    let threshold = options.fil.map_or(meaning.threshold, |it| it.threshold);
+    let is_classifier = meaning.class_numbers.is_some();
     let mut outputs: Vec<Output> = Vec::new();
     let mut has_main = false;
     for hint in hints {
         let form = match &*hint.name {
             MARGIN => Form::Margins,
             LABEL => Form::Class { threshold },
+            PREDICT if is_classifier => Form::Class { threshold },
+            PREDICT_PROBA if is_classifier => Form::Predictions,
             LEAF if forests.iter().all(|it| it.trees.is_empty()) => {
                 let problem = format!("output '{LEAF}': the model has no trees");
                 return Err(BackendError::Load(problem));
             }
             LEAF => Form::Leaves,
             CONTRIBUTIONS => Form::Contributions { is_flat: is_flat(hint) },
+            name if options.fil.is_none() && is_unclear(name, meaning) => {
+                return Err(BackendError::Load(unclear(name, is_classifier)));
+            }
             _ if !has_main => {
                 has_main = true;
                 main(Some(hint))
@@ -107,6 +105,24 @@ pub(crate) fn outputs(
         outputs.push(output(OUTPUT.into(), main(None), None));
     }
     Ok(outputs)
+}
+
+/// Could an output of that name be taken for another than the usual one? A classifier of scikit-learn gives classes and
+/// probabilities, its other estimators no probabilities.
+fn is_unclear(name: &str, meaning: &Meaning) -> bool {
+    match meaning.class_numbers {
+        Some(_) => name != OUTPUT,
+        None => meaning.is_estimator && name == PREDICT_PROBA,
+    }
+}
+
+fn unclear(name: &str, is_classifier: bool) -> String {
+    let of_classes = format!("'{PREDICT}', '{PREDICT_PROBA}', '{LABEL}'");
+    let usual = if is_classifier { of_classes } else { format!("'{PREDICT}'") };
+    format!(
+        "output '{name}': the model has none of that name; its outputs are '{OUTPUT}', {usual}, '{MARGIN}', '{LEAF}' \
+         and '{CONTRIBUTIONS}'"
+    )
 }
 
 /// Does the configuration have one dimension behind that of the batch?

@@ -15,6 +15,8 @@ pub struct Document {
     pub objective: String,
     /// Classes, where the model tells classes apart: 2 for a binary one.
     pub classes: Option<usize>,
+    /// The classes themselves, in their order, where the file has them and they are whole numbers; else empty.
+    pub class_numbers: Vec<i64>,
     /// Columns of a row.
     pub features: usize,
     /// Names of the columns; empty where the file has none.
@@ -209,6 +211,7 @@ impl Document {
             origin,
             objective: String::new(),
             classes: None,
+            class_numbers: Vec::new(),
             features: 0,
             feature_names: Vec::new(),
             missing: None,

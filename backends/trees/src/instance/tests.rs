@@ -17,7 +17,8 @@ fn of_trees(forests: usize, trees: usize) -> TreeInstance {
     let tree = Tree { covers: vec![4.0, 1.0, 3.0], ..stump() };
     let extras = Extras { leaves: true, contributions: true };
     let forest = lay_out_with(document(vec![tree; trees]), extras).unwrap().forest;
-    let output = |name: &str, form, dtype| Output { name: name.into(), form, dtype };
+    let output =
+        |name: &str, form, dtype| Output { name: name.into(), form, dtype, class_numbers: None };
     let outputs = vec![
         output("output__0", Form::Predictions, DataType::Fp64),
         output("leaf", Form::Leaves, DataType::Int32),
@@ -83,4 +84,26 @@ fn more_numbers_than_a_run_may_have_are_refused_before_memory_is_taken() {
     let most = (1 << 26) / 3;
     let contributions = refused(1, "treeshap_output", most + 1);
     assert!(contributions.contains(&format!("at most {most} rows")), "{contributions}");
+}
+
+#[test]
+fn classes_are_answered_by_their_numbers() {
+    let forest = lay_out_with(document(vec![stump()]), Extras::default()).unwrap().forest;
+    let output = |name: &str, dtype, numbers: &[i64]| Output {
+        name: name.into(),
+        // The leaves are 1 and 2.
+        form: Form::Class { threshold: 1.5 },
+        dtype,
+        class_numbers: Some(numbers.into()),
+    };
+    let outputs = vec![
+        output("label", DataType::Int64, &[-7, 30]),
+        output("single", DataType::Fp32, &[-7, 30]),
+        output("only", DataType::Int64, &[5]),
+    ];
+    let shared = Shared { forests: vec![forest], missing: None, outputs };
+    let made = run(&mut TreeInstance::new(Arc::new(shared)), &["label", "single", "only"]);
+    assert_eq!(made[0].tensor.as_slice_of::<i64>().unwrap(), [-7, 30]);
+    assert_eq!(made[1].tensor.as_slice_of::<f32>().unwrap(), [-7.0, 30.0]);
+    assert_eq!(made[2].tensor.as_slice_of::<i64>().unwrap(), [5, 5]);
 }

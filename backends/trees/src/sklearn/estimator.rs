@@ -9,7 +9,7 @@ use crate::{
     limits,
     sklearn::{
         boosting::{gradient, histogram},
-        objects::{Objects, classes, count, needed, number},
+        objects::{Objects, class_numbers, classes, count, needed, number},
         steps::Steps,
         tree::{Leaves, TreeReader, average_path},
     },
@@ -56,6 +56,9 @@ pub(super) fn read<O: Objects>(
         Kind::Isolation => isolation(objects, estimator, &mut document)?,
         Kind::Gradient => gradient(objects, estimator, is_classifier, &mut document)?,
         Kind::Histogram => histogram(objects, estimator, is_classifier, &mut document)?,
+    }
+    if is_classifier {
+        document.class_numbers = class_numbers(objects, estimator)?;
     }
     if !steps.is_empty() {
         let mut before = Steps::new(features, objects.bytes())?;

@@ -87,6 +87,16 @@ pub(super) fn floats<O: Objects>(
     floats.ok_or_else(|| FormatError::new(format!("{name} is no array of numbers")))
 }
 
+/// The classes of a fitted classifier where they are whole numbers, or truths; else none.
+pub(super) fn class_numbers<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<i64>, FormatError> {
+    let Some(array) = objects.array(needed(objects, of, "classes_")?)? else {
+        return Ok(Vec::new());
+    };
+    let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
+    let numbers = column.and_then(|it| (0..it.len()).map(|at| it.integer(at)).collect());
+    Ok(numbers.unwrap_or_default())
+}
+
 /// How many classes a fitted classifier tells apart.
 pub(super) fn classes<O: Objects>(objects: &O, of: O::Ref) -> Result<usize, FormatError> {
     let found = needed(objects, of, "classes_")?;

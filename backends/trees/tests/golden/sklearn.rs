@@ -2,7 +2,7 @@
 
 use backend_trees::read::read;
 
-use crate::support::{Expected, answers, files, numbers};
+use crate::support::{Expected, answers, files, folder, numbers};
 
 /// How far an answer may be from scikit-learn's.
 const WITHIN: f64 = 1e-12;
@@ -62,4 +62,19 @@ fn golden_sklearn() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn classes_are_those_of_the_file_where_they_are_whole_numbers_or_truths() {
+    for ending in ["skops", "joblib"] {
+        let of = |model: &str| {
+            let path = folder("sklearn-1.9.1").join(format!("{model}.{ending}"));
+            let bytes = std::fs::read(path).expect("a fixture");
+            read(&bytes, None).expect("a model").class_numbers
+        };
+        assert_eq!(of("random_forest"), [0, 1, 2]);
+        assert_eq!(of("gradient_boosting_binary"), [0, 1]);
+        assert_eq!(of("tree"), Vec::<i64>::new());
+        assert_eq!(of("random_forest_regressor"), Vec::<i64>::new());
+    }
 }
