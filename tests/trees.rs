@@ -712,3 +712,50 @@ fn precision_is_the_models() {
     // The float nearest to 0.1 lies above it.
     assert_eq!(ask("single", "FP32"), json!([2.0, 2.0]));
 }
+
+/// What SageMaker's SDK (2.257) sets for an `XGBoostModel`: without a script, and with one that it has uploaded.
+const SDK: [[(&str, &str); 2]; 2] = [
+    [("SAGEMAKER_PROGRAM", ""), ("SAGEMAKER_SUBMIT_DIRECTORY", "")],
+    [
+        ("SAGEMAKER_PROGRAM", "inference.py"),
+        ("SAGEMAKER_SUBMIT_DIRECTORY", "s3://bucket/fraud/sourcedir.tar.gz"),
+    ],
+];
+
+#[test]
+fn the_variables_of_the_sdks_xgboost_model_change_nothing() {
+    let fixture = format!("{FORESTS}/xgboost-3.2.0/logistic.ubj");
+    let repository = Repository::new().copy("model/xgboost-model", &fixture);
+    let Answers { rows, values, .. } = answers("xgboost-3.2.0", "logistic", "predictions");
+    let plain = |it: &[f32]| it.iter().all(|it| it.is_finite());
+    let asked: Vec<usize> = (0..32).filter(|i| plain(&rows[i * 8..i * 8 + 8])).collect();
+    let row = |i: &usize| &rows[i * 8..i * 8 + 8];
+    let sparse = |row: &[f32]| {
+        let words: Vec<String> =
+            row.iter().enumerate().map(|(at, it)| format!("{at}:{it}")).collect();
+        words.join(" ") + "\n"
+    };
+    let expected: Vec<f32> = asked.iter().map(|i| values[*i]).collect();
+    // Its predictor sends libsvm and reads CSV; with a CSVSerializer, CSV.
+    let bodies = [
+        ("text/libsvm", asked.iter().map(|i| sparse(row(i))).collect::<String>()),
+        ("text/csv", asked.iter().map(|i| csv(row(i))).collect()),
+    ];
+    for variables in SDK {
+        let start = Start::command(&["serve"])
+            .variable("SAGEMAKER_CONTAINER_LOG_LEVEL", "20")
+            .variable("SAGEMAKER_REGION", "us-east-1")
+            .variable("SAGEMAKER_MODEL_PATH", &repository.at("model"))
+            .variable("SAGEMAKER_BIND_TO_PORT", "0");
+        let server =
+            variables.iter().fold(start, |it, (name, value)| it.variable(name, value)).run();
+        Client::connect(server.sagemaker()).get("/ping").expect(200);
+        for (content_type, body) in &bodies {
+            let headers = [("content-type", *content_type), ("accept", "text/csv")];
+            let mut client = Client::connect(server.sagemaker());
+            let reply = client.post("/invocations", &headers, body).expect(200).text();
+            let given: Vec<f32> = reply.lines().map(|it| it.parse().unwrap()).collect();
+            assert_eq!(bits(&given), bits(&expected), "{content_type} {variables:?}");
+        }
+    }
+}
