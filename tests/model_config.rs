@@ -221,3 +221,14 @@ fn a_models_priority_is_the_niceness_of_its_threads() {
     assert_eq!(above("usual#"), [3.min(lowest)]);
     assert_eq!(above("last#"), [6.min(lowest)]);
 }
+
+#[test]
+fn an_engine_that_is_none_is_refused_with_all_that_there_are() {
+    let repository = Repository::new()
+        .copy("m/1/model.onnx", "model_repository/fraud/1/model.onnx")
+        .file("m/config.pbtxt", "backend: \"nonsense\"");
+    let error = Start::new(&repository).try_run().err().unwrap().to_string();
+    let expected = "backend 'nonsense' is not among this server's: onnxruntime, pytorch, tensorflow, fil, \
+                    identity, steps";
+    assert!(error.contains(expected), "{error}");
+}
