@@ -7,7 +7,7 @@ use crate::{
     lightgbm,
     pickle::{self, value::Pickle},
     sklearn,
-    sniff::{BEGIN, FileFormat, packed_otherwise, sniff},
+    sniff::{BEGIN, FileFormat, is_lightgbm_dump, packed_otherwise, sniff},
     treelite,
     xgboost::{self, learner::Learner, legacy, pickled},
 };
@@ -36,6 +36,9 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
             Some(method) => format!(
                 "it is packed by {method}, of which zlib and gzip are read: joblib.dump(model, path, compress=0)"
             ),
+            None if is_lightgbm_dump(begin_of(bytes)) => "this is JSON of LightGBM's dump_model: save the model with \
+                                                          save_model('model.txt')"
+                .to_owned(),
             None => "this is no tree model by its first bytes: expected a file that XGBoost's or LightGBM's save_model \
                      wrote, a pickle of a model of XGBoost or scikit-learn, a file of skops, or a checkpoint of \
                      treelite"
@@ -45,7 +48,11 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
 }
 
 fn format_of(bytes: &[u8]) -> Option<FileFormat> {
-    sniff(&bytes[..bytes.len().min(BEGIN)])
+    sniff(begin_of(bytes))
+}
+
+fn begin_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(BEGIN)]
 }
 
 /// A model in one of XGBoost's own formats.
@@ -138,6 +145,7 @@ mod tests {
         refused(b"BZh91AY", "packed by bzip2");
         refused(b"\xfd7zXZ\0", "packed by xz");
         refused(b"\x04\x22\x4d\x18", "packed by LZ4");
+        refused(b"{\"name\": \"tree\", \"version\": \"v4\"}", "save_model('model.txt')");
         refused(b"<html>", "this is no tree model by its first bytes");
     }
 }

@@ -82,6 +82,12 @@ pub fn packed_otherwise(begin: &[u8]) -> Option<&'static str> {
     HEADS.iter().find(|(head, _)| begin.starts_with(head)).map(|it| it.1)
 }
 
+/// Is it JSON of LightGBM's `dump_model`, which lacks what its readers need?
+pub fn is_lightgbm_dump(begin: &[u8]) -> bool {
+    let signs: Vec<u8> = begin.iter().copied().filter(|it| !it.is_ascii_whitespace()).collect();
+    signs.starts_with(br#"{"name":"tree","version":"#)
+}
+
 fn holds(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|it| it == text)
 }

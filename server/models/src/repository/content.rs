@@ -26,6 +26,10 @@ pub(crate) enum Content {
     Zeros,
     LfsPointer,
     Page,
+    /// What an object store answers with in the place of a file.
+    XmlError,
+    Pmml,
+    OpenVino,
     Xml,
     /// It ends before what it says of its own length, if it says that.
     Truncated {
@@ -55,6 +59,7 @@ pub(crate) enum Content {
     Skops,
     Xgboost,
     Lightgbm,
+    LightgbmDump,
     Catboost,
     TensorRt,
     Numpy,
@@ -93,6 +98,7 @@ pub(crate) fn recognise(sample: Sample<'_>) -> Option<Content> {
         _ if starts(b"binf") || holds("\"learner\"") || holds("learner{") || holds("learnerL") => {
             Content::Xgboost
         }
+        _ if is_lightgbm_dump(begin) => Content::LightgbmDump,
         _ => return safetensors(begin, length).or_else(|| page(begin)),
     })
 }
@@ -185,9 +191,32 @@ fn page(begin: &[u8]) -> Option<Content> {
     let starts = |it: &str| text.starts_with(it.as_bytes());
     match () {
         () if starts("<!doctype html") || starts("<html") || starts("<head") => Some(Content::Page),
-        () if starts("<?xml") || starts("<error>") => Some(Content::Xml),
+        () if starts("<?xml") || starts("<error>") || starts("<pmml") || starts("<net ") => {
+            Some(xml(begin))
+        }
         () => None,
     }
+}
+
+/// An XML text, by its outermost element.
+fn xml(begin: &[u8]) -> Content {
+    let text = String::from_utf8_lossy(begin).to_ascii_lowercase();
+    // Declarations and comments come first.
+    let elements = text.match_indices('<').map(|(at, _)| &text[at + 1..]);
+    let mut names = elements.filter(|it| it.starts_with(|it: char| it.is_ascii_alphabetic()));
+    let name = names.next().unwrap_or_default();
+    match name.split(|it: char| !it.is_ascii_alphanumeric()).next() {
+        Some("error") => Content::XmlError,
+        Some("pmml") => Content::Pmml,
+        Some("net") => Content::OpenVino,
+        _ => Content::Xml,
+    }
+}
+
+/// Is it the JSON of LightGBM's `dump_model`?
+fn is_lightgbm_dump(begin: &[u8]) -> bool {
+    let signs: Vec<u8> = begin.iter().copied().filter(|it| !it.is_ascii_whitespace()).collect();
+    signs.starts_with(br#"{"name":"tree","version":"#)
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {

@@ -54,10 +54,19 @@ impl Content {
                 "an HTML page, as a download gives it that needs a login or another address",
                 "open it to see what it says, and download the file itself",
             ),
-            Content::Xml => (
+            Content::XmlError => (
                 "XML text, as an object store answers with an error",
                 "open it to see what it says, and download the file itself",
             ),
+            Content::Pmml => (
+                "a PMML document, which is not served",
+                "save the model in the format of its own library, or as ONNX",
+            ),
+            Content::OpenVino => (
+                "an OpenVINO model (.xml), which is not served",
+                "serve the ONNX file or the SavedModel that it was converted from",
+            ),
+            Content::Xml => ("XML text, which is no model", "look into it to see where it is from"),
             Content::Onnx => ("an ONNX model", "give it a name that ends in .onnx"),
             Content::TorchScript => ("a TorchScript model", "give it a name that ends in .pt"),
             Content::StateDict => {
@@ -115,6 +124,10 @@ impl Content {
             Content::Skops => ("a skops file of scikit-learn", SKOPS),
             Content::Xgboost => ("a model of XGBoost", XGBOOST),
             Content::Lightgbm => ("a model of LightGBM", LIGHTGBM),
+            Content::LightgbmDump => (
+                "JSON of LightGBM's dump_model, which is for reading",
+                "save the model in Python with its save_model('model.txt')",
+            ),
             Content::Catboost => (
                 "a CatBoost model (.cbm)",
                 "model.save_model(\"model.onnx\", format=\"onnx\") in Python",
@@ -123,9 +136,10 @@ impl Content {
                 "a TensorRT engine",
                 "serve the ONNX file that it was built from, with the accelerator 'tensorrt' on a GPU",
             ),
-            Content::Numpy => {
-                ("a file of NumPy arrays", "a model is an ONNX or a TorchScript file")
-            }
+            Content::Numpy => (
+                "a file of NumPy arrays",
+                "put the model itself here: these are its inputs or weights",
+            ),
             Content::Gzip => ("a gzip archive", "unpack it: tar xzf <file>, or gunzip <file>"),
             Content::Tar => ("a tar archive", "unpack it: tar xf <file>"),
             Content::Zip => ("a zip archive, but none of TorchScript", "unpack it: unzip <file>"),

@@ -36,7 +36,26 @@ fn each_kind_of_file_is_known_by_its_bytes_and_named_with_the_line_that_helps() 
             "git lfs pull",
         ),
         (b"\n <!DOCTYPE html><html>".to_vec(), Content::Page, "HTML page", "download the file"),
-        (b"<?xml version='1.0'?><Error>".to_vec(), Content::Xml, "XML", "download the file"),
+        (b"<?xml version='1.0'?><Error>".to_vec(), Content::XmlError, "XML", "download the file"),
+        (
+            b"<?xml version=\"1.0\"?>\n<!-- a model -->\n<PMML version=\"4.4\">".to_vec(),
+            Content::Pmml,
+            "a PMML document",
+            "as ONNX",
+        ),
+        (
+            b"<?xml version=\"1.0\"?>\n<net name=\"m\" version=\"11\">".to_vec(),
+            Content::OpenVino,
+            "an OpenVINO model",
+            "the ONNX file or the SavedModel",
+        ),
+        (b"<?xml version='1.0'?><svg>".to_vec(), Content::Xml, "XML text", "look into it"),
+        (
+            b"{\"name\": \"tree\", \"version\": \"v4\", \"num_class\": 1".to_vec(),
+            Content::LightgbmDump,
+            "LightGBM's dump_model",
+            "save_model('model.txt')",
+        ),
         (
             zip(&["m/code/__torch__.py", "m/constants.pkl"]),
             Content::TorchScript,
@@ -86,7 +105,7 @@ fn each_kind_of_file_is_known_by_its_bytes_and_named_with_the_line_that_helps() 
         (b"tree\nversion=v4\n".to_vec(), Content::Lightgbm, "LightGBM", "name model.txt"),
         (b"CBM1\x01".to_vec(), Content::Catboost, "CatBoost", "format=\"onnx\""),
         (b"ftrt\x01".to_vec(), Content::TensorRt, "TensorRT", "ONNX"),
-        (b"\x93NUMPY\x01".to_vec(), Content::Numpy, "NumPy", "ONNX"),
+        (b"\x93NUMPY\x01".to_vec(), Content::Numpy, "NumPy", "the model itself"),
         (b"\x1f\x8b\x08".to_vec(), Content::Gzip, "gzip", "tar xzf /m/x"),
         (b"\x08\x08\x12\x04test\x3a\x02\x0a\0".to_vec(), Content::Onnx, "ONNX", ".onnx"),
     ];
