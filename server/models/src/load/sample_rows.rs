@@ -29,7 +29,18 @@ pub(crate) enum Recipe {
         open: usize,
         /// Whole numbers are below this.
         below: u64,
+        /// What texts are made of.
+        texts: Texts,
     },
+}
+
+/// What made-up texts are. No two of a recipe are of one length for long: a graph may pad to the longest of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// Some words, with blanks between them.
+    Words,
+    /// A whole number, for graphs that read nothing else.
+    Numbers,
 }
 
 /// Whole numbers below this are indices into nearly every table.
@@ -43,9 +54,16 @@ pub(crate) fn made_up(signature: &Signature, only_bits: bool) -> Vec<Recipe> {
     let is_whole = |it: &Port| {
         !matches!(
             it.dtype,
-            DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64 | DataType::Bool
+            DataType::Fp16
+                | DataType::Bf16
+                | DataType::Fp32
+                | DataType::Fp64
+                | DataType::Bool
+                | DataType::Bytes
         )
     };
+    let is_text = required().any(|it| it.dtype == DataType::Bytes);
+    let texts: &[Texts] = if is_text { &[Texts::Words, Texts::Numbers] } else { &[Texts::Numbers] };
     let below: &[u64] = match required().any(is_whole) {
         true if only_bits => &[2],
         true => &[FEW, 2],
@@ -53,14 +71,21 @@ pub(crate) fn made_up(signature: &Signature, only_bits: bool) -> Vec<Recipe> {
     };
     // Of a text, of nothing in particular, of images.
     // Of sounds, which some graphs take from several hundred samples on.
-    let is_sound = |it: &Port| !is_whole(it) && it.dtype != DataType::Bool && *it.dims == [None];
+    let is_sound = |it: &Port| {
+        !is_whole(it) && !matches!(it.dtype, DataType::Bool | DataType::Bytes) && *it.dims == [None]
+    };
     let open: &[usize] = match (is_open, required().any(is_sound)) {
         (true, true) => &[8, 1, 64, 224, 4000],
         (true, false) => &[8, 1, 64, 224],
         (false, _) => &[1],
     };
-    let each = |open: &usize| below.iter().map(move |it| (*open, *it)).collect::<Vec<_>>();
-    open.iter().flat_map(each).map(|(open, below)| Recipe::MadeUp { open, below }).collect()
+    let mut recipes = Vec::new();
+    for &open in open {
+        for &below in below {
+            recipes.extend(texts.iter().map(|&texts| Recipe::MadeUp { open, below, texts }));
+        }
+    }
+    recipes
 }
 
 impl Recipe {
@@ -72,16 +97,19 @@ impl Recipe {
         signature: &Signature,
         config: &ModelConfig,
     ) -> Option<Work> {
-        let (open, below) = match self {
+        let (open, below, texts) = match self {
             Recipe::Given(work) => return varied(work, number as usize, is_extreme),
-            Recipe::MadeUp { open, below } => (*open, *below),
+            Recipe::MadeUp { open, below, texts } => (*open, *below, *texts),
         };
         let mut next = numbers_from(number.wrapping_mul(2).wrapping_add(u32::from(is_extreme)));
         let required = signature.inputs.iter().filter(|it| !it.optional);
         let inputs = required.map(|port| {
             let dims = port.dims.iter().map(|it| it.unwrap_or(open));
             let shape: Shape = std::iter::once(1).chain(dims).collect();
-            let tensor = filled(port.dtype, shape, below, is_extreme, &mut next)?;
+            let tensor = match port.dtype {
+                DataType::Bytes => texts.filled(shape, is_extreme, &mut next)?,
+                dtype => filled(dtype, shape, below, is_extreme, &mut next)?,
+            };
             Some(NamedTensor { name: Arc::clone(&port.name), tensor })
         });
         let inputs = inputs.collect::<Option<_>>()?;
@@ -90,7 +118,36 @@ impl Recipe {
     }
 }
 
-/// A tensor of numbers without a pattern: floats around zero, whole numbers below `below`, texts of such numbers.
+impl Texts {
+    /// A tensor of them, those of an extreme row longer.
+    fn filled(
+        self,
+        shape: Shape,
+        is_extreme: bool,
+        next: &mut impl FnMut() -> u32,
+    ) -> Option<Tensor> {
+        let elements = shape.elements().filter(|it| *it <= MOST_ELEMENTS)?;
+        let (most_words, most_digits) = match (self, is_extreme) {
+            (Texts::Words, false) => (6, 4),
+            (Texts::Words, true) => (24, 6),
+            (Texts::Numbers, false) => (1, 4),
+            (Texts::Numbers, true) => (1, 8),
+        };
+        let word = |next: &mut dyn FnMut() -> u32| {
+            let digits = 1 + next() % most_digits;
+            (next() % 10_u32.pow(digits)).to_string()
+        };
+        let texts: Vec<String> = (0..elements)
+            .map(|_| {
+                let words: Vec<String> = (0..1 + next() % most_words).map(|_| word(next)).collect();
+                words.join(" ")
+            })
+            .collect();
+        Tensor::from_strings(shape, texts).ok()
+    }
+}
+
+/// A tensor of numbers without a pattern: floats around zero, whole numbers below `below`.
 fn filled(
     dtype: DataType,
     shape: Shape,
@@ -109,10 +166,6 @@ fn filled(
             let scale = if is_extreme { EXTREME } else { 1.0 };
             let values: Vec<f64> = (0..elements).map(|_| scale * around_zero(next)).collect();
             distance::of_floats(dtype, shape, &values)
-        }
-        DataType::Bytes => {
-            let texts: Vec<String> = (0..elements).map(|_| (next() % 100).to_string()).collect();
-            Tensor::from_strings(shape, texts).ok()
         }
         DataType::Bool => {
             let bytes: Vec<u8> = (0..elements).map(|_| (next() & 1) as u8).collect();

@@ -33,6 +33,7 @@ impl Instance for Fake {
                 let bytes = input.to_bytes();
                 bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it) as f32).collect()
             }
+            DataType::Bytes => input.strings().map(measured).collect(),
             _ => distance::floats(input).unwrap().iter().map(|it| *it as f32).collect(),
         };
         let mut answer = (self.compute)(&values, batch.rows)?;
@@ -41,6 +42,12 @@ impl Instance for Fake {
         let tensor = Tensor::from_vec(shape, answer).unwrap();
         Ok(vec![NamedTensor { name: "y".into(), tensor }])
     }
+}
+
+/// Words and letters of a text as one number, the words in front of the point.
+fn measured(text: &[u8]) -> f32 {
+    let words = text.split(|it| *it == b' ').count();
+    words as f32 + text.len() as f32 / 1024.0
 }
 
 fn config(text: &str, dtype: &str) -> ModelConfig {
@@ -187,6 +194,35 @@ fn the_samples_of_the_configuration_are_what_a_model_is_tried_with() {
     let (proof, _) = tried(&config, 0, |it, _| match it.iter().all(|x| 0.5 <= *x) {
         true => Ok(it.to_vec()),
         false => Err(BackendError::InvalidInput("below a half".to_owned())),
+    });
+    assert_eq!(proof, Proof::Independent);
+}
+
+#[test]
+fn a_model_that_pads_texts_to_the_longest_of_a_run_is_found() {
+    let config = config("max_batch_size: 8", "STRING");
+    let finds = |measure: fn(f32) -> f32| {
+        let (proof, _) = tried(&config, 0, move |it, _| {
+            let longest = it.iter().map(|x| measure(*x)).fold(0.0, f32::max);
+            Ok(it.iter().map(|x| longest - measure(*x)).collect())
+        });
+        let Proof::Lacking(reason) = proof else { panic!("it was found to be independent") };
+        assert!(reason.contains("depends on the other rows of the run"), "{reason}");
+    };
+    let words: fn(f32) -> f32 = f32::trunc;
+    let letters: fn(f32) -> f32 = f32::fract;
+    finds(words);
+    finds(letters);
+    let (proof, _) = tried(&config, 0, |it, _| Ok(it.to_vec()));
+    assert_eq!(proof, Proof::Independent);
+}
+
+#[test]
+fn a_model_of_texts_that_are_numbers_is_tried_with_those() {
+    let config = config("max_batch_size: 8", "STRING");
+    let (proof, _) = tried(&config, 0, |it, _| match it.iter().all(|x| *x < 2.0) {
+        true => Ok(it.to_vec()),
+        false => Err(BackendError::InvalidInput("no number".to_owned())),
     });
     assert_eq!(proof, Proof::Independent);
 }
