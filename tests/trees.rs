@@ -309,7 +309,9 @@ fn iteration_range() {
         .copy("best/1/model.ubj", &early)
         .file("best/config.pbtxt", rounds("best"))
         .copy("three/1/model.ubj", &early)
-        .file("three/config.pbtxt", rounds("0:3"));
+        .file("three/config.pbtxt", rounds("0:3"))
+        .copy("eight/1/model.ubj", &early)
+        .file("eight/config.pbtxt", rounds("0:8"));
     let server = Server::start(&repository, &[]);
     let of = |what| answers("xgboost-1.7.6", "early", what);
     let (all, best) = (of("predictions"), of("best"));
@@ -317,6 +319,8 @@ fn iteration_range() {
     assert_eq!(given("all"), bits(&all.values));
     assert_eq!(given("stopped"), bits(&best.values));
     assert_eq!(given("best"), bits(&best.values));
+    // The best round is the eighth.
+    assert_eq!(given("eight"), bits(&best.values));
     assert!(given("three") != given("best") && given("three") != given("all"));
 }
 
@@ -590,6 +594,24 @@ fn folds_lie_in_version_directories_and_in_folders_of_repositories_too() {
     assert!(models.contains(expected), "{models}");
 }
 
+#[test]
+fn at_most_a_hundred_folds_are_one_model() {
+    let fixture = format!("{FORESTS}/xgboost-3.2.0/stump.ubj");
+    let folds = |count: usize| {
+        (0..count).fold(Repository::new(), |it, fold| {
+            it.copy(&format!("m/1/xgboost-model-{fold}"), &fixture)
+        })
+    };
+    let error = Start::new(&folds(101)).try_run().err().unwrap().to_string();
+    assert!(error.contains("its folds are 101 files; at most 100 are one model"), "{error}");
+    let server = Server::start(&folds(100), &[]);
+    let expected = column("xgboost-3.2.0", "stump");
+    // A mean of equal numbers, rounded after each addition.
+    let mean = |it: f32| (1..100).fold(it, |sum, _| sum + it) / 100.0;
+    let mean: Vec<f32> = expected.values.iter().copied().map(mean).collect();
+    assert_eq!(bits(&infer(&server, "m", "output__0", &expected.rows)), bits(&mean));
+}
+
 /// `MLmodel` as MLflow 3 writes it.
 fn mlmodel(flavor: &str, key: &str, file: &str) -> String {
     format!(
@@ -612,6 +634,12 @@ fn folders_of_mlflow_are_served_by_the_file_of_their_flavor() {
         .file("versioned/1/MLmodel", mlmodel("xgboost", "data", "artifacts/forest.json"))
         .copy("pickled/model.pkl", &of("logistic.pkl"))
         .file("pickled/MLmodel", mlmodel("sklearn", "pickled_model", "model.pkl"))
+        .copy("light/model.lgb", &format!("{FORESTS}/lightgbm-4.7.0/binary.txt"))
+        .file("light/MLmodel", mlmodel("lightgbm", "data", "model.lgb"))
+        .copy("forest/model.pkl", &format!("{FORESTS}/sklearn-1.9.1/random_forest.pkl"))
+        .file("forest/MLmodel", mlmodel("sklearn", "pickled_model", "model.pkl"))
+        .copy("skops/model.skops", &format!("{FORESTS}/sklearn-1.9.1/random_forest.skops"))
+        .file("skops/MLmodel", mlmodel("sklearn", "pickled_model", "model.skops"))
         .copy("graph/model.onnx", "model_repository/fraud/1/model.onnx")
         .file("graph/MLmodel", mlmodel("onnx", "data", "./model.onnx"))
         .copy("beside/1/model.onnx", "model_repository/fraud/1/model.onnx")
@@ -628,6 +656,15 @@ fn folders_of_mlflow_are_served_by_the_file_of_their_flavor() {
     for model in ["flat", "named", "versioned", "pickled"] {
         let given = infer(&server, model, "output__0", &expected.rows);
         assert_eq!(bits(&given), bits(&expected.values), "{model}");
+    }
+    let eight = |model: &str| {
+        let rows = expected.rows.iter().map(|it| if it.is_finite() { *it } else { 0.25 });
+        infer(&server, model, "output__0", &rows.collect::<Vec<f32>>())
+    };
+    assert_eq!(eight("forest"), eight("skops"));
+    for model in ["light", "forest"] {
+        let config = server.get(&format!("/v2/models/{model}/config")).expect(200).json();
+        assert_eq!(config["backend"], "fil", "{model}");
     }
     for model in ["graph", "beside", "hub"] {
         server.get(&format!("/v2/models/{model}/ready")).expect(200);

@@ -30,6 +30,11 @@ fn of_trees(forests: usize, trees: usize) -> TreeInstance {
 
 fn run(instance: &mut TreeInstance, outputs: &[&str]) -> Vec<NamedTensor> {
     let rows = Tensor::from_vec(Shape::new(&[2, 2]), vec![0.0_f32, 7.0, 1.0, 7.0]).unwrap();
+    run_rows(instance, outputs, rows)
+}
+
+/// A run of two rows.
+fn run_rows(instance: &mut TreeInstance, outputs: &[&str], rows: Tensor) -> Vec<NamedTensor> {
     let inputs = [NamedTensor { name: "input__0".into(), tensor: rows }];
     let outputs: Vec<Arc<str>> = outputs.iter().map(|it| (*it).into()).collect();
     let stop = Stop::new();
@@ -106,4 +111,34 @@ fn classes_are_answered_by_their_numbers() {
     assert_eq!(made[0].tensor.as_slice_of::<i64>().unwrap(), [-7, 30]);
     assert_eq!(made[1].tensor.as_slice_of::<f32>().unwrap(), [-7.0, 30.0]);
     assert_eq!(made[2].tensor.as_slice_of::<i64>().unwrap(), [5, 5]);
+}
+
+#[test]
+fn a_number_that_means_missing_goes_where_a_missing_value_goes() {
+    let tree = Tree { default_left: vec![true, false, false], ..stump() };
+    let forest = lay_out_with(document(vec![tree]), Extras::default()).unwrap().forest;
+    let of = |missing: Option<f64>, rows: Tensor| {
+        let outputs = vec![Output {
+            name: "output__0".into(),
+            form: Form::Predictions,
+            dtype: DataType::Fp64,
+            class_numbers: None,
+        }];
+        let shared = Shared { forests: vec![forest.clone()], missing, outputs };
+        let mut instance = TreeInstance::new(Arc::new(shared));
+        let made = run_rows(&mut instance, &["output__0"], rows);
+        made[0].tensor.as_slice_of::<f64>().unwrap().to_vec()
+    };
+    // Left is 1, right 2. What is large goes right, unless it is missing.
+    let single = |it: f32| Tensor::from_vec(Shape::new(&[2, 2]), vec![it, 7.0, 0.0, 7.0]).unwrap();
+    let double = |it: f64| Tensor::from_vec(Shape::new(&[2, 2]), vec![it, 7.0, 0.0, 7.0]).unwrap();
+    for (missing, given, expected) in [
+        (None, 999.0, [2.0, 1.0]),
+        (Some(999.0), 999.0, [1.0, 1.0]),
+        (Some(999.0), 998.0, [2.0, 1.0]),
+        (Some(999.0), f64::NAN, [1.0, 1.0]),
+    ] {
+        assert_eq!(of(missing, single(given as f32)), expected, "{missing:?} {given}");
+        assert_eq!(of(missing, double(given)), expected, "{missing:?} {given}");
+    }
 }

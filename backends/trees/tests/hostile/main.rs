@@ -3,6 +3,7 @@
 
 mod amplification;
 mod forests;
+mod lightgbm;
 mod mutations;
 mod support;
 mod ubj;
