@@ -26,6 +26,7 @@ mod warm_up;
 use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use config::Defaults;
+pub use saved_model::{Look, look};
 
 use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 

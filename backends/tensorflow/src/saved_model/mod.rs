@@ -5,6 +5,7 @@ mod danger;
 mod default;
 mod exempt;
 mod files;
+mod look;
 mod overrides;
 mod prediction_log;
 mod proto;
@@ -17,6 +18,7 @@ mod sources;
 
 pub(crate) use danger::{Danger, danger_of};
 pub(crate) use files::{check_files, stamps_of};
+pub use look::{Look, look};
 pub(crate) use overrides::{Overrides, overrides_of};
 pub(crate) use proto::MetaGraph;
 pub(crate) use read::{Wanted, folder_of, graph_of, read};

@@ -12,8 +12,10 @@ mod invocations;
 mod json;
 mod media;
 mod records;
+mod saved_model;
 mod stream;
 mod texts;
+mod trees;
 
 use crate::seen::Seen;
 
@@ -52,6 +54,8 @@ pub const ALL: &[&Target] = &[
     &config::JSON,
     &control::CONTROL,
     &folder::FOLDER,
+    &trees::TREES,
+    &saved_model::SAVED_MODEL,
     &frames::FRAMES,
     &grpc::INFER,
     &grpc::TFS_PREDICT,
