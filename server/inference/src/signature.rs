@@ -142,6 +142,11 @@ impl Signature {
         self.named.as_ref().map_or(0, |it| it.index)
     }
 
+    /// The names of the columns of the first input that has such names.
+    pub fn feature_names(&self) -> Option<&[String]> {
+        self.inputs.iter().map(|it| &*it.labels).find(|it| !it.is_empty())
+    }
+
     /// The signatures of the model beside this one, which is the default.
     pub fn others(&self) -> &[Signature] {
         self.named.as_ref().map_or(&[], |it| &it.others)

@@ -71,7 +71,7 @@ pub fn model_metadata(
 /// What is said of a model beside its inputs and outputs, where there is something.
 fn parameters(out: &mut Vec<u8>, signature: &Signature, merging: Option<&str>) {
     let pipeline = signature.pipeline.as_deref();
-    let names = signature.inputs.iter().map(|it| &it.labels).find(|it| !it.is_empty());
+    let names = signature.feature_names();
     let has_signatures = !signature.others().is_empty();
     if pipeline.is_none() && !has_signatures && names.is_none() && merging.is_none() {
         return;

@@ -133,9 +133,12 @@ fn metadata_parameters(
     let independent =
         is_dependent.then_some(("row_independent", ParameterChoice::BoolParam(false)));
     let has_others = !signature.others().is_empty();
-    let names =
+    let signatures =
         has_others.then(|| ("signatures", list(signature.usable().map(Signature::name).collect())));
-    let all = [merging, inputs, jpeg, independent, names].into_iter().flatten();
+    let features = signature.feature_names();
+    let features =
+        features.map(|it| ("feature_names", list(it.iter().map(String::as_str).collect())));
+    let all = [merging, inputs, jpeg, independent, signatures, features].into_iter().flatten();
     let parameter = |value| InferParameter { parameter_choice: Some(value) };
     all.map(|(name, value)| (name.to_owned(), parameter(value))).collect()
 }
@@ -158,15 +161,25 @@ fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
 mod tests {
     use std::sync::Arc;
 
+    use backend::DataType;
     use inference::{signature::Pipeline, task::Task};
 
     use super::*;
 
     #[test]
-    fn metadata_says_where_company_changes_answers() {
-        let said = |row_independent, merging: Option<&str>| {
+    fn metadata_says_what_it_says_over_http() {
+        let age = Port {
+            name: "input".into(),
+            dtype: DataType::Fp32,
+            dims: vec![Some(2)],
+            any_rank: false,
+            scalar: false,
+            optional: false,
+            labels: Arc::new(["age".to_owned(), "income".to_owned()]),
+        };
+        let signature = |row_independent| {
             let (task, forms) = (Task::SentenceEmbedding, Vec::new());
-            let signature = Signature {
+            Signature {
                 named: None,
                 graph_checks_shapes: false,
                 model: "m".into(),
@@ -183,14 +196,19 @@ mod tests {
                     sampling_rate: None,
                     jpeg: Some("zune-jpeg".into()),
                 })),
-            };
-            metadata_parameters(&signature, merging.map(str::to_owned))
+            }
+        };
+        let said = |row_independent, merging: Option<&str>| {
+            metadata_parameters(&signature(row_independent), merging.map(str::to_owned))
         };
         assert_eq!(said(true, None).keys().collect::<Vec<_>>(), ["graph_inputs", "jpeg"]);
         let value = said(false, None).remove("row_independent").unwrap();
         assert_eq!(value.parameter_choice, Some(ParameterChoice::BoolParam(false)));
         let value = said(true, Some("off: it mixes")).remove("muster_merging").unwrap();
-        let expected = ParameterChoice::StringParam("off: it mixes".to_owned());
-        assert_eq!(value.parameter_choice, Some(expected));
+        let text = |it: &str| Some(ParameterChoice::StringParam(it.to_owned()));
+        assert_eq!(value.parameter_choice, text("off: it mixes"));
+        let named = Signature { inputs: vec![age], pipeline: None, ..signature(true) };
+        let value = metadata_parameters(&named, None).remove("feature_names").unwrap();
+        assert_eq!(value.parameter_choice, text("age,income"));
     }
 }
