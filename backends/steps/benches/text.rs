@@ -1,7 +1,8 @@
 //! What a text costs beside its graph: `cargo bench -p backend-steps --bench text`.
 //!
-//! Tokens of four kinds of tokenizers, for texts of 8, 80 and 400 words, as ids alone and with the places of the tokens;
-//! then what becomes of a graph's outputs. Each line is the median of 15 rounds of one thread's processor time.
+//! Tokens of four kinds of tokenizers, for texts of 8, 80 and 400 words, as ids alone and with the places of the
+//! tokens; then what becomes of a graph's outputs. Each number is the median of 15 rounds of one thread's processor
+//! time.
 
 use std::{
     hint::black_box,
