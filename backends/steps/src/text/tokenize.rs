@@ -5,6 +5,7 @@
 //! which the crate does the same.
 
 mod expression;
+mod model;
 mod normalizer;
 mod splitter;
 
@@ -17,7 +18,7 @@ use tokenizers::{
     utils::truncation::TruncationDirection,
 };
 
-use self::{normalizer::Normalizer, splitter::Splitter};
+use self::{model::WordModel, normalizer::Normalizer, splitter::Splitter};
 
 use super::{
     encoded::{Detail, Encode, Encoded, Encoding},
@@ -29,8 +30,8 @@ use crate::{
     side::Side,
 };
 
-/// The crate's tokenizer, with expressions that do not give up in silence.
-type Bare = TokenizerImpl<ModelWrapper, Normalizer, Splitter, PostProcessorWrapper, DecoderWrapper>;
+/// The crate's tokenizer, with expressions that do not give up in silence and words that go with their model.
+type Bare = TokenizerImpl<WordModel, Normalizer, Splitter, PostProcessorWrapper, DecoderWrapper>;
 
 /// A tokenizer: immutable, shared by all threads.
 #[derive(Debug)]
@@ -304,7 +305,7 @@ impl Tokenizer {
 
     /// What stands in front of a piece that continues a word, where the model writes it so.
     pub fn continuing_prefix(&self) -> Option<&str> {
-        let prefix = match self.bare.get_model() {
+        let prefix = match self.bare.get_model().kind() {
             ModelWrapper::WordPiece(model) => Some(&*model.continuing_subword_prefix),
             ModelWrapper::BPE(model) => model.continuing_subword_prefix.as_deref(),
             ModelWrapper::WordLevel(_) | ModelWrapper::Unigram(_) => None,
@@ -314,7 +315,7 @@ impl Tokenizer {
 
     /// The kind of its model, for logs.
     pub fn kind(&self) -> &'static str {
-        match self.bare.get_model() {
+        match self.bare.get_model().kind() {
             ModelWrapper::BPE(_) => "BPE",
             ModelWrapper::WordPiece(_) => "WordPiece",
             ModelWrapper::WordLevel(_) => "WordLevel",
