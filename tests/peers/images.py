@@ -6,8 +6,8 @@ import sys
 import time
 from http.client import HTTPConnection
 
-from bench import Bench, cpu_per_request, failed
-from peers import HERE
+from bench import Bench
+from peers import ANSWERS_ALL, HERE
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row
 
@@ -47,6 +47,7 @@ def start_muster(options, place, log, *flags):
     port = free_port()
     command = [options.muster, "serve", "--model-repository", place, "--http-address=127.0.0.1"]
     command += [f"--http-port={port}", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", "--log-format=json"]
+    command += ANSWERS_ALL
     server = Server([*command, *flags], options.work / log)
     server.port = port
     return server
@@ -123,10 +124,8 @@ class ImageComparison:
         for connections in self.options.connections:
             arguments = [url(muster.port), *self.load(connections), "--duration", self.seconds()]
             report = self.bench.run([*arguments, "--warm-up", 1, "--pid", muster.pid])
-            latency, cpu = report["latency"], report["server"]["cpu_per_request_us"]
             row = Row(name, "muster", "default", "JPEG", connections)
-            row.with_numbers(report["throughput"], latency["p50_us"], latency["p99_us"], cpu)
-            self.rows.append(row.with_process(muster.memory(), start))
+            self.rows.append(row.with_report(report).with_process(muster.memory(), start))
 
     def measure_peer(self, name, label, workers_and_threads, muster):
         """A row for each number of connections, and what the processor time beside the run is."""
@@ -146,34 +145,27 @@ class ImageComparison:
             wrong = difference(answer(port, self.photo.read_bytes()), self.expected)
             if wrong:
                 raise Unavailable(f"answers differ: {wrong}")
-            rows, ours = [], []
+            rows = []
             for connections in self.options.connections:
                 row = Row(name, "by hand", label, "JPEG", connections)
-                ours.append(self.compare(row, server, port, muster))
+                self.compare(row, server, port, muster)
                 rows.append(row)
             self.rows += [it.with_process(server.memory(), start) for it in rows]
         if name == "light":
             run = self.cost_of_run(name)
-            for row, own in zip(rows, ours):
-                beside = (own - run, row.cpu_us - run)
+            for row in rows:
+                beside = (row.muster_cpu_us - run, row.cpu_us - run)
                 self.notes.append(
                     f"{name}, by hand, {label}, {row.connections} connections: beside the run of {run:.0f} µs "
                     f"{beside[1]:.0f} µs of processor time, muster {beside[0]:.0f} µs: {beside[0] / beside[1]:.2f} times"
                 )
 
     def compare(self, row, server, port, muster):
-        """Fills in the numbers and ratios of a row; muster's processor time in the same blocks."""
+        """Fills in the numbers and ratios of a row."""
         arguments = [url(port), "--vs", url(muster.port), *self.load(row.connections)]
         arguments += ["--pid", server.pid, "--vs-pid", muster.pid, "--pairs", self.options.pairs]
         arguments += ["--duration", self.seconds(), "--warm-up", self.seconds() / 4, "--most-steal", 10]
-        found = self.bench.run(arguments)
-        typical, blocks = found["typical_a"], found["blocks_a"]
-        cpu, own = cpu_per_request(blocks), cpu_per_request(found["blocks_b"])
-        row.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
-        row.throughput_ratio, row.p50_ratio = found["throughput"], found["p50"]
-        row.cpu_ratio = own / cpu if cpu else 0.0
-        row.failed = failed(blocks)
-        return own
+        row.with_comparison(self.bench.run(arguments))
 
     def cost_of_run(self, name):
         """Processor time of a run by itself, in microseconds."""

@@ -6,6 +6,8 @@ from pathlib import Path
 from cases import JSON, KSERVE_BINARY, KSERVE_JSON
 
 HERE = Path(__file__).resolve().parent
+# For muster: no request is refused because it would have to wait, as none is by the peers.
+ANSWERS_ALL = ("--max-queue-wait-ms=0",)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import Bench, cpu_per_request, failed
+from bench import Bench, failed
 from cases import INFER, JSON, KSERVE_BINARY, KSERVE_JSON, ROOT, case
 from compiled import CompiledTable
 from images import ImageComparison
 from peers import PEERS
 from processes import Server, Unavailable, environment, finished, free_port, versions
-from table import Row, markdown
+from table import TOLERATED, Row, markdown
 from texts import TextComparison
 
 # Seconds that a server may take to its first right answer.
@@ -141,10 +141,9 @@ class Comparison:
             found.append((connections, report))
         memory = muster.memory()
         for connections, report in found:
-            latency, cpu = report["latency"], report["server"]["cpu_per_request_us"]
             self.rows.append(
                 Row(model.name, "muster", "default", protocol.name, connections)
-                .with_numbers(report["throughput"], latency["p50_us"], latency["p99_us"], cpu)
+                .with_report(report)
                 .with_process(memory, start)
             )
 
@@ -203,7 +202,7 @@ class Comparison:
                 self.complain(f"{peer.name}, {settings}: {error}")
                 continue
             say(f"{peer.name}, {settings}: {report['throughput']:.0f} requests/s")
-            if failed([report]) < 0.001:
+            if failed([report]) < TOLERATED:
                 found[settings] = report["throughput"]
         if not found:
             raise Unavailable("no settings of the grid work")
@@ -241,12 +240,7 @@ class Comparison:
             (address(protocol, server.port, model), server),
             (address(protocol.at_muster(), muster.port, model), muster),
         )
-        typical, blocks = found["typical_a"], found["blocks_a"]
-        cpu = cpu_per_request(blocks)
-        row.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
-        row.throughput_ratio, row.p50_ratio = found["throughput"], found["p50"]
-        row.cpu_ratio = cpu_per_request(found["blocks_b"]) / cpu if cpu else 0.0
-        row.failed = failed(blocks)
+        row.with_comparison(found)
 
 
 def address(protocol, port, model):

@@ -3,17 +3,22 @@
 import math
 from dataclasses import dataclass
 
+from bench import cpu_per_request, failed
+
 HEADER = (
     ("model", "server", "settings", "protocol"),
     ("connections", "requests/s", "p50 ms", "p99 ms", "server CPU µs", "RSS MiB", "start s"),
     ("muster/peer: requests/s", "p50", "CPU"),
 )
 
+# The share of requests that may fail without a word in the table.
+TOLERATED = 0.001
+
 
 @dataclass
 class Row:
     """One server under one load. Ratios are those of muster over the peer, each with the ends of its
-    interval; muster's own rows have none."""
+    interval; muster's own rows have none, nor have those where muster left requests unanswered."""
 
     model: str
     server: str
@@ -31,11 +36,29 @@ class Row:
     p50_ratio: dict = None
     cpu_ratio: float = None
     failed: float = 0.0
+    # muster's processor time of a request and its share of failures, in the same blocks.
+    muster_cpu_us: float = 0.0
+    muster_failed: float = 0.0
 
     def with_numbers(self, throughput, p50_us, p99_us, cpu_us):
         """The same row with what the load found."""
         self.throughput, self.p50_us, self.p99_us, self.cpu_us = throughput, p50_us, p99_us, cpu_us
         return self
+
+    def with_report(self, report):
+        """The same row with what `muster bench` found of one server."""
+        latency, cpu = report["latency"], report["server"]["cpu_per_request_us"]
+        self.failed = failed([report])
+        return self.with_numbers(report["throughput"], latency["p50_us"], latency["p99_us"], cpu)
+
+    def with_comparison(self, found):
+        """The same row with what `muster bench --vs` found of the peer, its A, and of muster, its B."""
+        typical, blocks = found["typical_a"], found["blocks_a"]
+        cpu, self.muster_cpu_us = cpu_per_request(blocks), cpu_per_request(found["blocks_b"])
+        self.failed, self.muster_failed = failed(blocks), failed(found["blocks_b"])
+        self.throughput_ratio, self.p50_ratio = found["throughput"], found["p50"]
+        self.cpu_ratio = self.muster_cpu_us / cpu if cpu else 0.0
+        return self.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
 
     def with_process(self, memory, start_s):
         """The same row with what its process took; `memory` is resident and proportional."""
@@ -45,7 +68,7 @@ class Row:
     def cells(self):
         """The texts of the row."""
         server = self.server
-        if self.failed > 0.001:
+        if self.failed > TOLERATED:
             server += f" ({100 * self.failed:.1f} % failed)"
         numbers = [
             f"{self.connections}",
@@ -57,7 +80,10 @@ class Row:
             f"{self.start_s:.2f}",
         ]
         ratios = ["–", "–", "–"]
-        if self.throughput_ratio:
+        if self.muster_failed > TOLERATED:
+            # A refusal costs next to nothing: what it does to the ratios says nothing of answers.
+            ratios[0] = f"{100 * self.muster_failed:.1f} % of muster's failed"
+        elif self.throughput_ratio:
             median, low, high = (
                 short(self.throughput_ratio[it]) for it in ("median", "low", "high")
             )

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass
 from http.client import HTTPConnection
 
-from bench import Bench, cpu_per_request, failed
+from bench import Bench
 from cases import ROOT
-from peers import HERE
+from peers import ANSWERS_ALL, HERE
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row
 
@@ -138,11 +138,11 @@ class TextComparison:
         return own
 
     def measure(self):
-        """Every peer in turns with muster, which has its default settings."""
+        """Every peer in turns with muster, which has its default settings, but refuses nothing: as the peers."""
         port = free_port()
         command = [self.options.muster, "serve", "--model-repository", self.model.parent]
         command += ["--http-address=127.0.0.1", f"--http-port={port}"]
-        command += ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"]
+        command += ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", *ANSWERS_ALL]
         with Server(command, self.options.work / "muster.log") as muster:
             muster.port = port
             start = muster.wait_until_right(lambda: self.problem(port), START_LIMIT)
@@ -168,10 +168,9 @@ class TextComparison:
                 arguments = [url(muster.port), *self.load(mix, connections)]
                 arguments += ["--duration", 4 * self.options.block, "--warm-up", 1]
                 report = self.bench.run([*arguments, "--pid", muster.pid])
-                latency, cpu = report["latency"], report["server"]["cpu_per_request_us"]
                 self.rows.append(
                     Row(mix, "muster", "default", "OpenAI", connections)
-                    .with_numbers(report["throughput"], latency["p50_us"], latency["p99_us"], cpu)
+                    .with_report(report)
                     .with_process(muster.memory(), start)
                 )
 
@@ -216,13 +215,7 @@ class TextComparison:
         # Runs take milliseconds: a block has to hold some.
         block = 4 * self.options.block
         arguments += ["--duration", block, "--warm-up", block / 4, "--most-steal", 10]
-        found = self.bench.run(arguments)
-        typical, blocks = found["typical_a"], found["blocks_a"]
-        cpu = cpu_per_request(blocks)
-        row.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
-        row.throughput_ratio, row.p50_ratio = found["throughput"], found["p50"]
-        row.cpu_ratio = cpu_per_request(found["blocks_b"]) / cpu if cpu else 0.0
-        row.failed = failed(blocks)
+        row.with_comparison(self.bench.run(arguments))
 
     def problem(self, port):
         """Asks once: what is wrong with the answer, or nothing."""
