@@ -141,7 +141,7 @@ class ImageComparison:
         command = [self.programs / "uvicorn", "--app-dir", HERE / "image", "app:app", "--port", port]
         command += ["--workers", workers, "--no-access-log", "--loop", "uvloop", "--http", "httptools"]
         with Server(command, self.options.work / "by-hand-image.log", variables, self.options.work) as server:
-            start = server.wait_until_right(lambda: self.problem(port), START_LIMIT)
+            start = server.wait_until_right(lambda: self.problem(port) or server.workers_left(workers), START_LIMIT)
             wrong = difference(answer(port, self.photo.read_bytes()), self.expected)
             if wrong:
                 raise Unavailable(f"answers differ: {wrong}")

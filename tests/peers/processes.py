@@ -103,6 +103,11 @@ class Server:
             time.sleep(0.02)
         raise Unavailable(f"not ready after {limit} s: {problem}")
 
+    def workers_left(self, workers):
+        """What is wrong while not all workers of uvicorn have started: the first one answers before the others."""
+        started = self.log.read_text(errors="replace").count("Application startup complete")
+        return None if started >= workers else f"{started} of {workers} workers have started"
+
     def last_words(self):
         """The last line of its output."""
         lines = self.log.read_text(errors="replace").strip().splitlines()

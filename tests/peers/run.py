@@ -30,6 +30,8 @@ START_LIMIT = 60
 SETTLING = 0.5
 # What compares whole pipelines.
 SETS = {"text": TextComparison, "image": ImageComparison}
+# Connections of a set, where it has others than 1, 16 and 64: runs that take longer need fewer to fill the machine.
+CONNECTIONS = {"text": [1, 16], "image": [1, 4]}
 # Connections at which settings are tried.
 TUNING_CONNECTIONS = 16
 
@@ -73,18 +75,20 @@ def arguments():
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
     models = "mlp, identity, convnet; settings are tuned for the first"
     add("--models", nargs="+", default=["mlp", "identity"], help=models)
-    add("--connections", nargs="+", type=int, default=[1, 16, 64])
+    add("--connections", nargs="+", type=int, help="1 16 64; of texts 1 16, of images 1 4")
     add("--pairs", type=int, default=6, help="pairs of blocks of each comparison")
     add("--block", type=float, default=0.25, help="seconds of a block; a quarter more is warm-up")
-    add("--quick", action="store_true", help="16 connections, 2 pairs: a look, no measurement")
+    add("--quick", action="store_true", help="16 connections (of images 4), 2 pairs: a look, no measurement")
     options = parser.parse_args()
     known = {it.name.lower(): it for it in PEERS}
     unknown = [it for it in options.peers if it.lower() not in known]
     if unknown:
         parser.error(f"unknown peer '{unknown[0]}'; there are {', '.join(known)}")
     options.peers = [known[it.lower()] for it in options.peers] or PEERS
+    every = CONNECTIONS.get(options.set, [1, 16, 64])
+    options.connections = options.connections or every
     if options.quick:
-        options.connections, options.pairs = [16], 2
+        options.connections, options.pairs = [min(16, every[-1])], 2
     options.muster, options.work = options.muster.resolve(), options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
     return options
