@@ -1,61 +1,34 @@
 """The text set: all-MiniLM-L6-v2 by muster and by its peers, over OpenAI's form of embeddings."""
 
 import base64
+import hashlib
 import json
 import math
 import random
 import shutil
 import struct
 import sys
-from dataclasses import dataclass
 from http.client import HTTPConnection
+from statistics import NormalDist
 
-from bench import Bench
+from bench import Bench, failed
 from cases import ROOT
 from peers import ANSWERS_ALL, HERE
 from processes import Server, Unavailable, environment, finished, free_port, versions
-from table import Row
+from table import TOLERATED, Row
+from text_peers import TEXT_PEERS
 
 # Seconds to the first answer; infinity optimises its graph when it starts for the first time.
 START_LIMIT = 300
-# Texts of each mix.
-TEXTS = 500
+# Texts of each mix. Each block begins with the same ones: were there more than a slow peer gets through, it would have
+# others to do than muster.
+TEXTS = 48
 # Characters of a text: none of so many has more than the 256 tokens that the folder allows, which infinity passes over.
 LONGEST = 500
+# Connections at which settings are tried, and seconds of each try.
+TUNING_CONNECTIONS, TRY = 16, 2
 # Cosine of an answer and that of the first peer, at least.
 ALIKE = 0.9999
-
-
-@dataclass(frozen=True)
-class TextPeer:
-    """A server of embeddings: its environment's folder, packages whose versions are told, and settings."""
-
-    name: str
-    folder: str
-    packages: tuple
-    # By label: workers and threads of a run; 0 threads leave it to the library.
-    settings: tuple
-
-    def command(self, programs, model, port, workers):
-        """The command line."""
-        if self.folder == "infinity":
-            command = [programs / "infinity_emb", "v2", "--model-id", model, "--engine", "optimum"]
-            command += ["--url-prefix", "/v1", "--host", "127.0.0.1", "--port", port]
-            # Without a word it takes the vector of the first token, whatever the folder says.
-            command += ["--pooling-method", "mean"]
-            return command + ["--no-bettertransformer", "--device", "cpu"]
-        app = {"by hand": "by_hand_app", "sentence-transformers": "library_app"}[self.name]
-        command = [programs / "uvicorn", "--app-dir", HERE / self.folder, f"{app}:app"]
-        command += ["--port", port, "--workers", workers, "--no-access-log"]
-        return command + ["--loop", "uvloop", "--http", "httptools"]
-
-
-PYTHON = (("default", 1, 0), ("best: workers 2, threads 1", 2, 1))
-TEXT_PEERS = [
-    TextPeer("by hand", "text", ("onnxruntime", "tokenizers", "fastapi"), PYTHON),
-    TextPeer("sentence-transformers", "text", ("sentence-transformers", "torch"), PYTHON),
-    TextPeer("infinity", "infinity", ("infinity-emb", "optimum", "onnxruntime"), (("default", 1, 0),)),
-]
 
 
 def mixes(folder):
@@ -63,18 +36,18 @@ def mixes(folder):
     words = (ROOT / "tests/fixtures/pipelines/corpus.txt").read_text().split()
     chance = random.Random(7)
 
-    def text(median, spread):
-        count = min(max(round(median * math.exp(spread * chance.gauss(0, 1))), 1), 200)
-        start = chance.randrange(len(words) - count)
-        return " ".join(words[start : start + count])[:LONGEST]
+    def texts(median, spread):
+        """Log-normal in length: one for each of as many equal shares."""
+        shares = (NormalDist().inv_cdf((it + 0.5) / TEXTS) for it in range(TEXTS))
+        counts = [min(max(round(median * math.exp(spread * it)), 1), 200) for it in shares]
+        starts = [chance.randrange(len(words) - it) for it in counts]
+        return [" ".join(words[at : at + count])[:LONGEST] for at, count in zip(starts, counts)]
 
-    queries = [text(6, 0.5) for _ in range(TEXTS)]
-    passages = [text(33, 0.6) for _ in range(TEXTS)]
-    mixed = queries[: TEXTS // 2] + passages[: TEXTS // 2]
+    queries, passages = texts(6, 0.5), texts(33, 0.6)
     found = {}
-    for name, texts in (("queries", queries), ("passages", passages), ("mixed", mixed)):
+    for name, each in (("queries", queries), ("passages", passages), ("mixed", queries[::2] + passages[1::2])):
         found[name] = folder / f"{name}.txt"
-        found[name].write_text("\n".join(texts) + "\n")
+        found[name].write_text("\n".join(each) + "\n")
     return found
 
 
@@ -111,7 +84,10 @@ class TextComparison:
         self.notes = []
         self.texts = mixes(options.work)
         self.model = self.folder()
-        self.sample = self.texts["mixed"].read_text().splitlines()[:: TEXTS // 20]
+        digest = hashlib.sha256((self.model / "model.onnx").read_bytes()).hexdigest()
+        said = f"{options.pairs} pairs of blocks of {self.seconds():g} s"
+        self.notes.append(f"all-MiniLM-L6-v2, SHA-256 of its graph {digest[:16]}; {TEXTS} texts of each kind; {said}")
+        self.sample = self.texts["mixed"].read_text().splitlines()[::2]
 
     def programs(self, folder):
         """Of an environment."""
@@ -130,7 +106,7 @@ class TextComparison:
 
     def folder_of(self, peer):
         """The model's, for this peer: infinity writes a graph and tokenizer files beside what it reads."""
-        if peer.folder != "infinity":
+        if not peer.writes_beside:
             return self.model
         own = self.options.work / "models" / peer.folder / self.model.name
         if not own.exists():
@@ -139,22 +115,44 @@ class TextComparison:
 
     def measure(self):
         """Every peer in turns with muster, which has its default settings, but refuses nothing: as the peers."""
+        with self.start_muster("muster.log") as muster:
+            start = self.ready(muster)
+            self.vectors = [vector(muster.port, it) for it in self.sample]
+            self.measure_muster(muster, start)
+            self.measure_again(muster)
+            for peer in TEXT_PEERS:
+                try:
+                    self.measure_peer(peer, muster)
+                except Unavailable as error:
+                    self.complain(f"{peer.name}: {error}")
+
+    def start_muster(self, log):
+        """muster over the model's folder; its port is in it."""
         port = free_port()
         command = [self.options.muster, "serve", "--model-repository", self.model.parent]
         command += ["--http-address=127.0.0.1", f"--http-port={port}"]
         command += ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", *ANSWERS_ALL]
-        with Server(command, self.options.work / "muster.log") as muster:
-            muster.port = port
-            start = muster.wait_until_right(lambda: self.problem(port), START_LIMIT)
-            self.vectors = [vector(port, it) for it in self.sample]
-            self.measure_muster(muster, start)
-            for peer in TEXT_PEERS:
-                for label, workers, threads in peer.settings:
-                    self.say(f"{peer.name}, {label}")
-                    try:
-                        self.measure_peer(peer, label, (workers, threads), muster)
-                    except Unavailable as error:
-                        self.notes.append(f"{peer.name}, {label}: {error}")
+        server = Server(command, self.options.work / log)
+        server.port = port
+        return server
+
+    def ready(self, server, workers=1):
+        """The seconds until the first right answer, and until all workers have started."""
+
+        def problem():
+            return self.problem(server.port) or (server.workers_left(workers) if workers > 1 else None)
+
+        return server.wait_until_right(problem, START_LIMIT)
+
+    def complain(self, text):
+        """A line below the table, said at once."""
+        self.notes.append(text)
+        self.say(text)
+
+    def loads(self):
+        """Pairs of a mix and connections. Of one connection texts of several lengths say nothing new."""
+        every = ((mix, connections) for mix in self.texts for connections in self.options.connections)
+        return [it for it in every if it != ("mixed", 1)]
 
     def load(self, mix, connections):
         """The arguments that say what is sent."""
@@ -163,58 +161,94 @@ class TextComparison:
 
     def measure_muster(self, muster, start):
         """muster by itself."""
-        for mix in self.texts:
-            for connections in self.options.connections:
-                arguments = [url(muster.port), *self.load(mix, connections)]
-                arguments += ["--duration", 4 * self.options.block, "--warm-up", 1]
-                report = self.bench.run([*arguments, "--pid", muster.pid])
-                self.rows.append(
-                    Row(mix, "muster", "default", "OpenAI", connections)
-                    .with_report(report)
-                    .with_process(muster.memory(), start)
-                )
+        for mix, connections in self.loads():
+            arguments = [url(muster.port), *self.load(mix, connections), "--pid", muster.pid]
+            report = self.bench.run([*arguments, "--duration", 4 * self.seconds(), "--warm-up", 1])
+            row = Row(mix, "muster", "default", "OpenAI", connections).with_report(report)
+            self.rows.append(row.with_process(muster.memory(), start))
 
-    def measure_peer(self, peer, label, workers_and_threads, muster):
-        """A row for each mix and number of connections."""
-        workers, threads = workers_and_threads
+    def measure_again(self, muster):
+        """muster beside itself: what ratios are worth."""
+        with self.start_muster("muster-again.log") as again:
+            self.measure_rows("muster", "again", again, self.ready(again), muster)
+
+    def measure_peer(self, peer, muster):
+        """A peer with its default and its best settings."""
         programs = self.programs(peer.folder)
         note = versions(programs, peer.packages)
         if note not in self.notes:
             self.notes.append(note)
-        port = free_port()
-        variables = {
-            "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
-            "PYTHONPATH": str(HERE / peer.folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PEER_MODEL": str(self.model),
-            "PEER_THREADS": str(threads),
-            "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(self.options.work / "hub"),
-            "INFINITY_ANONYMOUS_USAGE_STATS": "0",
-        }
-        command = peer.command(programs, self.folder_of(peer), port, workers)
-        log = self.options.work / f"{peer.name.replace(' ', '-')}.log"
-        with Server(command, log, variables, self.options.work) as server:
-            start = server.wait_until_right(lambda: self.problem(port), START_LIMIT)
-            least = min(map(cosine, self.vectors, (vector(port, it) for it in self.sample)))
-            if least < ALIKE:
-                raise Unavailable(f"answers differ: a cosine of {least:.5f}")
-            self.notes.append(f"{peer.name}, {label}: answers agree, cosine {least:.6f} at least")
-            rows = []
-            for mix in self.texts:
-                for connections in self.options.connections:
-                    row = Row(mix, peer.name, label, "OpenAI", connections)
-                    self.compare(row, mix, server, port, muster)
-                    rows.append(row)
-            self.rows += [it.with_process(server.memory(), start) for it in rows]
+        best = self.tuned(peer, programs)
+        for label, settings in {"default": peer.default, f"best: {best}": best}.items():
+            self.say(f"{peer.name}, {label}")
+            try:
+                with self.start_peer(peer, programs, settings) as server:
+                    start = self.ready(server, settings.workers)
+                    self.compare_vectors(f"{peer.name}, {label}", (vector(server.port, it) for it in self.sample))
+                    self.measure_rows(peer.name, label, server, start, muster)
+            except Unavailable as error:
+                self.complain(f"{peer.name}, {label}: {error}")
 
-    def compare(self, row, mix, server, port, muster):
+    def tuned(self, peer, programs):
+        """The settings with the highest throughput; of a quick look the first ones."""
+        if self.options.quick:
+            return peer.grid[0]
+        found = {}
+        for settings in peer.grid:
+            try:
+                with self.start_peer(peer, programs, settings) as server:
+                    self.ready(server, settings.workers)
+                    arguments = [url(server.port), *self.load("mixed", TUNING_CONNECTIONS), "--pid", server.pid]
+                    report = self.bench.run([*arguments, "--duration", TRY, "--warm-up", TRY / 2])
+            except Unavailable as error:
+                self.complain(f"{peer.name}, {settings}: {error}")
+                continue
+            self.say(f"{peer.name}, {settings}: {report['throughput']:.0f} requests/s")
+            if failed([report]) < TOLERATED:
+                found[settings] = report["throughput"]
+        if not found:
+            raise Unavailable("no settings of the grid work")
+        return max(found, key=found.get)
+
+    def start_peer(self, peer, programs, settings):
+        """Its process; its port is in it."""
+        port = free_port()
+        folder = self.folder_of(peer)
+        variables = peer.environment(programs, folder, settings, self.options.work / "hub")
+        log = self.options.work / f"{peer.name.replace(', ', '-').replace(' ', '-')}.log"
+        server = Server(peer.command(programs, folder, port, settings), log, variables, self.options.work)
+        server.port = port
+        return server
+
+    def compare_vectors(self, name, vectors):
+        """Those of the sample with muster's; `Unavailable` where they differ."""
+        least = min(map(cosine, self.vectors, vectors))
+        if least < ALIKE:
+            raise Unavailable(f"answers differ: a cosine of {least:.5f}")
+        self.notes.append(f"{name}: answers agree, cosine {least:.6f} at least")
+
+    def measure_rows(self, name, label, server, start, muster):
+        """A row for each load."""
+        rows = []
+        for mix, connections in self.loads():
+            row = Row(mix, name, label, "OpenAI", connections)
+            try:
+                self.compare(row, server, muster)
+            except Unavailable as error:
+                self.complain(f"{name}, {label}, {mix}, {connections} connections: {error}")
+            else:
+                rows.append(row)
+        self.rows += [it.with_process(server.memory(), start) for it in rows]
+
+    def seconds(self):
+        """Of a block: runs take milliseconds, and it has to hold some."""
+        return 4 * self.options.block
+
+    def compare(self, row, server, muster):
         """Fills in the numbers and ratios of a row."""
-        arguments = [url(port), "--vs", url(muster.port), *self.load(mix, row.connections)]
+        arguments = [url(server.port), "--vs", url(muster.port), *self.load(row.model, row.connections)]
         arguments += ["--pid", server.pid, "--vs-pid", muster.pid, "--pairs", self.options.pairs]
-        # Runs take milliseconds: a block has to hold some.
-        block = 4 * self.options.block
-        arguments += ["--duration", block, "--warm-up", block / 4, "--most-steal", 10]
+        arguments += ["--duration", self.seconds(), "--warm-up", self.seconds() / 4, "--most-steal", 10]
         row.with_comparison(self.bench.run(arguments))
 
     def problem(self, port):

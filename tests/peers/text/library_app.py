@@ -2,13 +2,10 @@
 
 import os
 
-import torch
 from sentence_transformers import SentenceTransformer
 
 from openai_form import application
 
-if int(os.environ["PEER_THREADS"]):
-    torch.set_num_threads(int(os.environ["PEER_THREADS"]))
 model = SentenceTransformer(os.environ["PEER_MODEL"], device="cpu")
 
 
