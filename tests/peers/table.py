@@ -71,24 +71,28 @@ class Row:
         if self.failed > TOLERATED:
             server += f" ({100 * self.failed:.1f} % failed)"
         numbers = [
-            f"{self.connections}",
-            f"{self.throughput:.0f}",
-            f"{self.p50_us / 1e3:.2f}",
-            f"{self.p99_us / 1e3:.2f}",
-            f"{self.cpu_us:.0f}",
-            f"{self.rss_mib:.0f}",
-            f"{self.start_s:.2f}",
+            f"{self.connections or '–'}",
+            *(
+                f"{value:.{digits}f}" if value else "–"
+                for value, digits in (
+                    (self.throughput, 0),
+                    (self.p50_us / 1e3, 2),
+                    (self.p99_us / 1e3, 2),
+                    (self.cpu_us, 0),
+                    (self.rss_mib, 0),
+                    (self.start_s, 2),
+                )
+            ),
         ]
-        ratios = ["–", "–", "–"]
+        ratios = ["–", "–", short(self.cpu_ratio) if self.cpu_ratio else "–"]
         if self.muster_failed > TOLERATED:
             # A refusal costs next to nothing: what it does to the ratios says nothing of answers.
-            ratios[0] = f"{100 * self.muster_failed:.1f} % of muster's failed"
+            ratios = [f"{100 * self.muster_failed:.1f} % of muster's failed", "–", "–"]
         elif self.throughput_ratio:
             median, low, high = (
                 short(self.throughput_ratio[it]) for it in ("median", "low", "high")
             )
-            ratios = [f"{median} ({low}–{high})", short(self.p50_ratio["median"])]
-            ratios.append(short(self.cpu_ratio))
+            ratios[:2] = [f"{median} ({low}–{high})", short(self.p50_ratio["median"])]
         return [self.model, server, self.settings, self.protocol, *numbers, *ratios]
 
 

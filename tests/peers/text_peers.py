@@ -110,3 +110,8 @@ TEXT_PEERS = (
     TextPeer("infinity, optimum", "infinity", INFINITY, "", "optimum", of_infinity((4, 0), (8, 0), (16, 0))),
     TextPeer("infinity, torch", "infinity", INFINITY, "", "torch", of_infinity((8, 0), (8, 1), (16, 0))),
 )
+
+# A light library in a bare loop, without a server.
+FASTEMBED = ("fastembed", "onnxruntime", "tokenizers")
+# By label: threads, and rows that run together of texts that are sorted by length; 0 leaves either to the library.
+FASTEMBED_SETTINGS = {"default": (0, 0), "best: threads 1, sorted, batches of 8": (1, 8)}

@@ -16,7 +16,7 @@ from cases import ROOT
 from peers import ANSWERS_ALL, HERE
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import TOLERATED, Row
-from text_peers import TEXT_PEERS
+from text_peers import FASTEMBED, FASTEMBED_SETTINGS, TEXT_PEERS
 
 # Seconds to the first answer; infinity optimises its graph when it starts for the first time.
 START_LIMIT = 300
@@ -125,6 +125,10 @@ class TextComparison:
                     self.measure_peer(peer, muster)
                 except Unavailable as error:
                     self.complain(f"{peer.name}: {error}")
+        try:
+            self.measure_loop()
+        except Unavailable as error:
+            self.complain(f"fastembed: {error}")
 
     def start_muster(self, log):
         """muster over the model's folder; its port is in it."""
@@ -188,6 +192,28 @@ class TextComparison:
                     self.measure_rows(peer.name, label, server, start, muster)
             except Unavailable as error:
                 self.complain(f"{peer.name}, {label}: {error}")
+
+    def measure_loop(self):
+        """fastembed without a server, by itself: its processor time of a text beside that of a request to muster."""
+        programs = self.programs("fastembed")
+        self.notes.append(versions(programs, FASTEMBED))
+        ours = {it.model: it.cpu_us for it in self.rows if (it.server, it.settings) == ("muster", "default")}
+        for label, (threads, rows) in FASTEMBED_SETTINGS.items():
+            self.say(f"fastembed, {label}")
+            measured = []
+            for mix, file in self.texts.items():
+                command = [programs / "python", HERE / "fastembed/loop.py", self.model, file, 2 * self.seconds()]
+                done = finished([str(it) for it in [*command, threads, rows]])
+                if done.returncode:
+                    raise Unavailable(done.stderr.strip().splitlines()[-1])
+                found = json.loads(done.stdout)
+                if mix == "mixed":
+                    self.compare_vectors(f"fastembed, {label}", found["vectors"][::2])
+                cpu = 1e6 * found["cpu_s"] / found["texts"]
+                row = Row(mix, "fastembed, no server", label, "–", 0, found["texts"] / found["seconds"], cpu_us=cpu)
+                row.cpu_ratio = ours[mix] / cpu
+                measured.append(row)
+            self.rows += measured
 
     def tuned(self, peer, programs):
         """The settings with the highest throughput; of a quick look the first ones."""
