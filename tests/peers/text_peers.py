@@ -105,8 +105,8 @@ TEXT_PEERS = (
         "",
         by_hand((2, 0), (1, 0), (1, 4), (1, 8)),
     ),
-    # ONNX Runtime has as many threads there as there are processors. Batches of 32, the default, hold no more than 16 rows
-    # at the connections at which settings are tried.
+    # ONNX Runtime has as many threads there as there are processors. Batches of 32, the default, hold no more than 16
+    # rows at the connections at which settings are tried.
     TextPeer("infinity, optimum", "infinity", INFINITY, "", "optimum", of_infinity((4, 0), (8, 0), (16, 0))),
     TextPeer("infinity, torch", "infinity", INFINITY, "", "torch", of_infinity((8, 0), (8, 1), (16, 0))),
 )
