@@ -21,7 +21,7 @@ from compiled import CompiledTable
 from images import ImageComparison
 from peers import PEERS
 from processes import Server, Unavailable, environment, finished, free_port, versions
-from table import TOLERATED, Row, markdown
+from table import TOLERATED, Row, generator, markdown
 from texts import TextComparison
 
 # Seconds that a server may take to its first right answer.
@@ -57,6 +57,7 @@ def main():
         comparison = Comparison(options)
         for model in options.models:
             comparison.measure(case(model))
+    comparison.notes.append(generator(comparison.rows))
     comparison.notes.append(f"{time.monotonic() - began:.0f} s; {machine()}")
     text = markdown(comparison.rows, comparison.notes)
     (options.work / "report.md").write_text(text)

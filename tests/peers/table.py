@@ -39,6 +39,8 @@ class Row:
     # muster's processor time of a request and its share of failures, in the same blocks.
     muster_cpu_us: float = 0.0
     muster_failed: float = 0.0
+    # The load generator's processor time of a request, on the same processors.
+    client_us: float = 0.0
 
     def with_numbers(self, throughput, p50_us, p99_us, cpu_us):
         """The same row with what the load found."""
@@ -49,6 +51,7 @@ class Row:
         """The same row with what `muster bench` found of one server."""
         latency, cpu = report["latency"], report["server"]["cpu_per_request_us"]
         self.failed = failed([report])
+        self.client_us = 1e6 * report["generator"]["cpu_s"] / max(report["requests"], 1)
         return self.with_numbers(report["throughput"], latency["p50_us"], latency["p99_us"], cpu)
 
     def with_comparison(self, found):
@@ -56,6 +59,7 @@ class Row:
         typical, blocks = found["typical_a"], found["blocks_a"]
         cpu, self.muster_cpu_us = cpu_per_request(blocks), cpu_per_request(found["blocks_b"])
         self.failed, self.muster_failed = failed(blocks), failed(found["blocks_b"])
+        self.client_us = typical["generator_cpu_per_request_us"]
         self.throughput_ratio, self.p50_ratio = found["throughput"], found["p50"]
         self.cpu_ratio = self.muster_cpu_us / cpu if cpu else 0.0
         return self.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
@@ -100,6 +104,14 @@ def short(value):
     """A ratio with two digits that count."""
     digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
     return f"{value:.{max(digits, 0)}f}"
+
+
+def generator(rows):
+    """What sending and reading takes, as a note; rows without a load have none."""
+    taken = [it.client_us for it in rows if it.client_us]
+    if not taken:
+        return "no load was sent"
+    return f"the load generator took {min(taken):.0f} to {max(taken):.0f} µs of processor time a request"
 
 
 def markdown(rows, notes):
