@@ -7,12 +7,13 @@ use std::{
 };
 
 use crate::{
-    isolation::{is_gone, workers},
+    isolation::{is_gone, process, workers},
     savedmodels::{FIXTURES, serve_those},
     support::{
-        Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, first_of, infer, row,
+        Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, first_of, infer, root, row,
         wait_for,
     },
+    worker_faults::{number, operator, with_operator},
 };
 
 const ALL: &str = "--isolation=all";
@@ -266,6 +267,69 @@ fn a_graph_that_writes_files_writes_none_of_the_system() {
     let error = process.client().infer("writes", &[input], Form::Binary, "").error(500);
     assert!(error.contains("/tmp/written"), "{error}");
     assert_eq!(fs::read(written).ok(), before);
+}
+
+/// The attempts of `fixtures/reaching_library.c`, a library of operators that makes them as it is opened.
+const REACHES: [&str; 10] = [
+    "read a file of the system",
+    "read the server's variables",
+    "write the server's memory",
+    "write a file",
+    "make a TCP socket",
+    "make a Unix socket",
+    "signal the server",
+    "look into a process",
+    "start a process",
+    "start a program",
+];
+
+/// The model `m` with that library in its directory, which a strict sandbox opens, too.
+fn with_library(name: &str, flags: &[&str]) -> Repository {
+    let source = root("tests/fixtures/reaching_library.c");
+    let flags = [&[source.to_str().unwrap()], flags].concat();
+    let repository = with_operator(Repository::identity("other", &[]), "m", "reaching.so", 1);
+    fs::copy(operator(name, &flags), repository.path().join("m/reaching.so")).unwrap();
+    repository
+}
+
+#[test]
+fn a_library_of_operators_reaches_nothing_as_it_is_opened_and_its_model_serves() {
+    let repository = with_library("reaching", &[]);
+    let words = |flags: &[&str]| {
+        let mut server = process(&repository, flags);
+        let told = REACHES.map(|what| {
+            let line = server.wait_for_line(&format!("reach {what}: "));
+            line.split_once(&format!("reach {what}: ")).unwrap().1.to_owned()
+        });
+        assert_eq!(first_of(&server.client().post(&infer("m"), &[], number(3))), 3.0);
+        told
+    };
+    for flags in [&[][..], &[STRICT]] {
+        for (what, outcome) in REACHES.iter().zip(words(flags)) {
+            let refused = ["Operation not permitted", "Permission denied"];
+            assert!(refused.iter().any(|it| outcome.starts_with(it)), "{what}: {outcome}");
+        }
+    }
+    for (what, outcome) in REACHES.iter().zip(words(&["--worker-sandbox=off"])) {
+        assert!(outcome.starts_with("done"), "{what}: {outcome}");
+    }
+}
+
+#[test]
+fn a_library_that_starts_threads_without_end_is_bounded_and_harms_nobody_else() {
+    let repository = with_library("bomb", &["-DBOMB"]);
+    let mut server = process(&repository, &[]);
+    let line = server.wait_for_line(" threads, and then: ");
+    let (_, told) = line.split_once("reach ").unwrap();
+    let (count, outcome) = told.split_once(" threads, and then: ").unwrap();
+    assert!(outcome.starts_with("Resource temporarily unavailable"), "{line}");
+    let count: u32 = count.parse().unwrap();
+    assert!((4000..4096).contains(&count), "{line}");
+    server.wait_for_line("threads and may start no more");
+    // Its engine needs some, too.
+    let error = server.client().post(&infer("m"), &[], number(3)).error(503);
+    assert!(error.contains("pthread_create failed"), "{error}");
+    assert_eq!(first_of(&server.client().post(&infer("other"), &[], row(1))), 1.0);
 }
 
 #[test]

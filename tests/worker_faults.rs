@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The library of the operator, with what the compiler is told.
-fn operator(name: &str, flags: &[&str]) -> PathBuf {
+pub fn operator(name: &str, flags: &[&str]) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators");
     fs::create_dir_all(&folder).unwrap();
     // Under a name of its own first: another process may be looking at it.
@@ -49,7 +49,7 @@ fn graph() -> Vec<u8> {
 }
 
 /// A model of ONNX Runtime's with that operator, `[-1, 3]` of FP32, which runs as soon as `rows` rows are there.
-fn with_operator(repository: Repository, name: &str, library: &str, rows: usize) -> Repository {
+pub fn with_operator(repository: Repository, name: &str, library: &str, rows: usize) -> Repository {
     let config = format!(
         "backend: \"onnxruntime\" max_batch_size: {rows}
          model_operations {{ op_library_filename: \"{library}\" }}
@@ -61,7 +61,7 @@ fn with_operator(repository: Repository, name: &str, library: &str, rows: usize)
         .file(&format!("{name}/1/model.onnx"), graph())
 }
 
-fn number(number: i32) -> String {
+pub fn number(number: i32) -> String {
     format!(
         r#"{{"inputs":[{{"name":"input","datatype":"FP32","shape":[1,3],"data":[{number},0,0]}}]}}"#
     )

@@ -199,6 +199,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/isolation/src/pages.rs",
             "backends/isolation/src/sandbox/calls.rs",
             "backends/isolation/src/sandbox/descriptors.rs",
+            "backends/isolation/src/sandbox/threads.rs",
         ],
     ),
 ];

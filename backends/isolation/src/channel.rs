@@ -25,7 +25,7 @@ pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) {
 /// Bytes that one read asks for: more than a usual frame.
 const READ: usize = 16 << 10;
 
-/// Open files that one frame brings along.
+/// Most open files that one frame brings along.
 pub(crate) const FILES: usize = 2;
 
 /// Why no frame came or went.
@@ -94,12 +94,12 @@ impl Sender {
     pub(crate) fn send_with(
         &mut self,
         message: &impl Serialize,
-        files: [BorrowedFd<'_>; FILES],
+        files: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         self.encode(message)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        ancillary.push(SendAncillaryMessage::ScmRights(files));
         let frame = [IoSlice::new(&self.frame)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = rustix::net::sendmsg(&self.stream, &frame, &mut ancillary, flags);
@@ -153,6 +153,12 @@ impl Receiver {
     /// The same of frames with which files come along.
     pub(crate) fn with_files(stream: UnixStream, longest: usize) -> Receiver {
         Receiver { takes_files: true, ..Receiver::new(stream, longest) }
+    }
+
+    /// From now on files that come along are garbage.
+    pub(crate) fn take_no_more_files(&mut self) {
+        self.takes_files = false;
+        self.files.clear();
     }
 
     /// [`Receiver::wait`] fails with [`ChannelError::Timeout`] after that time, and can be called again.
@@ -254,7 +260,7 @@ mod tests {
     fn files_come_along() {
         let (mut sender, mut receiver) = pair();
         let (one, other) = UnixStream::pair().unwrap();
-        sender.send_with(&7u32, [one.as_fd(), other.as_fd()]).unwrap();
+        sender.send_with(&7u32, &[one.as_fd(), other.as_fd()]).unwrap();
         assert_eq!(receiver.receive::<u32>().unwrap(), 7);
         let came: Vec<OwnedFd> = std::iter::from_fn(|| receiver.file()).collect();
         assert_eq!(came.len(), 2);
@@ -266,7 +272,7 @@ mod tests {
         let (mut sender, receiver) = pair();
         let mut receiver = Receiver::new(receiver.stream, LONGEST);
         let (one, other) = UnixStream::pair().unwrap();
-        sender.send_with(&7u32, [other.as_fd(), other.as_fd()]).unwrap();
+        sender.send_with(&7u32, &[other.as_fd(), other.as_fd()]).unwrap();
         drop(other);
         assert!(matches!(receiver.receive::<u32>(), Err(ChannelError::Garbage(_))));
         assert!(receiver.file().is_none());
@@ -306,7 +312,7 @@ mod tests {
         let unread = std::iter::repeat_with(|| sender.send(&7u32)).find_map(Result::err).unwrap();
         assert!(matches!(unread, ChannelError::Unread));
         let (one, other) = UnixStream::pair().unwrap();
-        let unread = sender.send_with(&7u32, [one.as_fd(), other.as_fd()]);
+        let unread = sender.send_with(&7u32, &[one.as_fd(), other.as_fd()]);
         assert!(matches!(unread, Err(ChannelError::Unread)));
     }
 

@@ -27,7 +27,7 @@ use crate::{
     frame::LONGEST,
     lane::Lane,
     launch::{Program, Worker},
-    message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
     open::Host,
     recycle::Recycler,
     sandbox::Sandbox,
@@ -56,6 +56,11 @@ fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error
         stop_here();
     }
     messages.receive::<ToWorker>()?;
+    if part == "a file that is none" {
+        answers.send(&Entered::Ok(true))?;
+        thread::park();
+    }
+    answers.send(&Entered::Ok(false))?;
     match part {
         "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
         "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
@@ -148,7 +153,7 @@ fn play_a_lane(
         "another run" => sender.send(&honest(run + 1))?,
         "with files" => {
             let (one, other) = UnixStream::pair()?;
-            sender.send_with(&honest(run), [one.as_fd(), other.as_fd()])?;
+            sender.send_with(&honest(run), &[one.as_fd(), other.as_fd()])?;
         }
         "a huge frame" => (&socket).write_all(&[0xff; 4])?,
         "bytes at random" => {
@@ -378,6 +383,7 @@ fn a_worker_that_is_stopped_takes_messages_until_there_is_no_room_and_is_ended_t
 fn loads_that_are_answered_with_garbage_fail_with_its_name() {
     for (part, text) in [
         ("garbage at the load", "cannot be read"),
+        ("a file that is none", "a word of a file without it"),
         ("a huge frame at the load", "a frame of 4294967295 bytes"),
         ("leaves at the load", "while it was loaded"),
     ] {

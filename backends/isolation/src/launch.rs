@@ -21,7 +21,7 @@ use backend::EndReason;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::{
-    channel::{ChannelError, FILES, LONGEST_SILENCE, Receiver, Sender},
+    channel::{ChannelError, LONGEST_SILENCE, Receiver, Sender},
     children::Children,
     end::End,
     figures::Figures,
@@ -29,7 +29,7 @@ use crate::{
     message::ToWorker,
     oom,
     output::{LastLines, drain},
-    sandbox::{Order, PrivateDirectory, Sandbox},
+    sandbox::{self, Order, PrivateDirectory, Sandbox},
     usage::cpu_of,
     vitals::Vitals,
     whose::Whose,
@@ -157,7 +157,7 @@ impl Worker {
             }
         };
         thread::Builder::new().name(name).stack_size(DRAIN_STACK).spawn(read)?;
-        Ok((worker, Receiver::new(ours, LONGEST)))
+        Ok((worker, Receiver::with_files(ours, LONGEST)))
     }
 
     pub(crate) fn model(&self) -> &str {
@@ -175,6 +175,14 @@ impl Worker {
 
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid
+    }
+
+    /// From now on the kernel is answered, which asks by that file whether the worker may start a thread.
+    ///
+    /// # Errors
+    /// Where the process has ended, or the system has no thread.
+    pub(crate) fn bound_threads(&self, asks: OwnedFd) -> io::Result<()> {
+        sandbox::answer(asks, &self.whose, self.process.pid)
     }
 
     /// Has it ended, or is it of no more use?
@@ -204,7 +212,7 @@ impl Worker {
     pub(crate) fn send_with(
         &self,
         message: &ToWorker,
-        files: [BorrowedFd<'_>; FILES],
+        files: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         let until = Instant::now() + LONGEST_SILENCE;
         loop {

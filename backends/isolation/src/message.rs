@@ -11,7 +11,7 @@ use crate::sandbox::Order;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
     /// The first message: the model to load, by the engine of that name, in that sandbox, on threads of that niceness.
-    /// Answered by a [`LoadAnswer`].
+    /// Answered by an [`Entered`] and a [`LoadAnswer`].
     Load { engine: String, source: Box<ModelSource>, order: Order, niceness: i32 },
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
@@ -23,7 +23,11 @@ pub(crate) enum ToWorker {
     TrimMemory,
 }
 
-/// What a worker answers to a load.
+/// What a worker says once it is in its sandbox. Where that is `true`, a file comes along by which the kernel asks the
+/// server before a thread is started.
+pub(crate) type Entered = Result<bool, Fault>;
+
+/// What a worker answers to a load, after that.
 pub(crate) type LoadAnswer = Result<Box<Loaded>, Fault>;
 
 /// What a model says of itself, as [`backend::Model`] does.

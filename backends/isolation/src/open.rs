@@ -92,7 +92,7 @@ impl Open {
     ) -> Result<Result<(), BackendError>, ChannelError> {
         self.receiver.set_timeout(LOOK)?;
         let message = ToWorker::Open { lane: self.lane, device: host.device };
-        self.worker.send_with(&message, [theirs.as_fd(), self.arena.file()])?;
+        self.worker.send_with(&message, &[theirs.as_fd(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.
         drop(theirs);
         let asked = Arc::downgrade(&self.worker);

@@ -14,7 +14,7 @@ use crate::{
     figures::{Figures, LoadNote},
     launch::{Program, Worker},
     longest::Longest,
-    message::{LoadAnswer, Loaded, ToWorker},
+    message::{Entered, LoadAnswer, Loaded, ToWorker},
     patience::{LOOK, wait},
     stamp::Stamp,
     state::{Another, Evidence, State},
@@ -351,6 +351,16 @@ impl Supervisor {
         let niceness = own.unwrap_or(0) + source.niceness;
         worker.send(&ToWorker::Load { engine, source, order, niceness })?;
         answers.set_timeout(LOOK)?;
+        wait(answers, worker, &is_given_up)?;
+        match answers.receive::<Entered>()? {
+            Err(fault) => return Ok(Err(fault)),
+            Ok(true) => {
+                let missing = || ChannelError::Garbage("a word of a file without it".to_owned());
+                worker.bound_threads(answers.file().ok_or_else(missing)?)?;
+            }
+            Ok(false) => {}
+        }
+        answers.take_no_more_files();
         wait(answers, worker, is_given_up)?;
         answers.receive()
     }

@@ -25,8 +25,8 @@ use crate::{
     channel::{ChannelError, Receiver, Sender},
     frame::LONGEST,
     limits::MemoryBound,
-    message::{Answer, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
-    sandbox::{Order, Pins, close_inherited, enter},
+    message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
+    sandbox::{Inside, Order, close_inherited, enter},
 };
 
 /// By so much more than the server is a worker the process to end where memory runs out.
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// To be called before there is a second thread.
-    fn enter(&self, order: &Order, engine: &str, source: &ModelSource) -> Result<Pins, Fault> {
+    fn enter(&self, order: &Order, engine: &str, source: &ModelSource) -> Result<Inside, Fault> {
         let entered = enter(order, self.engine(engine)?, source);
         entered.map_err(|it| Fault::load(format!("the sandbox of its process: {it}")))
     }
@@ -168,7 +168,7 @@ fn listen(
     let mut answers = Some(Sender::new(control.try_clone()?));
     let mut messages = Receiver::with_files(control, LONGEST);
     // Kept to the end.
-    let mut _pins = Pins::default();
+    let mut _pins = None;
     let mut bound = MemoryBound::default();
     loop {
         let message: ToWorker = messages.receive()?;
@@ -180,9 +180,16 @@ fn listen(
                 let _ = rustix::process::setpriority_process(None, niceness);
                 // On this thread, the only one: those that it starts are in the sandbox too.
                 match shared.enter(&order, &engine, &source) {
-                    Ok(pins) => _pins = pins,
+                    Ok(Inside { pins, asks }) => {
+                        _pins = Some(pins);
+                        match asks {
+                            // This process keeps none, so that nothing in it answers.
+                            Some(asks) => sender.send_with(&Entered::Ok(true), &[asks.as_fd()])?,
+                            None => sender.send(&Entered::Ok(false))?,
+                        }
+                    }
                     Err(fault) => {
-                        sender.send(&LoadAnswer::Err(fault))?;
+                        sender.send(&Entered::Err(fault))?;
                         continue;
                     }
                 }

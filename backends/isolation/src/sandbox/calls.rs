@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use libc::c_long;
+use libc::{c_long, c_ulong};
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule, sock_filter,
@@ -60,9 +60,9 @@ const OLDER: &[c_long] = &[];
 /// x86-64 has most calls a second time, with this bit, and some with numbers of their own: execve, ptrace,
 /// rt_sigqueueinfo, kexec_load, move_pages, rt_tgsigqueueinfo, process_vm_readv, process_vm_writev, execveat.
 #[cfg(target_arch = "x86_64")]
-const X32: Option<i64> = Some(0x4000_0000);
+pub(super) const X32: Option<i64> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
-const X32: Option<i64> = None;
+pub(super) const X32: Option<i64> = None;
 const ONLY_X32: [i64; 9] = [520, 521, 524, 528, 533, 536, 539, 540, 545];
 
 /// Restricts the calling thread, and those that it starts. `may_connect`: to sockets that are files.
@@ -83,21 +83,24 @@ fn apply(mut refused: Refused, error: i32) -> Result<(), Error> {
     let arch = std::env::consts::ARCH.try_into()?;
     let error = SeccompAction::Errno(error.unsigned_abs());
     let filter = SeccompFilter::new(refused, SeccompAction::Allow, error, arch)?;
-    install(&filter.try_into()?).map_err(Error::Seccomp)
-}
-
-/// Kernels before Linux 5.16 make threads with a filter slower unless they are told not to: they would guard what a
-/// process keeps from code of its own, and here all of a process is one model's.
-fn install(program: &BpfProgram) -> io::Result<()> {
+    let program: BpfProgram = filter.try_into()?;
     let as_kernel =
         |it: &sock_filter| libc::sock_filter { code: it.code, jt: it.jt, jf: it.jf, k: it.k };
     let mut steps: Vec<libc::sock_filter> = program.iter().map(as_kernel).collect();
+    install(&mut steps, 0).map(drop).map_err(Error::Seccomp)
+}
+
+/// A filter from now on, for the calling thread and those that it starts. What comes back is what the flags ask for.
+pub(super) fn install(steps: &mut [libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
     let len = u16::try_from(steps.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
-    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
+    // Kernels before Linux 5.16 make threads with a filter slower unless they are told not to: they would guard what a
+    // process keeps from code of its own, and here all of a process is one model's.
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    let mode = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: the kernel copies `len` steps from there, which live until it has returned.
     let outcome = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome) }
 }
 
 fn refused(may_connect: bool) -> Result<Refused, BackendError> {

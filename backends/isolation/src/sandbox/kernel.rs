@@ -2,7 +2,7 @@
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
-use super::order::Sandbox;
+use super::{order::Sandbox, threads};
 
 /// What of a sandbox the kernel can do, and what the process may ask of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) struct Kernel {
     /// Are files that may be read kept from being emptied?
     guards_truncation: bool,
     pub(crate) has_seccomp: bool,
+    /// Can it ask the server before a worker starts a thread?
+    pub(super) asks_before_threads: bool,
 }
 
 impl Kernel {
@@ -19,6 +21,7 @@ impl Kernel {
             has_landlock: has_landlock(ABI::V1),
             guards_truncation: has_landlock(ABI::V3),
             has_seccomp: has_seccomp(),
+            asks_before_threads: threads::can_be_asked(),
         }
     }
 
@@ -37,6 +40,10 @@ impl Kernel {
             (
                 self.has_seccomp,
                 "seccomp filters: workers have sockets, start programs and send signals as the server may",
+            ),
+            (
+                self.asks_before_threads || !self.has_seccomp,
+                "seccomp's notifications (Linux 5.5): workers start as many threads as the system lets them",
             ),
         ];
         lacks.into_iter().filter(|(has, _)| !has).map(|(_, lack)| lack).collect()
@@ -105,9 +112,16 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_named() {
-        let all = Kernel { has_landlock: true, guards_truncation: true, has_seccomp: true };
+        let all = Kernel {
+            has_landlock: true,
+            guards_truncation: true,
+            has_seccomp: true,
+            asks_before_threads: true,
+        };
         assert!(all.lacks().is_empty() && all.suffices(Sandbox::Strict).is_ok());
         let older = Kernel { guards_truncation: false, ..all };
         assert!(older.lacks()[0].contains("truncation") && older.suffices(Sandbox::Strict).is_ok());
+        let older = Kernel { asks_before_threads: false, ..all };
+        assert!(older.lacks()[0].contains("threads") && older.suffices(Sandbox::Strict).is_ok());
     }
 }

@@ -15,8 +15,9 @@ mod order;
 mod private;
 mod reach;
 mod rules;
+mod threads;
 
-use std::fs;
+use std::{fs, os::fd::OwnedFd};
 
 use backend::{Backend, ModelSource};
 
@@ -26,12 +27,21 @@ pub(crate) use kernel::Kernel;
 pub(crate) use order::Order;
 pub use order::Sandbox;
 pub(crate) use private::{PrivateDirectory, remove_leftovers};
-pub(crate) use rules::Pins;
+pub(crate) use threads::answer;
 
 use reach::Reach;
+use rules::Pins;
 
-/// Puts the calling thread, and the threads that it starts from then on, into the sandbox. What comes back is to be
-/// kept for as long as the process lives.
+/// What there is of a sandbox once a process is in it.
+#[derive(Default)]
+pub(crate) struct Inside {
+    /// To be kept for as long as the process lives.
+    pub(crate) pins: Pins,
+    /// The kernel asks whoever reads that file before a thread is started, by [`answer`]: the server, to which it goes.
+    pub(crate) asks: Option<OwnedFd>,
+}
+
+/// Puts the calling thread, and the threads that it starts from then on, into the sandbox.
 ///
 /// # Errors
 /// A sentence, where the kernel refuses what it has, and with [`Sandbox::Strict`] where it has no landlock or no
@@ -40,9 +50,9 @@ pub(crate) fn enter(
     order: &Order,
     engine: &dyn Backend,
     source: &ModelSource,
-) -> Result<Pins, String> {
+) -> Result<Inside, String> {
     if order.sandbox == Sandbox::Off {
-        return Ok(Pins::default());
+        return Ok(Inside::default());
     }
     // Rules hold for a thread and those that it starts, so that another one would be outside.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
@@ -61,7 +71,12 @@ pub(crate) fn enter(
     if kernel.has_seccomp {
         calls::restrict(reach.has_gpu).map_err(|it| failed("seccomp", &it))?;
     }
-    Ok(pins)
+    let asked = kernel.asks_before_threads.then(threads::ask).transpose();
+    let asks = asked.unwrap_or_else(|error| {
+        eprintln!("WARN nothing bounds the threads of this process: {error}");
+        None
+    });
+    Ok(Inside { pins, asks })
 }
 
 #[cfg(test)]

@@ -5,22 +5,27 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
     net::{TcpListener, TcpStream, UdpSocket},
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::PermissionsExt,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::Path,
     process::Command,
+    sync::mpsc,
     thread,
 };
 
 use rustix::{
     io::Errno,
     process::{getpid, getppid, test_kill_process},
-    thread::{CapabilitySet, capabilities},
+    thread::{CapabilitySet, capabilities, set_no_new_privs},
 };
 
-use super::{calls, kernel::Kernel, limits, reach::Reach, rules};
+use super::{calls, kernel::Kernel, limits, reach::Reach, rules, threads};
+use crate::whose::Whose;
 
 /// Runs that on a thread that reads in `readable` and writes in `writable`; both are given, and a directory beside
 /// them. Not where the kernel has no sandbox.
@@ -128,6 +133,34 @@ fn no_program_is_started_and_threads_are() {
         assert_eq!(thread::spawn(|| 7).join().unwrap(), 7);
         thread::spawn(|| denied(fs::read("/etc/passwd"))).join().unwrap();
     });
+}
+
+/// What comes of a thread that one in the sandbox starts, where the file by which the kernel asks is with `asked`.
+fn start_of_a_thread(asked: impl FnOnce(OwnedFd)) -> io::Result<i32> {
+    let (sender, asks) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let inside = thread::spawn(move || {
+        set_no_new_privs(true).unwrap();
+        calls::restrict(false).unwrap();
+        sender.send(threads::ask().unwrap()).unwrap();
+        may_go_on.recv().unwrap();
+        thread::Builder::new().spawn(|| 7).map(|it| it.join().unwrap())
+    });
+    asked(asks.recv().unwrap());
+    go_on.send(()).unwrap();
+    inside.join().unwrap()
+}
+
+#[test]
+fn a_thread_starts_where_the_server_lets_it_and_nowhere_else() {
+    if !threads::can_be_asked() {
+        return;
+    }
+    let whose = Whose { model: "m".to_owned(), version: 1 };
+    let own = std::process::id();
+    let answered = start_of_a_thread(|asks| threads::answer(asks, &whose, own).unwrap());
+    assert_eq!(answered.unwrap(), 7);
+    assert!(start_of_a_thread(drop).is_err());
 }
 
 /// What the call says that is given nothing but zeros.
