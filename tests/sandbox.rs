@@ -10,9 +10,10 @@ use crate::{
     isolation::{is_gone, process, workers},
     savedmodels::{FIXTURES, serve_those},
     support::{
-        Form, IN_PROCESS, Process, Repository, Server, Start, Tensor, first_of, infer, root, row,
-        wait_for,
+        Form, IN_PROCESS, Process, Reply, Repository, Server, Start, Tensor, first_of, infer, root,
+        row, wait_for,
     },
+    torchscript::plugin,
     worker_faults::{number, operator, with_operator},
 };
 
@@ -330,6 +331,39 @@ fn a_library_that_starts_threads_without_end_is_bounded_and_harms_nobody_else() 
     let error = server.client().post(&infer("m"), &[], number(3)).error(503);
     assert!(error.contains("pthread_create failed"), "{error}");
     assert_eq!(first_of(&server.client().post(&infer("other"), &[], row(1))), 1.0);
+}
+
+/// A TorchScript model that names a file where it computes, and what an answer of it is: of the load where that fails.
+fn of_torchscript(name: &str, flags: &[&str]) -> Option<Result<Reply, String>> {
+    let config = "input { name: \"x\" data_type: TYPE_FP32 dims: [ 1 ] }\n\
+        output { name: \"OUTPUT__0\" data_type: TYPE_UINT8 dims: [ 4 ] }\n";
+    let file = format!("backends/pytorch/plugin/tests/models/{name}.pt");
+    let repository = Repository::new().copy("m/1/model.pt", &file).file("m/config.pbtxt", config);
+    let plugin = plugin()?;
+    let flags = [&[&*plugin, ALL], flags].concat();
+    let server = Start::new(&repository).flags(&flags).try_run();
+    let x = Tensor::fp32("x", &[1], &[1.0]);
+    let infer = |server: Server| server.client().infer("m", &[x], Form::Binary, "");
+    Some(server.map(infer).map_err(|it| it.to_string()))
+}
+
+#[test]
+fn a_torchscript_model_that_names_files_of_the_system_reads_and_writes_none() {
+    for sandbox in ["--worker-sandbox=on", STRICT] {
+        for (name, file) in
+            [("reads_file", "/etc/passwd"), ("writes_file", "/var/tmp/muster-torchscript")]
+        {
+            let Some(outcome) = of_torchscript(name, &[sandbox]) else { return };
+            let error = match outcome {
+                Ok(reply) => reply.error(500),
+                Err(error) => error,
+            };
+            assert!(error.contains(file) && error.contains("ermission denied"), "{error}");
+        }
+        assert!(!Path::new("/var/tmp/muster-torchscript").exists());
+    }
+    let without = of_torchscript("reads_file", &["--worker-sandbox=off"]).unwrap().unwrap();
+    assert_eq!(without.expect(200).output().raw, fs::read("/etc/passwd").unwrap()[..4]);
 }
 
 #[test]
