@@ -1,12 +1,16 @@
 //! Models in processes of their own: their answers are those of models in the server, and their ends are theirs alone.
 
-use std::{fs, io};
+use std::{fs, io, slice, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{
-    Client, Page, Process, Repository, Server, ask, first_of, infer, root, row, wait_for,
+use crate::{
+    control::onnx_file,
+    support::{
+        Client, Form, Page, Process, Repository, Server, Tensor, ask, first_of, infer, root, row,
+        wait_for,
+    },
 };
 
 const ALL: &str = "--isolation=all";
@@ -552,4 +556,47 @@ fn memory_beyond_the_limit_of_a_process_is_refused_and_it_goes_on() {
     now.sort();
     before.sort();
     assert_eq!(now, before);
+}
+
+/// The memory of a worker that is no file's, once it has made so many instances of a model of 64 MiB.
+fn anonymous_memory(instances: usize) -> u64 {
+    let config =
+        format!("max_batch_size: 1 instance_group {{ count: {instances} kind: KIND_CPU }}");
+    let repository = Repository::new().file("m/config.pbtxt", config).file("m/1/here", "");
+    onnx_file::dense(&repository.path().join("m/1/model.onnx"), 16, 1024, 1).unwrap();
+    let mut server = process(&repository, &[]);
+    let [worker] = workers(server.id())[..] else { panic!("one worker") };
+    let is_lane = |it: io::Result<fs::DirEntry>| {
+        let name = fs::read_to_string(it.unwrap().path().join("comm")).unwrap_or_default();
+        name.trim() == "lane"
+    };
+    let lanes = || {
+        let tasks = fs::read_dir(format!("/proc/{worker}/task")).unwrap();
+        tasks.filter(|it| it.is_ok()).map(is_lane).filter(|it| *it).count()
+    };
+    let x = Tensor::fp32("x", &[1, 1024], &[1.0; 1024]);
+    thread::scope(|scope| {
+        (0..4).for_each(|_| {
+            let (mut client, x, lanes) = (server.client(), &x, &lanes);
+            scope.spawn(move || {
+                let mut ask =
+                    || client.infer("m", slice::from_ref(x), Form::Binary, "").expect(200);
+                (0..20).for_each(|_| drop(ask()));
+                wait_for("all instances", || {
+                    ask();
+                    (lanes() == instances).then_some(())
+                });
+            });
+        });
+    });
+    let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn two_instances_in_a_process_of_their_own_have_the_weights_of_their_model_once() {
+    let (one, two) = (anonymous_memory(1), anonymous_memory(2));
+    assert!(64 << 20 <= one, "{one}");
+    assert!(10 * two < 13 * one, "{one} bytes with one instance, {two} with two");
 }
