@@ -20,7 +20,7 @@ use crate::{
     channel::{ChannelError, Receiver},
     frame::LONGEST_ANSWER,
     mapping::Mapping,
-    message::{Answer, LoadAnswer, Opened, Placed},
+    message::{Answer, Entered, LoadAnswer, Opened, Placed},
 };
 
 const HALF: usize = 1 << 12;
@@ -73,6 +73,7 @@ proptest! {
     #[test]
     fn bytes_at_random_are_frames_or_garbage(bytes in vec(any::<u8>(), 0..400), is_framed: bool) {
         let bytes = if is_framed { framed(&bytes) } else { bytes };
+        read_all::<Entered>(&bytes);
         read_all::<Opened>(&bytes);
         read_all::<LoadAnswer>(&bytes);
         let (mut ours, theirs) = UnixStream::pair().unwrap();

@@ -180,7 +180,7 @@ impl Worker {
     /// From now on the kernel is answered, which asks by that file whether the worker may start a thread.
     ///
     /// # Errors
-    /// Where the process has ended, or the system has no thread.
+    /// Where the system has no thread.
     pub(crate) fn bound_threads(&self, asks: OwnedFd) -> io::Result<()> {
         sandbox::answer(asks, &self.whose, self.process.pid)
     }

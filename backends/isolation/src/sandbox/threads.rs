@@ -70,16 +70,16 @@ fn filter() -> Vec<libc::sock_filter> {
 /// Answers the kernel, which asks by that file, until the process has ended. On a thread of its own.
 ///
 /// # Errors
-/// Where there is no such process, or no thread.
+/// Where the system has no thread.
 pub(crate) fn answer(asks: OwnedFd, whose: &Whose, pid: u32) -> io::Result<()> {
     let whose = whose.clone();
-    let process = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
-    let process = pidfd_open(process, PidfdFlags::empty())?;
+    // Where a container keeps from it, newer kernels say by the other file that the process has ended.
+    let process = Pid::from_raw(pid as i32).and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok());
     let name = format!("threads-{pid}");
     let work = move || {
         let mut has_told = false;
         // What fails here would fail again: no thread starts from then on.
-        while let Ok(true) = is_asked(&asks, &process) {
+        while let Ok(true) = is_asked(&asks, process.as_ref()) {
             let threads = threads_of(pid);
             let starts = threads < MOST;
             if !starts && !std::mem::replace(&mut has_told, true) {
@@ -98,16 +98,19 @@ pub(crate) fn answer(asks: OwnedFd, whose: &Whose, pid: u32) -> io::Result<()> {
 }
 
 /// Waits until the kernel asks, or that process has ended.
-fn is_asked(asks: &OwnedFd, process: &OwnedFd) -> io::Result<bool> {
+fn is_asked(asks: &OwnedFd, process: Option<&OwnedFd>) -> io::Result<bool> {
     loop {
-        let of = |file| PollFd::new(file, PollFlags::IN);
-        let mut files = [of(asks), of(process)];
+        let files = [asks].into_iter().chain(process);
+        let mut files: Vec<PollFd<'_>> = files.map(|it| PollFd::new(it, PollFlags::IN)).collect();
         match poll(&mut files, None) {
-            Err(rustix::io::Errno::INTR) => continue,
-            other => other?,
-        };
-        let [asks, process] = files.map(|it| it.revents());
-        return Ok(asks.contains(PollFlags::IN) && process.is_empty());
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                let mut events = files.iter().map(PollFd::revents);
+                let asks = events.next().is_some_and(|it| it.contains(PollFlags::IN));
+                return Ok(asks && events.all(|it| it.is_empty()));
+            }
+        }
     }
 }
 
