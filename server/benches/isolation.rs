@@ -1,15 +1,20 @@
 //! What does a process of its own cost a model? The same runs by the engine `identity` in this process and in a worker,
-//! in turns. `cargo bench -p muster --bench isolation`; docs/performance.md explains.
+//! in turns, and how soon the end of a worker is noticed. `cargo bench -p muster --bench isolation`, which fails with
+//! `-- --check` where a goal is missed, and makes fewer rounds with `-- --quick`; docs/performance.md explains.
 
 use std::{
     collections::BTreeSet,
     fs,
+    process::ExitCode,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use backend::{Backend, Batch, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor};
+use backend::{
+    Backend, BackendError, Batch, Device, Instance, Model, ModelSource, NamedTensor, Shape, Stop,
+    Tensor,
+};
 use isolation::{Children, Sandbox, Which};
 use muster::{
     config::{Engines, Isolation},
@@ -17,14 +22,26 @@ use muster::{
 };
 use rustix::{
     param::clock_ticks_per_second,
+    process::{Pid, Signal, kill_process},
     time::{ClockId, clock_gettime},
 };
 
 /// How long one round of one way lasts.
 const ROUND: Duration = Duration::from_millis(400);
 
-/// Rounds of each way, in turns.
+/// Rounds of each way, in turns, and of a quick look.
 const ROUNDS: usize = 9;
+const QUICK_ROUNDS: usize = 3;
+
+/// Workers that are killed in a run.
+const KILLS: usize = 20;
+
+/// The length of a run in which a worker is killed, and how long it has run by then.
+const LONG_RUN: Duration = Duration::from_millis(200);
+const KILLED_AFTER: Duration = Duration::from_millis(20);
+
+/// The median time from a kill until the run has failed, at most.
+const NOTICED_WITHIN: Duration = Duration::from_millis(5);
 
 /// The length of a run in microseconds, and the numbers of its input.
 const CASES: [(u64, usize); 6] =
@@ -33,8 +50,17 @@ const CASES: [(u64, usize); 6] =
 /// Instances that run at once: one, and as many as keep two processors busy.
 const LANES: [usize; 2] = [1, 2];
 
+/// The least throughput of runs of so many microseconds beside this process's where both processors are busy.
+const LEAST_THROUGHPUT: [(u64, f64); 3] = [(300, 0.93), (1000, 0.97), (10_000, 0.99)];
+
+/// Most microseconds of a round trip without a run, and of processors that it adds: where both sides have one
+/// processor, and where each has its own.
+const TOGETHER: [f64; 2] = [8.0, 12.0];
+const APART: [f64; 2] = [45.0, 60.0];
+
 /// The same model in one of the two ways.
 struct Way {
+    model: Arc<dyn Model>,
     instances: Vec<Box<dyn Instance>>,
     /// Microseconds per run, of each round.
     walls: Vec<f64>,
@@ -70,7 +96,8 @@ fn way(all: bool, microseconds: u64, lanes: usize) -> Way {
     let identity = engines.iter().find(|it| it.name() == "identity").expect("identity");
     let model = identity.load(&source).expect("the model loads");
     let instances = (0..lanes).map(|_| model.instantiate(Device::Cpu).expect("an instance"));
-    Way { instances: instances.collect(), walls: Vec::new(), cpus: Vec::new() }
+    let instances = instances.collect();
+    Way { model, instances, walls: Vec::new(), cpus: Vec::new() }
 }
 
 /// Processor time of this process and of its workers, in seconds.
@@ -127,33 +154,132 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn main() {
+fn input(numbers: usize) -> NamedTensor {
+    let tensor = Tensor::from_vec(Shape::new(&[1, numbers]), vec![1f32; numbers]);
+    NamedTensor { name: "INPUT0".into(), tensor: tensor.expect("a tensor") }
+}
+
+/// The time from the end of a worker until its run has failed, of each kill.
+fn deaths() -> Vec<Duration> {
+    let input = [input(16)];
+    let deaths = (0..KILLS).map(|_| {
+        // A model of its own for each: one whose workers die too often waits before it starts the next.
+        let mut way = way(true, LONG_RUN.as_micros() as u64, 1);
+        let figures = way.model.process().expect("a process").figures();
+        let worker = Pid::from_raw(figures.pid.expect("a worker") as i32).expect("a process id");
+        let killed = thread::spawn(move || {
+            thread::sleep(KILLED_AFTER);
+            kill_process(worker, Signal::KILL).expect("a worker that lives");
+            Instant::now()
+        });
+        let (stop, outputs): (_, [Arc<str>; 1]) = (Stop::new(), ["OUTPUT0".into()]);
+        let batch = Batch { inputs: &input, outputs: &outputs, rows: 1, signature: 0, stop: &stop };
+        let instance = way.instances.first_mut().expect("an instance");
+        let outcome = instance.execute(&batch);
+        let failed = Instant::now();
+        assert!(matches!(outcome, Err(BackendError::Crashed(_))), "{outcome:?}");
+        failed.saturating_duration_since(killed.join().expect("a kill"))
+    });
+    deaths.collect()
+}
+
+/// A line of the table; times are microseconds of one run.
+struct Line {
+    run: u64,
+    numbers: usize,
+    lanes: usize,
+    /// In this process, by the clock and of processors.
+    inside: [f64; 2],
+    /// In a worker.
+    outside: [f64; 2],
+}
+
+impl Line {
+    fn measure(run: u64, numbers: usize, lanes: usize, rounds: usize) -> Line {
+        let input = input(numbers);
+        let (mut inside, mut outside) = (way(false, run, lanes), way(true, run, lanes));
+        for _ in 0..rounds {
+            inside.round(&input);
+            outside.round(&input);
+        }
+        let [inside, outside] =
+            [inside, outside].map(|mut it| [median(&mut it.walls), median(&mut it.cpus)]);
+        Line { run, numbers, lanes, inside, outside }
+    }
+
+    fn added(&self) -> f64 {
+        self.outside[1] - self.inside[1]
+    }
+
+    /// Runs in a worker for one in this process.
+    fn throughput(&self) -> f64 {
+        self.inside[0] / self.outside[0]
+    }
+
+    fn print(&self) {
+        let Line { run, lanes, inside, outside, .. } = self;
+        println!(
+            "| {run} µs | {} KiB | {lanes} | {:.1} µs, {:.1} µs | {:.1} µs, {:.1} µs | {:.1} µs | {:.3} |",
+            self.numbers * 4 / 1024,
+            inside[0],
+            inside[1],
+            outside[0],
+            outside[1],
+            self.added(),
+            self.throughput()
+        );
+    }
+
+    /// The goals that it misses.
+    fn missed(&self) -> Vec<String> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let [most_wall, most_added] = if processors == 1 { TOGETHER } else { APART };
+        let mut missed = Vec::new();
+        let mut goal = |name: &str, is_met: bool, found: f64, wanted: f64| {
+            if !is_met {
+                missed.push(format!("{name}: {found:.3}, {wanted} wanted"));
+            }
+        };
+        let (wall, added, throughput) = (self.outside[0], self.added(), self.throughput());
+        if (self.run, self.numbers, self.lanes) == (0, 16, 1) {
+            goal("µs of a round trip", wall <= most_wall, wall, most_wall);
+            goal("µs of processors that it adds", added <= most_added, added, most_added);
+        }
+        let least = LEAST_THROUGHPUT.iter().find(|it| it.0 == self.run);
+        // As many lanes as keep all processors busy.
+        if let Some((run, least)) = least.filter(|_| self.lanes == processors) {
+            goal(&format!("throughput at {run} µs"), *least <= throughput, throughput, *least);
+        }
+        missed
+    }
+}
+
+fn main() -> ExitCode {
+    let has = |flag: &str| std::env::args().any(|it| it == flag);
+    let rounds = if has("--quick") { QUICK_ROUNDS } else { ROUNDS };
+    let mut all_missed = Vec::new();
     println!(
         "| Run | Input | Instances | In process: time, CPU | In a worker: time, CPU | Added CPU | Throughput |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|");
-    for ((microseconds, numbers), lanes) in
-        CASES.iter().flat_map(|it| LANES.map(|lanes| (*it, lanes)))
-    {
-        let tensor = Tensor::from_vec(Shape::new(&[1, numbers]), vec![1f32; numbers]);
-        let input = NamedTensor { name: "INPUT0".into(), tensor: tensor.expect("a tensor") };
-        let (mut inside, mut outside) =
-            (way(false, microseconds, lanes), way(true, microseconds, lanes));
-        for _ in 0..ROUNDS {
-            inside.round(&input);
-            outside.round(&input);
-        }
-        let [one, other] =
-            [&mut inside, &mut outside].map(|it| (median(&mut it.walls), median(&mut it.cpus)));
-        println!(
-            "| {microseconds} µs | {} KiB | {lanes} | {:.1} µs, {:.1} µs | {:.1} µs, {:.1} µs | {:.1} µs | {:.3} |",
-            numbers * 4 / 1024,
-            one.0,
-            one.1,
-            other.0,
-            other.1,
-            other.1 - one.1,
-            one.0 / other.0
-        );
+    for ((run, numbers), lanes) in CASES.iter().flat_map(|it| LANES.map(|lanes| (*it, lanes))) {
+        let line = Line::measure(run, numbers, lanes, rounds);
+        line.print();
+        all_missed.extend(line.missed());
+    }
+    let mut deaths = deaths();
+    deaths.sort();
+    let (median, longest) = (deaths[KILLS / 2], deaths[KILLS - 1]);
+    println!(
+        "\nFrom `kill -9` of a worker until its run has failed: {median:.1?}, {longest:.1?} at most ({KILLS} kills)."
+    );
+    if NOTICED_WITHIN < median {
+        all_missed.push(format!("the end of a worker: {median:.1?}, {NOTICED_WITHIN:.1?} wanted"));
+    }
+    println!();
+    all_missed.iter().for_each(|it| println!("missed: {it}"));
+    match has("--check") && !all_missed.is_empty() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     }
 }

@@ -38,17 +38,24 @@ struct Arguments {
     /// 50 requests of each line
     #[arg(long, conflicts_with = "requests")]
     quick: bool,
-    /// Names the places that copy
+    /// Names the places that copy, of models in the server
     #[arg(long)]
     sites: bool,
+    /// Fails where a goal is missed
+    #[arg(long)]
+    check: bool,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
 }
 
+/// Where the models run: what a server is told of it, and what the table says.
+const PLACES: [(&str, &str); 2] = [("--isolation=off", ""), ("--isolation=all", ", in a worker")];
+
 /// One line of the table.
 struct Row {
     model: &'static str,
+    place: &'static str,
     connections: usize,
     requests: u64,
     rows_per_run: f64,
@@ -68,24 +75,38 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     for workload in &workloads {
         workload.install(&repository)?;
     }
-    let counters = Counters::new(folder.path())?;
-    let variables =
-        [("LD_PRELOAD", counters.library.as_os_str()), ("COPIES_FILE", counters.file.as_os_str())];
-    let server = Start { variables: &variables, ..Start::new(&repository) }.start()?;
     println!("{}", machine::description(&OnnxRuntime::new(Options::default()).open()?.path));
     println!("{requests} requests of 1 MiB in and 1 MiB out.\n");
-    let mut rows = Vec::new();
-    for workload in &workloads {
-        for connections in CONNECTIONS {
-            eprintln!("{} over {connections} ..", workload.name);
-            rows.push(measure(&server, &counters, workload, connections, requests)?);
+    let (mut rows, mut sites) = (Vec::new(), String::new());
+    for (flag, place) in PLACES {
+        // Of a server and of its workers, which have the variables, too.
+        let counters = Counters::new(folder.path())?;
+        let variables = [
+            ("LD_PRELOAD", counters.library.as_os_str()),
+            ("COPIES_FILE", counters.file.as_os_str()),
+        ];
+        let flags = &[flag];
+        let server = Start { variables: &variables, flags, ..Start::new(&repository) }.start()?;
+        for workload in &workloads {
+            for connections in CONNECTIONS {
+                eprintln!("{}{place} over {connections} ..", workload.name);
+                let row = measure(&server, &counters, workload, connections, requests)?;
+                rows.push(Row { place, ..row });
+            }
+        }
+        // Addresses of a worker mean nothing here.
+        if arguments.sites && place.is_empty() {
+            sites = table::sites(&rows, &Symbols::of(server.pid())?);
         }
     }
     println!("{}", table::counts(&rows));
-    if arguments.sites {
-        println!("{}", table::sites(&rows, &Symbols::of(server.pid())?));
+    print!("{sites}");
+    let missed = table::missed(&rows);
+    missed.iter().for_each(|it| println!("missed: {it}"));
+    match arguments.check && !missed.is_empty() {
+        true => Err(format!("{} goals are missed", missed.len()).into()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn measure(
@@ -107,6 +128,7 @@ fn measure(
     answered(workload.name, &load)?;
     Ok(Row {
         model: workload.name,
+        place: "",
         connections,
         requests,
         rows_per_run: server.counts(workload.name)?.rows_per_run_since(&runs),

@@ -21,13 +21,14 @@ pub fn counts(rows: &[Row]) -> String {
          reads | writes |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
-        let times = |count: Count| count.bytes as f64 / row.requests as f64 / PAYLOAD;
+        let times = |count: Count| times(row, count);
         let calls = |count: Count| count.calls as f64 / row.requests as f64;
         let counts = &row.counts;
         let _ = writeln!(
             out,
-            "| {} | {} | {:.1} | {:.2} × | {:.2} × | {:.2} × | {:.2} × | {:.1} | {:.1} |",
+            "| {}{} | {} | {:.1} | {:.2} × | {:.2} × | {:.2} × | {:.2} × | {:.1} | {:.1} |",
             row.model,
+            row.place,
             row.connections,
             row.rows_per_run,
             times(counts.copied),
@@ -39,6 +40,31 @@ pub fn counts(rows: &[Row]) -> String {
         );
     }
     out
+}
+
+/// Bytes for each request as a multiple of the tensor.
+fn times(row: &Row, count: Count) -> f64 {
+    count.bytes as f64 / row.requests as f64 / PAYLOAD
+}
+
+/// What a process of its own may copy beside what a model in the server does: neither inputs, nor outputs of 64 KiB and
+/// more. A part of the payload is for what else is counted.
+const MOST_ADDED: f64 = 0.1;
+
+/// Goals that are missed, in words.
+pub fn missed(rows: &[Row]) -> Vec<String> {
+    let missed = rows.iter().filter(|it| !it.place.is_empty()).filter_map(|apart| {
+        let same = |it: &&Row| {
+            it.place.is_empty() && (it.model, it.connections) == (apart.model, apart.connections)
+        };
+        let of = |it: &Row| times(it, it.counts.copied);
+        let added = of(apart) - of(rows.iter().find(same)?);
+        (MOST_ADDED < added).then(|| {
+            let Row { model, place, connections, .. } = apart;
+            format!("{model}{place} over {connections}: {added:.2} × copied besides, 0 wanted")
+        })
+    });
+    missed.collect()
 }
 
 /// Who copies, with the way there.
