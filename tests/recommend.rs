@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{NO_GPUS, Repository, switches};
 
@@ -123,4 +123,19 @@ fn what_is_too_late_or_fails_is_said() {
     let (status, _, log) = recommend(&repository, &["--instance=local.tpu"]);
     assert_eq!(status, Some(1), "{log}");
     assert!(log.contains("local.cpuN"), "{log}");
+}
+
+#[test]
+fn threads_of_onnx_runtime_that_spin_are_tried_or_it_is_said_why_not() {
+    let repository = Repository::new().fixture("models/mlp", "mlp");
+    let payload = repository.at("row.json");
+    let body = json!({"inputs": [{"name": "input", "shape": [1, 30], "datatype": "FP32",
+        "data": vec![0.5; 30]}]});
+    fs::write(&payload, body.to_string()).unwrap();
+    let args = ["--instance=local.cpu2", "--time-scale=20"];
+    let (status, reply, log) = outcome(command_with(&repository, &payload, &args));
+    assert_eq!((status, &reply["Status"]), (Some(0), &Value::from("COMPLETED")), "{log}");
+    let of_spinning = |it: &&str| it.contains("onnxruntime,session.intra_op.allow_spinning=1");
+    let lines: Vec<&str> = log.lines().filter(of_spinning).collect();
+    assert!(!lines.is_empty() && !log.contains("FAILED"), "{log}");
 }

@@ -132,6 +132,8 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             // Where temporary files go.
             "server/recommender/src/api/control.rs",
+            // Which variables the servers that it starts have from this process.
+            "server/recommender/src/child.rs",
             "backends/image/src/jpeg/library.rs",
             "server/configuration/src/environment.rs",
             "server/src/main.rs",

@@ -116,8 +116,8 @@ impl<'a> Bench<'a> {
         });
         let length = Length::Full;
         let command = String::new();
-        let (setup, engine, rounds) = (None, None, Vec::new());
-        self.keep(Step { setting, outcome, setup, engine, command, length, rounds });
+        let (setup, served, rounds) = (None, None, Vec::new());
+        self.keep(Step { setting, outcome, setup, served, command, length, rounds });
     }
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.

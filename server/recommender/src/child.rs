@@ -21,7 +21,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-use crate::{setting::FORM, words::quoted};
+use crate::{served::Served, setting::FORM, words::quoted};
 
 /// Lines of the log that are kept for a failure.
 const LAST_LINES: usize = 20;
@@ -89,7 +89,7 @@ struct Said {
     metrics: Option<String>,
     ready: bool,
     /// What the first model that was loaded has become.
-    engine: Option<String>,
+    served: Option<Served>,
     /// Streams that have ended, of two.
     silent: usize,
 }
@@ -176,8 +176,8 @@ impl Running {
     }
 
     /// The engine of its model, and what runs at a time there.
-    pub fn engine(&self) -> Option<String> {
-        self.shared.said.lock().unwrap_or_else(PoisonError::into_inner).engine.clone()
+    pub fn served(&self) -> Option<Served> {
+        self.shared.said.lock().unwrap_or_else(PoisonError::into_inner).served.clone()
     }
 
     /// Its process.
@@ -260,8 +260,8 @@ impl Shared {
                     said.metrics = text("address").map(str::to_owned);
                 }
                 (Some("ready to serve"), _) => said.ready = true,
-                (Some("model is ready"), _) if said.engine.is_none() => {
-                    said.engine = engine(&event)
+                (Some("model is ready"), _) if said.served.is_none() => {
+                    said.served = Served::of(&event);
                 }
                 _ => {}
             }
@@ -284,21 +284,6 @@ impl Shared {
     }
 }
 
-/// The engine of a model that is ready, and what runs at a time there, in words.
-fn engine(event: &Value) -> Option<String> {
-    let text = |name: &str| event.get(name).and_then(Value::as_str);
-    let number = |name: &str| event.get(name).and_then(Value::as_u64);
-    let (instances, threads) = (number("instances")?, number("threads")?);
-    let rows = match number("max_batch_size")? {
-        0 => "each request alone".to_owned(),
-        rows => format!("runs of {rows} rows at most"),
-    };
-    let (engine, device) = (text("engine")?, text("device")?);
-    Some(format!(
-        "{engine} on {device}, instances: {instances}, threads of each: {threads}, {rows}"
-    ))
-}
-
 /// Does something on these processors, then goes back to those of before. On all of them where none are said.
 ///
 /// # Errors
@@ -312,6 +297,11 @@ pub fn on_cpus<T>(cpus: &[usize], action: impl FnOnce() -> T) -> std::io::Result
     let done = action();
     sched_setaffinity(None, &mine)?;
     Ok(done)
+}
+
+/// Have servers this variable from this process?
+pub(crate) fn inherit(variable: &str) -> bool {
+    std::env::var_os(variable).is_some()
 }
 
 /// Has this machine a GPU of NVIDIA's?
@@ -334,15 +324,6 @@ pub fn cpus() -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_server_says_of_its_model_is_told_in_words() {
-        let event = serde_json::json!({"message": "model is ready", "engine": "onnxruntime",
-            "device": "CPU", "instances": 2, "threads": 1, "max_batch_size": 4});
-        let words = "onnxruntime on CPU, instances: 2, threads of each: 1, runs of 4 rows at most";
-        assert_eq!(engine(&event).as_deref(), Some(words));
-        assert_eq!(engine(&serde_json::json!({"message": "model is ready"})), None);
-    }
 
     #[test]
     fn another_form_of_the_model_is_served_in_its_place() {

@@ -2,9 +2,10 @@
 
 use crate::{
     bench::{Bench, STAY, USERS},
+    child::inherit,
     job::Configuration,
     prices::Instance,
-    search::{Knobs, MOST_FINALISTS, finalists, most_probes},
+    search::{Knobs, MOST_FINALISTS, SPINNER, SPINS, Space, finalists},
     setting::Setting,
     step::{Length, Step, middle},
 };
@@ -35,7 +36,10 @@ impl Bench<'_> {
     /// The probes of these machines are ahead, and rounds of as many finalists as there may be.
     fn plan_probes(&mut self, machines: &[(&Configuration, Instance)]) {
         let forms = self.job.variants.len();
-        let probes = machines.iter().map(|it| most_probes(it.1, forms)).sum();
+        let most = |it: &(&Configuration, Instance)| {
+            Space { machine: it.1, forms, spins: !it.1.gpu }.most_probes()
+        };
+        let probes = machines.iter().map(most).sum();
         self.ahead.set(Length::Probe, probes, self.traffic(Length::Probe).duration());
         self.plan_rounds(0, machines);
     }
@@ -58,14 +62,16 @@ impl Bench<'_> {
         let mut left_out = Vec::new();
         let forms = self.job.variants.clone();
         // The first answers are those of the server's own settings.
+        let own = self.step(setting(Vec::new()), Length::Probe);
+        let space = Space {
+            machine: instance,
+            forms: forms.len(),
+            spins: !instance.gpu && own.as_ref().is_some_and(|it| self.may_spin(it)),
+        };
         let finalists = finalists(
-            instance,
-            forms.len(),
-            |knobs: Knobs| {
-                let step = self.step(setting(knobs.environment(&forms)), Length::Probe)?;
-                let rate = step.outcome.as_ref().ok()?.window()?.throughput;
-                step.row().map(|it| if it.meets { rate } else { 0.0 })
-            },
+            &space,
+            own.as_ref().and_then(rate).unwrap_or_default(),
+            |knobs: Knobs| rate(&self.step(setting(knobs.environment(&forms)), Length::Probe)?),
             |knobs, why| {
                 left_out.push((setting(knobs.environment(&forms)).variables(), why.to_owned()))
             },
@@ -100,6 +106,13 @@ impl Bench<'_> {
         }
     }
 
+    /// Has the engine of this server threads that may be told to spin? Where an operator has told engines something,
+    /// that stays.
+    fn may_spin(&self, own: &Step) -> bool {
+        let told = self.means.environment.iter().any(|it| it.0 == SPINS[0]);
+        !told && !inherit(SPINS[0]) && own.served.as_ref().is_some_and(|it| it.engine == SPINNER)
+    }
+
     /// How many turns the finalists get, by what their probes say.
     fn rounds_of(&self, finalists: &[Setting]) -> u32 {
         let stay = STAY.div_f64(f64::from(ROUNDS) * self.means.time_scale);
@@ -112,4 +125,10 @@ impl Bench<'_> {
         let mut probes = self.steps.iter().filter(|it| finalists.contains(&it.setting));
         if probes.all(is_quick) { ROUNDS } else { FEW_ROUNDS }
     }
+}
+
+/// Replies per second of a trial; 0 where they were not within the limits, `None` where it cannot be recommended.
+fn rate(step: &Step) -> Option<f64> {
+    let rate = step.outcome.as_ref().ok()?.window()?.throughput;
+    step.row().map(|it| if it.meets { rate } else { 0.0 })
 }

@@ -291,7 +291,7 @@ mod tests {
             },
             outcome: Ok(measured),
             setup: Some(Duration::from_millis(1600)),
-            engine: None,
+            served: None,
             command: String::new(),
             length: crate::step::Length::Full,
             rounds: Vec::new(),

@@ -363,6 +363,7 @@ mod tests {
     use super::*;
     use crate::{
         prices::Instance,
+        served::Served,
         setting::Setting,
         step::Length,
         trial::Measured,
@@ -387,7 +388,14 @@ mod tests {
             },
             outcome,
             setup: Some(Duration::from_millis(1600)),
-            engine: Some("onnxruntime on CPU".to_owned()),
+            served: Some(Served {
+                engine: "onnxruntime".to_owned(),
+                version: Some("1.31.1".to_owned()),
+                device: "CPU".to_owned(),
+                instances: 2,
+                threads: 1,
+                rows: 4,
+            }),
             command: "muster serve m".to_owned(),
             length: Length::Round,
             rounds: Vec::new(),

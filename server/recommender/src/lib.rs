@@ -33,6 +33,7 @@ mod process;
 pub mod ranking;
 pub mod run;
 pub mod search;
+pub mod served;
 pub mod setting;
 pub mod shares;
 pub mod step;

@@ -232,7 +232,7 @@ fn facts(step: &Step) -> Vec<(String, String)> {
             ));
         }
     }
-    facts.extend(step.engine.clone().map(|it| ("Engine".to_owned(), it)));
+    facts.extend(step.served.as_ref().map(|it| ("Engine".to_owned(), it.to_string())));
     let setup = step.setup.unwrap_or(Duration::ZERO).as_secs_f64();
     facts.push(("Ready after".to_owned(), format!("{setup:.1} s")));
     facts

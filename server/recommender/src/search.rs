@@ -2,10 +2,10 @@
 //! the trials, which are a function of the caller's.
 //!
 //! First the server's own settings, then instances times threads that fill the processors, for a moment each; on a GPU,
-//! where threads matter little, numbers of instances. Other
-//! forms of the model, such as one in FP16, are tried with what is best so far, and then batching is. The server's own
-//! settings and the best of the others are finalists, which are measured for their full time; so is the second, if it
-//! may be the best: if it carries nearly as much as that, and more than the server's own.
+//! where threads matter little, numbers of instances. Other forms of the model, such as one in FP16, are tried with
+//! what is best so far; then whether threads that wait for work of a run spin, where the engine has such threads; and
+//! then batching. The server's own settings and the best of the others are finalists, which are measured for their full
+//! time; so is the second, if it may be the best: if it carries nearly as much as that, and more than the server's own.
 
 use crate::{prices::Instance, setting::Variables};
 
@@ -18,6 +18,8 @@ pub struct Knobs {
     pub threads: Option<usize>,
     /// Rows of a run at most.
     pub batch: Option<usize>,
+    /// Threads of ONNX Runtime that wait for work of a run spin, where they would sleep.
+    pub spins: bool,
     /// Which of the other forms of the model; the one that was given where none is said.
     pub form: Option<usize>,
 }
@@ -33,8 +35,31 @@ impl Knobs {
         let set =
             |(name, value): (&str, Option<usize>)| Some((name.to_owned(), value?.to_string()));
         let form = self.form.and_then(|it| forms.get(it)).cloned();
-        knobs.into_iter().filter_map(set).chain(form).collect()
+        let spins = self.spins.then(|| SPINS.map(str::to_owned).into());
+        knobs.into_iter().filter_map(set).chain(spins).chain(form).collect()
     }
+
+    /// Has a run threads that may wait for work?
+    fn has_pool(&self) -> bool {
+        self.threads.is_some_and(|it| it > 1)
+    }
+}
+
+/// The engine whose threads may spin.
+pub const SPINNER: &str = "onnxruntime";
+/// The variable that has them do so, and its value.
+pub const SPINS: [&str; 2] =
+    ["MUSTER_BACKEND_CONFIG", "onnxruntime,session.intra_op.allow_spinning=1"];
+
+/// What is searched.
+#[derive(Debug, Clone, Copy)]
+pub struct Space {
+    /// The machine.
+    pub machine: Instance,
+    /// Other forms of the model.
+    pub forms: usize,
+    /// Has the engine threads that may spin?
+    pub spins: bool,
 }
 
 /// A second finalist carries no less than this share of the best throughput.
@@ -49,30 +74,42 @@ const BATCHES: [usize; 3] = [1, 8, 32];
 /// Instances that are tried on a GPU; threads are the server's choice.
 const ON_GPU: [usize; 3] = [1, 2, 4];
 
-/// Settings that are tried for a moment at most.
-pub fn most_probes(machine: Instance, forms: usize) -> usize {
-    1 + tuples(machine).len() + forms + BATCHES.len()
+impl Space {
+    /// Settings that are tried for a moment at most, the server's own among them.
+    pub fn most_probes(&self) -> usize {
+        let pool = tuples(self.machine).iter().any(Knobs::has_pool);
+        1 + tuples(self.machine).len()
+            + self.forms
+            + usize::from(self.spins && pool)
+            + BATCHES.len()
+    }
 }
 
-/// Looks for the best settings of a model in so many other forms on a machine: the finalists, the server's own first.
-/// `probe` says how many replies per second some carry for a moment; `None` where they cannot be recommended. `skip` is
-/// told what is left out, and why.
+/// Looks for the best settings: the finalists, the server's own first, which carry `own` replies per second. `probe`
+/// says how many others carry for a moment; `None` where they cannot be recommended. `skip` is told what is left out,
+/// and why.
 pub fn finalists(
-    machine: Instance,
-    forms: usize,
+    space: &Space,
+    own: f64,
     mut probe: impl FnMut(Knobs) -> Option<f64>,
     mut skip: impl FnMut(Knobs, &str),
 ) -> Vec<Knobs> {
-    let own = probe(Knobs::default()).unwrap_or_default();
     let mut tried: Vec<(Knobs, f64)> = Vec::new();
-    for knobs in tuples(machine) {
+    for knobs in tuples(space.machine) {
         tried.extend(probe(knobs).map(|it| (knobs, it)));
     }
     sort(&mut tried);
     if let Some(&(best, _)) = tried.first() {
-        for form in 0..forms {
+        for form in 0..space.forms {
             let knobs = Knobs { form: Some(form), ..best };
             tried.extend(probe(knobs).map(|it| (knobs, it)));
+        }
+        sort(&mut tried);
+    }
+    if space.spins {
+        match spinning(&tried) {
+            Ok(knobs) => tried.extend(probe(knobs).map(|it| (knobs, it))),
+            Err((knobs, why)) => skip(knobs, why),
         }
         sort(&mut tried);
     }
@@ -97,6 +134,21 @@ pub fn finalists(
         }
     }
     finalists
+}
+
+/// The setting with which spinning is tried: the best one whose runs have several threads. Where it carries far less
+/// than the best of all, waiting is not what it lacks, and it is not tried.
+fn spinning(tried: &[(Knobs, f64)]) -> Result<Knobs, (Knobs, &'static str)> {
+    let highest = tried.first().map_or(0.0, |it| it.1);
+    let spins = |knobs: Knobs| Knobs { spins: true, ..knobs };
+    match tried.iter().find(|it| it.0.has_pool()) {
+        Some(&(knobs, rate)) if rate >= NEAR * highest => Ok(spins(knobs)),
+        Some(&(knobs, _)) => Err((
+            spins(knobs),
+            "not tried: runs of several threads carry less than 90 % of the best without it",
+        )),
+        None => Err((spins(Knobs::default()), "not tried: no setting has runs of several threads")),
+    }
 }
 
 /// Instances times threads that fill the processors, and one of each; on a GPU instances alone.
@@ -143,11 +195,12 @@ mod tests {
             tried.push(knobs);
             Some(knobs.instances.unwrap_or(1) as f64 * knobs.batch.unwrap_or(4) as f64)
         };
-        let finalists = finalists(machine, 0, probe, |_, _| ());
-        assert_eq!(tried.len(), most_probes(machine, 0));
+        let space = Space { machine, forms: 0, spins: false };
+        let finalists = finalists(&space, 1.0, probe, |_, _| ());
+        assert_eq!(1 + tried.len(), space.most_probes());
         assert!(tried.iter().all(|it| it.threads.is_none()), "{tried:?}");
-        let instances: Vec<_> = tried[..4].iter().map(|it| it.instances).collect();
-        assert_eq!(instances, [None, Some(1), Some(2), Some(4)]);
+        let instances: Vec<_> = tried[..3].iter().map(|it| it.instances).collect();
+        assert_eq!(instances, [Some(1), Some(2), Some(4)]);
         assert_eq!((finalists[1].instances, finalists[1].batch), (Some(4), Some(32)));
     }
 
@@ -159,12 +212,14 @@ mod tests {
         let all = grid
             .iter()
             .flat_map(|it| [None, Some(1), Some(8), Some(32)].map(|batch| Knobs { batch, ..*it }));
-        let all: Vec<Knobs> = all.collect();
+        let all = all.flat_map(|it| [false, true].map(|spins| Knobs { spins, ..it }));
+        let all: Vec<Knobs> = all.filter(|it| it.has_pool() || !it.spins).collect();
         let best = all.iter().map(|it| rate(*it)).fold(0.0, f64::max);
-        let mut spent = 0.0;
+        let own = rate(Knobs::default());
+        let mut spent = PROBE;
         let finalists = finalists(
-            processors(cpus),
-            0,
+            &Space { machine: processors(cpus), forms: 0, spins: true },
+            own,
             |knobs| {
                 spent += PROBE;
                 Some(rate(knobs))
@@ -219,6 +274,14 @@ mod tests {
                 }),
             ),
             (
+                "many small operators whose threads wait for each other",
+                Box::new(move |it| {
+                    let (instances, threads, _) = automatic(it, cpus);
+                    let waits = if it.spins { 1.0 } else { 0.7 };
+                    100.0 * instances * threads * if threads > 1.0 { waits * 1.5 } else { 1.0 }
+                }),
+            ),
+            (
                 "noisy",
                 Box::new(move |it| {
                     let (instances, threads, _) = automatic(it, cpus);
@@ -250,7 +313,8 @@ mod tests {
             let batch = if knobs.batch == Some(8) { 1.5 } else { 1.0 };
             Some(form * batch * knobs.instances.unwrap_or(1) as f64)
         };
-        let finalists = finalists(processors(2), 2, rate, |_, _| ());
+        let space = Space { machine: processors(2), forms: 2, spins: false };
+        let finalists = finalists(&space, 1.0, rate, |_, _| ());
         let best = finalists[1];
         assert_eq!((best.form, best.batch, best.instances), (Some(1), Some(8), Some(2)));
         let forms = ["a.onnx", "b.onnx"].map(|it| ("MODEL_PATH".to_owned(), it.to_owned()));
@@ -269,8 +333,8 @@ mod tests {
             };
             let mut left_out = Vec::new();
             let found = finalists(
-                processors(2),
-                0,
+                &Space { machine: processors(2), forms: 0, spins: false },
+                own,
                 |it| Some(rate(it)),
                 |knobs, why| left_out.push((knobs, why.to_owned())),
             );
@@ -292,9 +356,61 @@ mod tests {
             probes += 1;
             (knobs.threads != Some(2)).then_some(1.0)
         };
-        let finalists = finalists(processors(2), 3, probe, |_, _| ());
-        assert_eq!(probes, most_probes(processors(2), 3));
+        let space = Space { machine: processors(2), forms: 3, spins: false };
+        let finalists = finalists(&space, 1.0, probe, |_, _| ());
+        assert_eq!(1 + probes, space.most_probes());
         assert!(finalists.len() > 1 && finalists.len() <= MOST_FINALISTS, "{finalists:?}");
         assert!(finalists.iter().all(|it| it.threads != Some(2)), "{finalists:?}");
+    }
+
+    /// What spinning is tried with, and whether it is a finalist, where two threads carry this share of the best.
+    fn spun(two_threads: f64, gain: f64) -> (Vec<Knobs>, Vec<Knobs>, Vec<String>) {
+        let (mut tried, mut left_out) = (Vec::new(), Vec::new());
+        let rate = |knobs: Knobs| match (knobs.has_pool(), knobs.spins) {
+            (false, _) => 100.0,
+            (true, false) => 100.0 * two_threads,
+            (true, true) => 100.0 * two_threads * gain,
+        };
+        let probe = |knobs| {
+            tried.push(knobs);
+            Some(rate(knobs))
+        };
+        let space = Space { machine: processors(2), forms: 0, spins: true };
+        let skip = |knobs: Knobs, why: &str| {
+            if knobs.spins {
+                left_out.push(why.to_owned());
+            }
+        };
+        let found = finalists(&space, 50.0, probe, skip);
+        assert!(tried.len() < space.most_probes(), "{tried:?}");
+        tried.retain(|it| it.spins);
+        (tried, found, left_out)
+    }
+
+    #[test]
+    fn threads_that_spin_are_tried_where_runs_of_several_threads_carry_nearly_as_much_as_the_best()
+    {
+        let (tried, found, _) = spun(0.95, 1.2);
+        assert_eq!((tried[0].instances, tried[0].threads), (Some(1), Some(2)));
+        assert!(found[1].spins, "{found:?}");
+        // Batches are tried with what is best.
+        assert_eq!(tried.len(), 1 + BATCHES.len(), "{tried:?}");
+        let (tried, found, left_out) = spun(0.95, 0.5);
+        assert!(tried.len() == 1 && !found.iter().any(|it| it.spins), "{found:?}");
+        assert!(left_out[0].contains("carries less than 90 %"), "{left_out:?}");
+        let (tried, _, left_out) = spun(0.5, 3.0);
+        assert!(tried.is_empty() && left_out[0].starts_with("not tried: runs of"), "{left_out:?}");
+        let variables = Knobs { spins: true, ..Knobs::default() }.environment(&[]);
+        assert_eq!(variables, [(SPINS[0].to_owned(), SPINS[1].to_owned())]);
+    }
+
+    #[test]
+    fn on_one_processor_no_thread_can_spin_and_that_is_said() {
+        let space = Space { machine: processors(1), forms: 0, spins: true };
+        let mut left_out = Vec::new();
+        finalists(&space, 1.0, |_| Some(1.0), |knobs, why| left_out.push((knobs, why.to_owned())));
+        let said = left_out.iter().find(|it| it.0.spins).map(|it| it.1.as_str());
+        assert_eq!(said, Some("not tried: no setting has runs of several threads"));
+        assert_eq!(space.most_probes(), 1 + 1 + BATCHES.len());
     }
 }

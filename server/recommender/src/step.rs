@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    difference::Difference, ranking::Row, setting::Setting, trial::Measured, windows::per_minute,
+    difference::Difference, ranking::Row, served::Served, setting::Setting, trial::Measured,
+    windows::per_minute,
 };
 
 /// One setting, tried.
@@ -19,7 +20,7 @@ pub struct Step {
     pub setup: Option<Duration>,
     /// What its server has made of it: the engine, and what runs at a time.
     #[serde(default)]
-    pub engine: Option<String>,
+    pub served: Option<Served>,
     /// Starts such a server.
     pub command: String,
     /// For how long it was measured.
@@ -177,7 +178,7 @@ pub(crate) mod tests {
                 answers: Vec::new(),
             }),
             setup: None,
-            engine: None,
+            served: None,
             command: String::new(),
             length: Length::Round,
             rounds: Vec::new(),

@@ -79,10 +79,10 @@ impl Tester<'_> {
             cpus: if share.generator.is_empty() { &[] } else { &share.server },
             gpu: setting.instance.gpu,
         };
-        let (mut setup, mut engine) = (None, None);
+        let (mut setup, mut served) = (None, None);
         let outcome = launch.start(self.limit, begun).and_then(|mut server| {
             setup = Some(server.setup);
-            engine = server.engine();
+            served = server.served();
             let target = server.address().clone();
             let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
             let watched = Watched { pid: Some(server.pid()), metrics, progress };
@@ -100,6 +100,6 @@ impl Tester<'_> {
             })
         });
         let command = launch.command_line();
-        Step { setting, outcome, setup, engine, command, length, rounds: Vec::new() }
+        Step { setting, outcome, setup, served, command, length, rounds: Vec::new() }
     }
 }

@@ -5,10 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{setting::FORM, step::Step, words::quoted};
+use crate::{search::SPINS, setting::FORM, step::Step, words::quoted};
 
 /// The folder in which the container looks for its models.
 const HOSTED_MODEL: &str = "/opt/ml/model";
+
+/// The field of `config.pbtxt` that has threads spin.
+const SPINNING: &str =
+    "parameters { key: \"session.intra_op.allow_spinning\" value: { string_value: \"1\" } }\n";
 
 /// The fields of `config.pbtxt` that say what the setting's variables say; `None` where they are not such fields.
 pub fn config_pbtxt(step: &Step) -> Option<String> {
@@ -22,6 +26,7 @@ pub fn config_pbtxt(step: &Step) -> Option<String> {
                 "parameters {{ key: \"intra_op_thread_count\" value: {{ string_value: \"{value}\" }} }}\n"
             ),
             "MUSTER_DEFAULT_MAX_BATCH_SIZE" => format!("max_batch_size: {value}\n"),
+            name if [name, value] == SPINS => SPINNING.to_owned(),
             // Another form of the model, which is served in its place.
             FORM => continue,
             _ => return None,
@@ -95,7 +100,21 @@ fn weights(model: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::tests::of_rounds;
+    use crate::{search::Knobs, step::tests::of_rounds};
+
+    #[test]
+    fn each_variable_of_the_search_has_its_field_of_the_configuration() {
+        let knobs =
+            Knobs { instances: Some(1), threads: Some(2), batch: Some(8), spins: true, form: None };
+        let variables = knobs.environment(&[]);
+        let variables: Vec<_> = variables.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+        let text = config_pbtxt(&of_rounds(&variables, &[1.0])).unwrap();
+        let names = text.lines().map(|it| it.split([' ', ':']).next().unwrap_or_default());
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names, ["instance_group", "parameters", "max_batch_size", "parameters"]);
+        assert!(text.contains("session.intra_op.allow_spinning"), "{text}");
+        assert_eq!(config_pbtxt(&of_rounds(&[("OMP_PROC_BIND", "true")], &[1.0])), None);
+    }
 
     #[test]
     fn the_container_finds_each_form_of_a_model_in_its_folder() {

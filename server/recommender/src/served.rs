@@ -1,0 +1,75 @@
+//! What a server has made of its settings, as the line of its log says it that tells of a model that is ready.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What runs in a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// The engine of its first model.
+    pub engine: String,
+    /// The version of the library that the engine works with, where it tells.
+    pub version: Option<String>,
+    /// Where it runs.
+    pub device: String,
+    /// Copies of the model that run at a time.
+    pub instances: u64,
+    /// Threads of each.
+    pub threads: u64,
+    /// Rows of a run at most; 0 where each request runs alone.
+    pub rows: u64,
+}
+
+impl Served {
+    /// What the line says; `None` where it says something else.
+    pub(crate) fn of(event: &Value) -> Option<Served> {
+        let text = |name: &str| event.get(name).and_then(Value::as_str).map(str::to_owned);
+        let number = |name: &str| event.get(name).and_then(Value::as_u64);
+        Some(Served {
+            engine: text("engine")?,
+            version: text("engine_version"),
+            device: text("device")?,
+            instances: number("instances")?,
+            threads: number("threads")?,
+            rows: number("max_batch_size")?,
+        })
+    }
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Served { engine, version, device, instances, threads, rows } = self;
+        f.write_str(engine)?;
+        if let Some(version) = version {
+            write!(f, " ({version})")?;
+        }
+        write!(f, " on {device}, instances: {instances}, threads of each: {threads}, ")?;
+        match rows {
+            0 => f.write_str("each request alone"),
+            rows => write!(f, "runs of {rows} rows at most"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_server_says_of_its_model_is_told_in_words() {
+        let mut event = json!({"message": "model is ready", "engine": "onnxruntime",
+            "device": "CPU", "instances": 2, "threads": 1, "max_batch_size": 4});
+        let told = |event: &Value| Served::of(event).map(|it| it.to_string());
+        let words = "onnxruntime on CPU, instances: 2, threads of each: 1, runs of 4 rows at most";
+        assert_eq!(told(&event).as_deref(), Some(words));
+        event["max_batch_size"] = json!(0);
+        event["engine_version"] = json!("1.31.1");
+        let words =
+            "onnxruntime (1.31.1) on CPU, instances: 2, threads of each: 1, each request alone";
+        assert_eq!(told(&event).as_deref(), Some(words));
+        assert_eq!(told(&json!({"message": "model is ready"})), None);
+    }
+}
