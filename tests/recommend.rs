@@ -139,3 +139,30 @@ fn threads_of_onnx_runtime_that_spin_are_tried_or_it_is_said_why_not() {
     let lines: Vec<&str> = log.lines().filter(of_spinning).collect();
     assert!(!lines.is_empty() && !log.contains("FAILED"), "{log}");
 }
+
+#[test]
+fn repeated_settings_are_tested_in_turns_and_the_first_one_beside_itself() {
+    let repository = sleeper();
+    let table = repository.at("table.md");
+    let args = [
+        "--instance=local.cpu1",
+        "--env=MUSTER_DEFAULT_INSTANCE_COUNT=1,4",
+        "--stairs=4:1:1",
+        "--repeats=2",
+        "--table",
+        &table,
+    ];
+    let (status, reply, log) = recommend(&repository, &args);
+    assert_eq!(status, Some(0), "{log}");
+    // A server and its number of instances for each window that was told.
+    let turns: String = log
+        .lines()
+        .filter(|it| it.contains(", 4 users: "))
+        .filter_map(|it| it.split("INSTANCE_COUNT=").nth(1)?.chars().next())
+        .collect();
+    assert_eq!(turns, "114411", "{log}");
+    assert!(log.contains("the noise: a setting carries ") && log.contains("too few"), "{log}");
+    assert_eq!(reply["InferenceRecommendations"].as_array().unwrap().len(), 2, "{reply:#}");
+    let table = fs::read_to_string(table).unwrap();
+    assert!(table.contains("| times the best (95 %) | settings |"), "{table}");
+}

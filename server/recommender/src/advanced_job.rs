@@ -2,11 +2,13 @@
 
 use crate::{
     bench::Bench,
+    difference::Difference,
     job::Configuration,
     prices::Instance,
+    rounds::Turn,
     setting::{Setting, combinations, rooms},
-    shares::{Share, beside},
-    step::Length,
+    shares::beside,
+    step::{Length, middle},
 };
 
 impl Bench<'_> {
@@ -41,7 +43,7 @@ impl Bench<'_> {
 
     /// Tests all of these settings, as many at a time as the job allows and there are processors for.
     fn all(&mut self, settings: &[Setting]) {
-        let mut turns: Vec<Vec<(Setting, Share)>> = Vec::new();
+        let mut turns: Vec<Turn> = Vec::new();
         let mut left = settings;
         while !left.is_empty() {
             let machines: Vec<Instance> = left.iter().map(|it| it.instance).collect();
@@ -55,10 +57,29 @@ impl Bench<'_> {
         {
             (self.say)(&line);
         }
+        if self.job.repeats > 1 {
+            return self.repeat(turns);
+        }
         self.ahead.add(Length::Full, turns.len(), self.traffic(Length::Full).duration());
         for turn in turns {
             self.steps(turn, Length::Full);
         }
+    }
+
+    /// Tests them as often as the job asks for, in turns, and the first setting beside itself: what seems to differ
+    /// there is the noise.
+    fn repeat(&mut self, mut turns: Vec<Turn>) {
+        let twin: Option<Turn> = turns.first().map(|it| it.iter().take(1).cloned().collect());
+        turns.splice(0..0, twin);
+        let tests = turns.len() * self.job.repeats as usize;
+        self.ahead.add(Length::Round, tests, self.traffic(Length::Round).duration());
+        let mut measured = self.in_rounds(&turns, self.job.repeats).into_iter();
+        let twin = middle(measured.next().unwrap_or_default());
+        measured.for_each(|it| self.conclude(it));
+        let first = self.steps.iter().find(|it| {
+            it.is_full() && twin.as_ref().is_some_and(|twin| twin.setting == it.setting)
+        });
+        self.noise = twin.zip(first).and_then(|(a, b)| Difference::of(&a.rounds, &b.rounds));
     }
 
     /// What becomes of `MaxParallelOfTests` where so many of the tests at most run at the same time.

@@ -48,6 +48,7 @@ impl Basis {
             "stop": format!("{:?}", job.stop),
             "most_tests": job.most_tests,
             "most_parallel": job.most_parallel,
+            "repeats": job.repeats,
             "time_scale": time_scale,
             "tolerance": job.tolerance,
         });

@@ -7,7 +7,8 @@ use loadgen::{Phase, Target, Traffic};
 use crate::{
     ahead::{Ahead, roughly},
     child::Limit,
-    job::Job,
+    difference::Difference,
+    job::{Job, Kind},
     journal::Journal,
     means::Means,
     prices::Instance,
@@ -36,6 +37,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) means: &'a Means,
     /// Turns of each of the finalists of a default job.
     pub(crate) rounds: u32,
+    /// How a setting of an advanced job differs from itself, where that was measured.
+    pub(crate) noise: Option<Difference>,
     /// The tests that are over.
     pub(crate) steps: Vec<Step>,
     /// What is not measured, and why.
@@ -74,6 +77,7 @@ impl<'a> Bench<'a> {
             },
             was_stopped: false,
             rounds: 1,
+            noise: None,
             expected: journal.answers(),
             journal,
             steps: Vec::new(),
@@ -160,9 +164,9 @@ impl<'a> Bench<'a> {
         };
         // The windows of others are seconds, and the line of all of them comes soon.
         let tests = left.into_iter().map(|(setting, share)| {
-            let progress = match length {
-                Length::Full => self.progress(&setting),
-                Length::Probe | Length::Round => Progress::default(),
+            let progress = match (length, self.job.kind) {
+                (Length::Full, _) | (Length::Round, Kind::Advanced) => self.progress(&setting),
+                (Length::Probe, _) | (Length::Round, Kind::Default) => Progress::default(),
             };
             (setting, share, progress)
         });
@@ -200,7 +204,7 @@ impl<'a> Bench<'a> {
     }
 
     fn keep(&mut self, step: Step) -> Step {
-        let name = format!("{} {}", step.setting.instance_type, step.setting.variables());
+        let name = step.name();
         let is_first = self.expected.is_none();
         let kind = if step.length == Length::Probe { " for a moment" } else { "" };
         let line = match &step.outcome {
@@ -265,11 +269,12 @@ impl<'a> Bench<'a> {
                 |users: &usize| Phase { initial_users: *users, spawn_rate: 0.0, duration: stay };
             Traffic::Phases(users.iter().map(phase).collect())
         };
-        let traffic = match (length, &self.job.traffic) {
-            (Length::Probe, _) => climb(&PROBE_USERS, PROBE_STAY),
-            (Length::Full, Some(traffic)) => traffic.clone(),
-            (Length::Round, _) => climb(&USERS, STAY / self.rounds),
-            (Length::Full, None) => climb(&USERS, STAY),
+        // A round of an advanced job is the whole pattern once more.
+        let traffic = match (length, self.job.kind, &self.job.traffic) {
+            (Length::Probe, ..) => climb(&PROBE_USERS, PROBE_STAY),
+            (Length::Round, Kind::Default, _) => climb(&USERS, STAY / self.rounds),
+            (Length::Full | Length::Round, _, Some(traffic)) => traffic.clone(),
+            (Length::Full | Length::Round, _, None) => climb(&USERS, STAY),
         };
         traffic.faster(self.means.time_scale)
     }

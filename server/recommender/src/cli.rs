@@ -99,6 +99,10 @@ pub struct Args {
     /// for
     #[arg(long, value_name = "N", default_value_t = 1)]
     parallel: usize,
+    /// How often each setting of an advanced job is tested, in turns; the first one is tested beside itself, too, which
+    /// shows the noise. Six or more give an interval of 95 % for how they differ
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
     /// Seconds after which the job ends with what it has
     #[arg(long, value_name = "SECONDS")]
     duration: Option<u64>,
@@ -295,6 +299,7 @@ impl Args {
             let mut job = Job::parse(&body).map_err(|it| format!("{}: {it}", file.display()))?;
             job.payload = self.payload.clone().or(job.payload);
             (job.variants, job.tolerance) = (self.variants(job.model.as_deref()), self.tolerance);
+            job.repeats = self.repeats(&job)?;
             if job.configurations.is_empty() && job.endpoint.is_none() {
                 job.configurations = self.machines();
             } else if !self.instance.is_empty() {
@@ -323,7 +328,7 @@ impl Args {
         check_duration(duration).map_err(|it| format!("--duration: {}", it.problem))?;
         let latency = self.latency_ms.map(Duration::from_millis);
         let model = self.model.as_ref().or(self.model_option.as_ref());
-        Ok(Job {
+        let mut job = Job {
             name: "recommend".to_owned(),
             kind,
             model: model.cloned(),
@@ -334,6 +339,7 @@ impl Args {
             duration,
             most_tests: self.max_tests.max(1),
             most_parallel: self.parallel.max(1),
+            repeats: 1,
             configurations: match self.endpoint {
                 Some(_) => Vec::new(),
                 None => self.machines(),
@@ -348,7 +354,23 @@ impl Args {
             input: json!({ "ModelName": model }),
             stopping: None,
             warnings: Vec::new(),
-        })
+        };
+        job.repeats = self.repeats(&job)?;
+        Ok(job)
+    }
+
+    /// How often each setting of the job is tested.
+    fn repeats(&self, job: &Job) -> Result<u32, String> {
+        match (self.repeats, job.kind, &job.endpoint) {
+            (1, ..) | (_, Kind::Advanced, None) => Ok(self.repeats),
+            (given, _, Some(_)) => {
+                Err(format!("--repeats: expected 1 with a server that runs already, given {given}"))
+            }
+            (given, Kind::Default, _) => Err(format!(
+                "--repeats: expected an advanced job (--env, --phases or --stairs), as a default job has rounds of its \
+                 own, given {given}"
+            )),
+        }
     }
 
     /// The forms of `--variant`, and those beside the model's file.

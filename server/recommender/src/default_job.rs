@@ -5,9 +5,11 @@ use crate::{
     child::inherit,
     job::Configuration,
     prices::Instance,
+    rounds::Turn,
     search::{Knobs, MOST_FINALISTS, SPINNER, SPINS, Space, finalists},
     setting::Setting,
-    step::{Length, Step, middle},
+    shares::beside,
+    step::{Length, Step},
 };
 
 /// Turns of each of the finalists; fewer where starting its server takes longer than a turn, or where a turn would see
@@ -79,30 +81,18 @@ impl Bench<'_> {
         for (settings, why) in left_out {
             self.leave_out(&format!("{name} {settings}, in full"), why);
         }
-        // In turns, so that a machine that becomes slower does so for all.
-        let mut rounds: Vec<Vec<Step>> = finalists.iter().map(|_| Vec::new()).collect();
         let finalists: Vec<Setting> =
             finalists.iter().map(|it| setting(it.environment(&forms))).collect();
         self.rounds = self.rounds_of(&finalists);
         self.plan_probes(later);
         self.plan_rounds(finalists.len() * self.rounds as usize, later);
-        for round in 0..self.rounds {
-            let mut turns: Vec<_> = finalists.iter().zip(&mut rounds).collect();
-            // There and back, so that a machine that becomes slower all the time does so for none more than for others.
-            if round % 2 == 1 {
-                turns.reverse();
-            }
-            for (setting, steps) in turns {
-                steps.extend(self.step(setting.clone(), Length::Round));
-            }
-        }
-        self.steps.retain(|it| it.length != Length::Round || it.setting.instance_type != *name);
-        for steps in rounds {
-            if let Some(step) = middle(steps) {
-                let step = Step { length: Length::Full, ..step };
-                self.means.watch.show(&step);
-                self.steps.push(step);
-            }
+        let turn = |it: Setting| {
+            let shares = beside(&self.means.processors, &[it.instance], 1);
+            shares.into_iter().map(|share| (it.clone(), share)).collect()
+        };
+        let turns: Vec<Turn> = finalists.into_iter().map(turn).collect();
+        for rounds in self.in_rounds(&turns, self.rounds) {
+            self.conclude(rounds);
         }
     }
 

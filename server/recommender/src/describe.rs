@@ -87,6 +87,8 @@ impl Done {
 
     /// The steps that can be recommended, the best one first, as a table of Markdown.
     pub fn table(&self) -> String {
+        // Only where there were rounds, each of which is one of the interval.
+        let ratio = self.has_rounds().then(|| format!("times {} (95 %)", self.base_name()));
         let columns = [
             "machine",
             "count",
@@ -99,11 +101,12 @@ impl Done {
             "memory %",
             "client CPU %",
             "within",
-            "settings",
         ];
+        let columns: Vec<&str> =
+            columns.into_iter().chain(ratio.as_deref()).chain(["settings"]).collect();
         let mut text = format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(columns.len()));
         let target = self.job.stop.max_invocations;
-        for step in self.ranked.iter().filter_map(|it| self.steps.get(*it)) {
+        for step in self.best_first() {
             let Some(row) = step.row() else { continue };
             let metrics = metrics(&self.job, step);
             let shown = |value: Option<f64>, digits: usize| {
@@ -113,7 +116,7 @@ impl Done {
                 |name: &str, digits| shown(metrics.get(name).and_then(Value::as_f64), digits);
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |{} {} |",
                 step.setting.instance_type,
                 row.instances(target).map_or_else(|| "–".to_owned(), |it| it.to_string()),
                 row.max_invocations,
@@ -125,6 +128,10 @@ impl Done {
                 number("MemoryUtilization", 2),
                 step.client().unwrap_or_default(),
                 if row.meets { "yes" } else { "no" },
+                ratio.as_ref().map_or_else(String::new, |_| {
+                    let difference = self.difference(step).map(|it| it.to_string());
+                    format!(" {} |", difference.unwrap_or_else(|| "–".to_owned()))
+                }),
                 step.setting.variables(),
             );
         }
@@ -306,6 +313,7 @@ mod tests {
             status,
             ranked: (0..steps.len()).filter(|it| steps[*it].outcome.is_ok()).collect(),
             steps,
+            noise: None,
             left_out: Vec::new(),
             payload: String::new(),
             currency: Some("USD".to_owned()),

@@ -43,6 +43,8 @@ pub struct Job {
     pub most_tests: usize,
     /// Most tests at a time.
     pub most_parallel: usize,
+    /// How often each setting of an advanced job is tested, in turns.
+    pub repeats: u32,
     /// What is tried.
     pub configurations: Vec<Configuration>,
     /// Other forms of the model, such as one in FP16, which are tried, too: each as the variable that has it served.
@@ -116,6 +118,7 @@ impl Job {
             duration: read.input_config.job_duration_in_seconds.map(Duration::from_secs),
             most_tests: most(|it| it.max_number_of_tests, 10),
             most_parallel: most(|it| it.max_parallel_of_tests, 1),
+            repeats: 1,
             configurations: configurations(
                 read.input_config.endpoint_configurations,
                 supported.unwrap_or_default(),

@@ -9,8 +9,8 @@ use loadgen::{
 use serde_json::json;
 
 use crate::{
-    basis::processor_name, describe::memory_limit, difference::Difference, run::Done, step::Step,
-    windows::per_minute, winner,
+    basis::processor_name, describe::memory_limit, run::Done, step::Step, windows::per_minute,
+    winner,
 };
 
 impl Done {
@@ -44,29 +44,6 @@ impl Done {
             Some(format!("{} cannot be recommended: {problem}", it.setting.variables()))
         }));
         page
-    }
-
-    /// What the settings that can be recommended carry beside the server's own on their machine, a sentence each.
-    pub fn differences(&self) -> Vec<String> {
-        let steps = self.ranked.iter().filter_map(|it| self.steps.get(*it));
-        let sentence = |step: &Step| {
-            let difference = self.difference(step)?;
-            let name = format!("{} {}", step.setting.instance_type, step.setting.variables());
-            Some(format!("{name}: {difference} times the requests of the server's own settings"))
-        };
-        steps.filter_map(sentence).collect()
-    }
-
-    /// A setting beside the server's own.
-    fn difference(&self, step: &Step) -> Option<Difference> {
-        let is_own = |it: &&Step| {
-            it.setting.environment.is_empty()
-                && it.setting.instance_type == step.setting.instance_type
-                && it.rounds.len() > 1
-        };
-        let own =
-            self.steps.iter().find(is_own).filter(|_| !step.setting.environment.is_empty())?;
-        Difference::of(&step.rounds, &own.rounds)
     }
 
     /// Each setting at the load that stands for it, and those that no other beats in both throughput and latency.
@@ -122,7 +99,7 @@ impl Done {
             "users",
             "requests/min",
             "of rounds",
-            "times automatic (95 %)",
+            &format!("times {} (95 %)", self.base_name()),
             "ms",
             "within",
             "count",
@@ -199,7 +176,7 @@ impl Done {
                  setting that answers something else cannot be recommended. Numbers may differ by a share of {}.",
                 self.job.tolerance
             ),
-            "Finalists were measured in turns, there and back. A ratio is the median of pairs of rounds, with its \
+            "What has rounds was measured in turns, there and back. A ratio is the median of pairs of rounds, with its \
              bootstrap interval of 95 %; a difference is claimed only where the interval of six rounds excludes 1, and \
              of fewer rounds where they do not overlap."
                 .to_owned(),
@@ -207,6 +184,7 @@ impl Done {
                 .to_owned(),
             self.surroundings(),
         ];
+        notes.extend(self.differences().into_iter().map(|it| format!("{it}.")));
         notes.extend(
             self.left_out.iter().map(|(what, why)| format!("Not measured: {what}: {why}.")),
         );

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use crate::{
     bench::Bench,
+    difference::Difference,
     job::{Configuration, Job, Kind},
     job_folder::JobStatus,
     journal::Journal,
@@ -34,6 +35,8 @@ pub struct Done {
     pub status: Status,
     /// All steps in the order of their trial, failed ones and probes included.
     pub steps: Vec<Step>,
+    /// How a setting of an advanced job differs from itself, where that was measured.
+    pub(crate) noise: Option<Difference>,
     /// What was not measured, and why.
     pub left_out: Vec<(String, String)>,
     /// Places of steps that can be recommended, the best first.
@@ -64,7 +67,7 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
         Kind::Advanced => bench.advanced(&machines),
         Kind::Default => bench.search(&machines),
     }
-    let Bench { steps, left_out, was_stopped, journal, say, .. } = bench;
+    let Bench { steps, noise, left_out, was_stopped, journal, say, .. } = bench;
     let full: Vec<usize> = (0..steps.len())
         .filter(|it| steps.get(*it).is_some_and(|it| it.is_full() && it.outcome.is_ok()))
         .collect();
@@ -89,5 +92,5 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     let ended = SystemTime::now().max(created);
     let currency = means.prices.currency.clone();
     let payload = payload::described(&means.bodies);
-    Done { job, status, steps, left_out, ranked, payload, currency, created, ended }
+    Done { job, status, steps, noise, left_out, ranked, payload, currency, created, ended }
 }

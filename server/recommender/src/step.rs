@@ -52,6 +52,11 @@ impl Length {
 }
 
 impl Step {
+    /// The machine and the variables, in words.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.setting.instance_type, self.setting.variables())
+    }
+
     /// Was it measured for its full time?
     pub fn is_full(&self) -> bool {
         self.length == Length::Full
@@ -117,26 +122,28 @@ fn range<T: Ord + Copy>(rows: &[Row], of: impl Fn(&Row) -> T) -> Option<(T, T)> 
     rows.iter().map(&of).min().zip(rows.iter().map(&of).max())
 }
 
+/// Is a difference between two settings shown? Of few rounds it is where those of one do not overlap with those of the
+/// other in throughput or in latency.
+pub(crate) fn differ(one: &Step, other: &Step) -> bool {
+    let overlap = |of: fn(&Row) -> u64| {
+        let ranges = range(&one.rounds, of).zip(range(&other.rounds, of));
+        ranges.is_some_and(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+    };
+    match Difference::of(&one.rounds, &other.rounds).filter(Difference::is_decided) {
+        Some(difference) => difference.is_shown(),
+        None => !overlap(|it| it.max_invocations) || !overlap(|it| it.model_latency),
+    }
+}
+
 /// Puts the server's own setting first where no difference to the best one is shown, and they take as many machines.
-/// Of few rounds a difference is shown where those of one do not overlap with those of the other in throughput or in
-/// latency.
 pub(crate) fn prefer_automatic(steps: &[Step], ranked: &mut [usize], target: Option<u64>) {
     let step = |it: &usize| steps.get(*it);
     let Some(best) = ranked.first().and_then(step) else { return };
-    let overlap = |it: &Step, of: fn(&Row) -> u64| {
-        let ranges = range(&it.rounds, of).zip(range(&best.rounds, of));
-        ranges.is_some_and(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
-    };
     let rest = |it: &Step| it.row().map(|it| (it.meets, it.instances(target)));
-    let is_near =
-        |it: &Step| match Difference::of(&best.rounds, &it.rounds).filter(Difference::is_decided) {
-            Some(difference) => !difference.is_shown(),
-            None => overlap(it, |it| it.max_invocations) && overlap(it, |it| it.model_latency),
-        };
     let is_same = |it: &Step| {
         it.setting.environment.is_empty()
             && it.setting.instance_type == best.setting.instance_type
-            && is_near(it)
+            && !differ(best, it)
             && rest(it) == rest(best)
     };
     if let Some(place) = ranked.iter().position(|it| step(it).is_some_and(is_same))

@@ -28,6 +28,18 @@ fn the_model_is_a_word_or_an_option() {
 }
 
 #[test]
+fn repeats_are_for_advanced_jobs() {
+    let job = |line: &str| parse(line).unwrap().job();
+    assert_eq!(job("m --payload p --env A=1,2 --repeats 6").unwrap().repeats, 6);
+    assert_eq!(job("m --payload p").unwrap().repeats, 1);
+    let problem = job("m --payload p --repeats 6").unwrap_err();
+    assert!(problem.starts_with("--repeats: expected an advanced job"), "{problem}");
+    let problem = job("--endpoint http://h --stairs 1:1:1 --payload p --repeats 2").unwrap_err();
+    assert!(problem.contains("a server that runs already"), "{problem}");
+    assert!(parse("m --payload p --env A=1 --repeats 0").is_err());
+}
+
+#[test]
 fn what_a_body_of_a_job_says_cannot_be_said_again() {
     let options = [
         "--content-type text/csv",
