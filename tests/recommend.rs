@@ -92,6 +92,8 @@ fn an_advanced_job_tells_which_number_of_instances_carries_most() {
     };
     // Four users, 10 ms each: 100 requests per second and instance.
     assert!(each(0) / each(1) > 2.0 && each(1) <= 6100.0, "{reply:#}");
+    // It sleeps.
+    assert!(log.contains("with it the processors are not full ("), "{log}");
     let html = fs::read_to_string(html).unwrap();
     assert!(html.contains("MUSTER_DEFAULT_INSTANCE_COUNT=4"), "{html}");
     for part in [

@@ -6,6 +6,7 @@ use loadgen::{Phase, Target, Traffic};
 
 use crate::{
     ahead::{Ahead, roughly},
+    bottleneck::Used,
     child::Limit,
     difference::Difference,
     job::{Job, Kind},
@@ -118,10 +119,16 @@ impl<'a> Bench<'a> {
             let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
             self.workload.measure(&it, watched, &traffic, None, &self.limit)
         });
-        let length = Length::Full;
-        let command = String::new();
-        let (setup, served, rounds) = (None, None, Vec::new());
-        self.keep(Step { setting, outcome, setup, served, command, length, rounds });
+        self.keep(Step {
+            setting,
+            outcome,
+            setup: None,
+            served: None,
+            command: String::new(),
+            shares_processors: false,
+            length: Length::Full,
+            rounds: Vec::new(),
+        });
     }
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.
@@ -219,9 +226,12 @@ impl<'a> Bench<'a> {
                     true => "; its answers to one request differ, none were compared under load",
                     false => "",
                 };
+                // What is used in a second is not what is used in the long run.
+                let used = Used::of(&step).filter(|_| step.length != Length::Probe);
+                let used = used.map_or_else(String::new, |it| format!("; {it}"));
                 measured.window().map_or_else(String::new, |it| {
                     format!(
-                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}{vary}",
+                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}{vary}{used}",
                         per_minute(it),
                         it.users,
                         measured.latency.as_secs_f64() * 1e3

@@ -17,6 +17,7 @@ use crate::{
     Conditions, Configuration, Job, Kind,
     api::{ControlPlane, Settings},
     basis::Basis,
+    bottleneck::Used,
     control_server,
     door::Door,
     job::check_duration,
@@ -240,6 +241,9 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
         done.differences().iter().for_each(|it| eprintln!("{it}"));
         if done.job.endpoint.is_none() {
             eprintln!("{word}: {}", best.setting.variables());
+            if let Some(used) = Used::of(best) {
+                eprintln!("with it {used}");
+            }
             eprintln!("{config}{}", winner::docker_run(best, model));
         }
     }

@@ -299,6 +299,7 @@ mod tests {
             outcome: Ok(measured),
             setup: Some(Duration::from_millis(1600)),
             served: None,
+            shares_processors: false,
             command: String::new(),
             length: crate::step::Length::Full,
             rounds: Vec::new(),

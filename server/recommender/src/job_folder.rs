@@ -397,6 +397,7 @@ mod tests {
                 rows: 4,
             }),
             command: "muster serve m".to_owned(),
+            shares_processors: true,
             length: Length::Round,
             rounds: Vec::new(),
         }

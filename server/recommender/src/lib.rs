@@ -11,6 +11,7 @@ mod archive;
 mod arn;
 pub mod basis;
 mod bench;
+pub mod bottleneck;
 pub mod child;
 pub mod cli;
 mod control_server;

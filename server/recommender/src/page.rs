@@ -9,8 +9,8 @@ use loadgen::{
 use serde_json::json;
 
 use crate::{
-    basis::processor_name, describe::memory_limit, run::Done, step::Step, windows::per_minute,
-    winner,
+    basis::processor_name, bottleneck::Used, describe::memory_limit, run::Done, step::Step,
+    windows::per_minute, winner,
 };
 
 impl Done {
@@ -109,6 +109,7 @@ impl Done {
             "cores",
             "MB",
             "client CPU %",
+            "what is full",
         ];
         let target = self.job.stop.max_invocations;
         let best = self.ranked.first();
@@ -133,6 +134,7 @@ impl Done {
                 json!(window.server.map(|it| it.cores)),
                 json!(window.server.map(|it| it.resident as f64 / 1e6)),
                 json!(step.client()),
+                json!(Used::of(step).map(|it| it.to_string())),
             ];
             Some(Row { cells, best: best == Some(&index) })
         };
@@ -182,6 +184,9 @@ impl Done {
                 .to_owned(),
             "Where the load generator is marked as bound, it used more than 80 % of a core: throughput is a lower bound."
                 .to_owned(),
+            "Full is what is used to 90 % at the load that stands for a setting: processors by the server, and by the \
+             load generator where it shares them, GPUs by what their sensors say."
+                .to_owned(),
             self.surroundings(),
         ];
         notes.extend(self.differences().into_iter().map(|it| format!("{it}.")));
@@ -210,6 +215,7 @@ fn facts(step: &Step) -> Vec<(String, String)> {
             ));
         }
     }
+    facts.extend(Used::of(step).map(|it| ("What is full".to_owned(), it.to_string())));
     facts.extend(step.served.as_ref().map(|it| ("Engine".to_owned(), it.to_string())));
     let setup = step.setup.unwrap_or(Duration::ZERO).as_secs_f64();
     facts.push(("Ready after".to_owned(), format!("{setup:.1} s")));

@@ -23,6 +23,9 @@ pub struct Step {
     pub served: Option<Served>,
     /// Starts such a server.
     pub command: String,
+    /// Has the load generator used the processors of the server?
+    #[serde(default)]
+    pub shares_processors: bool,
     /// For how long it was measured.
     pub length: Length,
     /// What each of several rounds said.
@@ -187,6 +190,7 @@ pub(crate) mod tests {
             setup: None,
             served: None,
             command: String::new(),
+            shares_processors: false,
             length: Length::Round,
             rounds: Vec::new(),
         }

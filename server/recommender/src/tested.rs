@@ -100,6 +100,15 @@ impl Tester<'_> {
             })
         });
         let command = launch.command_line();
-        Step { setting, outcome, setup, served, command, length, rounds: Vec::new() }
+        Step {
+            setting,
+            outcome,
+            setup,
+            served,
+            command,
+            shares_processors: share.generator.is_empty(),
+            length,
+            rounds: Vec::new(),
+        }
     }
 }
