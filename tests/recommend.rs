@@ -98,6 +98,7 @@ fn an_advanced_job_tells_which_number_of_instances_carries_most() {
     assert!(html.contains("MUSTER_DEFAULT_INSTANCE_COUNT=4"), "{html}");
     for part in [
         "identity on CPU, instances: 4, ",
+        "/models: BLAKE3 ",
         " GiB of memory. Payload: 1 body of ",
         " bytes (application/json). Windows of ",
     ] {

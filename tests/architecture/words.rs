@@ -88,7 +88,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
     ("regex_lite::", &["server/inference/src/access"]),
-    ("blake3::", &["server/models/src"]),
+    ("blake3::", &["server/models/src", "server/recommender/src/model_files.rs"]),
     (
         "clap::",
         &[

@@ -169,7 +169,7 @@ impl Backend for OnnxRuntime {
     }
 
     fn version(&self) -> Option<String> {
-        library::opened().map(|_| ort::info().to_owned())
+        library::opened().map(|it| it.version())
     }
 
     fn give_back_memory(&self) {

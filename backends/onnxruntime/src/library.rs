@@ -19,6 +19,23 @@ pub(crate) struct Runtime {
     pub(crate) native: Native,
 }
 
+impl Runtime {
+    /// Its version, where the name of its file has it, and what it says of its build.
+    pub(crate) fn version(&self) -> String {
+        version(&self.path, ort::info())
+    }
+}
+
+fn version(path: &Path, build: &str) -> String {
+    let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let build = build.strip_prefix("ORT Build Info: ").unwrap_or(build);
+    match name.split_once(".so.") {
+        Some((_, version)) => format!("ONNX Runtime {version}, {build}"),
+        None => format!("ONNX Runtime, {build}"),
+    }
+}
+
 /// ONNX Runtime allows one environment in a process, and `ort` one library, so what is open cannot belong
 /// to one `OnnxRuntime`. Guards the opening too: nobody opens a second time meanwhile.
 static OPEN: Mutex<Option<Arc<Runtime>>> = Mutex::new(None);
@@ -117,4 +134,18 @@ const REMEDY: &str = "Set ORT_DYLIB_PATH to the path of libonnxruntime.so (1.24 
 fn unusable(path: &Path, problem: &str) -> BackendError {
     let path = path.display();
     BackendError::Load(format!("cannot use {path} as ONNX Runtime: {problem}. {REMEDY}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_name_of_the_file_beside_what_the_build_says() {
+        let info = "ORT Build Info: git-branch=HEAD, build type=Release";
+        let of = |path: &str| version(Path::new(path), info);
+        let build = "git-branch=HEAD, build type=Release";
+        assert_eq!(of("/none/libonnxruntime.so.1.31.1"), format!("ONNX Runtime 1.31.1, {build}"));
+        assert_eq!(of("/none/libonnxruntime.so"), format!("ONNX Runtime, {build}"));
+    }
 }

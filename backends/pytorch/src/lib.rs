@@ -115,6 +115,10 @@ impl Backend for PyTorch {
         Ok(Arc::new(model::TorchModel::load(library, source, path)?))
     }
 
+    fn version(&self) -> Option<String> {
+        library::opened_version()
+    }
+
     fn places(&self) -> Places {
         let plugin = self.options.plugin.clone().or_else(library::installed);
         let Some(plugin) = plugin else { return Places::default() };

@@ -35,6 +35,12 @@ const PLACE: &str = "pytorch/libmuster_pytorch.so";
 const REMEDY: &str = "Build it with `python3 backends/pytorch/prepare.py`, or use an image of muster that has \
                       libtorch in it";
 
+/// The version of libtorch that is open, if one is.
+pub(crate) fn opened_version() -> Option<String> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.as_ref().map(|it| format!("libtorch {}", it.plugin.torch()))
+}
+
 /// The open plugin; opens `wanted`, or where that is `None` the one that is found, if none is.
 ///
 /// A failure is not remembered: the next model tries again.

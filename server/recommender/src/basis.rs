@@ -9,10 +9,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use crate::{job::Job, payload::Body, prices::Prices, setting::FORM};
-
-/// Most files of a model that are looked at.
-const MOST_FILES: usize = 10_000;
+use crate::{job::Job, model_files::files, payload::Body, prices::Prices, setting::FORM};
 
 /// What findings depend on. Jobs of one name are the same job; findings on another basis are not used again.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,24 +107,6 @@ impl Basis {
             .or(new.map(|it| sentence(it, "is new")))
             .or(gone.map(|it| sentence(it, "is gone")))
     }
-}
-
-/// All files at a path, in the order of their names.
-fn files(path: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut left = vec![path.to_owned()];
-    while let Some(path) = left.pop() {
-        if files.len() == MOST_FILES {
-            break;
-        }
-        match fs::read_dir(&path) {
-            Ok(entries) => left.extend(entries.flatten().map(|it| it.path())),
-            Err(_) if path.exists() => files.push(path),
-            Err(_) => {}
-        }
-    }
-    files.sort();
-    files
 }
 
 /// Size and time of change of a file.

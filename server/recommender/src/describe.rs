@@ -317,6 +317,7 @@ mod tests {
             noise: None,
             left_out: Vec::new(),
             payload: String::new(),
+            time_scale: 1.0,
             currency: Some("USD".to_owned()),
             created: UNIX_EPOCH,
             ended: UNIX_EPOCH,

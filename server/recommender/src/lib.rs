@@ -26,6 +26,7 @@ mod job;
 pub mod job_folder;
 pub mod journal;
 pub mod means;
+mod model_files;
 mod page;
 pub mod payload;
 pub mod pipe;

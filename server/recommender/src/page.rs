@@ -1,6 +1,6 @@
 //! What a job has found, as a page: throughput against latency, the course of the best setting, and a table.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use loadgen::{
     Interval,
@@ -9,8 +9,8 @@ use loadgen::{
 use serde_json::json;
 
 use crate::{
-    basis::processor_name, bottleneck::Used, describe::memory_limit, run::Done, step::Step,
-    windows::per_minute, winner,
+    basis::processor_name, bottleneck::Used, describe::memory_limit, model_files::hash, run::Done,
+    setting::FORM, step::Step, windows::per_minute, winner,
 };
 
 impl Done {
@@ -161,11 +161,23 @@ impl Done {
                     b.as_secs_f64()
                 )
             });
+        let scale = match self.time_scale {
+            1.0 => String::new(),
+            scale => format!(" Times of loads were divided by {scale}."),
+        };
         let (version, cpus) = (env!("CARGO_PKG_VERSION"), crate::child::cpus().len());
         format!(
-            "muster {version}, {cpus} processors{kind}{memory}. Payload: {}.{windows}",
+            "muster {version}, {cpus} processors{kind}{memory}. Payload: {}.{windows}{scale}",
             self.payload
         )
+    }
+
+    /// The model and its other forms, each by a hash of its files.
+    fn models(&self) -> Vec<String> {
+        let given = self.job.model.iter();
+        let forms = self.job.variants.iter().filter(|it| it.0 == FORM).map(|it| &it.1);
+        let hashed = given.chain(forms).filter_map(|it| Some((it, hash(Path::new(it))?)));
+        hashed.map(|(path, hash)| format!("{path}: BLAKE3 {hash}")).collect()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -189,6 +201,7 @@ impl Done {
                 .to_owned(),
             self.surroundings(),
         ];
+        notes.extend(self.models());
         notes.extend(self.differences().into_iter().map(|it| format!("{it}.")));
         notes.extend(
             self.left_out.iter().map(|(what, why)| format!("Not measured: {what}: {why}.")),

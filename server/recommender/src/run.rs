@@ -43,6 +43,8 @@ pub struct Done {
     pub ranked: Vec<usize>,
     /// What was sent, in words.
     pub payload: String,
+    /// By what the times of loads were divided.
+    pub time_scale: f64,
     /// What prices are in, where that is known.
     pub currency: Option<String>,
     /// When it began.
@@ -91,6 +93,18 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     // The clock may have been set in the meantime.
     let ended = SystemTime::now().max(created);
     let currency = means.prices.currency.clone();
-    let payload = payload::described(&means.bodies);
-    Done { job, status, steps, noise, left_out, ranked, payload, currency, created, ended }
+    let (payload, time_scale) = (payload::described(&means.bodies), means.time_scale);
+    Done {
+        job,
+        status,
+        steps,
+        noise,
+        left_out,
+        ranked,
+        payload,
+        time_scale,
+        currency,
+        created,
+        ended,
+    }
 }

@@ -91,6 +91,7 @@ mod tests {
             noise,
             left_out: Vec::new(),
             payload: String::new(),
+            time_scale: 1.0,
             currency: None,
             created: UNIX_EPOCH,
             ended: UNIX_EPOCH,

@@ -23,12 +23,14 @@ impl<'a> Warnings<'a> {
     }
 }
 
-/// Logs that the model is ready, and what became of it.
-pub(crate) fn ready(model: &ServedModel, plan: &Plan, took: Duration) {
+/// Logs that the model is ready, and what became of it. `library` is the version of what its engine works with, where
+/// that tells.
+pub(crate) fn ready(model: &ServedModel, plan: &Plan, library: Option<&str>, took: Duration) {
     tracing::info!(
         model = %model.signature.model,
         version = model.signature.version,
         engine = if model.config.backend.is_empty() { model.platform() } else { &model.config.backend },
+        engine_version = library,
         device = plan.devices_text(),
         instances = plan.instances(),
         threads = plan.threads,

@@ -146,7 +146,9 @@ impl Loader {
         let (model, plan) = loaded?;
         let took = started.elapsed();
         model.metrics.load_duration(took);
-        load_log::ready(&model, &plan, took);
+        let engine = self.engines.iter().find(|it| it.name() == model.config.backend);
+        let library = engine.and_then(|it| it.version());
+        load_log::ready(&model, &plan, library.as_deref(), took);
         Ok(model)
     }
 
