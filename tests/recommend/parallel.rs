@@ -19,6 +19,7 @@ use recommender::{
     prices::Prices,
     ranking::Objective,
     run::{Done, Status, go_on},
+    shares::Places,
     watch::Watch,
 };
 use serde_json::json;
@@ -51,7 +52,7 @@ fn two_at_a_time(repository: &Repository, name: &str, values: &[&str]) -> (Done,
         program: env!("CARGO_BIN_EXE_muster").into(),
         prices: Prices::default(),
         // As if this machine had four, whatever it has.
-        processors: cpus().into_iter().cycle().take(4).collect(),
+        places: Places::shared(cpus().into_iter().cycle().take(4).collect()),
         bodies: payload::read(&body, &[]).unwrap(),
         time_scale: 1.0,
         stop: Arc::default(),
@@ -64,11 +65,10 @@ fn two_at_a_time(repository: &Repository, name: &str, values: &[&str]) -> (Done,
             seen.fetch_max(alive.count(), Ordering::Relaxed);
         }),
     };
-    let Means { program, prices, bodies, time_scale, stop, .. } = &means;
-    let basis = Basis::of(&job, program, prices, bodies, *time_scale);
+    let basis = Basis::of(&job, &means);
     let mut log = String::new();
     let mut say = |line: &str| log.push_str(&format!("{line}\n"));
-    let journal = Journal::open(&place, &basis, 1, false, stop, &mut say).unwrap();
+    let journal = Journal::open(&place, &basis, 1, false, &means.stop, &mut say).unwrap();
     let done = go_on(job, &means, journal, &mut say);
     (done, log, most.load(Ordering::Relaxed))
 }

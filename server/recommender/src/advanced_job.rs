@@ -7,7 +7,6 @@ use crate::{
     prices::Instance,
     rounds::Turn,
     setting::{Setting, combinations, rooms},
-    shares::beside,
     step::{Length, middle},
 };
 
@@ -47,7 +46,7 @@ impl Bench<'_> {
         let mut left = settings;
         while !left.is_empty() {
             let machines: Vec<Instance> = left.iter().map(|it| it.instance).collect();
-            let shares = beside(&self.means.processors, &machines, self.job.most_parallel);
+            let shares = self.means.places.beside(&machines, self.job.most_parallel);
             let (now, later) = left.split_at_checked(shares.len()).unwrap_or((left, &[]));
             turns.push(now.iter().cloned().zip(shares).collect());
             left = later;
@@ -87,7 +86,7 @@ impl Bench<'_> {
         if self.job.most_parallel <= 1 || tests <= 1 {
             return None;
         }
-        let here = self.means.processors.len();
+        let here = self.means.places.servers.len() + self.means.places.generators.len();
         Some(match most {
             2.. => format!(
                 "MaxParallelOfTests: up to {most} tests run at the same time, each on processors of its own; they \

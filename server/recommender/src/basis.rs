@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use crate::{job::Job, model_files::files, payload::Body, prices::Prices, setting::FORM};
+use crate::{job::Job, means::Means, model_files::files, setting::FORM};
 
 /// What findings depend on. Jobs of one name are the same job; findings on another basis are not used again.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,14 +19,9 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Of a job that is done by this program with these prices, bodies and this division of times.
-    pub fn of(
-        job: &Job,
-        program: &Path,
-        prices: &Prices,
-        bodies: &[Body],
-        time_scale: f64,
-    ) -> Basis {
+    /// Of a job that is done with these means.
+    pub fn of(job: &Job, means: &Means) -> Basis {
+        let Means { program, prices, bodies, time_scale, places, .. } = means;
         let path = |it: &str| fs::canonicalize(it).unwrap_or_else(|_| it.into());
         let model = path(job.model.as_deref().unwrap_or_default());
         let is_path = |it: &&(String, String)| it.0 == FORM;
@@ -54,6 +49,8 @@ impl Basis {
         say("the version of muster", json!(env!("CARGO_PKG_VERSION")));
         say("the program", stamp(program));
         say("the machine", json!(machine()));
+        let lists = json!([places.servers, places.generators]);
+        say("which processors servers and load generators have", lists);
         say("the list of prices", json!(format!("{:?}", prices)));
         let mut hasher = DefaultHasher::new();
         for body in bodies {

@@ -7,14 +7,14 @@ use loadgen::{Phase, Target, Traffic};
 use crate::{
     ahead::{Ahead, roughly},
     bottleneck::Used,
-    child::Limit,
+    child::{Limit, on_cpus},
     difference::Difference,
     job::{Job, Kind},
     journal::Journal,
     means::Means,
     prices::Instance,
     setting::Setting,
-    shares::{Share, beside},
+    shares::Share,
     step::{Length, Step},
     tested::Tester,
     trial::{Progress, Watched, Workload},
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
 
     /// What a machine of that name has; `None`, which is said, where it is not known or larger than this one.
     pub(crate) fn machine(&mut self, name: &str) -> Option<Instance> {
-        let here = self.means.processors.len();
+        let here = self.means.places.servers.len();
         let problem = match self.means.prices.machine(name, here) {
             Ok(instance) if instance.cpus <= here => return Some(instance),
             Ok(it) => format!("this machine has {here} processors, {name} has {}", it.cpus),
@@ -110,14 +110,16 @@ impl<'a> Bench<'a> {
 
     /// A server that runs already.
     pub(crate) fn endpoint(&mut self, endpoint: &str) {
-        let cpus = self.means.processors.len();
+        let cpus = self.means.places.servers.len();
         let instance = Instance { cpus, gpu: false, price_per_hour: None };
         let setting =
             Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
         let traffic = self.traffic(Length::Full);
         let outcome = endpoint.parse::<Target>().map_err(|it| it.to_string()).and_then(|it| {
             let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
-            self.workload.measure(&it, watched, &traffic, None, &self.limit)
+            let measure = || self.workload.measure(&it, watched, &traffic, None, &self.limit);
+            let generators = &self.means.places.generators;
+            on_cpus(generators, measure).map_err(|it| format!("processors {generators:?}: {it}"))?
         });
         self.keep(Step {
             setting,
@@ -133,7 +135,7 @@ impl<'a> Bench<'a> {
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.
     pub(crate) fn step(&mut self, setting: Setting, length: Length) -> Option<Step> {
-        let shares = beside(&self.means.processors, &[setting.instance], 1);
+        let shares = self.means.places.beside(&[setting.instance], 1);
         self.steps(shares.into_iter().map(|it| (setting.clone(), it)).collect(), length).pop()
     }
 

@@ -28,10 +28,14 @@ use crate::{
     ranking::Objective,
     run::{Done, Status},
     setting::{FORM, Variables},
+    shares::{self, Places},
     variants,
     watch::Watch,
     winner,
 };
+
+/// The numbers of processors; an argument that is a list of its own.
+type Processors = Vec<usize>;
 
 /// Finds out which settings and which machine suit a model.
 #[derive(Debug, Clone, clap::Args)]
@@ -72,6 +76,12 @@ pub struct Args {
     /// Machines: local.cpuN has N processors of this machine, local.gpu[.cpuN] its GPU, too; or names of --prices
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     instance: Vec<String>,
+    /// The processors of servers, such as 2-7; the load generator has the others
+    #[arg(long, value_name = "LIST", value_parser = shares::processors, conflicts_with = "endpoint")]
+    server_cpus: Option<Processors>,
+    /// The processors of the load generator, such as 0,1; servers have the others
+    #[arg(long, value_name = "LIST", value_parser = shares::processors)]
+    client_cpus: Option<Processors>,
     /// A variable of the server and the values to try, such as OMP_NUM_THREADS=1,2,4; repeatable
     #[arg(long, value_name = "NAME=VALUES", value_parser = range)]
     env: Vec<(String, Vec<String>)>,
@@ -305,7 +315,7 @@ impl Args {
             (job.variants, job.tolerance) = (self.variants(job.model.as_deref()), self.tolerance);
             job.repeats = self.repeats(&job)?;
             if job.configurations.is_empty() && job.endpoint.is_none() {
-                job.configurations = self.machines();
+                job.configurations = self.machines()?;
             } else if !self.instance.is_empty() {
                 return Err(format!(
                     "--instance: expected none with --input-json {}, which says what is measured",
@@ -346,7 +356,7 @@ impl Args {
             repeats: 1,
             configurations: match self.endpoint {
                 Some(_) => Vec::new(),
-                None => self.machines(),
+                None => self.machines()?,
             },
             variants: self.variants(model.map(String::as_str)),
             tolerance: self.tolerance,
@@ -387,12 +397,18 @@ impl Args {
     }
 
     /// The machines of `--instance`, else this one.
-    fn machines(&self) -> Vec<Configuration> {
+    fn machines(&self) -> Result<Vec<Configuration>, String> {
         let machine =
             |instance_type: String| Configuration { instance_type, ranges: self.env.clone() };
-        let here = format!("local.cpu{}", crate::child::cpus().len());
+        let here = format!("local.cpu{}", self.places()?.servers.len());
         let instances = if self.instance.is_empty() { vec![here] } else { self.instance.clone() };
-        instances.into_iter().map(machine).collect()
+        Ok(instances.into_iter().map(machine).collect())
+    }
+
+    /// The processors of servers and load generators.
+    fn places(&self) -> Result<Places, String> {
+        let [servers, generators] = [&self.server_cpus, &self.client_cpus].map(Option::as_deref);
+        Places::of(crate::child::cpus(), servers, generators)
     }
 
     /// What an earlier start has kept of the job; nothing where there is no place for it.
@@ -407,8 +423,7 @@ impl Args {
         match root.filter(|_| job.endpoint.is_none()) {
             None => Ok(Journal::default()),
             Some(root) => {
-                let basis =
-                    Basis::of(job, &means.program, &means.prices, &means.bodies, self.time_scale);
+                let basis = Basis::of(job, means);
                 let place = Place::below(&root, &basis);
                 Journal::open(&place, &basis, means.bodies.len(), self.fresh, &means.stop, say)
             }
@@ -422,12 +437,13 @@ impl Args {
         let prices = self.prices()?;
         let names: Vec<&str> =
             job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
-        let priced = prices.for_all(&names, crate::child::cpus().len());
+        let places = self.places()?;
+        let priced = prices.for_all(&names, places.servers.len());
         priced.map_err(|it| format!("--prices: {it}"))?;
         Ok(Means {
             program: program.to_owned(),
             prices,
-            processors: crate::child::cpus(),
+            places,
             bodies: payload::read(payload, &job.content_types)?,
             time_scale: self.time_scale,
             stop,
@@ -470,7 +486,8 @@ impl Args {
             prices: self.prices()?,
             objective: self.objective(),
             time_scale: self.time_scale,
-            machines: self.machines(),
+            machines: self.machines()?,
+            places: self.places()?,
         })
     }
 

@@ -210,6 +210,7 @@ fn request_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::Places;
     use crate::{api::Settings, prices::Prices, ranking::Objective};
     use std::{
         io::{Read, Write},
@@ -232,6 +233,7 @@ mod tests {
             prices: Prices::default(),
             objective: Objective::Cost,
             time_scale: 1.0,
+            places: Places::default(),
             machines: Vec::new(),
         };
         let control = Arc::new(ControlPlane::open(settings).unwrap());

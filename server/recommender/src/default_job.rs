@@ -8,7 +8,6 @@ use crate::{
     rounds::Turn,
     search::{Knobs, MOST_FINALISTS, SPINNER, SPINS, Space, finalists},
     setting::Setting,
-    shares::beside,
     step::{Length, Step},
 };
 
@@ -87,7 +86,7 @@ impl Bench<'_> {
         self.plan_probes(later);
         self.plan_rounds(finalists.len() * self.rounds as usize, later);
         let turn = |it: Setting| {
-            let shares = beside(&self.means.processors, &[it.instance], 1);
+            let shares = self.means.places.beside(&[it.instance], 1);
             shares.into_iter().map(|share| (it.clone(), share)).collect()
         };
         let turns: Vec<Turn> = finalists.into_iter().map(turn).collect();

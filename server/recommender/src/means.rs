@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use crate::{payload::Body, prices::Prices, ranking::Objective, setting::Variables, watch::Watch};
+use crate::{
+    payload::Body, prices::Prices, ranking::Objective, setting::Variables, shares::Places,
+    watch::Watch,
+};
 
 /// What a job is done with.
 #[derive(Debug, Clone)]
@@ -15,7 +18,7 @@ pub struct Means {
     /// Machines.
     pub prices: Prices,
     /// Processors for servers and load generators.
-    pub processors: Vec<usize>,
+    pub places: Places,
     /// Bodies of requests.
     pub bodies: Vec<Body>,
     /// The times of loads are divided by this.

@@ -137,6 +137,7 @@ fn too_large(what: &str, given: usize) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::Places;
     use crate::{api::Settings, prices::Prices, ranking::Objective};
 
     fn control(name: &str) -> (ControlPlane, std::path::PathBuf) {
@@ -147,6 +148,7 @@ mod tests {
             prices: Prices::default(),
             objective: Objective::Cost,
             time_scale: 1.0,
+            places: Places::default(),
             machines: Vec::new(),
         };
         (ControlPlane::open(settings).unwrap(), jobs)

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     archive,
     basis::Basis,
-    child, describe,
+    describe,
     job::{Configuration, Job},
     job_folder::{JobFolder, JobState, JobStatus},
     journal::{Journal, Place, Trouble, end_left_behind},
@@ -25,6 +25,7 @@ use crate::{
     prices::Prices,
     ranking::Objective,
     run::{self, Done},
+    shares::Places,
     step::Length,
     variants,
     watch::Watch,
@@ -43,6 +44,8 @@ pub struct Settings {
     pub objective: Objective,
     /// The times of loads are divided by this.
     pub time_scale: f64,
+    /// Processors for servers and load generators.
+    pub places: Places,
     /// What is tried where a job names no machine.
     pub machines: Vec<Configuration>,
 }
@@ -87,7 +90,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
         job.configurations = settings.machines.clone();
     }
     let names: Vec<&str> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
-    let priced = settings.prices.for_all(&names, child::cpus().len());
+    let priced = settings.prices.for_all(&names, settings.places.servers.len());
     priced.map_err(|it| format!("EndpointConfigurations: {it}"))?;
     let mut environment = Vec::new();
     let unpacked = folder.room();
@@ -111,7 +114,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     let means = Means {
         program: settings.program.clone(),
         prices: settings.prices.clone(),
-        processors: child::cpus(),
+        places: settings.places.clone(),
         bodies: payload::read(address, &job.content_types)?,
         time_scale: settings.time_scale,
         stop: stop.clone(),
@@ -122,8 +125,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     let journal = match &job.endpoint {
         Some(_) => Journal::default(),
         None => {
-            let Means { program, prices, bodies, time_scale, .. } = &means;
-            let basis = Basis::of(&job, program, prices, bodies, *time_scale);
+            let (basis, bodies) = (Basis::of(&job, &means), &means.bodies);
             let place = Place { lock: lock.to_owned(), folder: folder.measured() };
             match Journal::open(&place, &basis, bodies.len(), false, stop, &mut say) {
                 Ok(journal) => journal,
