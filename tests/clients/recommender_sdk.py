@@ -67,7 +67,7 @@ def main():
         )
         best = model.inference_recommendations[0]
         parameters = {it["Key"]: it["Value"] for it in best["ModelConfiguration"]["EnvironmentParameters"]}
-        assert parameters == {"MUSTER_DEFAULT_INSTANCE_COUNT": "2"}, best
+        assert parameters["MUSTER_DEFAULT_INSTANCE_COUNT"] == "2", best
         # The model is there already; the SDK goes on with it. A default job, asked for every two minutes.
         model.right_size(**common, job_name="default", supported_instance_types=["local.cpu1"], log_level="Quiet")
         assert model.inference_recommendations[0]["Metrics"]["MaxInvocations"] > 0, model.inference_recommendations

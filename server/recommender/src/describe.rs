@@ -14,12 +14,16 @@ use crate::{
     job::Job,
     job_folder::{JobState, JobStatus, seconds},
     run::{Done, Status},
+    served::Served,
+    setting::{Variables, overlaid},
     step::{Length, Step},
     words::shortened,
 };
 
-/// Most recommendations of a reply.
+/// Most recommendations of a reply, and most variables of one.
 const MOST: usize = 10;
+/// Characters of a job's name in that of an endpoint, which has 63 at most.
+const LONGEST_JOB: usize = 54;
 
 impl Done {
     /// The reply to `DescribeInferenceRecommendationsJob`.
@@ -142,9 +146,10 @@ impl Done {
 /// Puts an entry among those of `Steps`. There is one for each setting, in the order of their first trial: what was
 /// measured later, for its full time, takes the place of what was seen in a moment.
 pub(crate) fn put_entry(entries: &mut Vec<Value>, entry: Value) {
+    // What is in effect is not known of one that has failed.
     let setting = |it: &Value| {
-        let of = |name| it.pointer(&format!("/InferenceBenchmark/{name}")).cloned();
-        (of("EndpointConfiguration/InstanceType"), of("ModelConfiguration"))
+        let name = it.pointer("/InferenceBenchmark/EndpointConfiguration/EndpointName");
+        name.and_then(Value::as_str).map(str::to_owned)
     };
     match entries.iter_mut().find(|it| setting(it) == setting(&entry)) {
         Some(earlier) => *earlier = entry,
@@ -181,10 +186,8 @@ pub(crate) fn step(job: &Job, step: &Step) -> Value {
 
 /// An entry of `InferenceRecommendations`.
 fn recommendation(job: &Job, step: &Step) -> Value {
-    let mut hasher = DefaultHasher::new();
-    (&step.setting.instance_type, &step.setting.environment).hash(&mut hasher);
     let mut entry = json!({
-        "RecommendationId": format!("{}/{:08x}", job.name, hasher.finish() as u32),
+        "RecommendationId": format!("{}/{}", job.name, word(step)),
         "Metrics": metrics(job, step),
         "EndpointConfiguration": endpoint(job, step),
         "ModelConfiguration": model(step),
@@ -194,6 +197,13 @@ fn recommendation(job: &Job, step: &Step) -> Value {
         entry["InvocationEndTime"] = json!(seconds(measured.ended));
     }
     entry
+}
+
+/// A word of eight characters that each setting of a job has for itself.
+fn word(step: &Step) -> String {
+    let mut hasher = DefaultHasher::new();
+    (&step.setting.instance_type, &step.setting.environment).hash(&mut hasher);
+    format!("{:08x}", hasher.finish() as u32)
 }
 
 /// `Metrics` of an entry.
@@ -226,7 +236,8 @@ fn endpoint(job: &Job, step: &Step) -> Value {
     let target = job.stop.max_invocations;
     let count = step.row().and_then(|it| it.instances(target)).unwrap_or(1);
     json!({
-        "EndpointName": job.name,
+        // As in the service each setting has an endpoint of its own.
+        "EndpointName": format!("{}-{}", shortened(&job.name, LONGEST_JOB), word(step)),
         "VariantName": "AllTraffic",
         "InstanceType": step.setting.instance_type,
         "InitialInstanceCount": count,
@@ -239,11 +250,15 @@ fn measured(step: &Step) -> Option<Value> {
     Some(json!({ "MaxInvocations": row.max_invocations, "ModelLatency": row.model_latency }))
 }
 
-/// The variables of a setting.
+/// The variables of a setting, and what is in effect besides: what the server has found out by itself, or has from the
+/// model's configuration.
 fn model(step: &Step) -> Value {
-    let parameter = |(key, value): &(String, String)| json!({ "Key": key, "ValueType": "String", "Value": value });
-    let parameters: Vec<Value> =
-        step.setting.environment.iter().take(MOST).map(parameter).collect();
+    let parameter = |(key, value): (String, String)| json!({ "Key": key, "ValueType": "String", "Value": value });
+    let in_effect = step.served.as_ref().map_or_else(Vec::new, Served::variables);
+    let parameters = overlaid(&in_effect, &step.setting.environment);
+    let is_said = |it: &(String, String)| step.setting.environment.contains(it);
+    let (said, found): (Variables, Variables) = parameters.into_iter().partition(is_said);
+    let parameters: Vec<Value> = said.into_iter().chain(found).take(MOST).map(parameter).collect();
     match parameters.is_empty() {
         true => json!({}),
         false => json!({ "EnvironmentParameters": parameters }),
@@ -391,6 +406,44 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, ["1 FAILED another answer", "2 FAILED it does not start", "3 COMPLETED "]);
+    }
+
+    #[test]
+    fn what_is_in_effect_comes_back_behind_what_was_tried() {
+        let mut tried = step("local.cpu2", None, 100.0, 5);
+        tried.served = Some(Served {
+            engine: "onnxruntime".to_owned(),
+            version: None,
+            device: "CPU".to_owned(),
+            instances: 2,
+            threads: 1,
+            rows: 4,
+        });
+        let mut own = tried.clone();
+        own.setting.environment.clear();
+        let mut told = own.clone();
+        told.setting.environment = tried.served.as_ref().unwrap().variables();
+        let done = done(vec![tried, own, told], Status::Completed);
+        let listed = done.list_steps();
+        let names = |at: usize| -> Vec<String> {
+            let benchmark = &listed["Steps"][at]["InferenceBenchmark"];
+            let parameters = benchmark["ModelConfiguration"]["EnvironmentParameters"].as_array();
+            let text = |it: &Value| {
+                format!("{}={}", it["Key"].as_str().unwrap(), it["Value"].as_str().unwrap())
+            };
+            parameters.unwrap().iter().map(text).collect()
+        };
+        let found = [
+            "MUSTER_DEFAULT_INSTANCE_COUNT=2",
+            "MUSTER_DEFAULT_INTRA_OP_THREADS=1",
+            "MUSTER_DEFAULT_MAX_BATCH_SIZE=4",
+        ];
+        assert_eq!(names(0), [&["OMP_NUM_THREADS=2"][..], &found].concat());
+        // The server's own settings and those that say the same are two.
+        assert_eq!(
+            (names(1), names(2)),
+            (found.map(str::to_owned).into(), found.map(str::to_owned).into())
+        );
     }
 
     #[test]

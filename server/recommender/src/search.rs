@@ -7,7 +7,10 @@
 //! then batching. The server's own settings and the best of the others are finalists, which are measured for their full
 //! time; so is the second, if it may be the best: if it carries nearly as much as that, and more than the server's own.
 
-use crate::{prices::Instance, setting::Variables};
+use crate::{
+    prices::Instance,
+    setting::{INSTANCES, ROWS, THREADS, Variables},
+};
 
 /// What a server is told; what is absent it finds out by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -27,11 +30,7 @@ pub struct Knobs {
 impl Knobs {
     /// The variables that say so; `forms` are those of the other forms of the model.
     pub fn environment(&self, forms: &[(String, String)]) -> Variables {
-        let knobs = [
-            ("MUSTER_DEFAULT_INSTANCE_COUNT", self.instances),
-            ("MUSTER_DEFAULT_INTRA_OP_THREADS", self.threads),
-            ("MUSTER_DEFAULT_MAX_BATCH_SIZE", self.batch),
-        ];
+        let knobs = [(INSTANCES, self.instances), (THREADS, self.threads), (ROWS, self.batch)];
         let set =
             |(name, value): (&str, Option<usize>)| Some((name.to_owned(), value?.to_string()));
         let form = self.form.and_then(|it| forms.get(it)).cloned();

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::setting::{INSTANCES, ROWS, THREADS, Variables};
+
 /// What runs in a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
@@ -35,6 +37,18 @@ impl Served {
             threads: number("threads")?,
             rows: number("max_batch_size")?,
         })
+    }
+}
+
+impl Served {
+    /// The variables that say so.
+    pub(crate) fn variables(&self) -> Variables {
+        let rows = (self.rows > 0).then_some(self.rows);
+        let numbers =
+            [(INSTANCES, Some(self.instances)), (THREADS, Some(self.threads)), (ROWS, rows)];
+        let variable =
+            |(name, number): (&str, Option<u64>)| Some((name.to_owned(), number?.to_string()));
+        numbers.into_iter().filter_map(variable).collect()
     }
 }
 

@@ -31,6 +31,13 @@ impl Setting {
 /// given the path in place of the model's.
 pub const FORM: &str = "MODEL_PATH";
 
+/// How many copies of a model run at a time.
+pub const INSTANCES: &str = "MUSTER_DEFAULT_INSTANCE_COUNT";
+/// How many threads each of them has.
+pub const THREADS: &str = "MUSTER_DEFAULT_INTRA_OP_THREADS";
+/// How many rows a run has at most.
+pub const ROWS: &str = "MUSTER_DEFAULT_MAX_BATCH_SIZE";
+
 /// Variables of a server, by their names.
 pub type Variables = Vec<(String, String)>;
 

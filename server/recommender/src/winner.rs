@@ -5,7 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{search::SPINS, setting::FORM, step::Step, words::quoted};
+use crate::{
+    search::SPINS,
+    setting::{FORM, INSTANCES, ROWS, THREADS},
+    step::Step,
+    words::quoted,
+};
 
 /// The folder in which the container looks for its models.
 const HOSTED_MODEL: &str = "/opt/ml/model";
@@ -19,13 +24,13 @@ pub fn config_pbtxt(step: &Step) -> Option<String> {
     let mut text = String::new();
     for (name, value) in &step.setting.environment {
         text += &match name.as_str() {
-            "MUSTER_DEFAULT_INSTANCE_COUNT" | "SAGEMAKER_MODEL_SERVER_WORKERS" => {
+            INSTANCES | "SAGEMAKER_MODEL_SERVER_WORKERS" => {
                 format!("instance_group [ {{ count: {value} }} ]\n")
             }
-            "MUSTER_DEFAULT_INTRA_OP_THREADS" | "OMP_NUM_THREADS" => format!(
+            THREADS | "OMP_NUM_THREADS" => format!(
                 "parameters {{ key: \"intra_op_thread_count\" value: {{ string_value: \"{value}\" }} }}\n"
             ),
-            "MUSTER_DEFAULT_MAX_BATCH_SIZE" => format!("max_batch_size: {value}\n"),
+            ROWS => format!("max_batch_size: {value}\n"),
             name if [name, value] == SPINS => SPINNING.to_owned(),
             // Another form of the model, which is served in its place.
             FORM => continue,
