@@ -14,6 +14,7 @@ use crate::{
     content::Content,
     export::StepLine,
     find_limit,
+    listener::listening,
     load_args::LoadArgs,
     option_values::{duration, milliseconds, percent},
     page::Page,
@@ -66,7 +67,8 @@ pub struct Args {
     /// Of random data and arrivals, and of resampling
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A process of the server: reports its processor time, descendants included
+    /// A process of the server: reports its processor time, descendants included. Found by itself where the server
+    /// listens at a loopback address of this machine and its processes may be looked at
     #[arg(long)]
     pid: Option<u32>,
     /// The server's page of metrics, such as http://localhost:8002/metrics: reports what its GPUs are used for
@@ -184,6 +186,8 @@ fn exit_code(healthy: bool) -> ExitCode {
 
 impl Args {
     fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
+        let found = || listening(target.loopback()?).filter(|it| *it != std::process::id());
+        let pid = pid.or_else(found);
         let mut plan = Plan::new(target.clone(), self.content.requests(target, self.seed)?);
         plan.check = self.content.check();
         plan.warm_up = self.warm_up;

@@ -36,6 +36,7 @@ mod http2;
 mod interval;
 mod kserve;
 mod limit;
+mod listener;
 mod load_args;
 mod numbers;
 mod option_values;

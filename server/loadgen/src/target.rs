@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     str::FromStr,
 };
 
@@ -29,6 +29,13 @@ impl Target {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
         }
+    }
+
+    /// Its address, where its name is one of this machine alone.
+    pub(crate) fn loopback(&self) -> Option<SocketAddr> {
+        let is_here =
+            self.host == "localhost" || self.host.parse().is_ok_and(|it: IpAddr| it.is_loopback());
+        is_here.then(|| self.resolve().ok()).flatten().filter(|it| it.ip().is_loopback())
     }
 
     /// The first address of the host. May block on the resolver.
@@ -99,6 +106,15 @@ mod tests {
         check("http://h/v2/models/m/infer?x=1", "h:80", "/v2/models/m/infer?x=1");
         check("http://[::1]:8080/invocations", "[::1]:8080", "/invocations");
         check("http://[::1]", "[::1]:80", "");
+    }
+
+    #[test]
+    fn only_names_of_this_machine_alone_are_loopback() {
+        let of = |it: &str| it.parse::<Target>().unwrap().loopback().map(|it| it.port());
+        for here in ["http://127.0.0.1:81/v2", "http://[::1]:81", "http://localhost:81"] {
+            assert_eq!(of(here), Some(81), "{here}");
+        }
+        assert_eq!((of("http://10.0.0.1:81"), of("http://h:81")), (None, None));
     }
 
     #[test]

@@ -162,6 +162,12 @@ fn tree(pid: u32) -> Result<Tree, Error> {
     Ok(tree)
 }
 
+/// The process that has started another one.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&text).map(|it| it.parent)
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
