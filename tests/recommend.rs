@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use recommender::child::cpus;
 use serde_json::{Value, json};
 
 use crate::support::{NO_GPUS, Repository, switches};
@@ -124,8 +125,38 @@ fn what_is_too_late_or_fails_is_said() {
         "{reason}"
     );
     let (status, _, log) = recommend(&repository, &["--instance=local.tpu"]);
+    assert_eq!(status, Some(2), "{log}");
+    let expected = "--instance: 'local.tpu' is not known: expected local.cpuN";
+    assert!(log.contains(expected), "{log}");
+}
+
+#[test]
+fn a_machine_that_is_larger_than_this_one_is_a_failed_step_with_its_reason() {
+    let repository = sleeper();
+    let steps = repository.at("steps.json");
+    let args = ["--stairs=1:1:1", "--instance=local.cpu999,local.cpu1", "--steps", &steps];
+    let (status, reply, log) = recommend(&repository, &args);
+    assert_eq!((status, &reply["Status"]), (Some(0), &Value::from("COMPLETED")), "{log}");
+    let steps: Value = serde_json::from_str(&fs::read_to_string(steps).unwrap()).unwrap();
+    let [larger, here] = [0, 1].map(|it| &steps["Steps"][it]);
+    assert_eq!((&larger["Status"], &here["Status"]), (&json!("FAILED"), &json!("COMPLETED")));
+    let reason = larger["InferenceBenchmark"]["FailureReason"].as_str().unwrap();
+    assert!(reason.ends_with("processors for servers, local.cpu999 has 999"), "{reason}");
+}
+
+#[test]
+fn servers_are_on_the_processors_that_are_named_for_them() {
+    let [first, second, ..] = cpus()[..] else { return };
+    let repository = sleeper();
+    let (servers, clients) = (format!("--server-cpus={second}"), format!("--client-cpus={first}"));
+    // What does not start tells its command.
+    let none = "--env=MUSTER_DEFAULT_INSTANCE_COUNT=none";
+    let (status, _, log) = recommend(&repository, &["--stairs=1:1:1", none, &servers, &clients]);
     assert_eq!(status, Some(1), "{log}");
-    assert!(log.contains("local.cpuN"), "{log}");
+    assert!(log.contains(&format!("taskset -c {second} ")) && log.contains("local.cpu1"), "{log}");
+    let both = format!("--client-cpus={second}");
+    let (status, _, log) = recommend(&repository, &["--stairs=1:1:1", &servers, &both]);
+    assert!(status == Some(2) && log.starts_with("--client-cpus: expected other"), "{log}");
 }
 
 #[test]

@@ -104,7 +104,8 @@ mod tests {
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
         let line = |address: &str, state: &str, socket: &str| {
             format!(
-                "   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {socket} 1 f 100 0 0 10 0\n"
+                "   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        \
+                 0 {socket} 1 f 100 0 0 10 0\n"
             )
         };
         let table = [

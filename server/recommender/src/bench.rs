@@ -90,15 +90,29 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What a machine of that name has; `None`, which is said, where it is not known or larger than this one.
+    /// What a machine of that name has. Where it is not known or larger than this one, a step has failed: `None`.
     pub(crate) fn machine(&mut self, name: &str) -> Option<Instance> {
         let here = self.means.places.servers.len();
-        let problem = match self.means.prices.machine(name, here) {
+        let nothing = Instance { cpus: 0, gpu: false, price_per_hour: None };
+        let (instance, problem) = match self.means.prices.machine(name, here) {
             Ok(instance) if instance.cpus <= here => return Some(instance),
-            Ok(it) => format!("this machine has {here} processors, {name} has {}", it.cpus),
-            Err(problem) => problem,
+            Ok(it) => {
+                let cpus = it.cpus;
+                (it, format!("this machine has {here} processors for servers, {name} has {cpus}"))
+            }
+            Err(problem) => (nothing, problem),
         };
-        self.leave_out(name, problem);
+        let setting = Setting { instance_type: name.to_owned(), instance, environment: Vec::new() };
+        self.keep(Step {
+            setting,
+            outcome: Err(problem),
+            setup: None,
+            served: None,
+            command: String::new(),
+            shares_processors: false,
+            length: Length::Full,
+            rounds: Vec::new(),
+        });
         None
     }
 

@@ -11,11 +11,12 @@ use std::{
 
 use clap::ValueEnum;
 use loadgen::{Percentile, PhasesArg, StairsArg, Threshold, answers::TOLERANCE, write_csv};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     Conditions, Configuration, Job, Kind,
     api::{ControlPlane, Settings},
+    asked::{input_config, stopping_conditions},
     basis::Basis,
     bottleneck::Used,
     control_server,
@@ -365,11 +366,12 @@ impl Args {
                 threshold: latency.map(|latency| Threshold { percentile, latency }),
                 continue_flat: self.flat == FlatArg::Continue,
             },
-            input: json!({ "ModelName": model }),
+            input: Value::Null,
             stopping: None,
             warnings: Vec::new(),
         };
         job.repeats = self.repeats(&job)?;
+        (job.input, job.stopping) = (input_config(&job), stopping_conditions(&job));
         Ok(job)
     }
 
@@ -438,6 +440,10 @@ impl Args {
         let names: Vec<&str> =
             job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
         let places = self.places()?;
+        for name in &self.instance {
+            let known = prices.machine(name, places.servers.len());
+            known.map_err(|it| format!("--instance: {it}"))?;
+        }
         let priced = prices.for_all(&names, places.servers.len());
         priced.map_err(|it| format!("--prices: {it}"))?;
         Ok(Means {

@@ -143,11 +143,33 @@ impl Job {
         let mut breaches = Vec::new();
         let mut warn = |field: &str, text: String| {
             breaches.push(format!(
-                "{field}: {text}; SageMaker's guide asks for less, this job goes on"
+                "{field}: {text}; SageMaker's guide does not allow it, this job goes on"
             ));
         };
+        if let Some(Traffic::Stairs(stairs)) = &self.traffic
+            && stairs.users_per_step as u64 > GUIDE_USERS
+        {
+            warn("UsersPerStep", format!("{} is more than 3", stairs.users_per_step));
+        }
         if let Some(Traffic::Phases(phases)) = &self.traffic {
+            for (phase, next) in phases.iter().zip(phases.iter().skip(1)) {
+                let (end, start) = (last_users(phase), next.initial_users as u64);
+                if end.abs_diff(start) > GUIDE_USERS {
+                    let text =
+                        format!("{start} is more than 3 away from {end}, the last phase's end");
+                    warn("InitialNumberOfUsers", text);
+                }
+            }
             for phase in phases {
+                if last_users(phase) <= phase.initial_users as u64 {
+                    warn(
+                        "Phases",
+                        format!(
+                            "one ends with the {} users that it starts with",
+                            phase.initial_users
+                        ),
+                    );
+                }
                 if phase.initial_users as u64 > GUIDE_USERS {
                     warn("InitialNumberOfUsers", format!("{} is more than 3", phase.initial_users));
                 }
@@ -159,6 +181,9 @@ impl Job {
                     warn("DurationInSeconds", format!("{seconds} is not within 120 to 3600"));
                 }
             }
+        }
+        for it in self.configurations.iter().filter(|it| it.instance_type.starts_with("ml.t2.")) {
+            warn("InstanceType", format!("{} is of the kind t2", it.instance_type));
         }
         if self.stop.max_invocations.is_some_and(|it| it > 30_000) {
             warn("MaxInvocations", "it is more than 30000".to_owned());
@@ -178,6 +203,12 @@ impl Job {
         }
         breaches
     }
+}
+
+/// Users at the end of a phase.
+fn last_users(phase: &Phase) -> u64 {
+    let added = phase.spawn_rate * phase.duration.as_secs_f64() / 60.0;
+    phase.initial_users as u64 + added.floor() as u64
 }
 
 /// A job takes at most a week.
@@ -333,6 +364,35 @@ mod tests {
         // Its second phase has six users and adds six a minute.
         assert_eq!(job.warnings.len(), 2, "{:?}", job.warnings);
         assert!(job.warnings[0].starts_with("InitialNumberOfUsers: 6"), "{:?}", job.warnings);
+    }
+
+    #[test]
+    fn what_the_guide_does_not_allow_is_a_warning_that_names_its_field() {
+        let warnings = |phases: Value| {
+            let mut body = fraud();
+            body["InputConfig"]["TrafficPattern"]["Phases"] = phases;
+            Job::parse(&body).unwrap().warnings
+        };
+        let phase = |users: u64, rate: u64| json!({"InitialNumberOfUsers": users, "SpawnRate": rate, "DurationInSeconds": 120});
+        // From 1 to 3 users, then from 3 to 7.
+        assert!(warnings(json!([phase(1, 1), phase(3, 2)])).is_empty());
+        let far = warnings(json!([phase(3, 3), phase(3, 1)]));
+        let expected = "InitialNumberOfUsers: 3 is more than 3 away from 9, the last phase's end";
+        assert!(far.len() == 1 && far[0].starts_with(expected), "{far:?}");
+        let level = warnings(json!([phase(2, 0)]));
+        assert!(
+            level.len() == 1 && level[0].starts_with("Phases: one ends with the 2 users"),
+            "{level:?}"
+        );
+        let mut body = fraud();
+        body["InputConfig"]["TrafficPattern"] = json!({"TrafficType": "STAIRS",
+            "Stairs": {"DurationInSeconds": 60, "NumberOfSteps": 2, "UsersPerStep": 4}});
+        body["InputConfig"]["EndpointConfigurations"][0]["InstanceType"] = json!("ml.t2.large");
+        let said = Job::parse(&body).unwrap().warnings.join(" ");
+        assert!(
+            said.contains("UsersPerStep: 4") && said.contains("InstanceType: ml.t2.large"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod ahead;
 pub mod api;
 mod archive;
 mod arn;
+mod asked;
 pub mod basis;
 mod bench;
 pub mod bottleneck;

@@ -41,7 +41,7 @@ impl Done {
         }
         page.warnings.extend(self.steps.iter().filter_map(|it| {
             let problem = it.outcome.as_ref().err()?;
-            Some(format!("{} cannot be recommended: {problem}", it.setting.variables()))
+            Some(format!("{} cannot be recommended: {problem}", it.name()))
         }));
         page
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use serde_json::json;
 
 #[derive(Debug, Parser)]
 struct Command {
@@ -25,6 +26,19 @@ fn the_model_is_a_word_or_an_option() {
     }
     assert!(parse("m.onnx --model n.onnx").is_err() && parse("--payload p").is_err());
     assert!(parse("--endpoint http://h --model m").is_err());
+}
+
+#[test]
+fn what_a_line_asks_for_is_in_its_reply() {
+    let line = "m --payload p --env A=1,2 --phases 2:2:120 --max-invocations 9 --latency-ms 20 --instance local.cpu1";
+    let job = parse(line).unwrap().job().unwrap();
+    let conditions = json!({"MaxInvocations": 9,
+        "ModelLatencyThresholds": [{"Percentile": "P95", "ValueInMilliseconds": 20}]});
+    assert_eq!(job.stopping, Some(conditions));
+    let phase = json!({"InitialNumberOfUsers": 2, "SpawnRate": 2, "DurationInSeconds": 120});
+    assert_eq!(job.input["TrafficPattern"]["Phases"], json!([phase]));
+    assert_eq!(job.input["EndpointConfigurations"][0]["InstanceType"], "local.cpu1");
+    assert_eq!(parse("m --payload p").unwrap().job().unwrap().stopping, None);
 }
 
 #[test]
