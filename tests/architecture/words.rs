@@ -95,7 +95,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/configuration/src",
             "server/src/main.rs",
             "server/loadgen/src",
-            "server/recommender/src/cli.rs",
+            "server/recommender/src/arguments.rs",
         ],
     ),
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),

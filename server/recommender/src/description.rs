@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     arn::{ROLE, job_arn},
-    job_folder::{JobState, seconds},
+    job_state::{JobState, seconds},
     words::shortened,
 };
 

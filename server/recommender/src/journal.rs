@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     basis::Basis,
-    job_folder::{JobFolder, JobState, JobStatus},
+    job_folder::JobFolder,
+    job_state::{JobState, JobStatus},
     process::start_of,
     setting::Setting,
     step::{Length, Step},

@@ -6,7 +6,7 @@ use crate::{
     bench::Bench,
     difference::Difference,
     job::{Configuration, Job, Kind},
-    job_folder::JobStatus,
+    job_state::JobStatus,
     journal::Journal,
     means::Means,
     payload,

@@ -19,7 +19,10 @@ use super::{
     line,
     transitions::{Stop, begin, recover, settle, stop},
 };
-use crate::job_folder::{JobFolder, JobState, JobStatus, ModelAt, Said};
+use crate::{
+    job_folder::{JobFolder, Said},
+    job_state::{JobState, JobStatus, ModelAt},
+};
 
 /// Jobs that are kept. For another one the oldest one that is over is forgotten.
 const MOST: usize = 100;

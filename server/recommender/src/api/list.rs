@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::fault::Fault;
 use crate::{
     arn::{ROLE, job_arn},
-    job_folder::{JobState, seconds},
+    job_state::{JobState, seconds},
 };
 
 /// Entries of a page where none are asked for.
@@ -174,7 +174,7 @@ impl<'a> Order<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job_folder::JobStatus;
+    use crate::job_state::JobStatus;
     use std::time::{Duration, UNIX_EPOCH};
 
     fn job(name: &str, created: u64, status: JobStatus) -> JobState {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{fault::Fault, line, variables::may_be_set};
 use crate::{
     arn::{ROLE, model_arn},
-    job_folder::{ModelAt, seconds},
+    job_state::{ModelAt, seconds},
     setting::Variables,
 };
 

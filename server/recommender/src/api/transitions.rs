@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use crate::job_folder::{JobState, JobStatus};
+use crate::job_state::{JobState, JobStatus};
 
 /// How often a job is begun again after its program has ended before it was over.
 const MOST_BEGUN: u32 = 3;
