@@ -42,6 +42,15 @@ impl Difference {
         self.rounds >= FEWEST_ROUNDS
     }
 
+    /// Is it no more than that by which a setting seems to differ from itself?
+    pub(crate) fn is_within(&self, noise: &Difference) -> bool {
+        let is_less = |ratio: Ratio, noise: Ratio| {
+            let most = noise.low.ln().abs().max(noise.high.ln().abs());
+            ratio.median.ln().abs() <= most
+        };
+        is_less(self.throughput, noise.throughput) && is_less(self.latency, noise.latency)
+    }
+
     /// Is there one, of enough rounds?
     pub(crate) fn is_shown(&self) -> bool {
         self.is_decided() && (self.throughput.differs() || self.latency.differs())

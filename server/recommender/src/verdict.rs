@@ -58,11 +58,17 @@ impl Done {
         noise.chain(self.best_first().filter_map(of_setting)).chain(self.level()).collect()
     }
 
-    /// The settings to which the best one shows no difference; `None` where it is the winner, or rounds do not say so.
+    /// The settings to which the best one shows no difference that is more than the noise; `None` where it is the
+    /// winner, or there are no rounds.
     fn level(&self) -> Option<String> {
         let mut steps = self.best_first().filter(|it| it.rounds.len() > 1);
         let best = steps.next()?;
-        let others: Vec<String> = steps.filter(|it| !differ(best, it)).map(Step::name).collect();
+        let is_noise = |it: &Step| {
+            let measured = self.noise.zip(self.difference(it));
+            measured.is_some_and(|(noise, difference)| difference.is_within(&noise))
+        };
+        let is_level = |it: &&Step| !differ(best, it) || is_noise(it);
+        let others: Vec<String> = steps.filter(is_level).map(Step::name).collect();
         (!others.is_empty()).then(|| {
             format!("no difference within the noise: {}, {}", best.name(), others.join(", "))
         })
@@ -124,6 +130,19 @@ mod tests {
         // Of one round nothing is said.
         let steps = vec![of_rounds(&[("A", "1")], &[1.0]), of_rounds(&[("A", "2")], &[1.0])];
         assert!(done("Advanced", steps, None).differences().is_empty());
+    }
+
+    #[test]
+    fn a_difference_that_is_no_more_than_the_noise_makes_no_winner() {
+        let said = |twin: &[f64; 6]| {
+            let steps = vec![of_rounds(&[("A", "1")], &FAST), of_rounds(&[("A", "2")], &SLOW)];
+            let noise = Difference::of(&of_rounds(&[("A", "2")], twin).rounds, &steps[1].rounds);
+            done("Advanced", steps, noise).differences().pop().unwrap()
+        };
+        // A setting carries up to 1.2 times as much as itself, and the best one 1.1 times as much as the other.
+        let level = said(&[120.0, 95.0, 108.0, 85.0, 96.0, 75.0]);
+        assert_eq!(level, "no difference within the noise: local.cpu2 A=1, local.cpu2 A=2");
+        assert!(said(&NOISY).contains("times the requests of the best setting"));
     }
 
     #[test]
