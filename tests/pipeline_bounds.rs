@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
+    pipeline_refusals::with_an_expression_that_gives_up,
     pipelines::repository,
-    support::{Client, Page, Reply, Server},
+    support::{Client, Page, Process, Reply, Server, wait_for},
 };
 
 fn invoke(server: &Server, model: &str, body: &Value) -> Reply {
@@ -53,4 +54,28 @@ fn the_labels_of_a_text_are_rows_of_its_request() {
         let problem = ask(texts, labels).error(400);
         assert!(problem.contains("at most 16"), "{problem}");
     }
+}
+
+#[test]
+fn texts_leave_the_threads_of_clients_once_their_tokenizer_is_known_to_be_slow() {
+    let repository = with_an_expression_that_gives_up();
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    let tasks = format!("/proc/{}/task", server.id());
+    let is_prepared_elsewhere = || {
+        let tasks = std::fs::read_dir(&tasks).unwrap().map(|it| it.unwrap().path());
+        let names = tasks.filter_map(|it| std::fs::read_to_string(it.join("comm")).ok());
+        names.into_iter().any(|it| it.starts_with("prepare-"))
+    };
+    // So few bytes that those of any tokenizer are taken for short work.
+    let text = vec!["x".repeat(12); 12].join(" ");
+    let body = json!({"inputs": text}).to_string();
+    let mut ask = || client.post("/v2/models/st-6/embed", &[], &body).expect(200).text();
+    let first = ask();
+    assert!(!is_prepared_elsewhere());
+    wait_for("a thread that prepares texts", || {
+        assert_eq!(ask(), first);
+        is_prepared_elsewhere().then_some(())
+    });
 }

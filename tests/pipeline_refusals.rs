@@ -222,8 +222,9 @@ fn each_kind_of_client_is_told_that_its_token_is_wrong() {
     }
 }
 
-/// The folder `st-6`, whose tokenizer has an expression that gives up on a run of letters `x`.
-fn with_an_expression_that_gives_up() -> Repository {
+/// The folder `st-6`, whose tokenizer has an expression that takes twice as long for each letter `x` of a run, and
+/// gives up on a long one.
+pub fn with_an_expression_that_gives_up() -> Repository {
     let repository = repository(&["st-6"]);
     let path = repository.path().join("st-6/tokenizer.json");
     let mut tokenizer: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

@@ -11,7 +11,7 @@ use backend::NamedTensor;
 use crate::{
     infer::{
         parts::Leaving,
-        prepared::{FEW, Preparing, prepare},
+        prepared::{FEW, Preparing, Ready, prepare},
         rows::run_rows,
     },
     pipeline::{
@@ -75,11 +75,14 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
     // What was decided covers the rows until they have run.
-    let (asked, prepared, room) = ready.inspect_err(|it| {
+    let (asked, Ready { prepared, room, here }) = ready.inspect_err(|it| {
         if let Some(reason) = refusal(it) {
             metrics.texts_refused(reason);
         }
     })?;
+    if let Some(bytes) = here {
+        pipeline.pace.learn(bytes, prepare);
+    }
     if let Some(trace) = trace {
         trace.prepared(began);
         trace.queued(&work.inputs);
@@ -118,14 +121,14 @@ async fn ready(
     parameters: &[(Arc<str>, Parameter)],
     room: Option<Room>,
     deadline: Option<Instant>,
-) -> Result<(Asked, Vec<Prepared>, Option<Room>), Error> {
+) -> Result<(Asked, Ready), Error> {
     let asked = parameters::read(task, parameters)?;
     let preparing = Preparing { pipeline, task, work, asked: &asked, scheduler, deadline };
-    let (prepared, room) = prepare(preparing, room).await?;
+    let ready = prepare(preparing, room).await?;
     if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
-        check_features(pipeline, &asked, &prepared)?;
+        check_features(pipeline, &asked, &ready.prepared)?;
     }
-    Ok((asked, prepared, room))
+    Ok((asked, ready))
 }
 
 /// Under which reason a refusal is counted; `None` where the inputs are not at fault.

@@ -14,9 +14,10 @@ use std::{
 use crate::{
     infer::next::next,
     pipeline::{
-        elsewhere::{AT_ONCE, Effort},
+        elsewhere::Effort,
         inputs::{self, of_rows},
         open::ServedPipeline,
+        pace::AT_ONCE,
         parameters::Asked,
         room::Room,
         row_error::of_input,
@@ -47,6 +48,16 @@ pub(super) struct Preparing<'a> {
     pub(super) deadline: Option<Instant>,
 }
 
+/// Inputs that have become rows.
+pub(super) struct Ready {
+    /// The rows of each, in the order of the inputs.
+    pub(super) prepared: Vec<Prepared>,
+    /// What decoded files take, until the rows have run.
+    pub(super) room: Option<Room>,
+    /// Bytes of the texts that the task which asked has tokenized itself; `None` where another thread did.
+    pub(super) here: Option<usize>,
+}
+
 /// The rows of all inputs, in their order.
 ///
 /// # Errors
@@ -55,10 +66,7 @@ pub(super) struct Preparing<'a> {
 ///
 /// # Cancel safety
 /// Dropping the future ends the work between two inputs.
-pub(super) async fn prepare(
-    preparing: Preparing<'_>,
-    room: Option<Room>,
-) -> Result<(Vec<Prepared>, Option<Room>), Error> {
+pub(super) async fn prepare(preparing: Preparing<'_>, room: Option<Room>) -> Result<Ready, Error> {
     let Preparing { pipeline, task, work, asked, scheduler, deadline } = preparing;
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
@@ -71,7 +79,7 @@ pub(super) async fn prepare(
     check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
     let is_text = task.medium() == Medium::Text;
     let bytes = bytes.saturating_mul(labels).saturating_add(asked.bytes);
-    let is_short = is_text && texts.saturating_mul(labels) <= FEW && bytes < AT_ONCE;
+    let is_short = is_text && texts.saturating_mul(labels) <= FEW && pipeline.pace.is_short(bytes);
     // Preparing what is refused behind it would be for nothing, and so would an answer that comes too late.
     if !is_short && let Some(wait) = pipeline.pool.expected_wait() {
         scheduler.admit_after(wait, work.rows.max(1), deadline)?;
@@ -81,10 +89,24 @@ pub(super) async fn prepare(
         false => 1,
     };
     if 1 < parts {
-        return Ok((on_threads(&preparing, parts).await?, room));
+        return Ok(Ready { prepared: on_threads(&preparing, parts).await?, room, here: None });
     }
     let prepare = preparation(&preparing, Part::default(), room);
-    pipeline.work(Effort::short_if(is_short), deadline, prepare).await
+    if is_short {
+        let (prepared, room) = pipeline.work(Effort::Short, deadline, prepare).await?;
+        return Ok(Ready { prepared, room, here: Some(bytes) });
+    }
+    let around = pipeline.clone();
+    let learn = move |wanted: &Wanted| {
+        let began = Instant::now();
+        let done = prepare(wanted)?;
+        if is_text {
+            around.pace.learn(bytes, began.elapsed());
+        }
+        Ok(done)
+    };
+    let (prepared, room) = pipeline.work(Effort::Long, deadline, learn).await?;
+    Ok(Ready { prepared, room, here: None })
 }
 
 impl Preparing<'_> {

@@ -7,9 +7,6 @@ use crate::pipeline::open::ServedPipeline;
 use inference::error::Error;
 use schedule::prepare::{PrepareFor, PreparePool, Wanted};
 
-/// Texts of fewer bytes in all are tokenized by the task that asks.
-pub(crate) const AT_ONCE: usize = 2048;
-
 /// How long some work takes, by prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {

@@ -8,6 +8,7 @@ pub(crate) mod face;
 pub(crate) mod inputs;
 pub(crate) mod open;
 pub(crate) mod outputs;
+pub(crate) mod pace;
 pub(crate) mod parameters;
 pub(crate) mod room;
 pub(crate) mod row_error;

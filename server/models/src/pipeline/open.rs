@@ -8,6 +8,7 @@ use crate::{
     config::model::ModelConfig,
     pipeline::{
         face::{Known, face},
+        pace::Pace,
         row_runs::RowRuns,
     },
     settings::pipelines::PipelineSettings,
@@ -30,6 +31,8 @@ pub struct ServedPipeline {
     pub(crate) strict_rows: bool,
     /// Where long work on inputs and answers is done.
     pub(crate) pool: Arc<PreparePool>,
+    /// How long texts take to be tokenized.
+    pub(crate) pace: Pace,
     /// Is it written how many tokens a run may have?
     pub(crate) has_token_bound: bool,
 }
@@ -144,7 +147,9 @@ pub(crate) fn open(
     let graph = signature.clone();
     let has_token_bound = tokens.is_some();
     let pool = loaded.pool.clone();
-    let served = ServedPipeline { steps, graph, config, rows, strict_rows, has_token_bound, pool };
+    let pace = Pace::default();
+    let served =
+        ServedPipeline { steps, graph, config, rows, strict_rows, has_token_bound, pool, pace };
     Ok(Some(Opening::Pipeline(Box::new((served, face)))))
 }
 

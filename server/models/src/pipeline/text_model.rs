@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use backend::DataType;
 
-use super::{
-    elsewhere::{AT_ONCE, Effort},
-    open::ServedPipeline,
-    row_error::of_input,
-};
+use super::{elsewhere::Effort, open::ServedPipeline, pace::AT_ONCE, row_error::of_input};
 use crate::serving::served::ServedModel;
 use inference::{
     error::Error,
@@ -116,7 +112,7 @@ impl<'a> TextModel<'a> {
         options: TokenizeOptions,
     ) -> Result<Vec<Vec<TextToken>>, Error> {
         self.check_texts(texts.len())?;
-        let is_short = texts.iter().map(String::len).sum::<usize>() < AT_ONCE;
+        let is_short = self.pipeline.pace.is_short(texts.iter().map(String::len).sum());
         let steps = self.text.clone();
         let work = move |wanted: &Wanted| {
             let TokenizeOptions { add_special_tokens, prompt_name } = &options;
