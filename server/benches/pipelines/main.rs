@@ -41,6 +41,9 @@ struct Arguments {
     /// Blocks of each kind
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Of the servers of `memory` and `growth`; what they take by themselves where nothing is said
+    #[arg(long)]
+    max_batch_tokens: Option<usize>,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -83,14 +86,16 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     if wanted(What::Cost) {
         missed.extend(cost::measure(block, rounds)?);
     }
+    let flags = arguments.max_batch_tokens.map(|it| format!("--max-batch-tokens={it}"));
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     if wanted(What::Memory) {
-        missed.extend(memory::measure(arguments.quick)?);
+        missed.extend(memory::measure(&flags, arguments.quick)?);
     }
     if wanted(What::Load) {
         missed.extend(load::measure(rounds)?);
     }
     if arguments.what == Some(What::Growth) {
-        missed.extend(memory::grow(if arguments.quick { 2 } else { 10 })?);
+        missed.extend(memory::grow(&flags, if arguments.quick { 2 } else { 10 })?);
     }
     // Where nothing is named they are left out without a Python.
     if arguments.what == Some(What::Images)

@@ -10,6 +10,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -159,7 +160,7 @@ impl Server {
         Ok(*self.plans.get(model).ok_or(format!("the server does not serve '{model}'"))?)
     }
 
-    /// Rows and runs of that model so far.
+    /// Rows and runs of that model so far, and what they took.
     pub fn counts(&self, model: &str) -> Outcome<Counts> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
@@ -172,7 +173,8 @@ impl Server {
             number.ok_or(format!("the metrics have no {name} of '{model}'"))
         };
         let (rows, runs) = (count("nv_inference_count")?, count("nv_inference_exec_count")?);
-        Ok(Counts { rows, runs })
+        let run_us = count("nv_inference_compute_infer_duration_us")?;
+        Ok(Counts { rows, runs, run_us })
     }
 }
 
@@ -190,6 +192,8 @@ fn plan(line: &Value) -> Outcome<Plan> {
 pub struct Counts {
     rows: f64,
     runs: f64,
+    /// Microseconds of the runs, that of a run once for each of its requests.
+    run_us: f64,
 }
 
 impl Counts {
@@ -201,6 +205,12 @@ impl Counts {
     /// Mean rows of the runs since `earlier`.
     pub fn rows_per_run_since(&self, earlier: &Counts) -> f64 {
         (self.rows - earlier.rows) / (self.runs - earlier.runs).max(1.0)
+    }
+
+    /// What the run took in which a row was, in the mean of the rows since `earlier`. Of requests of one row each.
+    pub fn run_of_row_since(&self, earlier: &Counts) -> Duration {
+        let us = (self.run_us - earlier.run_us) / (self.rows - earlier.rows).max(1.0);
+        Duration::from_secs_f64(us.max(0.0) / 1e6)
     }
 }
 
