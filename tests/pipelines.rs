@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Client, Page, Repository, Server, Start, root};
 
@@ -643,4 +643,58 @@ fn a_graph_that_is_named_is_the_one_that_answers() {
     let named =
         repository(&["quantized"]).file("quantized/muster.json", r#"{"graph": "quantized"}"#);
     assert_eq!(answer(&named, &[]), quantized);
+}
+
+#[test]
+fn labels_of_equal_scores_are_turned_round_as_a_stable_sort_of_the_reference_has_them() {
+    let server = Server::start(&repository(&["zero-shot"]), &[]);
+    // Blanks make no tokens, so that the texts of all of these labels are one.
+    let labels = ["happy", " happy", "happy ", "sad", "  happy"];
+    for multi_label in [false, true] {
+        let parameters = json!({"candidate_labels": labels, "multi_label": multi_label});
+        let body = json!({"inputs": "What a day!", "parameters": parameters}).to_string();
+        let headers = [("content-type", "application/json")];
+        let reply = Client::connect(server.sagemaker()).post("/invocations", &headers, body);
+        let reply = reply.expect(200).json();
+        let ranked =
+            reply["labels"].as_array().unwrap().iter().zip(reply["scores"].as_array().unwrap());
+        let mut ranked: Vec<(&str, &Value)> =
+            ranked.map(|(it, score)| (it.as_str().unwrap(), score)).collect();
+        ranked.retain(|it| it.0 != "sad");
+        assert!(ranked.iter().all(|it| it.1 == ranked[0].1), "{reply}");
+        // It sorts upwards and turns the list round, those that are equal with it. NumPy's sort leaves these in their
+        // order where it has no vector instructions; with them their order is not told.
+        let equal: Vec<&str> = ranked.iter().map(|it| it.0).collect();
+        assert_eq!(equal, ["  happy", "happy ", " happy", "happy"]);
+    }
+}
+
+#[test]
+fn vectors_are_given_as_an_array_to_those_who_ask_for_one() {
+    let server = Server::start(&repository(&["st-6"]), &[]);
+    let ask = |inputs: Value, accept: &str| {
+        let headers = [("content-type", "application/json"), ("accept", accept)];
+        let body = json!({"inputs": inputs}).to_string();
+        Client::connect(server.sagemaker()).post("/invocations", &headers, body).expect(200)
+    };
+    for (inputs, rows) in
+        [(json!("so happy"), 1), (json!(["so happy", "What a sad day!", "rows"]), 3)]
+    {
+        let reply = ask(inputs.clone(), "application/x-npy");
+        assert_eq!(reply.header("content-type"), Some("application/x-npy"));
+        let texts = if inputs.is_array() { inputs } else { json!([inputs]) };
+        let expected = ask(texts, "application/json").json();
+        let expected = expected.as_array().unwrap().iter().flat_map(|it| it.as_array().unwrap());
+        let expected: Vec<f32> = expected.map(|it| it.as_f64().unwrap() as f32).collect();
+        assert_eq!(expected.len() % rows, 0);
+        let shape = format!("({rows}, {})", expected.len() / rows);
+        // Magic, version, then the length of the text in front of the numbers.
+        let length = usize::from(u16::from_le_bytes([reply.body[8], reply.body[9]]));
+        let text = std::str::from_utf8(&reply.body[10..10 + length]).unwrap();
+        assert!(text.contains("'<f4'") && text.contains(&shape), "{text}");
+        let (floats, rest) = reply.body[10 + length..].as_chunks();
+        let given: Vec<f32> = floats.iter().map(|it| f32::from_le_bytes(*it)).collect();
+        assert!(rest.is_empty());
+        assert_eq!(given, expected);
+    }
 }
