@@ -11,7 +11,7 @@ use onnxruntime::OnnxRuntime;
 use serde_json::{Value, json};
 
 use crate::{
-    image_pipelines::as_of_timm,
+    image_pipelines::{as_of_timm, graphs},
     pipelines::{fixtures, repository},
     support::{Repository, Server},
 };
@@ -296,6 +296,35 @@ fn it_says_what_was_understood_and_what_became_of_each_file() {
     assert!(text.contains("model 'sst2' is not served: tokenizer.json: it is missing"), "{text}");
     let error = explain(&folder.path().join("none"), &engines(), &PipelineSettings::default());
     assert!(error.is_err());
+}
+
+#[test]
+fn it_says_which_bounds_of_files_and_of_boxes_are_not_the_usual_ones() {
+    let say = |repository: &Repository, model: &str| {
+        let path = repository.path().join(model);
+        report(&explain(&path, &engines(), &PipelineSettings::default()).unwrap())
+    };
+    let check = |text: &str, parts: &[&str]| {
+        parts.iter().for_each(|it| assert!(text.contains(it), "no '{it}' in\n{text}"));
+    };
+    let bounds = r#"{"threshold": 0.25, "max_detections": 20, "max_image_pixels": 4096}"#;
+    check(
+        &say(&repository(&["detr"]).file("detr/muster.json", bounds), "detr"),
+        &[
+            "threshold 0.25, at most 20 boxes; ",
+            ", at most 4096 pixels; graph takes ",
+            r#"{ key: "max_pixels" value: { string_value: "4096" } }"#,
+            r#"{ key: "confidence" value: { string_value: "0.25" } }"#,
+            r#"{ key: "max_detections" value: { string_value: "20" } }"#,
+        ],
+    );
+    let sounds = repository(&["speech"]).file("speech/muster.json", r#"{"max_audio_seconds": 7}"#);
+    check(
+        &say(&sounds, "speech"),
+        &["16000 Hz, at most 7 s; ", r#"{ key: "max_seconds" value: { string_value: "7" } }"#],
+    );
+    let graph = graphs(&["yolo"]).file("yolo/1/muster.json", r#"{"iou": 0.5}"#);
+    check(&say(&graph, "yolo"), &[", iou 0.5; ", "  read     muster.json\n"]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn replay(client: &mut Client, model: &str) -> usize {
 }
 
 /// Models of these fixtures that are a graph and nothing else.
-fn graphs(names: &[&str]) -> Repository {
+pub fn graphs(names: &[&str]) -> Repository {
     names.iter().fold(Repository::new(), |repository, name| {
         let mut files = fs::read_dir(fixtures().join(name)).unwrap().map(|it| it.unwrap().path());
         let graph = files.find(|it| it.extension().is_some_and(|it| it == "onnx")).unwrap();
@@ -162,6 +162,34 @@ fn a_yolo_file_is_served_by_its_path() {
     let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
     let server = Start::command(&["serve", &file.display().to_string()]).flags(&ports).run();
     assert!(24 <= replay(&mut server.client(), "yolo"));
+}
+
+#[test]
+fn what_operators_write_beside_a_graph_bounds_its_pictures_and_its_boxes() {
+    let bounded = |name: &str, text: &str| graphs(&["yolo"]).file(name, text);
+    let boxes = |server: &Server, parameters: Value| {
+        let reply = ask(&mut server.client(), "yolo", &picture("96x64.png"), &parameters);
+        said(&reply.expect(200)).as_array().unwrap().clone()
+    };
+    let usual = boxes(&Server::start(&graphs(&["yolo"]), &[]), json!({}));
+    assert!(2 < usual.len(), "{usual:?}");
+    // In the folder of the version, or in that of the model.
+    for name in ["yolo/1/muster.json", "yolo/muster.json"] {
+        let server = Server::start(&bounded(name, r#"{"max_detections": 2, "iou": 0.5}"#), &[]);
+        assert_eq!(boxes(&server, json!({})), usual[..2], "{name}");
+        let all = json!({"max_detections": 300, "iou": 0.7});
+        assert_eq!(boxes(&server, all), usual, "a request says otherwise");
+    }
+    let small = bounded("yolo/1/muster.json", r#"{"max_image_pixels": 4096}"#);
+    let server = Server::start(&small, &[]);
+    let refused = ask(&mut server.client(), "yolo", &picture("96x64.png"), &json!({})).error(400);
+    assert!(refused.contains("expected at most 4096 pixels"), "{refused}");
+    // A flag counts more.
+    let server = Server::start(&small, &["--max-image-pixels=10000"]);
+    assert_eq!(boxes(&server, json!({})), usual);
+    let wrong = bounded("yolo/1/muster.json", r#"{"iou": 1.5}"#);
+    let error = Start::new(&wrong).try_run().err().unwrap().to_string();
+    assert!(error.contains("muster.json: iou: it is 1.5, not a number from 0 to 1"), "{error}");
 }
 
 #[test]

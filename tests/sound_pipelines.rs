@@ -152,7 +152,15 @@ fn sounds_share_runs_where_rows_are_found_to_be_independent() {
 #[test]
 fn what_is_no_sound_or_too_long_a_one_is_refused_and_harms_nobody() {
     let repository = repository(&["speech"]);
-    let server = Server::start(&repository, &["--max-audio-seconds", "1"]);
+    let file = r#"{"max_audio_seconds": 1}"#;
+    let flag = Server::start(&repository, &["--max-audio-seconds", "1"]);
+    check_refusals(&flag);
+    drop(flag);
+    check_refusals(&Server::start(&repository.file("speech/muster.json", file), &[]));
+}
+
+/// A server that takes sounds of a second.
+fn check_refusals(server: &Server) {
     let mut client = server.client();
     let good = fs::read(fixtures().join("speech/0.wav")).unwrap();
     let mut long = good.clone();

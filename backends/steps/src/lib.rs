@@ -47,7 +47,7 @@ pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
 pub use folder::{
-    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, named_graph, unchosen_graphs,
+    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, is_said_over, named_graph, unchosen_graphs,
 };
 pub use head::{ctc::spell, reduced::Reduced};
 pub use image::JpegLibrary;

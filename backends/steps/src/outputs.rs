@@ -18,6 +18,11 @@ pub struct GraphOutput {
     pub is_whole: bool,
 }
 
+/// What is said of an output that was taken for its shape, behind the inputs of a graph.
+pub(crate) fn taken_for_its_shape(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |it| format!("; its output '{it}' is taken for its shape"))
+}
+
 /// One output of one row, without padding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowOutput<'a> {

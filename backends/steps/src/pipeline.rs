@@ -10,7 +10,7 @@ use crate::{
     decide::{Decision, HF_TASK, decide},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
-    folder::{FileNote, Folder, Overrides, Ultralytics},
+    folder::{Dir, FileNote, Folder, Overrides, Ultralytics, notes::Notes},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
     reply::Reply,
@@ -76,22 +76,29 @@ impl Pipeline {
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
     }
 
-    /// From a graph without a folder, whose metadata says what it is for; `None` where it does not.
+    /// From a graph without a folder, whose metadata says what it is for; `None` where it does not. With what was said
+    /// over it, `muster.json` in `dir` included.
     ///
     /// # Errors
-    /// When its metadata is wrong, or says something that its inputs and outputs contradict.
+    /// When its metadata or that file is wrong, or says something that its inputs and outputs contradict.
     pub fn of_graph(
+        dir: Option<&Dir>,
         overrides: &Overrides,
         spec: &ModelSpec,
-    ) -> Result<Option<Opened>, FolderError> {
+    ) -> Result<Option<(Opened, Overrides)>, FolderError> {
         let file = "the graph";
         let Some(said) = Ultralytics::read(file, &spec.metadata)? else { return Ok(None) };
-        let opened = ImagePipeline::of_ultralytics(file, &said, overrides, spec)?;
+        let mut notes = Notes::default();
+        let overrides = match dir {
+            Some(dir) => overrides.clone().over_file(dir, &mut notes)?,
+            None => overrides.clone(),
+        };
+        let opened = ImagePipeline::of_ultralytics(file, &said, &overrides, spec)?;
         let pipeline = |image| {
             let kind = Kind::Image(Box::new(image));
-            Opened::Pipeline(Box::new(Pipeline { kind, files: Vec::new() }))
+            Opened::Pipeline(Box::new(Pipeline { kind, files: notes.finish() }))
         };
-        Ok(Some(opened.map_or_else(Opened::Tensors, pipeline)))
+        Ok(Some((opened.map_or_else(Opened::Tensors, pipeline), overrides)))
     }
 
     /// The task that the folder is for.

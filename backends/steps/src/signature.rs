@@ -201,8 +201,8 @@ pub(crate) struct Outputs {
     pub(crate) tokens: Option<usize>,
     /// Length of the last dimension of the output that the head reads first, where the graph says it.
     pub(crate) width: Option<usize>,
-    /// Outputs that were taken for their shape, as a line of the log.
-    pub(crate) note: Option<String>,
+    /// The output that was taken for its shape, since none has a name that the task looks for.
+    pub(crate) by_shape: Option<Arc<str>>,
 }
 
 impl Outputs {
@@ -211,8 +211,13 @@ impl Outputs {
     /// # Errors
     /// When there is none that it can read.
     pub(crate) fn plan(spec: &ModelSpec, head: &Head, file: &str) -> Result<Outputs, FolderError> {
-        let mut plan =
-            Outputs { outputs: Vec::new(), vector: None, tokens: None, width: None, note: None };
+        let mut plan = Outputs {
+            outputs: Vec::new(),
+            vector: None,
+            tokens: None,
+            width: None,
+            by_shape: None,
+        };
         match head {
             Head::Classifier(_) | Head::Ranker(..) | Head::Entailment(_) => {
                 plan.add(find(spec, &["logits"], 2, file)?, false);
@@ -263,7 +268,7 @@ impl Outputs {
         }
         let name: Arc<str> = found.spec.name.clone();
         if !found.is_named {
-            self.note = Some(format!("output '{name}' is taken for its shape"));
+            self.by_shape = Some(name.clone());
         }
         self.outputs.push(GraphOutput { name, has_tokens, is_whole: false });
     }

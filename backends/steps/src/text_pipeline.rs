@@ -12,7 +12,7 @@ use crate::{
     finish,
     folder::{Folder, OPERATORS_FILE},
     head::reduced::Reduced,
-    outputs::{GraphOutput, RowOutput},
+    outputs::{GraphOutput, RowOutput, taken_for_its_shape},
     parts::{Parts, SpecialTokens, prompt_tokens},
     prepare, reduce,
     reply::Reply,
@@ -57,7 +57,6 @@ impl TextPipeline {
         }
         check_labels(folder, &task.head, &outputs)?;
         let mut warnings = std::mem::take(&mut task.warnings);
-        warnings.extend(outputs.note.clone());
         if !inputs.has_mask() {
             let text = "the graph has no attention_mask: only inputs of equal length share a run";
             warnings.push(text.to_owned());
@@ -197,7 +196,9 @@ impl TextPipeline {
         );
         let inputs: Vec<&str> = self.parts.inputs.inputs.iter().map(|it| &*it.name).collect();
         let inputs = inputs.join(", ");
-        format!("{}, {head}{dimensions}; {tokenizer}; graph takes {inputs}", self.parts.task.name)
+        let (task, by_shape) = (self.parts.task.name, self.parts.outputs.by_shape.as_deref());
+        let output = taken_for_its_shape(by_shape);
+        format!("{task}, {head}{dimensions}; {tokenizer}; graph takes {inputs}{output}")
     }
 }
 

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use image::JpegLibrary;
 use inference::limits::{Budget, Permit};
 
+use crate::folder::{LONGEST_SOUND, MOST_PIXELS};
+
 /// Bounds of the files that steps decode.
 #[derive(Debug, Clone)]
 pub struct FileBounds {
@@ -23,8 +25,8 @@ pub struct FileBounds {
 impl Default for FileBounds {
     fn default() -> FileBounds {
         FileBounds {
-            max_image_pixels: 50_000_000,
-            max_audio_seconds: 300,
+            max_image_pixels: MOST_PIXELS,
+            max_audio_seconds: LONGEST_SOUND,
             jpeg_library: JpegLibrary::default(),
             budget: None,
         }

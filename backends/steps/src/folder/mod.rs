@@ -23,8 +23,10 @@ pub use dir::Dir;
 pub use graph::named_graph;
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
-pub use overrides::Overrides;
-pub(crate) use overrides::{FILE as OPERATORS_FILE, SPLADE, modes_named, task_named};
+pub(crate) use overrides::{
+    FILE as OPERATORS_FILE, LONGEST_SOUND, MOST_PIXELS, SPLADE, modes_named, task_named,
+};
+pub use overrides::{Overrides, is_said_over};
 pub use pooling::{Pooling, PoolingMode, Splade};
 pub use read::{Folder, is_pipeline, unchosen_graphs};
 pub use sentence::Sentence;

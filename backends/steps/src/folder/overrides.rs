@@ -3,7 +3,10 @@
 use image::JpegLibrary;
 
 use super::{dir::Dir, document::Document, notes::Notes, pooling::PoolingMode};
-use crate::error::FolderError;
+use crate::{
+    detect::{MOST_DETECTIONS, Thresholds},
+    error::FolderError,
+};
 use inference::{signature::nearest, task::Task};
 
 /// What was said over the folder. `None`: the folder decides.
@@ -31,6 +34,10 @@ pub struct Overrides {
     pub max_batch_tokens: Option<usize>,
     /// The least score of an object in an image.
     pub threshold: Option<f32>,
+    /// By how much of their union two boxes of one class overlap of which one is left out.
+    pub iou: Option<f64>,
+    /// Most objects of an image.
+    pub max_detections: Option<usize>,
     /// Most pixels of one image. `None`: 50 million.
     pub max_image_pixels: Option<u64>,
     /// What decodes JPEG.
@@ -43,7 +50,7 @@ pub struct Overrides {
 
 /// The file of operators.
 pub(crate) const FILE: &str = "muster.json";
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 15] = [
     "task",
     "graph",
     "pooling",
@@ -52,10 +59,20 @@ const KEYS: [&str; 11] = [
     "prompt_name",
     "labels",
     "threshold",
+    "iou",
+    "max_detections",
     "max_text_bytes",
+    "max_image_pixels",
+    "max_audio_seconds",
     "max_batch_tokens",
     "strict_rows",
 ];
+
+/// Most pixels of one image where nothing is said.
+pub(crate) const MOST_PIXELS: u64 = 50_000_000;
+
+/// Seconds of the longest sound where nothing is said.
+pub(crate) const LONGEST_SOUND: u32 = 300;
 
 impl Overrides {
     /// These, and for what they leave open `muster.json` of the folder, where there is one.
@@ -72,10 +89,23 @@ impl Overrides {
             };
             return Err(file.error(key, format!("no such key; {hint}")));
         }
-        let threshold = file.number("threshold")?;
-        if threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-            return Err(file.error("threshold", "it is no number from 0 to 1"));
-        }
+        let share = |key: &str| match file.number(key)? {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                Err(file.error(key, format!("it is {share}, not a number from 0 to 1")))
+            }
+            share => Ok(share),
+        };
+        let bound = |key: &str, most: usize| match file.count(key)? {
+            Some(count) if !(1..=most).contains(&count) => {
+                Err(file.error(key, format!("it is {count}, not a whole number from 1 to {most}")))
+            }
+            count => Ok(count),
+        };
+        let threshold = share("threshold")?;
+        let iou = share("iou")?;
+        let max_detections = bound("max_detections", MOST_DETECTIONS)?;
+        let pixels = bound("max_image_pixels", usize::MAX)?;
+        let seconds = bound("max_audio_seconds", u32::MAX as usize)?;
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
         // Of the values that go before those of the file it is not known who said them.
         let checked = |key: &str, check: fn(&str) -> Result<(), String>| match file.text(key)? {
@@ -102,12 +132,39 @@ impl Overrides {
             max_text_bytes: self.max_text_bytes.or(file.count("max_text_bytes")?),
             max_batch_tokens: self.max_batch_tokens.or(file.count("max_batch_tokens")?),
             threshold: self.threshold.or(threshold.map(|it| it as f32)),
-            max_image_pixels: self.max_image_pixels,
+            iou: self.iou.or(iou),
+            max_detections: self.max_detections.or(max_detections),
+            max_image_pixels: self.max_image_pixels.or(pixels.map(|it| it as u64)),
             jpeg_library: self.jpeg_library,
-            max_audio_seconds: self.max_audio_seconds,
+            max_audio_seconds: self.max_audio_seconds.or(seconds.map(|it| it as u32)),
             strict_rows: self.strict_rows.or(file.flag("strict_rows")?),
         })
     }
+
+    /// What a box must have where a request says nothing, of a model for which that is usual.
+    pub(crate) fn thresholds(&self, usual: Thresholds) -> Thresholds {
+        Thresholds {
+            confidence: self.threshold.unwrap_or(usual.confidence),
+            iou: self.iou.unwrap_or(usual.iou),
+            max_detections: self.max_detections.or(usual.max_detections),
+            ..usual
+        }
+    }
+
+    /// Most pixels of one image.
+    pub(crate) fn most_pixels(&self) -> u64 {
+        self.max_image_pixels.unwrap_or(MOST_PIXELS)
+    }
+
+    /// Seconds of the longest sound.
+    pub(crate) fn longest_sound(&self) -> u32 {
+        self.max_audio_seconds.unwrap_or(LONGEST_SOUND)
+    }
+}
+
+/// Does a file of operators lie in this directory? Blocking.
+pub fn is_said_over(dir: &std::path::Path) -> bool {
+    dir.join(FILE).is_file()
 }
 
 /// The pooling of sparse vectors.

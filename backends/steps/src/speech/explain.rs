@@ -25,12 +25,15 @@ pub(super) fn explain(
     let Extractor::Samples(extractor) = extractor else {
         return Err(format!("no step makes what {} makes of a sound", extractor.name()));
     };
-    let parameters = vec![
+    let mut parameters = vec![
         ("sampling_rate", text(extractor.sampling_rate.to_string())),
         ("do_normalize", text(extractor.do_normalize.to_string())),
         // A pipeline runs each sound at its own length.
         ("padding", text("none")),
     ];
+    if let Some(most) = folder.overrides.max_audio_seconds {
+        parameters.push(("max_seconds", text(most.to_string())));
+    }
     let own = |name: &str| if name == MASK { MASK } else { "input_values" };
     let fed = inputs.iter().map(|it| (it.name.as_ref().to_owned(), own(&it.name)));
     let masks = inputs.iter().filter(|it| &*it.name == MASK && it.dtype != DataType::Int64);

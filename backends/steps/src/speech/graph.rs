@@ -92,15 +92,20 @@ pub(super) fn row(
     inputs.iter().map(fill).collect()
 }
 
-/// The output with the logits, which have so many dimensions, and the length of the last one where the graph says it.
+/// The output with the logits.
+pub(super) struct Logits {
+    pub(super) output: GraphOutput,
+    /// Length of its last dimension, where the graph says it.
+    pub(super) width: Option<usize>,
+    /// Was it taken for its shape, since none has the name?
+    pub(super) is_by_shape: bool,
+}
+
+/// The output with the logits, which have so many dimensions.
 ///
 /// # Errors
 /// When there is none.
-pub(super) fn logits(
-    spec: &ModelSpec,
-    rank: usize,
-    file: &str,
-) -> Result<(GraphOutput, Option<usize>), FolderError> {
+pub(super) fn logits(spec: &ModelSpec, rank: usize, file: &str) -> Result<Logits, FolderError> {
     let fits = |it: &&TensorSpec| it.any_rank || it.dims.len() == rank;
     let named = spec.outputs.iter().find(|it| &*it.name == "logits").or(spec.outputs.first());
     let found = named.filter(fits).ok_or_else(|| {
@@ -108,8 +113,9 @@ pub(super) fn logits(
         FolderError::key(file, "logits", problem)
     })?;
     let name: Arc<str> = found.name.clone();
-    Ok((
-        GraphOutput { name, has_tokens: false, is_whole: false },
-        found.dims.last().copied().flatten(),
-    ))
+    Ok(Logits {
+        is_by_shape: &*name != "logits",
+        output: GraphOutput { name, has_tokens: false, is_whole: false },
+        width: found.dims.last().copied().flatten(),
+    })
 }

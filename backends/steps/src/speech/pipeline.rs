@@ -9,29 +9,26 @@ use super::{
     explain::explain,
     extractor::{Extractor, extractor},
     frames::Frames,
-    graph::{inputs, logits, row},
+    graph::{Logits, inputs, logits, row},
     head::{MANY_CLASSES, SoundHead},
 };
 use crate::{
     context::{Context, ContextKind, Work, WorkKind},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
-    folder::{CtcVocabulary, Folder},
+    folder::{CtcVocabulary, Folder, LONGEST_SOUND},
     head::{
         classify::{classify, whole_logits},
         ctc::spell,
         reduced::Reduced,
     },
-    outputs::{GraphOutput, RowOutput},
+    outputs::{GraphOutput, RowOutput, taken_for_its_shape},
     reply::Reply,
     request::{Input, Parameters, TopK},
     step::{GraphInput, Prepared, Row},
     task::classes,
 };
 use inference::task::Task;
-
-/// Seconds of the longest sound where nothing is said.
-const LONGEST_SOUND: u32 = 300;
 
 /// Everything around a graph that answers sounds: immutable, shared by all threads.
 #[derive(Debug)]
@@ -43,6 +40,8 @@ pub(crate) struct SoundPipeline {
     frames: Frames,
     pub(crate) inputs: Vec<GraphInput>,
     pub(crate) outputs: Vec<GraphOutput>,
+    /// Was the output taken for its shape, since none has the name?
+    is_by_shape: bool,
 }
 
 impl SoundPipeline {
@@ -63,7 +62,7 @@ impl SoundPipeline {
             }
             _ => (SoundHead::Classifier(classes(folder)), 2),
         };
-        let (output, width) = logits(spec, rank, &folder.graph)?;
+        let Logits { output, width, is_by_shape } = logits(spec, rank, &folder.graph)?;
         if let (SoundHead::Classifier(classes), Some(width)) = (&head, width)
             && classes.labels.len() != width
         {
@@ -71,11 +70,11 @@ impl SoundPipeline {
             let error = FolderError::key("config.json", "id2label", problem);
             return Err(error.remedy("name every class of the graph"));
         }
-        let seconds = folder.overrides.max_audio_seconds.unwrap_or(LONGEST_SOUND);
+        let seconds = folder.overrides.longest_sound();
         let limits = Limits { max_seconds: f64::from(seconds), ..Limits::default() };
         let inputs = inputs(spec, &extractor, &folder.graph)?;
         let (frames, outputs) = (Frames::of(&folder.config), vec![output]);
-        Ok(SoundPipeline { task, extractor, limits, head, frames, inputs, outputs })
+        Ok(SoundPipeline { task, extractor, limits, head, frames, inputs, outputs, is_by_shape })
     }
 
     /// See [`crate::Pipeline::explain`].
@@ -115,7 +114,13 @@ impl SoundPipeline {
         let inputs: Vec<&str> = self.inputs.iter().map(|it| &*it.name).collect();
         let (rate, inputs) = (self.sampling_rate(), inputs.join(", "));
         let (task, extractor) = (self.task, self.extractor.name());
-        format!("{task}, {head}; {extractor} {rate} Hz; graph takes {inputs}")
+        let most = match self.limits.max_seconds {
+            most if most == f64::from(LONGEST_SOUND) => String::new(),
+            most => format!(", at most {most} s"),
+        };
+        let by_shape = self.outputs.first().filter(|_| self.is_by_shape).map(|it| &*it.name);
+        let output = taken_for_its_shape(by_shape);
+        format!("{task}, {head}; {extractor} {rate} Hz{most}; graph takes {inputs}{output}")
     }
 
     /// Takes no longer sounds than those whose frames can be compared with each other in so many bytes; the seconds of

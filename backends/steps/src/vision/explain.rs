@@ -27,6 +27,9 @@ pub(super) fn explain(
         return Err("it has no image processor".to_owned());
     };
     let mut parameters = vec![("file", file(preprocessor))];
+    if let Some(most) = folder.overrides.max_image_pixels {
+        parameters.push(("max_pixels", text(most.to_string())));
+    }
     if inputs.layout.is_channels_last {
         parameters.push(("layout", text("nhwc")));
     }
@@ -50,8 +53,11 @@ pub(super) fn explain(
                 return Err(reason.to_owned());
             }
             let confidence = ("confidence", text(thresholds.confidence.to_string()));
+            let most = thresholds.max_detections;
+            let most = most.map(|it| ("max_detections", text(it.to_string())));
+            let parameters = [labels, confidence].into_iter().chain(most).collect();
             let names = vec!["logits", "pred_boxes"];
-            (("detect", vec![labels, confidence]), names, vec![SIZE], boxes())
+            (("detect", parameters), names, vec![SIZE], boxes())
         }
         ImageHead::Detector(_) => return Err("its graph has no folder".to_owned()),
         ImageHead::Features | ImageHead::Towers => {

@@ -196,6 +196,8 @@ pub(crate) struct ImageOutputs {
     pub(crate) vector_width: Option<usize>,
     /// Numbers of the vectors of all patches of an image, where the graph says it.
     pub(crate) patch_numbers: Option<usize>,
+    /// The output that was taken for its shape, since none has the name that the task looks for.
+    pub(crate) by_shape: Option<Arc<str>>,
 }
 
 impl ImageOutputs {
@@ -216,17 +218,18 @@ impl ImageOutputs {
             width: None,
             vector_width: None,
             patch_numbers: None,
+            by_shape: None,
         };
         match head {
             ImageHead::Classifier(_) => {
-                plan.add(find(spec, &["logits"], &[2], file)?);
+                plan.find(spec, "logits", &[2], file)?;
             }
             ImageHead::Detector(detector) => match detector.boxes {
                 Boxes::Queries(_) => {
-                    plan.add(find(spec, &["logits"], &[3], file)?);
+                    plan.find(spec, "logits", &[3], file)?;
                     plan.add(named(spec, &["pred_boxes"], file)?);
                 }
-                Boxes::Yolo(_) => plan.add(find(spec, &["output0"], &[3], file)?),
+                Boxes::Yolo(_) => plan.find(spec, "output0", &[3], file)?,
             },
             ImageHead::Candidates => {
                 plan.add(named(spec, &["logits_per_image"], file)?);
@@ -256,9 +259,8 @@ impl ImageOutputs {
                     }
                     Err(_) if plan.patches.is_some() => {}
                     Err(_) => {
-                        let vector = find(spec, &["last_hidden_state"], &[2, 3, 4], file)?;
                         plan.patches = Some(0);
-                        plan.add(vector);
+                        plan.find(spec, "last_hidden_state", &[2, 3, 4], file)?;
                     }
                 }
             }
@@ -284,6 +286,33 @@ impl ImageOutputs {
         self.outputs.push(GraphOutput { name, has_tokens: false, is_whole: true });
     }
 
+    /// Adds the output of that name, else the first one of numbers with one of these numbers of dimensions.
+    fn find(
+        &mut self,
+        spec: &ModelSpec,
+        name: &str,
+        ranks: &[usize],
+        file: &str,
+    ) -> Result<(), FolderError> {
+        let fits = |it: &&TensorSpec| it.any_rank || ranks.contains(&it.dims.len());
+        match named(spec, &[name], file) {
+            Ok(found) if fits(&found) => self.add(found),
+            Ok(found) => {
+                let problem =
+                    format!("it has {} dimensions, the task needs {}", found.dims.len(), ranks[0]);
+                return Err(FolderError::key(file, &*found.name, problem));
+            }
+            Err(error) => {
+                let floats = [DataType::Fp32, DataType::Fp16];
+                let mut all = spec.outputs.iter().filter(|it| floats.contains(&it.dtype));
+                let found = all.find(fits).ok_or(error)?;
+                self.by_shape = Some(found.name.clone());
+                self.add(found);
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, found: &TensorSpec) {
         if self.outputs.is_empty() {
             self.width = found.dims.last().copied().flatten();
@@ -302,29 +331,6 @@ fn named<'a>(
     let found = names.iter().find_map(|name| spec.outputs.iter().find(|it| &&*it.name == name));
     let problem = "the graph has no such output";
     found.ok_or_else(|| FolderError::key(file, names.join(" or "), problem))
-}
-
-/// The same, else the first output of numbers with one of these numbers of dimensions.
-fn find<'a>(
-    spec: &'a ModelSpec,
-    names: &[&str],
-    ranks: &[usize],
-    file: &str,
-) -> Result<&'a TensorSpec, FolderError> {
-    let fits = |it: &&TensorSpec| it.any_rank || ranks.contains(&it.dims.len());
-    match named(spec, names, file) {
-        Ok(found) if fits(&found) => Ok(found),
-        Ok(found) => {
-            let problem =
-                format!("it has {} dimensions, the task needs {}", found.dims.len(), ranks[0]);
-            Err(FolderError::key(file, &*found.name, problem))
-        }
-        Err(error) => {
-            let floats = [DataType::Fp32, DataType::Fp16];
-            let mut all = spec.outputs.iter().filter(|it| floats.contains(&it.dtype));
-            all.find(fits).ok_or(error)
-        }
-    }
 }
 
 /// The graph's classes are as many as the labels.

@@ -18,14 +18,12 @@ use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
-    folder::{Folder, Overrides, Ultralytics},
+    folder::{Folder, MOST_PIXELS, Overrides, Ultralytics},
+    outputs::taken_for_its_shape,
     request::{Input, Parameters},
     step::{GraphInput, Prepared, Row},
 };
 use inference::task::Task;
-
-/// Most pixels of an image where nothing is said.
-const MOST_PIXELS: u64 = 50_000_000;
 
 /// Numbers of the vectors of all patches of an image: some 257 patches of 1,024.
 const USUAL_PATCH_NUMBERS: usize = 1 << 18;
@@ -116,7 +114,7 @@ impl ImagePipeline {
         let pixels = ImageInputs::plan(spec, &preparation, file)?;
         let decoder = Decoder::open(&overrides.jpeg_library)
             .map_err(|error| FolderError::file("--jpeg-library", error.to_string()))?;
-        let max_pixels = overrides.max_image_pixels.unwrap_or(MOST_PIXELS);
+        let max_pixels = overrides.most_pixels();
         let limits = Limits { max_pixels };
         let (labels, inputs) = (None, pixels.inputs.clone());
         Ok(ImagePipeline {
@@ -189,7 +187,8 @@ impl ImagePipeline {
                     Boxes::Yolo(layout) => layout.name(),
                     Boxes::Queries(queries) => queries.name(),
                 };
-                format!("{} labels, head {boxes}", detector.labels.len())
+                let labels = detector.labels.len();
+                format!("{labels} labels, head {boxes}{}", detector.described_thresholds())
             }
             ImageHead::Features => "vectors of the graph".to_owned(),
             ImageHead::Towers => {
@@ -204,12 +203,17 @@ impl ImagePipeline {
             }
         };
         let inputs: Vec<&str> = self.inputs.iter().map(|it| &*it.name).collect();
+        let most = match self.limits.max_pixels {
+            MOST_PIXELS => String::new(),
+            most => format!(", at most {most} pixels"),
+        };
         format!(
-            "{}, {head}; {}, JPEG by {}; graph takes {}",
+            "{}, {head}; {}, JPEG by {}{most}; graph takes {}{}",
             self.task,
             self.preparation.describe(),
             self.decoder.jpeg(),
-            inputs.join(", ")
+            inputs.join(", "),
+            taken_for_its_shape(self.outputs.by_shape.as_deref())
         )
     }
 

@@ -51,6 +51,28 @@ pub(crate) struct Detector {
     pub(crate) thresholds: Thresholds,
 }
 
+impl Detector {
+    /// What of [`Detector::thresholds`] is not the usual, for the end of a phrase.
+    pub(super) fn described_thresholds(&self) -> String {
+        let usual = match self.boxes {
+            Boxes::Yolo(_) => Thresholds::YOLO,
+            Boxes::Queries(_) => Thresholds::QUERIES,
+        };
+        let Thresholds { confidence, iou, max_detections, .. } = self.thresholds;
+        let mut text = String::new();
+        if confidence != usual.confidence {
+            text.push_str(&format!(", threshold {confidence}"));
+        }
+        if iou != usual.iou {
+            text.push_str(&format!(", iou {iou}"));
+        }
+        if let Some(most) = max_detections {
+            text.push_str(&format!(", at most {most} boxes"));
+        }
+        text
+    }
+}
+
 /// How boxes lie in the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Boxes {
@@ -102,11 +124,10 @@ pub(crate) fn head(folder: &Folder, task: Task) -> Result<ImageHead, FolderError
                 let remedy = "serve its graph as tensors, with --pipelines=off";
                 FolderError::key("config.json", "model_type", problem).remedy(remedy)
             })?;
-            let confidence = folder.overrides.threshold.unwrap_or(Thresholds::QUERIES.confidence);
             Ok(ImageHead::Detector(Detector {
                 labels: classes(folder).labels,
                 boxes: Boxes::Queries(queries),
-                thresholds: Thresholds { confidence, ..Thresholds::QUERIES },
+                thresholds: folder.overrides.thresholds(Thresholds::QUERIES),
             }))
         }
         other => {

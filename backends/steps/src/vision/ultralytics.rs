@@ -47,11 +47,10 @@ pub(crate) fn plan(
             };
             let classes = said.names.len();
             let layout = layout(file, spec, classes, said.end2end)?;
-            let confidence = overrides.threshold.unwrap_or(Thresholds::YOLO.confidence);
             let head = ImageHead::Detector(Detector {
                 labels: said.names.clone(),
                 boxes: Boxes::Yolo(layout),
-                thresholds: Thresholds { confidence, ..Thresholds::YOLO },
+                thresholds: overrides.thresholds(Thresholds::YOLO),
             });
             let preparation = Preparation::Letterbox(letterbox);
             Ok(ImagePlan { task: Task::ObjectDetection, preparation, head })

@@ -190,6 +190,27 @@ fn what_is_wrong_with_a_folder_is_said_with_file_and_key() {
         &[CLASSIFIER, ("muster.json", r#"{"poling": "cls"}"#)],
         "muster.json: poling: no such key; the nearest is 'pooling'",
     );
+    for (key, value, problem) in [
+        ("threshold", "2", "it is 2, not a number from 0 to 1"),
+        ("iou", "-0.5", "it is -0.5, not a number from 0 to 1"),
+        ("iou", "true", "it is true, not a number"),
+        ("max_detections", "3001", "it is 3001, not a whole number from 1 to 3000"),
+        ("max_detections", "0", "it is 0, not a whole number from 1 to 3000"),
+        ("max_image_pixels", "0", "it is 0, not a whole number from 1 to 18446744073709551615"),
+        ("max_image_pixels", "1.5", "it is 1.5, not a whole number from 0 on"),
+        (
+            "max_audio_seconds",
+            "5000000000",
+            "it is 5000000000, not a whole number from 1 to 4294967295",
+        ),
+        ("max_audio_seconds", "\"60\"", "it is \"60\", not a whole number from 0 on"),
+    ] {
+        let file = format!(r#"{{"{key}": {value}}}"#);
+        check_error(
+            &[CLASSIFIER, ("muster.json", &file)],
+            &format!("muster.json: {key}: {problem}"),
+        );
+    }
     check_error(
         &[("modules.json", r#"[{"type": "x.LSTM", "path": ""}]"#)],
         "modules.json: 0.type: 'LSTM' is none of Transformer, Pooling, SpladePooling, Dense, \

@@ -227,3 +227,37 @@ fn a_sound_that_is_not_wanted_any_more_is_no_row() {
     assert_eq!(prepare(&|| true), Ok(1));
     assert_eq!(prepare(&|| false), Err(RowError::Stopped));
 }
+
+/// What the log says of such a folder with a graph whose outputs have these names and numbers of dimensions.
+fn described(
+    files: &[(&str, &str)],
+    inputs: &[(&str, usize)],
+    outputs: &[(&str, usize)],
+) -> String {
+    let mut graph = graph(inputs, 2);
+    let output = |&(name, rank): &(&str, usize)| tensor(name, DataType::Fp32, &vec![None; rank]);
+    graph.outputs = outputs.iter().map(output).collect();
+    match open_with(&folder(files).0, &Overrides::default(), &graph, &[]).unwrap() {
+        Opened::Pipeline(pipeline) => pipeline.describe(),
+        Opened::Tensors(reason) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn an_output_that_is_taken_for_its_shape_is_named_where_the_folder_is_described() {
+    let said = "; its output 'second' is taken for its shape";
+    let outputs = [("first", 3), ("second", 2)];
+    let image = config("ViTForImageClassification");
+    let found = described(&files(&image, IMAGES), &[PIXELS], &outputs);
+    assert!(found.ends_with(&format!("graph takes pixel_values{said}")), "{found}");
+    let text = [("config.json", r#"{"architectures": ["BertForSequenceClassification"]}"#)];
+    let ids = [("input_ids", 2), ("attention_mask", 2)];
+    let found = described(&text, &ids, &outputs);
+    assert!(found.ends_with(&format!("graph takes input_ids, attention_mask{said}")), "{found}");
+    let sound = config("Wav2Vec2ForAudioClassification");
+    let found = described(&files(&sound, SOUNDS), &[SAMPLES], &[("second", 2), ("third", 3)]);
+    assert!(found.ends_with(&format!("graph takes input_values{said}")), "{found}");
+    // One that has the name is taken without a word.
+    let found = described(&text, &ids, &[("first", 2), ("logits", 2)]);
+    assert!(found.ends_with("graph takes input_ids, attention_mask"), "{found}");
+}

@@ -174,13 +174,14 @@ fn metadata(content: &[u8]) -> BTreeMap<String, String> {
 fn open(seen: &mut Seen, path: &Path, spec: &ModelSpec) {
     let overrides = Overrides { jpeg_library: JpegLibrary::None, ..Overrides::default() };
     seen.fact(is_pipeline(path, None));
-    if let Some(Some(Opened::Pipeline(mut pipeline))) =
-        seen.result(Pipeline::of_graph(&overrides, spec))
+    let dir = Dir::alone(path);
+    if let Some(Some((Opened::Pipeline(mut pipeline), _))) =
+        seen.result(Pipeline::of_graph(Some(&dir), &overrides, spec))
     {
         seen.fact("of its graph");
         use_pipeline(seen, &mut pipeline);
     }
-    let Some(folder) = seen.result(Folder::read(&Dir::alone(path), &overrides)) else { return };
+    let Some(folder) = seen.result(Folder::read(&dir, &overrides)) else { return };
     match seen.result(Pipeline::open(&folder, spec)) {
         None => {}
         Some(Opened::Tensors(reason)) => {

@@ -20,7 +20,7 @@ use crate::{
         files::{files_of, model_path},
         merging::describes_tensors,
     },
-    pipeline::open::{Around, Origin, Steps, around, folder_of, unchosen},
+    pipeline::open::{Around, Origin, Steps, around, folder_of, said_over, unchosen},
     repository::local::{FoundModel, repository_of, scan_path},
     settings::{pipelines::PipelineSettings, repository::ModelsFrom},
 };
@@ -153,7 +153,8 @@ impl Explainer<'_> {
             return tensors("the engine does not describe its inputs");
         };
         let dir = dir.map(|it| self.dir_of(found, it));
-        let origin = dir.as_ref().map_or(Origin::Graph, Origin::Folder);
+        let beside_graph = said_over(&found.dir, path).map(|it| self.dir_of(found, it));
+        let origin = dir.as_ref().map_or(Origin::Graph(beside_graph.as_ref()), Origin::Folder);
         self.around(found, origin, spec, &choice.backend)
     }
 
@@ -181,7 +182,7 @@ impl Explainer<'_> {
         };
         let dir = match origin {
             Origin::Folder(dir) => dir.path(),
-            Origin::Graph => &found.dir,
+            Origin::Graph(beside) => beside.map_or(&*found.dir, Dir::path),
         };
         let no_folder = || "its graph has no folder".to_owned();
         let folder = folder.as_ref().ok_or_else(no_folder);

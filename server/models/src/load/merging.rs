@@ -68,10 +68,13 @@ impl Loader {
 
     /// The same folder with the repository around it, in which links of its files may lead.
     pub(super) fn dir_of_pipeline(&self, load: &Load<'_>) -> Option<Dir> {
-        let folder = self.folder_of_pipeline(load)?;
+        self.folder_of_pipeline(load).map(|it| self.dir_of(load, it))
+    }
+
+    /// A directory of a model with the repository around it.
+    pub(super) fn dir_of(&self, load: &Load<'_>, dir: &Path) -> Dir {
         let root = repository_of(load.found, &self.settings.repository.from);
-        let root = root.unwrap_or_else(|| load.found.dir.clone());
-        Some(Dir::new(folder, &root))
+        Dir::new(dir, root.as_ref().unwrap_or(&load.found.dir))
     }
 
     /// The graph of a pipeline that was named, by a flag or in its folder, in the place of the usual one.

@@ -27,7 +27,7 @@ use crate::{
         trial_runs::{Trials, trial_runs},
         version_load::Load,
     },
-    pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open, unchosen},
+    pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open, said_over, unchosen},
     settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
@@ -143,6 +143,7 @@ impl Loader {
         let dir = self.dir_of_pipeline(load);
         let may_be = self.may_be_pipeline(load);
         let unchosen = || unchosen(&load.found.dir, load.path);
+        let beside_graph = said_over(&load.found.dir, load.path).map(|it| self.dir_of(load, it));
         let origin = match &dir {
             Some(dir) => Origin::Folder(dir),
             None if !may_be || model.spec().is_none() => return Ok(None),
@@ -156,7 +157,7 @@ impl Loader {
                     );
                     return Ok(None);
                 }
-                Origin::Graph
+                Origin::Graph(beside_graph.as_ref())
             }
         };
         let is_on_gpu = plan.uses_gpus();

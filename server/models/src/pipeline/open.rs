@@ -15,7 +15,7 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Dir, Folder, Opened, Overrides, Pipeline, is_pipeline, unchosen_graphs};
+use steps::{Dir, Folder, Opened, Overrides, Pipeline, is_pipeline, is_said_over, unchosen_graphs};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -84,6 +84,11 @@ pub(crate) fn folder_of<'a>(
     places.into_iter().find(|it| it.is_dir() && is_pipeline(it, graph))
 }
 
+/// Where a file says something over the metadata of a graph without a folder.
+pub(crate) fn said_over<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'a Path> {
+    [version, model_dir].into_iter().find(|it| is_said_over(it))
+}
+
 /// Why a folder is no pipeline that would be one with a graph that is chosen, and what to write.
 pub(crate) fn unchosen(model_dir: &Path, version: &Path) -> Option<String> {
     let found = [version, model_dir].into_iter().filter(|it| it.is_dir()).map(unchosen_graphs);
@@ -101,8 +106,8 @@ pub(crate) fn unchosen(model_dir: &Path, version: &Path) -> Option<String> {
 pub(crate) enum Origin<'a> {
     /// The folder that it lies in.
     Folder(&'a Dir),
-    /// Its own metadata.
-    Graph,
+    /// Its own metadata, and what operators say over them in that directory.
+    Graph(Option<&'a Dir>),
 }
 
 /// Makes a pipeline of a graph and of what says what it is for; `None` where its metadata does not.
@@ -181,15 +186,16 @@ pub(crate) fn around(
     settings: &PipelineSettings,
 ) -> Result<Option<Around>, String> {
     let overrides = overrides(settings);
-    let (folder, opened) = match origin {
+    let (folder, overrides, opened) = match origin {
         Origin::Folder(dir) => {
             let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
             let opened = Pipeline::open(&folder, spec).map_err(|it| it.to_string())?;
-            (Some(folder), opened)
+            let overrides = folder.overrides.clone();
+            (Some(folder), overrides, opened)
         }
-        Origin::Graph => {
-            match Pipeline::of_graph(&overrides, spec).map_err(|it| it.to_string())? {
-                Some(opened) => (None, opened),
+        Origin::Graph(dir) => {
+            match Pipeline::of_graph(dir, &overrides, spec).map_err(|it| it.to_string())? {
+                Some((opened, overrides)) => (None, overrides, opened),
                 None => return Ok(None),
             }
         }
@@ -202,7 +208,6 @@ pub(crate) fn around(
     if !takes_rows(spec) {
         return tensors("its graph has no batch dimension".to_owned());
     }
-    let overrides = folder.as_ref().map_or(overrides, |it| it.overrides.clone());
     Ok(Some(Around::Steps(Box::new(Steps { steps, folder, overrides }))))
 }
 
@@ -216,8 +221,8 @@ pub(crate) fn overrides(settings: &PipelineSettings) -> Overrides {
         max_text_bytes: settings.max_text_bytes,
         prompt: settings.prompt.clone(),
         prompt_name: settings.prompt_name.clone(),
-        max_image_pixels: Some(settings.max_image_pixels),
-        max_audio_seconds: Some(settings.max_audio_seconds),
+        max_image_pixels: settings.max_image_pixels,
+        max_audio_seconds: settings.max_audio_seconds,
         jpeg_library: settings.jpeg_library.clone(),
         ..Overrides::default()
     }

@@ -13,12 +13,6 @@ use steps::JpegLibrary;
 /// Most inputs of one request where nothing is said.
 const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// Most pixels of one image where nothing is said.
-const MOST_PIXELS: u64 = 50_000_000;
-
-/// Seconds of the longest sound where nothing is said.
-const LONGEST_SOUND: u32 = 300;
-
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
@@ -31,8 +25,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
     Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor"),
-    Flag::value("max-image-pixels", "50000000", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded"),
-    Flag::value("max-audio-seconds", "300", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded"),
+    Flag::value("max-image-pixels", "", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded. Default: what muster.json beside the graph says, else 50 million"),
+    Flag::value("max-audio-seconds", "", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded. Default: what muster.json beside the graph says, else 300"),
     Flag::value("jpeg-library", "", "The library that decodes JPEG, of libjpeg-turbo's interface: a name or a path; none for the decoder inside. Default: libturbojpeg.so.0 where the system has it, else the decoder inside"),
     Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt").with_blanks(),
     Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
@@ -61,10 +55,10 @@ pub struct PipelineSettings {
     pub max_text_bytes: Option<usize>,
     /// Threads that prepare inputs; `None`: one per processor.
     pub prepare_threads: Option<NonZeroUsize>,
-    /// Most pixels of one image.
-    pub max_image_pixels: u64,
-    /// Seconds of the longest sound.
-    pub max_audio_seconds: u32,
+    /// Most pixels of one image; `None` where each folder says it, or 50 million.
+    pub max_image_pixels: Option<u64>,
+    /// Seconds of the longest sound; `None` where each folder says it, or 300.
+    pub max_audio_seconds: Option<u32>,
     /// What decodes JPEG.
     pub jpeg_library: JpegLibrary,
     /// What stands in front of texts where a request names no prompt.
@@ -86,8 +80,8 @@ impl Default for PipelineSettings {
             max_batch_requests: None,
             max_text_bytes: None,
             prepare_threads: None,
-            max_image_pixels: MOST_PIXELS,
-            max_audio_seconds: LONGEST_SOUND,
+            max_image_pixels: None,
+            max_audio_seconds: None,
             jpeg_library: JpegLibrary::Auto,
             prompt: None,
             prompt_name: None,
@@ -130,8 +124,8 @@ pub fn resolve(
         max_batch_requests,
         max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
         prepare_threads,
-        max_image_pixels: pixels.map_or(MOST_PIXELS, |it| it.get() as u64),
-        max_audio_seconds: seconds.unwrap_or(LONGEST_SOUND),
+        max_image_pixels: pixels.map(|it| it.get() as u64),
+        max_audio_seconds: seconds,
         jpeg_library: jpeg_library.unwrap_or(JpegLibrary::Auto),
         prompt,
         prompt_name,
