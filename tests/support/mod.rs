@@ -32,10 +32,15 @@ pub use traffic::Traffic;
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Settings that change how a request is run and nothing that its client sees: every test must pass with each
-/// of them on and off.
-const SWITCHES: [&str; 4] =
-    ["MUSTER_CALLER_RUNS", "MUSTER_ISOLATION", "MUSTER_WORKER_SANDBOX", "MUSTER_WORKER_SPIN_US"];
+/// Settings that change how a request is run and nothing that its client sees, but for scores of pictures within their
+/// tolerance: every test must pass with each of them on and off.
+const SWITCHES: [&str; 5] = [
+    "MUSTER_CALLER_RUNS",
+    "MUSTER_ISOLATION",
+    "MUSTER_JPEG_LIBRARY",
+    "MUSTER_WORKER_SANDBOX",
+    "MUSTER_WORKER_SPIN_US",
+];
 
 /// For tests of what the server's own process holds.
 pub const IN_PROCESS: &str = "--isolation=off";
