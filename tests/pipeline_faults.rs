@@ -15,14 +15,16 @@ use crate::{
     support::{Client, Page, Process, Repository, Server, post_head, wait_for},
 };
 
-/// The folder `sst2`, whose graph gives NaN for each text with the word "model", and the label of any other text.
-fn with_nan() -> Repository {
-    let repository = repository(&["sst2"]);
-    let folder = repository.path().join("sst2");
+/// That folder, whose graph gives NaN for each text with the word "model", and for any other text what it gave before.
+pub fn with_nan(model: &str) -> Repository {
+    let repository = repository(&[model]);
+    let folder = repository.path().join(model);
     let tokenizer = std::fs::read(folder.join("tokenizer.json")).unwrap();
     let tokenizer: Value = serde_json::from_slice(&tokenizer).unwrap();
     let id = tokenizer["model"]["vocab"]["model"].as_u64().unwrap() as usize;
-    let mut graph = std::fs::read(folder.join("model.onnx")).unwrap();
+    let places = ["model.onnx", "onnx/model.onnx"].map(|it| folder.join(it));
+    let place = places.into_iter().find(|it| it.is_file()).unwrap();
+    let mut graph = std::fs::read(&place).unwrap();
     // The raw data of a tensor follow its name: a tag, their length in seven bits a byte, and the numbers.
     const NAME: &[u8] = b"word_embeddings.weight\x4a";
     let mut at = graph.windows(NAME.len()).position(|it| it == NAME).unwrap() + NAME.len();
@@ -38,15 +40,17 @@ fn with_nan() -> Repository {
     let rows = tokenizer["model"]["vocab"].as_object().unwrap().len();
     let width = length / rows;
     graph[at + id * width..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
-    repository.file("sst2/model.onnx", graph)
+    std::fs::write(place, graph).unwrap();
+    repository
 }
 
-const BAD: &str = "What a model day!";
+/// A text for which the graph of [`with_nan`] gives NaN.
+pub const BAD: &str = "What a model day!";
 const GOOD: &str = "I am super happy right now.";
 
 #[test]
 fn a_text_whose_answer_is_no_number_fails_alone_among_the_texts_of_its_run() {
-    let repository = with_nan();
+    let repository = with_nan("sst2");
     let body = |text: &str| json!({"inputs": text}).to_string();
     let alone = {
         let server = Server::start(&repository, &[]);
@@ -78,7 +82,7 @@ fn a_text_whose_answer_is_no_number_fails_alone_among_the_texts_of_its_run() {
 
 #[test]
 fn a_failed_run_has_the_status_of_the_server_that_was_asked() {
-    let repository = with_nan();
+    let repository = with_nan("sst2");
     let invoked = |server: &Server| {
         let headers = [("content-type", "application/json")];
         let body = json!({"inputs": BAD}).to_string();

@@ -1,13 +1,14 @@
 //! What each kind of client of texts is told where its request is refused: the causes of docs/pipelines.md, one after
 //! the other, at the addresses of Text Embeddings Inference, OpenAI, Cohere, SageMaker and KServe.
 
-use std::{fs, thread};
+use std::{fs, net::SocketAddr, thread};
 
 use serde_json::{Value, json};
 
 use crate::{
+    pipeline_faults::{BAD, with_nan},
     pipelines::repository,
-    support::{Client, Reply, Repository, Server, post_head, wait_queued},
+    support::{Client, Process, Reply, Repository, Server, post_head, wait_for, wait_queued},
 };
 
 /// Whose client asks.
@@ -19,6 +20,9 @@ enum Dialect {
     SageMaker,
     KServe,
 }
+
+/// An address, a path, and headers.
+type Place = (SocketAddr, &'static str, &'static [(&'static str, &'static str)]);
 
 use Dialect::{Cohere, KServe, OpenAi, SageMaker, Tei};
 
@@ -39,26 +43,35 @@ const TOKENIZER: Said =
 const OVERLOADED: Said =
     Said { statuses: [429, 429, 429, 503, 503], tei: "Overloaded", openai: "rate_limit_exceeded" };
 const UNHEALTHY: Said = Said { statuses: [503; 5], tei: "Unhealthy", openai: "server_error" };
+const RUN_FAILED: Said =
+    Said { statuses: [424, 500, 500, 500, 500], tei: "Backend", openai: "server_error" };
+const NO_TASK: Said =
+    Said { statuses: [424, 404, 404, 400, 400], tei: "Backend", openai: "model_not_found" };
 const TOO_LARGE: Said = Said { statuses: [413; 5], tei: "Validation", openai: "request_too_large" };
 const INVALID: &str = "invalid_request_error";
 
 impl Dialect {
-    /// Sends that to the embedder `st-6`.
-    fn send(self, server: &Server, body: impl AsRef<[u8]>) -> Reply {
-        let path = match self {
-            Tei => "/v2/models/st-6/embed",
-            OpenAi => "/v2/models/st-6/v1/embeddings",
-            Cohere => "/v2/models/st-6/v2/rerank",
-            KServe => "/v2/models/st-6/infer",
+    /// Where it asks the model `st-6`, of a server with these two ports.
+    fn place(self, http: SocketAddr, sagemaker: SocketAddr) -> Place {
+        match self {
+            Tei => (http, "/v2/models/st-6/embed", &[]),
+            OpenAi => (http, "/v2/models/st-6/v1/embeddings", &[]),
+            Cohere => (http, "/v2/models/st-6/v2/rerank", &[]),
+            KServe => (http, "/v2/models/st-6/infer", &[]),
             SageMaker => {
-                let headers = [
+                const HEADERS: &[(&str, &str)] = &[
                     ("content-type", "application/json"),
                     ("x-amzn-sagemaker-target-model", "st-6"),
                 ];
-                return Client::connect(server.sagemaker()).post("/invocations", &headers, body);
+                (sagemaker, "/invocations", HEADERS)
             }
-        };
-        server.post(path, body)
+        }
+    }
+
+    /// Sends that to the model `st-6`.
+    fn send(self, server: &Server, body: impl AsRef<[u8]>) -> Reply {
+        let (address, path, headers) = self.place(server.http(), server.sagemaker());
+        Client::connect(address).post(path, headers, body)
     }
 
     /// The body with these texts. `more` stands where this kind of client has what it says besides.
@@ -203,6 +216,72 @@ fn each_kind_of_client_is_told_that_a_model_is_not_ready() {
     let server = Server::start(&repository, &["--exit-on-error=false"]);
     for said in check_all(&server, &["a"], &json!({}), &UNHEALTHY) {
         assert!(said.contains("st-6"), "{said}");
+    }
+}
+
+#[test]
+fn each_kind_of_client_is_told_that_the_run_of_its_text_failed() {
+    let server = Server::start(&with_nan("st-6"), &[]);
+    for said in check_all(&server, &["a", BAD], &json!({}), &RUN_FAILED) {
+        assert!(said.contains("is not a number at position 0"), "{said}");
+    }
+    check_all(&server, &[BAD], &json!({}), &RUN_FAILED);
+    ALL.iter().for_each(|it| drop(it.ask(&server, &["a"], &json!({})).expect(200)));
+}
+
+#[test]
+fn each_kind_of_client_is_told_that_the_model_does_something_else() {
+    let repository = repository(&["ner"]);
+    fs::rename(repository.path().join("ner"), repository.path().join("st-6")).unwrap();
+    let server = Server::start(&repository, &[]);
+    for (at, dialect) in ALL.iter().enumerate() {
+        let (reply, problem) = match dialect {
+            Tei | OpenAi => (
+                dialect.ask(&server, &["a"], &json!({})),
+                "does not do sentence-embedding; it does token-classification at ",
+            ),
+            Cohere => (
+                dialect.ask(&server, &["a"], &json!({})),
+                "does not do rerank; it does token-classification at ",
+            ),
+            // A body says by its keys what it asks for.
+            SageMaker => (
+                dialect.send(&server, r#"{"inputs": {"query": "a", "texts": ["b"]}}"#),
+                "'query' is not an input; the model's inputs are 'text'",
+            ),
+            // A request names outputs. One that the model has not is a mistake in it, whatever the model is for.
+            KServe => {
+                let mut body = dialect.body(&["a"], &json!({}));
+                body["outputs"] = json!([{"name": "embedding"}]);
+                let problem = "unexpected inference output 'embedding' for model 'st-6'";
+                (dialect.send(&server, body.to_string()), problem)
+            }
+        };
+        let said = check(*dialect, at, &reply, &NO_TASK);
+        assert!(said.contains(problem), "{dialect:?}: {said}");
+    }
+}
+
+#[test]
+fn each_kind_of_client_is_served_while_the_server_stops_and_health_checks_say_that_it_does() {
+    let repository = repository(&["st-6"]);
+    let mut server = Process::start(&repository, &["--drain-delay-secs=20"], &[]);
+    server.wait_ready();
+    let (http, sagemaker) = (server.address("http"), server.address("sagemaker"));
+    server.signal("TERM");
+    wait_for("readiness to fail", || {
+        (Client::connect(http).get("/v2/health/ready").status == 503).then_some(())
+    });
+    for dialect in ALL {
+        let body = dialect.body(&["a"], &json!({})).to_string();
+        let (address, path, headers) = dialect.place(http, sagemaker);
+        let reply = Client::connect(address).post(path, headers, body).expect(200);
+        // Nobody asks a second time over a connection that is about to close.
+        assert_eq!(reply.header("connection"), Some("close"), "{dialect:?}");
+    }
+    for (address, path) in [(http, "/health"), (http, "/v2/health/live"), (sagemaker, "/ping")] {
+        let reply = Client::connect(address).get(path).expect(503).json();
+        assert_eq!(reply["error"], "the server is shutting down", "{path}");
     }
 }
 
