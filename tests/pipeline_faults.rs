@@ -254,3 +254,43 @@ fn texts_that_would_wait_for_too_long_are_refused_before_they_are_prepared() {
     assert!(refused.load(Ordering::Relaxed) as f64 <= page.failures("sst2", "REJECTED"));
     assert_eq!(server.post(path, body).expect(200).text(), answer);
 }
+
+#[test]
+fn pictures_that_unfold_beyond_the_bytes_of_all_requests_are_refused_and_no_byte_stays_taken() {
+    const CLIENTS: usize = 8;
+    // Room for few of the pictures at a time, and threads for all of them.
+    let flags = ["--max-inflight-bytes=24MiB", "--tokenization-workers=8"];
+    let server = Server::start(&repository(&["vit"]), &flags);
+    let picture = request("vit", &black_square(1500), 1);
+    let refused = AtomicUsize::new(0);
+    let ask = || {
+        let mut client = server.client();
+        client.send(&picture).unwrap();
+        let reply = client.reply();
+        if reply.status == 200 {
+            return;
+        }
+        assert!(reply.header("retry-after").is_some(), "{}", reply.text());
+        let problem = reply.error(503);
+        assert!(problem.contains("decoding the files of the request"), "{problem}");
+        assert!(problem.contains("--max-inflight-bytes"), "{problem}");
+        refused.fetch_add(1, Ordering::Relaxed);
+    };
+    let is_refused = || {
+        // Each of them has an answer, or this does not end.
+        thread::scope(|it| (0..CLIENTS).for_each(|_| drop(it.spawn(ask))));
+        0 < refused.load(Ordering::Relaxed)
+    };
+    assert!((0..20).any(|_| is_refused()), "none was refused");
+    wait_for("all bytes to be given back", || {
+        (Page::read(server.http()).value("muster_bytes_in_flight") == 0.0).then_some(())
+    });
+    // One after the other all of them are answered.
+    for _ in 0..CLIENTS {
+        let mut client = server.client();
+        client.send(&picture).unwrap();
+        client.reply().expect(200);
+    }
+    let page = Page::read(server.http());
+    assert_eq!(page.failures("vit", "REJECTED"), refused.load(Ordering::Relaxed) as f64);
+}

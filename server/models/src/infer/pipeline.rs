@@ -38,7 +38,7 @@ use schedule::{
     work::{Done, Work},
 };
 use steps::{Context, Prepared, Reduced, ResultForm, RowError, Step};
-use telemetry::metrics::{ModelMetrics, TextRefusal, TextStep};
+use telemetry::metrics::{FailureReason, ModelMetrics, TextRefusal, TextStep};
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
@@ -75,10 +75,11 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
     // What was decided covers the rows until they have run.
-    let (asked, Ready { prepared, room, here }) = ready.inspect_err(|it| {
-        if let Some(reason) = refusal(it) {
-            metrics.texts_refused(reason);
-        }
+    let (asked, Ready { prepared, room, here }) = ready.inspect_err(|it| match refusal(it) {
+        Some(reason) => metrics.texts_refused(reason),
+        // What would wait too long has been counted where that was found.
+        None if matches!(it, Error::OutOfBudget(_)) => metrics.failure(FailureReason::Rejected),
+        None => {}
     })?;
     if let Some(bytes) = here {
         pipeline.pace.learn(bytes, prepare);
@@ -134,7 +135,9 @@ async fn ready(
 /// Under which reason a refusal is counted; `None` where the inputs are not at fault.
 fn refusal(error: &Error) -> Option<TextRefusal> {
     Some(match error {
-        Error::Overloaded { .. } | Error::DeadlineExceeded { .. } => return None,
+        Error::Overloaded { .. } | Error::DeadlineExceeded { .. } | Error::OutOfBudget(_) => {
+            return None;
+        }
         Error::InvalidParameter { name, .. } if name == TEXT => TextRefusal::TooLong,
         Error::InvalidParameter { .. } => TextRefusal::Parameter,
         Error::Tokenizer(_) => TextRefusal::Tokenizer,
