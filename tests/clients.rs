@@ -321,6 +321,19 @@ fn locust_sends_texts_and_no_request_fails() {
 }
 
 #[test]
+fn locust_sends_pictures_and_no_request_fails() {
+    let of_golden = ["444-q75.jpg", "420-progressive.jpg", "grey.jpg", "RGB.bmp", "lossless.webp"];
+    let golden = root("backends/image/tests/golden/files");
+    let pictures = of_golden.map(|it| golden.join(it).display().to_string());
+    let repository = pipelines::repository(&["vit"]);
+    check_on(&repository, &["--aws-facade"], "locust_load.py", |server| {
+        let url = format!("http://{}", server.sagemaker());
+        let arguments = ["--files".to_owned(), url, "vit".to_owned()];
+        arguments.into_iter().chain(pictures).collect()
+    });
+}
+
+#[test]
 fn requests_loads_and_unloads_models_under_traffic_as_sagemaker_does() {
     let fraud = "model_repository/fraud";
     let models = Repository::new()

@@ -5,14 +5,17 @@ Usage: REGION=us-east-1 CONTENT_TYPE=application/json PAYLOAD='..' locust -f loc
 
 The endpoint's name is the last part of the host. Where the calls go is boto3's business: set
 AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME for a server that is not AWS's. TEXTS=FILE in place of PAYLOAD sends each line of a
-file in turn, as Hugging Face's container takes texts. Run with an interpreter instead, it checks itself:
-`locust_load.py URL ENDPOINT PAYLOAD`, or `locust_load.py --hf URL ENDPOINT FILE`, has four users until they have made
-a hundred requests, and fails where one request does. REQUESTS says how many.
+file in turn, as Hugging Face's container takes texts, and FILES=FILE:FILE each file as it is, as a picture or a sound.
+Run with an interpreter instead, it checks itself: `locust_load.py URL ENDPOINT PAYLOAD`, `locust_load.py --hf URL
+ENDPOINT FILE`, or `locust_load.py --files URL ENDPOINT FILE..`, has four users until they have made a hundred requests,
+or for `--seconds` so long, and fails where one request does. REQUESTS says how many.
 """
 
+import argparse
 import itertools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -21,12 +24,15 @@ REGION = os.environ.get("REGION", "us-east-1")
 CONTENT_TYPE = os.environ.get("CONTENT_TYPE", "application/json")
 PAYLOAD = os.environ.get("PAYLOAD", "")
 TEXTS = os.environ.get("TEXTS")
+FILES = os.environ.get("FILES")
 REQUESTS = os.environ.get("REQUESTS")
 LIMIT = 100  # seconds
 
 
 def payloads():
     """The bodies of all calls, without end."""
+    if FILES is not None:
+        return itertools.cycle([pathlib.Path(name).read_bytes() for name in FILES.split(":")])
     if TEXTS is None:
         return itertools.repeat(PAYLOAD)
     with open(TEXTS) as file:
@@ -88,25 +94,34 @@ if __name__ != "__main__":
 
 
 def main():
-    sends_texts = sys.argv[1] == "--hf"
-    url, endpoint, payload = sys.argv[1 + sends_texts : 4 + sends_texts]
+    parser = argparse.ArgumentParser()
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--hf", action="store_const", dest="form", const="TEXTS", default="PAYLOAD")
+    form.add_argument("--files", action="store_const", dest="form", const="FILES")
+    parser.add_argument("--seconds", type=int)
+    parser.add_argument("url")
+    parser.add_argument("endpoint")
+    parser.add_argument("payload", nargs="+")
+    given = parser.parse_args()
     environment = os.environ | {
         "REGION": "us-east-1",
-        "CONTENT_TYPE": "application/json",
-        "TEXTS" if sends_texts else "PAYLOAD": payload,
-        "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": url,
+        "CONTENT_TYPE": "application/x-image" if given.form == "FILES" else "application/json",
+        given.form: ":".join(given.payload),
+        "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": given.url,
         "AWS_ACCESS_KEY_ID": "x",
         "AWS_SECRET_ACCESS_KEY": "y",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    environment.setdefault("REQUESTS", "100")
-    users = ["--headless", "-u", "4", "-r", "4", "-t", f"{LIMIT}s", "--json", "--exit-code-on-error", "1"]
-    whole = [sys.executable, "-m", "locust", "-f", __file__, "-H", f"https://{endpoint}", *users]
-    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=LIMIT + 20)
+    if given.seconds is None:
+        environment.setdefault("REQUESTS", "100")
+    seconds = given.seconds or LIMIT
+    users = ["--headless", "-u", "4", "-r", "4", "-t", f"{seconds}s", "--json", "--exit-code-on-error", "1"]
+    whole = [sys.executable, "-m", "locust", "-f", __file__, "-H", f"https://{given.endpoint}", *users]
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=seconds + 20)
     assert done.returncode == 0, done.stderr
     (statistics,) = json.loads(done.stdout)
     count, failures = statistics["num_requests"], statistics["num_failures"]
-    assert count >= int(environment["REQUESTS"]) and failures == 0, statistics
+    assert count >= int(environment.get("REQUESTS", "1")) and failures == 0, statistics
     print(f"{count} requests of 4 users, no failures")
 
 
