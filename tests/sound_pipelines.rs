@@ -163,12 +163,13 @@ fn what_is_no_sound_or_too_long_a_one_is_refused_and_harms_nobody() {
 fn check_refusals(server: &Server) {
     let mut client = server.client();
     let good = fs::read(fixtures().join("speech/0.wav")).unwrap();
-    let mut long = good.clone();
+    let mut slow = good.clone();
     // The rate of the header: one sample a second.
-    long[24..28].copy_from_slice(&1u32.to_le_bytes());
+    slow[24..28].copy_from_slice(&1u32.to_le_bytes());
     for (sound, problem) in [
         (&b"no sound"[..], "the sound is no WAV, FLAC, MP3 or Ogg Vorbis"),
-        (&long, "1 samples a second"),
+        (&slow, "1 samples a second"),
+        (&silence(32_000), "2.0 s, at most 1 s are taken"),
     ] {
         let error = invoke(&mut client, "speech", sound).error(400);
         assert!(error.contains(problem), "{error}");
