@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Run times of one model, by batch size.
 ///
-/// Sizes are carried in buckets of powers of two; each holds a running mean and a running 95th percentile.
+/// Sizes are carried in buckets of powers of two; each holds a running mean, variance and 95th percentile.
 #[derive(Debug, Clone, Default)]
 pub struct RunTimes {
     buckets: [Option<Bucket>; 16],
@@ -13,7 +13,37 @@ pub struct RunTimes {
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     mean: f64,
+    /// The mean square of the distance from the mean.
+    variance: f64,
+    /// A running 95th percentile; see [`Bucket::p95`].
     p95: f64,
+    /// Runs so far, up to [`FIRST_RUNS`].
+    runs: u8,
+}
+
+impl Bucket {
+    /// The first run.
+    fn new(took: f64) -> Bucket {
+        Bucket { mean: took, variance: 0.0, p95: took, runs: 1 }
+    }
+
+    fn record(&mut self, took: f64) {
+        self.runs = self.runs.saturating_add(1).min(FIRST_RUNS);
+        let step = MEAN_STEP.max(1.0 / f64::from(self.runs));
+        let distance = took - self.mean;
+        self.mean += step * distance;
+        self.variance = (1.0 - step) * (self.variance + step * distance * distance);
+        let step = if self.p95 < took { 0.95 } else { -0.05 };
+        // Steps are relative to the value: a percentile in nanoseconds and one in seconds move alike.
+        self.p95 =
+            (self.p95 * (1.0 + P95_STEP * step)).clamp(took.min(self.p95), took.max(self.p95));
+    }
+
+    /// The time that 95 in 100 runs stay below. The running percentile alone would need a thousand runs to forget one
+    /// that was ten times as slow as they are, if that was the first.
+    fn p95(&self) -> f64 {
+        self.p95.min(self.mean + FARTHEST * self.variance.sqrt())
+    }
 }
 
 /// How many rows has a request? Learned from every one that comes.
@@ -37,6 +67,12 @@ impl RequestRows {
 
 /// Weight of a new sample in the mean.
 const MEAN_STEP: f64 = 0.1;
+/// Of the first so many runs each weighs as much as the others: one that was slow, as the first often is, is not to
+/// outweigh those that come after it.
+const FIRST_RUNS: u8 = 10;
+/// Whatever the times are, at most one in twenty lies so many standard deviations above the mean (Cantelli's
+/// inequality: the square root of 19).
+const FARTHEST: f64 = 4.36;
 /// A batch of twice the rows is worth its time where rows per second rise by a quarter: where it takes no longer than
 /// this many times the time.
 const WORTHWHILE: f64 = 2.0 / 1.25;
@@ -48,12 +84,10 @@ impl RunTimes {
     /// Takes in one run of `rows` rows.
     pub fn record(&mut self, rows: usize, took: Duration) {
         let took = took.as_secs_f64();
-        let bucket = self.buckets[index(rows)].get_or_insert(Bucket { mean: took, p95: took });
-        bucket.mean += MEAN_STEP * (took - bucket.mean);
-        let step = if bucket.p95 < took { 0.95 } else { -0.05 };
-        // Steps are relative to the value: a percentile in nanoseconds and one in seconds move alike.
-        bucket.p95 = (bucket.p95 * (1.0 + P95_STEP * step))
-            .clamp(took.min(bucket.p95), took.max(bucket.p95));
+        match &mut self.buckets[index(rows)] {
+            Some(bucket) => bucket.record(took),
+            none => *none = Some(Bucket::new(took)),
+        }
     }
 
     /// Mean time of a batch of `rows` rows; `None` before the first run.
@@ -63,7 +97,7 @@ impl RunTimes {
 
     /// The time that 95 in 100 such batches stay below; `None` before the first run.
     pub fn p95(&self, rows: usize) -> Option<Duration> {
-        self.nearest(rows).map(|it| Duration::from_secs_f64(it.p95))
+        self.nearest(rows).map(|it| Duration::from_secs_f64(it.p95()))
     }
 
     /// The largest batch such that each doubling up to it is worth its time; 1 before the first run. Sizes that
@@ -94,7 +128,7 @@ impl RunTimes {
     /// what notices at once when they are not any more.
     pub fn are_below(&self, rows: usize, limit: Duration) -> bool {
         let limit = limit.as_secs_f64();
-        self.nearest(rows).is_some_and(|it| it.mean < limit && it.p95 < limit)
+        self.nearest(rows).is_some_and(|it| it.mean < limit && it.p95() < limit)
     }
 
     /// The bucket of that size, else the next smaller one that is known, else the next larger. A size never
@@ -183,6 +217,27 @@ mod tests {
         (0..50).for_each(|_| times.record(1, ms(10)));
         (0..50).for_each(|_| times.record(1, ms(100)));
         assert!(times.mean(1).unwrap() > ms(95));
+    }
+
+    /// After `slow` runs of 2 s, how many of 50 ms until both estimates are below 500 ms?
+    fn runs_to_forget(slow: usize) -> usize {
+        let mut times = RunTimes::default();
+        (0..slow).for_each(|_| times.record(1, ms(2000)));
+        let is_forgotten =
+            |times: &RunTimes| times.p95(1).unwrap().max(times.mean(1).unwrap()) < ms(500);
+        (0..10_000)
+            .find(|_| {
+                times.record(1, ms(50));
+                is_forgotten(&times)
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn runs_that_were_forty_times_as_slow_are_forgotten_after_some_tens_of_others() {
+        for slow in [1, 5, 1000] {
+            assert!(runs_to_forget(slow) < 80, "{slow}: {}", runs_to_forget(slow));
+        }
     }
 
     #[test]

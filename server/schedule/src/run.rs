@@ -92,6 +92,11 @@ impl Observed {
         }
     }
 
+    /// Was anything run again, as a process had died or the memory did not suffice?
+    pub fn has_repeated(&self) -> bool {
+        self.ran_out.is_some() || self.reruns != Reruns::default()
+    }
+
     /// The fewest rows that the memory did not suffice for, where it has sufficed for their parts. A job that does not
     /// fit alone says nothing of others.
     pub fn has_halved(&self, answers: &[Result<Done, Error>]) -> Option<usize> {

@@ -414,6 +414,8 @@ enum Entered<'a> {
 }
 
 #[cfg(test)]
+mod estimate_tests;
+#[cfg(test)]
 mod memory_tests;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,6 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Instant,
 };
 
 use backend::{BackendError, Device, Instance, Stop};
@@ -26,9 +25,6 @@ pub struct Slot {
     limited: Option<Arc<Limited>>,
     /// Ends its runs in place. Kept, since one for each such run would cost as much as a small run.
     stop: Arc<Stop>,
-    /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
-    /// keeps the next batch waiting as much as the run does.
-    pub busy_since: Option<Instant>,
 }
 
 /// So many processes may die while an instance is made in them: others can have ended them by what they run there.
@@ -42,8 +38,8 @@ impl Slot {
 
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        let (instance, limited, busy_since) = Default::default();
-        Slot { instance, make, device, is_apart: false, limited, stop: Arc::default(), busy_since }
+        let (instance, limited) = Default::default();
+        Slot { instance, make, device, is_apart: false, limited, stop: Arc::default() }
     }
 
     /// Another place like this one, without an instance yet.

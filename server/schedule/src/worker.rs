@@ -95,6 +95,9 @@ pub(super) fn lower_priority(niceness: i32) {
 fn work(shared: &Arc<Shared>) -> bool {
     let mut dropped = Vec::new();
     let mut spin = Spin::new(shared.settings.spin);
+    // When this thread's last run ended, if the next batch was ready by then: what passes from there to the next run
+    // keeps that batch waiting as much as the run does.
+    let mut busy_since = None;
     let mut state = shared.lock();
     loop {
         let now = Instant::now();
@@ -121,9 +124,10 @@ fn work(shared: &Arc<Shared>) -> bool {
             Decision::Run { jobs, reason } => {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
+                    let busy = &mut busy_since;
                     let locked = match slot.limit().cloned() {
-                        None => run_batch(shared, state, slot, None, (jobs, reason), now),
-                        Some(limited) => run_limited(shared, state, slot, limited),
+                        None => run_batch(shared, state, slot, None, (jobs, reason), (now, busy)),
+                        Some(limited) => run_limited(shared, state, slot, limited, busy),
                     };
                     match locked {
                         Some(locked) => state = locked,
@@ -132,6 +136,7 @@ fn work(shared: &Arc<Shared>) -> bool {
                     continue;
                 }
                 if let Some(slot) = state.place_to_fill(now) {
+                    busy_since = None;
                     state = fill(shared, state, slot);
                     continue;
                 }
@@ -142,6 +147,7 @@ fn work(shared: &Arc<Shared>) -> bool {
             Decision::WaitForJob if closing || state.slots < state.threads => return true,
             Decision::WaitForJob => {
                 if let Some(until) = spin.spin_until(now) {
+                    busy_since = None;
                     state = spin_for_work(shared, state, until);
                     continue;
                 }
@@ -149,6 +155,7 @@ fn work(shared: &Arc<Shared>) -> bool {
             }
             Decision::WaitUntil(at) => Some(at),
         };
+        busy_since = None;
         state.park(until);
         state = match until {
             None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -185,6 +192,7 @@ fn run_limited<'a>(
     state: MutexGuard<'_, State>,
     slot: Slot,
     limited: Arc<Limited>,
+    busy_since: &mut Option<Instant>,
 ) -> Option<MutexGuard<'a, State>> {
     drop(state);
     let permit = limited.acquire();
@@ -192,7 +200,7 @@ fn run_limited<'a>(
     let now = Instant::now();
     match state.queue.decide(now, state.flushing) {
         Decision::Run { jobs, reason } => {
-            run_batch(shared, state, slot, Some(permit), (jobs, reason), now)
+            run_batch(shared, state, slot, Some(permit), (jobs, reason), (now, busy_since))
         }
         // The requests that waited have left.
         Decision::WaitUntil(_) | Decision::WaitForJob => {
@@ -204,17 +212,19 @@ fn run_limited<'a>(
     }
 }
 
-/// `None` where the run was given up before it ended, and another thread works in place of this one.
+/// Runs a batch that this thread could have run since `busy_since`, if that is known, and notes there from when on it
+/// could run the next. `None` where the run was given up before it ended, and another thread works in place of this
+/// one.
 fn run_batch<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'_, State>,
     mut slot: Slot,
     permit: Option<ResourcePermit>,
     (jobs, reason): (usize, BatchReason),
-    now: Instant,
+    (now, busy_since): (Instant, &mut Option<Instant>),
 ) -> Option<MutexGuard<'a, State>> {
     let (taken, reason) = state.queue.take_run(jobs, reason, now);
-    let occupied_since = slot.busy_since.take().unwrap_or(now);
+    let occupied_since = busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
     let lengths = || taken.iter().map(|(_, it)| it.pending.length);
@@ -250,6 +260,8 @@ fn run_batch<'a>(
     let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
     let ran_out = observed.has_halved(&answers);
+    let failed = answers.iter().any(Result::is_err);
+    let is_one_run = !failed && !observed.has_repeated();
     observed.reruns.count(&shared.metrics);
     shared.remember_killers(&works, &answers, &observed.killers);
     let times = observed.times;
@@ -259,7 +271,6 @@ fn run_batch<'a>(
     // The instance goes back before the answers leave: a client that sends its next request at once must
     // find it idle.
     let mut state = shared.lock();
-    let failed = answers.iter().any(Result::is_err);
     let Some(EndedRun { replies, overdue }) = state.runs.end(&stop, failed, Instant::now()) else {
         return come_back(shared, state, slot, &stop);
     };
@@ -274,16 +285,18 @@ fn run_batch<'a>(
     if !times.is_empty() {
         shared.learn_memory(&mut state, ran_out, now);
     }
-    // A batch that failed has several runs, or none, and says nothing of the next one.
-    if let [time] = times.as_slice() {
-        if 0 < length {
-            state.queue.learn_run(time.batch_rows, length, time.infer);
-            shared.metrics.text_run(time.batch_rows, length);
-        }
+    if let [time] = times.as_slice()
+        && 0 < length
+    {
+        state.queue.learn_run(time.batch_rows, length, time.infer);
+        shared.metrics.text_run(time.batch_rows, length);
+    }
+    // A batch of which something failed, or was run again, took longer than the next one will.
+    if let ([time], true) = (times.as_slice(), is_one_run) {
         let occupied = now.saturating_duration_since(occupied_since);
         state.learn_occupancy(time.batch_rows, occupied.saturating_sub(stop.waited(now)));
     }
-    slot.busy_since = state.is_backlogged(now).then_some(now);
+    *busy_since = state.is_backlogged(now).then_some(now);
     let surplus = state.put_back(slot);
     shared.hints.update(&state);
     drop(state);

@@ -19,16 +19,16 @@ use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Gives back its input, but only once the gate is open; remembers the batches it ran.
 #[derive(Default)]
-struct Gate {
+pub(super) struct Gate {
     open: Mutex<bool>,
     changed: Condvar,
     batches: Mutex<Vec<usize>>,
-    entered: AtomicUsize,
+    pub(super) entered: AtomicUsize,
     stopped: AtomicUsize,
 }
 
 impl Gate {
-    fn open(&self) {
+    pub(super) fn open(&self) {
         *self.open.lock().unwrap() = true;
         self.changed.notify_all();
     }
@@ -58,7 +58,7 @@ impl Instance for Echo {
     }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         model: "m".into(),
         batching: BatchPolicy::eager(4),
@@ -79,7 +79,7 @@ fn settings() -> Settings {
 }
 
 /// A scheduler over `instances` echoes behind one gate, all made beforehand.
-fn scheduler(instances: usize, settings: Settings) -> (Arc<Scheduler>, Arc<Gate>) {
+pub(super) fn scheduler(instances: usize, settings: Settings) -> (Arc<Scheduler>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let slots = (0..instances).map(|_| {
         let mut slot = Slot::empty(make_echo(&gate));
@@ -94,7 +94,7 @@ fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
     Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
 }
 
-fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
+pub(super) fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
     over_counting(slots, settings, &Metrics::new(MetricsSettings::default()))
 }
 
@@ -111,7 +111,7 @@ fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }
 
-fn submission(value: f32) -> Submission {
+pub(super) fn submission(value: f32) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
@@ -134,7 +134,7 @@ fn value(done: &Done) -> f32 {
 }
 
 /// Submits in a task of its own; the answer's value or error.
-fn spawn(
+pub(super) fn spawn(
     scheduler: &Arc<Scheduler>,
     submission: Submission,
 ) -> tokio::task::JoinHandle<Result<f32, Error>> {
@@ -142,7 +142,7 @@ fn spawn(
     tokio::spawn(async move { scheduler.submit(submission).await.map(|it| value(&it)) })
 }
 
-async fn until(condition: impl Fn() -> bool) {
+pub(super) async fn until(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::task::yield_now().await;
         thread::yield_now();
