@@ -43,7 +43,8 @@ fn a_run_that_never_ends_gets_504_and_the_model_and_the_others_serve_on() {
     let told = hanging.join().unwrap().error(504);
     assert_eq!(
         told,
-        "the run of the request on model 'long' took longer than 1 s and was ended (--run-limit-secs)"
+        "the run of the request on model 'long' took longer than 1 s and was ended (--run-limit-secs, \
+         EXECUTION_TIMEOUT_SECONDS)"
     );
     long(&mut client, 3).expect(200);
     server.get("/v2/models/long/ready").expect(200);

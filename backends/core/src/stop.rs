@@ -10,13 +10,47 @@ use std::{
 
 type Hook = Box<dyn FnOnce() + Send>;
 
+/// Something that happens once, and what is called then.
+#[derive(Default)]
+struct Event {
+    has_happened: AtomicBool,
+    /// Guards the hook that an engine left.
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Event {
+    fn happens(&self) {
+        self.has_happened.store(true, Ordering::SeqCst);
+        if let Some(hook) = self.take() {
+            hook();
+        }
+    }
+
+    fn has_happened(&self) -> bool {
+        self.has_happened.load(Ordering::SeqCst)
+    }
+
+    /// Calls `hook` once when it happens; at once if it has. A later hook takes the place of an earlier one.
+    fn call(&self, hook: Hook) {
+        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_happened() {
+            drop(slot);
+            hook();
+        } else {
+            *slot = Some(hook);
+        }
+    }
+
+    fn take(&self) -> Option<Hook> {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// A request to stop one execution. The engine reads it or registers a hook; the scheduler makes the request.
 #[derive(Default)]
 pub struct Stop {
-    stopped: AtomicBool,
-    given_up: AtomicBool,
-    /// Guards the hook that an engine left for [`Stop::stop`] to call.
-    hook: Mutex<Option<Hook>>,
+    stopped: Event,
+    given_up: Event,
     /// Guards when the run is to end.
     ends: Mutex<Ends>,
 }
@@ -62,27 +96,23 @@ impl Stop {
 
     /// Asks the batch to end. Idempotent; returns at once.
     pub fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
-        let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(hook) = hook {
-            hook();
-        }
+        self.stopped.happens();
     }
 
     /// Is the stop requested?
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
+        self.stopped.has_happened()
     }
 
     /// The run that was asked to end has not, and is waited for no more: what else is there to end it may be used.
     /// Idempotent; returns at once.
     pub fn give_up(&self) {
-        self.given_up.store(true, Ordering::SeqCst);
+        self.given_up.happens();
     }
 
     /// Is the run waited for no more?
     pub fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::SeqCst)
+        self.given_up.has_happened()
     }
 
     /// The outcome of the run that begins is of no use after that moment; `None`: it always is of use. For engines that
@@ -128,18 +158,17 @@ impl Stop {
     /// Calls `hook` once when somebody asks; at once if that has happened already. A later hook takes
     /// the place of an earlier one.
     pub fn on_stop(&self, hook: impl FnOnce() + Send + 'static) {
-        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_stopped() {
-            drop(slot);
-            hook();
-        } else {
-            *slot = Some(Box::new(hook));
-        }
+        self.stopped.call(Box::new(hook));
     }
 
-    /// Forgets the hook: the run it would have ended is over.
+    /// Calls `hook` once when the run is given up; at once if it is. A later hook takes the place of an earlier one.
+    pub fn on_give_up(&self, hook: impl FnOnce() + Send + 'static) {
+        self.given_up.call(Box::new(hook));
+    }
+
+    /// Forgets the hooks: the run that they would have ended is over.
     pub fn clear_hook(&self) {
-        self.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop((self.stopped.take(), self.given_up.take()));
     }
 }
 
@@ -171,14 +200,21 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         stop.on_stop(count(&calls));
         assert_eq!(calls.load(Ordering::SeqCst), 2);
+        stop.on_give_up(count(&calls));
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        stop.give_up();
+        stop.give_up();
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
     }
 
     #[test]
     fn a_cleared_hook_is_not_called() {
         let stop = Stop::new();
         stop.on_stop(|| panic!("the run is over"));
+        stop.on_give_up(|| panic!("the run is over"));
         stop.clear_hook();
         stop.stop();
+        stop.give_up();
     }
 
     #[test]

@@ -160,6 +160,12 @@ impl Open {
                 worker.send_at_once(&ToWorker::Stop { lane, run });
             }
         });
+        let worker = Arc::downgrade(&self.worker);
+        batch.stop.on_give_up(move || {
+            if let Some(worker) = worker.upgrade() {
+                worker.end(EndReason::Timeout);
+            }
+        });
         let waited = wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up());
         batch.stop.clear_hook();
         waited?;

@@ -184,7 +184,8 @@ pub enum Error {
     },
     /// The model did not end its run in time.
     #[error(
-        "the run of the request on model '{model}' took longer than {} s and was ended (--run-limit-secs)",
+        "the run of the request on model '{model}' took longer than {} s and was ended (--run-limit-secs, \
+         EXECUTION_TIMEOUT_SECONDS)",
         .limit.as_secs_f64()
     )]
     RunTimeout {

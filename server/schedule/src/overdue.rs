@@ -9,18 +9,18 @@ use inference::error::Error;
 use telemetry::metrics::OverdueRun;
 
 use super::{
-    running::Abandoned,
+    running::{Abandoned, Overdue},
     shared::Shared,
     state::State,
-    watchdog::{RunLimit, Watched},
+    watchdog::Watched,
     work::Done,
     worker,
 };
 
 impl Watched for Shared {
-    fn end_overdue(self: Arc<Self>, now: Instant) {
+    fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
-        let stops = state.overdue(self.settings.run_limit, now);
+        let overdue = state.runs.overdue(now);
         let abandoned = state.abandon(now);
         let is_lost = !abandoned.is_empty();
         let wake = if is_lost { state.wake_needed_worker(now) } else { None };
@@ -29,9 +29,14 @@ impl Watched for Shared {
             false => Vec::new(),
         };
         self.hints.update(&state);
+        let due = state.runs.next_due(now);
         drop(state);
         // An engine may take its time: not under the lock.
-        stops.iter().for_each(|it| it.stop());
+        overdue.iter().for_each(|it| it.stop.stop());
+        abandoned.iter().for_each(|it| it.stop.give_up());
+        for Overdue { replies, limit, .. } in overdue {
+            replies.into_iter().for_each(|it| it.send(Err(self.overdue(limit))));
+        }
         if is_lost {
             // The worker threads that are left may be all that the end of the queue waits for.
             self.ended.notify_all();
@@ -42,12 +47,13 @@ impl Watched for Shared {
             job.reply.send(Err(self.stuck()));
         }
         worker::wake(&self, wake);
+        due
     }
 }
 
 impl Shared {
     fn answer_abandoned(&self, abandoned: Abandoned) {
-        let Abandoned { replies, limit, is_replaced, .. } = abandoned;
+        let Abandoned { requests, replies, limit, is_replaced, .. } = abandoned;
         self.metrics.overdue_run(OverdueRun::Abandoned);
         let consequence = match is_replaced {
             true => "another instance takes its place",
@@ -55,7 +61,7 @@ impl Shared {
         };
         tracing::error!(
             model = %self.settings.model,
-            requests = replies.len(),
+            requests,
             "a run took longer than {} s and does not end: {consequence}",
             limit.as_secs_f64()
         );
@@ -102,15 +108,10 @@ impl Shared {
 }
 
 /// Why a model is not ready whose instances are all lost.
-pub(crate) const STUCK: &str =
-    "all of its instances are in runs that do not end (--run-limit-secs)";
+pub(crate) const STUCK: &str = "all of its instances are in runs that do not end (--run-limit-secs, \
+                                EXECUTION_TIMEOUT_SECONDS)";
 
 impl State {
-    fn overdue(&mut self, limit: RunLimit, now: Instant) -> Vec<Arc<backend::Stop>> {
-        let State { runs, times, .. } = self;
-        runs.overdue(now, |rows| limit.of(times.p95(rows)))
-    }
-
     /// Takes the runs that do not end out of the count of threads and places.
     fn abandon(&mut self, now: Instant) -> Vec<Abandoned> {
         let abandoned = self.runs.abandon(now);

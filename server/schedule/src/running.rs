@@ -1,6 +1,7 @@
 //! The runs of one model version that have not ended, and what becomes of those that last too long. Plain data.
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +15,12 @@ const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
 
 /// How long a run that was asked to end may still take, at most.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// The same of a run in a process of its model's own, which can be ended.
+const GRACE_APART: Duration = Duration::from_secs(1);
+
+/// A run in such a process for which no client waits any more has at most so much more time.
+const FOR_NOBODY: Duration = Duration::from_secs(10);
 
 /// Runs that do not end keep their threads. So many instances are made anew for them; then there are fewer instances.
 const MOST_REPLACED: usize = 4;
@@ -34,11 +41,19 @@ pub struct Running {
     pub limit: Option<Duration>,
     /// Where its instance is.
     pub device: Device,
+    /// Is its instance in a process of its model's own? Then its requests are answered when its time is over, and the
+    /// process is ended soon.
+    pub is_apart: bool,
     /// What it has of resources: free again when it ends, and when it is given up.
     pub permit: Option<ResourcePermit>,
 }
 
 impl Running {
+    /// How long it may still take once it was asked to end.
+    fn grace(&self, limit: Duration) -> Duration {
+        limit.min(if self.is_apart { GRACE_APART } else { GRACE })
+    }
+
     /// How long it has lasted by now, without what it has waited for a process to run in.
     pub fn lasted(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started).saturating_sub(self.stop.waited(now))
@@ -53,9 +68,23 @@ pub struct Ended {
     pub overdue: Option<Duration>,
 }
 
+/// A run that has had its time.
+pub struct Overdue {
+    /// Asks it to end.
+    pub stop: Arc<Stop>,
+    /// Those that are answered now. None where it is known only later whether the run is to have an answer.
+    pub replies: Vec<Reply>,
+    /// The time that it had.
+    pub limit: Duration,
+}
+
 /// A batch that was asked to end and has not. Its thread and its instance are lost as long as it runs.
 pub struct Abandoned {
-    /// Where the answers go.
+    /// Gives it up.
+    pub stop: Arc<Stop>,
+    /// Requests in it.
+    pub requests: usize,
+    /// Where the answers go that have not been given.
     pub replies: Vec<Reply>,
     /// The time that it had.
     pub limit: Duration,
@@ -144,55 +173,75 @@ impl Runs {
     }
 
     /// No client waits for this ticket any more. If that was the last of its batch: the batch's stop.
-    pub fn leave(&mut self, ticket: u64) -> Option<Arc<Stop>> {
+    pub fn leave(&mut self, ticket: u64, now: Instant) -> Option<Arc<Stop>> {
         let batch = self.batches.iter_mut().find(|it| it.run.tickets.contains(&ticket))?;
         batch.left += 1;
-        (batch.left == batch.run.tickets.len()).then(|| batch.run.stop.clone())
+        if batch.left < batch.run.tickets.len() {
+            return None;
+        }
+        let run = &mut batch.run;
+        if run.is_apart {
+            let limit = run.lasted(now).saturating_add(FOR_NOBODY);
+            run.limit = Some(run.limit.map_or(limit, |it| it.min(limit)));
+        }
+        Some(run.stop.clone())
     }
 
-    /// The stops of runs that have lasted too long by now, each once. `limit` is that of a batch of so many rows.
-    pub fn overdue(
-        &mut self,
-        now: Instant,
-        limit: impl Fn(usize) -> Option<Duration>,
-    ) -> Vec<Arc<Stop>> {
-        let mut stops = Vec::new();
+    /// The runs that have lasted too long by now, each once.
+    pub fn overdue(&mut self, now: Instant) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
         for batch in self.batches.iter_mut().filter(|it| it.asked.is_none()) {
-            let Some(limit) = limit(batch.run.rows) else { continue };
-            if limit <= batch.run.lasted(now) {
-                batch.asked = Some((now, limit));
-                stops.push(batch.run.stop.clone());
-            }
+            let run = &mut batch.run;
+            let Some(limit) = run.limit.filter(|it| *it <= run.lasted(now)) else { continue };
+            batch.asked = Some((now, limit));
+            let answered = if run.is_apart { mem::take(&mut run.replies) } else { Vec::new() };
+            overdue.push(Overdue { stop: run.stop.clone(), replies: answered, limit });
         }
         for run in self.in_place.iter_mut().filter(|it| !it.is_stopped) {
             if LONGEST_IN_PLACE <= now.saturating_duration_since(run.started) {
                 run.is_stopped = true;
-                stops.push(run.stop.clone());
+                let (stop, replies) = (run.stop.clone(), Vec::new());
+                overdue.push(Overdue { stop, replies, limit: LONGEST_IN_PLACE });
             }
         }
-        stops
+        overdue
     }
 
-    /// Gives up those that were asked to end a while before and have not.
+    /// Those that were asked to end a while before and have not: they are to be given up.
     pub fn abandon(&mut self, now: Instant) -> Vec<Abandoned> {
         let is_deaf = |it: &Batch| {
             let (asked, limit) = it.asked?;
-            let is_deaf = GRACE.min(limit) <= now.saturating_duration_since(asked);
+            let is_deaf = it.run.grace(limit) <= now.saturating_duration_since(asked);
             is_deaf.then_some(limit)
         };
         let mut abandoned = Vec::new();
         while let Some((at, limit)) =
             self.batches.iter().enumerate().find_map(|(at, it)| Some((at, is_deaf(it)?)))
         {
-            let Running { replies, stop, device, permit, .. } = self.batches.swap_remove(at).run;
+            let Running { tickets, replies, stop, device, permit, .. } =
+                self.batches.swap_remove(at).run;
             // Others are not to wait for a run that does not end.
             drop(permit);
-            stop.give_up();
-            let is_replaced = self.lost.len() < MOST_REPLACED;
-            self.lost.push(Lost { stop, is_replaced });
-            abandoned.push(Abandoned { replies, limit, device, is_replaced });
+            let (is_replaced, requests) = (self.lost.len() < MOST_REPLACED, tickets.len());
+            self.lost.push(Lost { stop: stop.clone(), is_replaced });
+            abandoned.push(Abandoned { stop, requests, replies, limit, device, is_replaced });
         }
         abandoned
+    }
+
+    /// When the next of them has lasted too long, or is to be given up. `None` where none may.
+    pub fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = |it: &Batch| match (it.asked, it.run.limit) {
+            (Some((asked, limit)), _) => asked.checked_add(it.run.grace(limit)),
+            // A run that waits for a process gets as much later as it waits.
+            (None, Some(limit)) => {
+                it.run.started.checked_add(limit)?.checked_add(it.run.stop.waited(now))
+            }
+            (None, None) => None,
+        };
+        let in_place = self.in_place.iter().filter(|it| !it.is_stopped);
+        let in_place = in_place.filter_map(|it| it.started.checked_add(LONGEST_IN_PLACE));
+        self.batches.iter().filter_map(due).chain(in_place).min()
     }
 
     /// The thread of an abandoned batch is back after all. Has its instance been replaced?
@@ -214,6 +263,15 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     fn begin(runs: &mut Runs, now: Instant) -> Arc<Stop> {
+        begin_within(runs, now, Some(LIMIT), false)
+    }
+
+    fn begin_within(
+        runs: &mut Runs,
+        now: Instant,
+        limit: Option<Duration>,
+        is_apart: bool,
+    ) -> Arc<Stop> {
         let stop = Arc::new(Stop::new());
         let (tickets, replies) = (vec![1], vec![Reply::none()]);
         runs.begin(Running {
@@ -222,8 +280,9 @@ mod tests {
             rows: 1,
             stop: stop.clone(),
             started: now,
-            limit: Some(LIMIT),
+            limit,
             device: Device::Cpu,
+            is_apart,
             permit: None,
         });
         stop
@@ -233,21 +292,52 @@ mod tests {
     fn a_batch_is_asked_to_end_once_and_abandoned_when_it_does_not() {
         let (mut runs, now) = (Runs::default(), Instant::now());
         let stop = begin(&mut runs, now);
-        let limit = |_| Some(LIMIT);
-        assert!(runs.overdue(now + LIMIT / 2, limit).is_empty());
-        assert_eq!(runs.overdue(now + LIMIT, limit).len(), 1);
-        assert!(runs.overdue(now + LIMIT * 2, limit).is_empty());
+        assert_eq!(runs.next_due(now), Some(now + LIMIT));
+        assert!(runs.overdue(now + LIMIT / 2).is_empty());
+        assert!(matches!(&runs.overdue(now + LIMIT)[..], [it] if it.replies.is_empty()));
+        assert!(runs.overdue(now + LIMIT * 2).is_empty());
+        assert_eq!(runs.next_due(now), Some(now + LIMIT + GRACE));
         assert!(runs.abandon(now + LIMIT).is_empty());
         let abandoned = runs.abandon(now + LIMIT + GRACE);
         assert!(matches!(abandoned[..], [Abandoned { limit: LIMIT, is_replaced: true, .. }]));
+        assert_eq!(abandoned[0].replies.len(), 1);
+        assert_eq!(runs.next_due(now), None);
         assert!(runs.end(&stop, true, now).is_none() && runs.is_back(&stop));
+    }
+
+    #[test]
+    fn a_batch_in_a_process_of_its_own_is_answered_at_its_limit_and_soon_given_up() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        begin_within(&mut runs, now, Some(LIMIT), true);
+        assert!(matches!(&runs.overdue(now + LIMIT)[..], [it] if it.replies.len() == 1));
+        assert!(runs.abandon(now + LIMIT + GRACE_APART / 2).is_empty());
+        let abandoned = runs.abandon(now + LIMIT + GRACE_APART);
+        assert!(matches!(&abandoned[..], [it] if it.replies.is_empty() && it.requests == 1));
+    }
+
+    #[test]
+    fn a_batch_that_nobody_waits_for_has_ten_seconds_more_where_its_process_can_be_ended() {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        for (limit, is_apart, expected) in [
+            (Some(hour), true, Some(second + FOR_NOBODY)),
+            (None, true, Some(second + FOR_NOBODY)),
+            (Some(2 * second), true, Some(2 * second)),
+            (Some(hour), false, Some(hour)),
+            (None, false, None),
+        ] {
+            let (mut runs, now) = (Runs::default(), Instant::now());
+            let stop = begin_within(&mut runs, now, limit, is_apart);
+            let asked = runs.leave(1, now + second).unwrap();
+            assert!(Arc::ptr_eq(&asked, &stop));
+            assert_eq!(runs.next_due(now), expected.map(|it| now + it));
+        }
     }
 
     #[test]
     fn a_batch_that_ends_when_it_is_asked_says_so() {
         let (mut runs, now) = (Runs::default(), Instant::now());
         let (slow, quick) = (begin(&mut runs, now), begin(&mut runs, now + LIMIT));
-        runs.overdue(now + LIMIT, |_| Some(LIMIT));
+        runs.overdue(now + LIMIT);
         let mut overdue = |stop: &_| runs.end(stop, true, now + LIMIT).unwrap().overdue;
         assert_eq!([overdue(&slow), overdue(&quick)], [Some(LIMIT), None]);
         assert!(runs.abandon(now + LIMIT * 9).is_empty());
@@ -277,15 +367,16 @@ mod tests {
     #[test]
     fn without_a_limit_a_batch_may_take_any_time() {
         let (mut runs, now) = (Runs::default(), Instant::now());
-        begin(&mut runs, now);
-        assert!(runs.overdue(now + LIMIT * 1000, |_| None).is_empty());
+        begin_within(&mut runs, now, None, false);
+        assert!(runs.overdue(now + LIMIT * 1000).is_empty());
+        assert_eq!(runs.next_due(now), None);
     }
 
     #[test]
     fn so_many_instances_are_replaced_and_no_more_until_a_run_has_come_back() {
         let (mut runs, now) = (Runs::default(), Instant::now());
         let stops: Vec<_> = (0..=MOST_REPLACED).map(|_| begin(&mut runs, now)).collect();
-        runs.overdue(now + LIMIT, |_| Some(LIMIT));
+        runs.overdue(now + LIMIT);
         let abandoned = runs.abandon(now + LIMIT * 2);
         assert_eq!(abandoned.iter().filter(|it| it.is_replaced).count(), MOST_REPLACED);
         assert_eq!(runs.places_lost(), 1);
@@ -300,7 +391,8 @@ mod tests {
         runs.begin_in_place(&slow, None, now);
         runs.begin_in_place(&quick, None, now + LONGEST_IN_PLACE);
         let later = now + LONGEST_IN_PLACE;
-        assert_eq!(runs.overdue(later, |_| None).len(), 1);
+        assert_eq!(runs.next_due(now), Some(later));
+        assert_eq!(runs.overdue(later).len(), 1);
         assert_eq!(runs.end_in_place(&slow, false, later), Some(LONGEST_IN_PLACE));
         assert_eq!(runs.end_in_place(&quick, true, later), None);
     }

@@ -13,7 +13,7 @@ use configuration::{
 pub const FLAGS: &[Flag] = &[
     Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
-    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more), 0 (any time), or seconds"),
+    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, 60 in a process of the model's own, for slow models more), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
     Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
     // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
@@ -90,11 +90,8 @@ fn run_limit(text: &str) -> Parse<RunLimit> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(RunLimit::Auto);
     }
-    match text.parse().map(Duration::from_secs) {
-        Ok(Duration::ZERO) => Ok(RunLimit::Unbounded),
-        Ok(limit) => Ok(RunLimit::Fixed(limit)),
-        Err(_) => Err("auto, 0 for any time, or a whole number of seconds".to_owned()),
-    }
+    let seconds = text.parse().map(RunLimit::of_seconds);
+    seconds.map_err(|_| "auto, 0 for any time, or a whole number of seconds".to_owned())
 }
 
 fn caller_runs_below(text: &str) -> Parse<Duration> {

@@ -8,7 +8,7 @@ use std::{
 
 use backend::{BackendError, Device, Instance, Stop};
 
-use crate::ratelimit::Limited;
+use crate::{ratelimit::Limited, watchdog::RunPlace};
 
 /// Makes one more instance of a model, warmed up. Blocking.
 pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
@@ -21,6 +21,8 @@ pub struct Slot {
     device: Device,
     /// Is the instance in a process of its model's own, which bounds the time that its making takes?
     is_apart: bool,
+    /// Runs of the instance, as far as they are counted.
+    runs: u8,
     /// What its runs have to wait for.
     limited: Option<Arc<Limited>>,
     /// Ends its runs in place. Kept, since one for each such run would cost as much as a small run.
@@ -29,6 +31,9 @@ pub struct Slot {
 
 /// So many processes may die while an instance is made in them: others can have ended them by what they run there.
 const MOST_LOST: usize = 3;
+
+/// So many runs of an instance are its first ones.
+const FIRST_RUNS: u8 = 3;
 
 impl Slot {
     /// A place on the CPU without an instance yet.
@@ -39,7 +44,7 @@ impl Slot {
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
         let (instance, limited) = Default::default();
-        Slot { instance, make, device, is_apart: false, limited, stop: Arc::default() }
+        Slot { instance, make, device, is_apart: false, runs: 0, limited, stop: Arc::default() }
     }
 
     /// Another place like this one, without an instance yet.
@@ -52,6 +57,21 @@ impl Slot {
     /// run that waits for it has all of its own time left.
     pub fn apart(self) -> Slot {
         Slot { is_apart: true, ..self }
+    }
+
+    /// Where its next run is made, as far as its limit depends on that.
+    pub(crate) fn run_place(&self) -> RunPlace {
+        let is_first = !self.is_made() || self.runs < FIRST_RUNS;
+        match (self.is_apart, self.device) {
+            (true, Device::Cpu) => RunPlace::OwnProcess { is_first },
+            // Any run on a GPU may compile what later ones use, for minutes.
+            (true, Device::Gpu(_)) | (false, _) => RunPlace::Server,
+        }
+    }
+
+    /// Is its instance in a process of its model's own?
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
     }
 
     /// Where its instance is, or will be.
@@ -96,6 +116,7 @@ impl Slot {
     pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
         if self.instance.is_none() {
             self.instance = Some(caught(&*self.make)?);
+            self.runs = 0;
         }
         match self.instance.as_deref_mut() {
             Some(instance) => Ok(instance),
@@ -125,8 +146,10 @@ impl Slot {
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
         let waiting = self.is_apart.then(|| stop.wait());
-        let instance = self.fill().map_err(RunFailure::NoInstance)?;
+        self.fill().map_err(RunFailure::NoInstance)?;
         drop(waiting);
+        self.runs = self.runs.saturating_add(1);
+        let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
             instance.run_alone(alone);
@@ -173,4 +196,38 @@ fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, Backen
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Err(BackendError::Execute(format!("the engine panicked: {text}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_three_runs_of_an_instance_in_a_process_of_its_own_are_told_from_later_ones() {
+        let make = || -> Arc<MakeInstance> { Arc::new(|| Err(BackendError::Load("none".into()))) };
+        let mut slot = Slot::empty(make()).apart();
+        assert_eq!(slot.run_place(), RunPlace::OwnProcess { is_first: true });
+        struct Nothing;
+        impl Instance for Nothing {
+            fn execute(
+                &mut self,
+                _: &backend::Batch<'_>,
+            ) -> Result<Vec<backend::NamedTensor>, BackendError> {
+                Ok(Vec::new())
+            }
+        }
+        slot.make = Arc::new(|| Ok(Box::new(Nothing)));
+        let places: Vec<RunPlace> = (0..4)
+            .map(|_| {
+                let place = slot.run_place();
+                assert!(slot.call(false, &Stop::new(), |_| Ok(())).is_ok());
+                place
+            })
+            .collect();
+        let of = |is_first| RunPlace::OwnProcess { is_first };
+        assert_eq!(places, [of(true), of(true), of(true), of(false)]);
+        assert_eq!(Slot::empty(make()).run_place(), RunPlace::Server);
+        let on_gpu = Slot::empty_on(Device::Gpu(0), make()).apart();
+        assert_eq!(on_gpu.run_place(), RunPlace::Server);
+    }
 }

@@ -250,6 +250,12 @@ impl State {
         }
     }
 
+    /// What most runs of so many rows take, or of as many smaller ones as they make where none of that size has been
+    /// seen; `None` before the first.
+    pub fn usual_time(&self, rows: usize) -> Option<Duration> {
+        self.times.p95(rows).max(self.times.mean_of_all(rows))
+    }
+
     /// Takes in that the memory did not suffice for a run of so many rows, or that a run has succeeded where it is
     /// `None`. Returns the bound of rows where that has changed it, `Some(None)` where it is gone.
     pub fn learn_memory(&mut self, ran_out: Option<usize>, now: Instant) -> Option<Option<usize>> {

@@ -79,7 +79,7 @@ impl Waiting<'_> {
         if !self.withdraw()
             && let Some(ticket) = self.ticket.take()
         {
-            let stop = self.shared.lock().runs.leave(ticket);
+            let stop = self.shared.lock().runs.leave(ticket, Instant::now());
             if let Some(stop) = stop {
                 stop.stop();
             }

@@ -6,8 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it looks.
+/// It looks at what has begun since at least so often. No run is overdue sooner: each is looked at before it is.
 const TICK: Duration = Duration::from_millis(500);
+
+/// And no more often than that.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// A run that ends itself does so when the watchdog has seen that it is overdue: by then so much time has passed.
 pub(crate) const SEEN_AFTER: Duration = Duration::from_millis(600);
@@ -18,10 +21,17 @@ const LEAST_LIMIT: Duration = Duration::from_secs(600);
 /// And so many times as long as runs of its size have taken.
 const TIMES_USUAL: u32 = 10;
 
+/// The same where the model has a process of its own: a run that does not end is ended with it, and keeps nothing.
+const LEAST_LIMIT_APART: Duration = Duration::from_secs(60);
+const TIMES_USUAL_APART: u32 = 20;
+
+/// The first runs of an instance there have so many times that: they may prepare what later ones use.
+const TIMES_FIRST: u32 = 5;
+
 /// How long a run may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunLimit {
-    /// Ten minutes, and more for a model that is known to be slow.
+    /// Ten minutes, one in a process of the model's own, and more for a model that is known to be slow.
     #[default]
     Auto,
     /// That long.
@@ -30,24 +40,48 @@ pub enum RunLimit {
     Unbounded,
 }
 
+/// Where a run is made, as far as its limit depends on that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunPlace {
+    /// In the server, or on a GPU.
+    Server,
+    /// In a process of the model's own, on the CPU.
+    OwnProcess {
+        /// Is it one of the first runs of its instance?
+        is_first: bool,
+    },
+}
+
 impl RunLimit {
-    /// For a run of a size of which 95 in 100 take `usual`, if that is known.
-    pub fn of(self, usual: Option<Duration>) -> Option<Duration> {
-        match self {
-            RunLimit::Auto => {
-                let by_speed = usual.unwrap_or_default().saturating_mul(TIMES_USUAL);
-                Some(by_speed.max(LEAST_LIMIT))
+    /// So many seconds; 0 for any time.
+    pub fn of_seconds(seconds: u64) -> RunLimit {
+        match seconds {
+            0 => RunLimit::Unbounded,
+            seconds => RunLimit::Fixed(Duration::from_secs(seconds)),
+        }
+    }
+
+    /// For a run of a size of which most take no more than `usual`, if that is known.
+    pub(crate) fn of(self, usual: Option<Duration>, place: RunPlace) -> Option<Duration> {
+        let usual = usual.unwrap_or_default();
+        match (self, place) {
+            (RunLimit::Auto, RunPlace::Server) => {
+                Some(usual.saturating_mul(TIMES_USUAL).max(LEAST_LIMIT))
             }
-            RunLimit::Fixed(limit) => Some(limit),
-            RunLimit::Unbounded => None,
+            (RunLimit::Auto, RunPlace::OwnProcess { is_first }) => {
+                let limit = usual.saturating_mul(TIMES_USUAL_APART).max(LEAST_LIMIT_APART);
+                Some(limit.saturating_mul(if is_first { TIMES_FIRST } else { 1 }))
+            }
+            (RunLimit::Fixed(limit), _) => Some(limit),
+            (RunLimit::Unbounded, _) => None,
         }
     }
 }
 
 /// What has runs that may last too long.
 pub(crate) trait Watched: Send + Sync {
-    /// Ends the runs that have lasted too long by now.
-    fn end_overdue(self: Arc<Self>, now: Instant);
+    /// Ends the runs that have lasted too long by now. When the next will have; `None` where none runs that may.
+    fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant>;
 }
 
 /// Looks after the runs of all models. Its thread starts with the first of them, and ends soon after it is dropped.
@@ -80,12 +114,13 @@ impl Watchdog {
         }
     }
 
-    fn look(&self, now: Instant) {
+    /// When it is to look again, where that is known.
+    fn look(&self, now: Instant) -> Option<Instant> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.schedulers.retain(|it| 0 < it.strong_count());
         let schedulers: Vec<_> = watched.schedulers.iter().filter_map(Weak::upgrade).collect();
         drop(watched);
-        schedulers.into_iter().for_each(|it| it.end_overdue(now));
+        schedulers.into_iter().filter_map(|it| it.end_overdue(now)).min()
     }
 }
 
@@ -96,10 +131,13 @@ impl std::fmt::Debug for Watchdog {
 }
 
 fn look_after(watchdog: &Weak<Watchdog>) {
+    let mut pause = TICK;
     loop {
-        thread::sleep(TICK);
+        thread::sleep(pause);
         let Some(watchdog) = watchdog.upgrade() else { return };
-        watchdog.look(Instant::now());
+        let due = watchdog.look(Instant::now());
+        let left = due.map_or(TICK, |it| it.saturating_duration_since(Instant::now()));
+        pause = left.clamp(LEAST, TICK);
     }
 }
 
@@ -109,7 +147,13 @@ mod tests {
 
     #[track_caller]
     fn check(limit: RunLimit, usual: Option<u64>, seconds: Option<u64>) {
-        assert_eq!(limit.of(usual.map(Duration::from_secs)), seconds.map(Duration::from_secs));
+        check_at(RunPlace::Server, limit, usual, seconds);
+    }
+
+    #[track_caller]
+    fn check_at(place: RunPlace, limit: RunLimit, usual: Option<u64>, seconds: Option<u64>) {
+        let usual = usual.map(Duration::from_secs);
+        assert_eq!(limit.of(usual, place), seconds.map(Duration::from_secs));
     }
 
     #[test]
@@ -120,8 +164,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_in_a_process_of_its_own_may_take_a_minute_or_twenty_times_as_long_and_first_ones_more()
+    {
+        let (first, later) =
+            (RunPlace::OwnProcess { is_first: true }, RunPlace::OwnProcess { is_first: false });
+        check_at(later, RunLimit::Auto, None, Some(60));
+        check_at(later, RunLimit::Auto, Some(4), Some(80));
+        check_at(first, RunLimit::Auto, None, Some(300));
+        check_at(first, RunLimit::of_seconds(2), Some(4), Some(2));
+    }
+
+    #[test]
     fn a_limit_that_is_given_does_not_depend_on_the_model() {
-        check(RunLimit::Fixed(Duration::from_secs(5)), Some(60), Some(5));
-        check(RunLimit::Unbounded, Some(60), None);
+        check(RunLimit::of_seconds(5), Some(60), Some(5));
+        check(RunLimit::of_seconds(0), Some(60), None);
     }
 }

@@ -233,7 +233,7 @@ fn run_batch<'a>(
     // As long as one of them may wait.
     let deadline =
         taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
-    let limit = shared.settings.run_limit.of(state.times.p95(rows));
+    let limit = shared.settings.run_limit.of(state.usual_time(rows), slot.run_place());
     let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
     stop.end_by(deadline);
     stop.limit_to(ends);
@@ -247,9 +247,19 @@ fn run_batch<'a>(
         replies.push(reply);
         works.push(work);
     }
-    let device = slot.device();
+    let (device, is_apart) = (slot.device(), slot.is_apart());
     let (run_stop, started) = (stop.clone(), now);
-    let run = Running { tickets, replies, rows, stop: run_stop, started, limit, device, permit };
+    let run = Running {
+        tickets,
+        replies,
+        rows,
+        stop: run_stop,
+        started,
+        limit,
+        device,
+        is_apart,
+        permit,
+    };
     state.runs.begin(run);
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
@@ -340,12 +350,18 @@ fn check_rows<'a>(
 ) -> Option<MutexGuard<'a, State>> {
     // Instances that wait for resources are not to wait for this.
     if slot.limit().is_none() {
-        let (stop, device, permit) = (Arc::new(Stop::new()), slot.device(), None);
-        let (tickets, replies, started) = (Vec::new(), Vec::new(), Instant::now());
-        let rows = sample.rows();
-        let (run_stop, limit) = (stop.clone(), None);
-        let run =
-            Running { tickets, replies, rows, stop: run_stop, started, limit, device, permit };
+        let (stop, rows) = (Arc::new(Stop::new()), sample.rows());
+        let run = Running {
+            tickets: Vec::new(),
+            replies: Vec::new(),
+            rows,
+            stop: stop.clone(),
+            started: Instant::now(),
+            limit: shared.settings.run_limit.of(state.usual_time(rows), slot.run_place()),
+            device: slot.device(),
+            is_apart: slot.is_apart(),
+            permit: None,
+        };
         state.runs.begin(run);
         drop(state);
         shared.check_rows(&mut slot, sample, &stop);

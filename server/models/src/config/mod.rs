@@ -15,6 +15,7 @@ pub(crate) mod pbtxt;
 pub(crate) mod planned_group;
 pub mod raw;
 pub(crate) mod reach;
+pub(crate) mod run_limit;
 pub(crate) mod sequence_batching;
 pub(crate) mod server_ports;
 pub(crate) mod unapplied;

@@ -6,12 +6,12 @@ use crate::{
     config::{
         check::settings::asked_priority,
         model::{DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction},
-        raw,
+        raw, run_limit,
     },
     load::load_settings::LoadSettings,
 };
 use schedule::{
-    NICENESS, Settings,
+    NICENESS, RunLimit, Settings,
     policy::BatchPolicy,
     queue::{self},
     row_check::RowCheck,
@@ -36,7 +36,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         row_check: RowCheck::Off,
         packing: None,
         keep_costs: None,
-        run_limit: server.scheduling.run_limit,
+        run_limit: run_limit(config, server),
         watchdog: server.watchdog.clone(),
         niceness: niceness(config.priority),
     };
@@ -47,6 +47,12 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
             merged(plain, dynamic, config.max_batch_size, server.defaults.queue_timeout)
         }
     }
+}
+
+/// How long a run of this model may take.
+pub(crate) fn run_limit(config: &ModelConfig, server: &LoadSettings) -> RunLimit {
+    // A wrong value has been refused.
+    run_limit::of(&config.parameters).ok().flatten().unwrap_or(server.scheduling.run_limit)
 }
 
 /// By how much the threads of a model are nicer than the process.

@@ -9,7 +9,10 @@ use crate::{
         model::{ModelConfig, Rows},
         sequence_batching::{SequenceBatching, StateConfig},
     },
-    load::{load_settings::LoadSettings, queue_settings::niceness},
+    load::{
+        load_settings::LoadSettings,
+        queue_settings::{niceness, run_limit},
+    },
 };
 use schedule::{
     admission::LongestStay,
@@ -68,7 +71,7 @@ pub(crate) fn settings(
         },
         wiring,
         seats: batching.seats,
-        run_limit: server.scheduling.run_limit,
+        run_limit: run_limit(config, server),
         watchdog: server.watchdog.clone(),
         niceness: niceness(config.priority),
         engine_keeps_state,

@@ -24,6 +24,7 @@ use crate::{
     scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
     slot::{MakeInstance, Slot},
+    watchdog::RunLimit,
     work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
@@ -240,6 +241,38 @@ async fn an_instance_that_cannot_be_stopped_is_replaced() {
     model.scheduler.close();
     assert_eq!(model.scheduler.wait_closed(Duration::from_secs(10)), 0);
     model.engine.hears.store(true, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn a_run_in_a_process_of_its_own_is_answered_at_its_limit_though_it_goes_on() {
+    let model = Model::with(1, Duration::ZERO, Slot::apart);
+    let deaf = model.spawn(DEAF);
+    model.entered(1).await;
+    model.look(LATER);
+    assert_eq!(deaf.await.unwrap().unwrap_err(), late());
+    assert!(model.scheduler.shared.lock().runs.has_batch());
+    model.look(LATER * 2);
+    model.counted("abandoned", 1);
+    model.engine.hears.store(true, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn a_run_in_a_process_of_its_own_that_nobody_waits_for_is_given_up_after_ten_seconds() {
+    for (is_apart, runs) in [(true, 1), (false, 0)] {
+        let place = |slot: Slot| if is_apart { slot.apart() } else { slot };
+        let model = Model::with(1, Duration::ZERO, place);
+        let deaf = model.spawn(DEAF);
+        model.entered(1).await;
+        deaf.abort();
+        assert!(deaf.await.unwrap_err().is_cancelled());
+        let second = Duration::from_secs(1);
+        model.look(9 * second);
+        model.look(60 * second);
+        assert!(model.scheduler.shared.lock().runs.has_batch());
+        model.look(62 * second);
+        assert_eq!(model.scheduler.shared.lock().runs.has_batch(), runs == 0);
+        model.engine.hears.store(true, Ordering::SeqCst);
+    }
 }
 
 #[tokio::test]

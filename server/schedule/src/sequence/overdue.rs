@@ -11,21 +11,23 @@ use inference::error::Error;
 use telemetry::metrics::OverdueRun;
 
 use super::{running::Step, shared::Shared};
-use crate::watchdog::Watched;
+use crate::watchdog::{RunPlace, Watched};
 
 /// Why a model is not ready of which an instance is lost.
-pub(super) const STUCK: &str =
-    "one of its instances is in a run that does not end (--run-limit-secs)";
+pub(super) const STUCK: &str = "one of its instances is in a run that does not end (--run-limit-secs, \
+                                EXECUTION_TIMEOUT_SECONDS)";
 
 impl Watched for Shared {
-    fn end_overdue(self: Arc<Self>, now: Instant) {
-        let limit = self.settings.run_limit.of(None);
+    fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant> {
+        let limit = self.settings.run_limit.of(None, RunPlace::Server);
         let mut state = self.lock();
         let (mut stops, mut replies, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut given_up = Vec::new();
         for (instance, running) in state.running.iter_mut().enumerate() {
             match running.as_mut().map(|it| it.next(now, limit)) {
                 Some(Step::Stop(stop)) => stops.push(stop),
-                Some(Step::Abandon(of, limit)) => {
+                Some(Step::Abandon(stop, of, limit)) => {
+                    given_up.push(stop);
                     replies.extend(of.into_iter().map(|it| (it, limit)));
                     lost.push(instance);
                 }
@@ -34,9 +36,11 @@ impl Watched for Shared {
             }
         }
         self.lost_instances.store(lost.len(), Relaxed);
+        let due = state.running.iter().flatten().filter_map(|it| it.next_due(now, limit)).min();
         drop(state);
         // An engine may take its time: not under the lock.
         stops.iter().for_each(|it: &Arc<Stop>| it.stop());
+        given_up.iter().for_each(|it: &Arc<Stop>| it.give_up());
         if !replies.is_empty() {
             self.metrics.overdue_run(OverdueRun::Abandoned);
             let (model, requests) = (&self.settings.model, replies.len());
@@ -47,6 +51,7 @@ impl Watched for Shared {
         }
         // And what has come since.
         lost.into_iter().for_each(|it| self.lose(it, &self.cancelled(STUCK)));
+        due
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) enum Step {
     /// It is to be stopped.
     Stop(Arc<Stop>),
     /// It was, and goes on: these are to be told so, with the time that it had.
-    Abandon(Vec<Reply>, Duration),
+    Abandon(Arc<Stop>, Vec<Reply>, Duration),
     /// They were.
     IsAbandoned,
 }
@@ -73,12 +73,20 @@ impl Running {
             (false, Some((asked, limit)), _)
                 if GRACE.min(limit) <= now.saturating_duration_since(asked) =>
             {
-                self.stop.give_up();
                 self.permit = None;
                 self.is_abandoned = true;
-                Step::Abandon(std::mem::take(&mut self.replies), limit)
+                Step::Abandon(self.stop.clone(), std::mem::take(&mut self.replies), limit)
             }
             _ => Step::None,
+        }
+    }
+
+    /// When the next step is due. `None` where none is.
+    pub(super) fn next_due(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
+        match self.asked {
+            Some(_) if self.is_abandoned => None,
+            Some((asked, limit)) => asked.checked_add(GRACE.min(limit)),
+            None => self.started.checked_add(limit?)?.checked_add(self.stop.waited(now)),
         }
     }
 }
@@ -93,10 +101,13 @@ mod tests {
         let mut run = Running::new(vec![Reply::none()], None, now);
         assert!(matches!(run.next(now + limit * 9, None), Step::None));
         assert!(matches!(run.next(now + limit / 2, Some(limit)), Step::None));
+        assert_eq!(run.next_due(now, Some(limit)), Some(now + limit));
         assert!(matches!(run.next(now + limit, Some(limit)), Step::Stop(_)));
         assert!(matches!(run.next(now + limit, Some(limit)), Step::None));
         let later = now + limit + GRACE;
-        assert!(matches!(run.next(later, Some(limit)), Step::Abandon(of, _) if of.len() == 1));
+        assert_eq!(run.next_due(now, Some(limit)), Some(later));
+        assert!(matches!(run.next(later, Some(limit)), Step::Abandon(_, of, _) if of.len() == 1));
+        assert_eq!(run.next_due(later, Some(limit)), None);
         assert!(matches!(run.next(later, Some(limit)), Step::IsAbandoned));
     }
 

@@ -20,7 +20,10 @@ use super::{
     table::{CarriedState, Number, Taken},
 };
 use crate::{
-    ratelimit::ResourcePermit, reply::Reply, slot::Slot, watchdog::SEEN_AFTER,
+    ratelimit::ResourcePermit,
+    reply::Reply,
+    slot::Slot,
+    watchdog::{RunPlace, SEEN_AFTER},
     worker::lower_priority,
 };
 use inference::error::Error;
@@ -190,7 +193,7 @@ fn run<'a>(
     let now = Instant::now();
     let running = Running::new(replies.collect(), permit, now);
     let stop = running.stop.clone();
-    let limit = shared.settings.run_limit.of(None);
+    let limit = shared.settings.run_limit.of(None, RunPlace::Server);
     stop.limit_to(limit.and_then(|it| now.checked_add(it + SEEN_AFTER)));
     if let Some(place) = state.running.get_mut(instance) {
         *place = Some(running);

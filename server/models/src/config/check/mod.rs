@@ -18,6 +18,7 @@ use crate::config::{
     model::{ModelConfig, Scheduling},
     open_ranks::OpenRanks,
     raw::ModelConfig as RawConfig,
+    run_limit,
     server_ports::ServerPorts,
 };
 
@@ -38,6 +39,10 @@ pub(crate) fn check(
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
     let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);
     sequence::check_made(raw, &made, report);
+    let parameters = settings::parameters(raw);
+    if let Err(problem) = run_limit::of(&parameters) {
+        report.problem(problem);
+    }
     let engine = engines.description(&raw.backend);
     let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, engine, report);
     ModelConfig {
@@ -53,7 +58,7 @@ pub(crate) fn check(
             Some(sequences) => Scheduling::Sequences(sequences),
             None => scheduling::scheduling(raw, max_batch_size, report),
         },
-        parameters: settings::parameters(raw),
+        parameters,
         graph_level: settings::graph_level(raw, report),
         priority: settings::priority(raw, report),
         gpu_accelerators,

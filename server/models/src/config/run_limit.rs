@@ -1,0 +1,44 @@
+//! How long a run of a model may take, where its configuration says so. Pure.
+
+use std::collections::BTreeMap;
+
+use schedule::RunLimit;
+
+/// The parameter that says it.
+const PARAMETER: &str = "EXECUTION_TIMEOUT_SECONDS";
+
+/// What the parameters of a configuration say; `None`: nothing.
+///
+/// # Errors
+/// What is wrong with it; a sentence that names the parameter.
+pub(crate) fn of(parameters: &BTreeMap<String, String>) -> Result<Option<RunLimit>, String> {
+    let said = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
+    let Some((key, value)) = said else { return Ok(None) };
+    let seconds = value.trim().parse().map_err(|_| {
+        format!(
+            "parameter {key} is '{value}'; expected a whole number of seconds, or 0 for any time"
+        )
+    })?;
+    Ok(Some(RunLimit::of_seconds(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(key: &str, value: &str) -> Result<Option<RunLimit>, String> {
+        of(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn it_is_a_number_of_seconds_and_zero_is_none() {
+        assert_eq!(said("other", "x"), Ok(None));
+        assert_eq!(said(PARAMETER, " 3 "), Ok(Some(RunLimit::of_seconds(3))));
+        assert_eq!(said("execution_timeout_seconds", "0"), Ok(Some(RunLimit::Unbounded)));
+        for wrong in ["", "-1", "0.5", "1s"] {
+            let error = said(PARAMETER, wrong).unwrap_err();
+            let expected = format!("{PARAMETER} is '{wrong}'; expected a whole number of seconds");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+}
