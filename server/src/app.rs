@@ -49,6 +49,9 @@ use models::{
 use steps::{FileBounds, Steps};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
+/// How often models are asked to give back what instances at rest keep.
+const REST_EVERY: Duration = Duration::from_secs(10);
+
 /// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
 const LAST_TRACES: Duration = Duration::from_secs(2);
 
@@ -283,6 +286,7 @@ impl App {
         }
         let control = serving.control.clone();
         samplers.spawn(quota::watch(self.cpus, Machine::read, control));
+        samplers.spawn(rest(serving.control.clone()));
         if let Some(limit) = self.memory {
             let (models, control) = (serving.models.clone(), serving.control.clone());
             let read = move || Usage::read(models.process_bytes());
@@ -333,6 +337,16 @@ async fn sample_process(metrics: Metrics, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         metrics.sample_process();
+    }
+}
+
+/// Has models give back what instances at rest keep, for ever.
+async fn rest(control: Arc<Control>) {
+    loop {
+        tokio::time::sleep(REST_EVERY).await;
+        let control = control.clone();
+        // This thread accepts connections.
+        let _ = tokio::task::spawn_blocking(move || control.rest()).await;
     }
 }
 

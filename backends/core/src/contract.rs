@@ -1,6 +1,10 @@
 //! The three traits of an engine, the batch they work on, and how they fail.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +104,12 @@ pub trait Model: Send + Sync {
     /// of each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at
     /// once.
     fn trim_memory(&self) {}
+
+    /// Called every few seconds: what instances that have made no run for a while keep for larger runs than those of
+    /// late may go. May take some 10 ms, for which a run of such an instance waits that begins meanwhile.
+    fn rest(&self, now: Instant) {
+        let _ = now;
+    }
 
     /// Makes one more instance. Blocking.
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError>;

@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use backend::{NamedTensor, Shape, Tensor};
@@ -25,11 +26,16 @@ const WORTH_GIVING_BACK: usize = 1 << 20;
 /// Runs after which the need of late is looked at.
 const RUNS_OF_LATE: u32 = 64;
 
+/// A lane that has made no run for so long is at rest.
+const AT_REST: Duration = Duration::from_secs(10);
+
 /// The server's side.
 pub(crate) struct HostArena {
     mapping: Arc<Mapping>,
     inputs: Use,
     outputs: Use,
+    /// When the last run wrote its inputs.
+    used: Instant,
 }
 
 /// What of a half is in use: its pages take memory.
@@ -51,6 +57,12 @@ impl Use {
         if self.runs < RUNS_OF_LATE {
             return None;
         }
+        self.look()
+    }
+
+    /// From where to where memory can be given back: beyond twice what was needed since the last look, where it is
+    /// worth it.
+    fn look(&mut self) -> Option<(usize, usize)> {
         let keep = self.recent.saturating_mul(2).next_multiple_of(4096);
         (self.runs, self.recent) = (0, 0);
         let end = self.touched;
@@ -67,7 +79,8 @@ impl HostArena {
     pub(crate) fn create(half: usize) -> io::Result<HostArena> {
         let len = half.checked_mul(2).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Arc::new(Mapping::create(len)?);
-        Ok(HostArena { mapping, inputs: Use::default(), outputs: Use::default() })
+        let (inputs, outputs) = Default::default();
+        Ok(HostArena { mapping, inputs, outputs, used: Instant::now() })
     }
 
     /// Its memory, to be counted.
@@ -93,12 +106,27 @@ impl HostArena {
         inputs: &'a [NamedTensor],
     ) -> Result<Vec<Placed<'a>>, (usize, usize)> {
         let half = self.half();
+        self.used = Instant::now();
         let (placed, end) = put_inputs(self.mapping.pages(), half, inputs)?;
         if let Some((from, to)) = self.inputs.note(end) {
             // Memory that cannot be given back is used again.
             let _ = self.mapping.give_back(from, to - from);
         }
         Ok(placed)
+    }
+
+    /// Gives back what is beyond the need of late, where no run has been made for a while: all but a little with the
+    /// second call. Not while a run is made.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.used) < AT_REST {
+            return;
+        }
+        let half = self.half();
+        let beyond = [(0, self.inputs.look()), (half, self.outputs.look())];
+        for (start, (from, to)) in beyond.into_iter().filter_map(|(at, it)| Some((at, it?))) {
+            // Memory that cannot be given back is used again.
+            let _ = self.mapping.give_back(start + from, to - from);
+        }
     }
 
     /// The outputs that the worker has written, as copies: it can change them no more.
@@ -337,6 +365,28 @@ mod tests {
             let error = host.take(&[lie]).unwrap_err();
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn a_lane_at_rest_gives_back_what_is_beyond_the_need_of_late() {
+        let (mut host, worker) = pair(32 << 20);
+        let run = |host: &mut HostArena, floats: usize| {
+            let sent = [named("x", &vec![1.0; floats])];
+            let placed = host.put(&sent).unwrap();
+            let copies = worker.inputs(&placed, true).unwrap();
+            host.take(&worker.put(&copies).unwrap()).unwrap();
+        };
+        run(&mut host, 4 << 20);
+        run(&mut host, 4);
+        let (now, full) = (Instant::now(), host.mapping().bytes_in_use());
+        assert!(32 << 20 <= full, "{full}: both halves of the large run");
+        host.rest(now + AT_REST / 2);
+        assert_eq!(host.mapping().bytes_in_use(), full);
+        host.rest(now + AT_REST);
+        assert_eq!(host.mapping().bytes_in_use(), full, "the large run is one of late");
+        host.rest(now + 2 * AT_REST);
+        assert_eq!(host.mapping().bytes_in_use(), 0);
+        run(&mut host, 4);
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl Lane {
         Ok(Lane { host, open, recycler, is_alone: false })
     }
 
+    /// Where it is open.
+    pub(crate) fn place(&self) -> &Place {
+        &self.open
+    }
+
     fn run(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         let mut open = lock(&self.open);
         if open.worker.is_dead() || open.worker.is_retired() {

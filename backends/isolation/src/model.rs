@@ -2,7 +2,8 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    time::Instant,
 };
 
 use backend::{
@@ -10,7 +11,11 @@ use backend::{
 };
 
 use crate::{
-    lane::Lane, message::Loaded, open::Host, recycle::Recycler, supervisor::Supervisor,
+    lane::Lane,
+    message::Loaded,
+    open::{Host, Open},
+    recycle::Recycler,
+    supervisor::Supervisor,
     trial::Trial,
 };
 
@@ -20,6 +25,8 @@ pub(crate) struct IsolatedModel {
     arena_bytes: usize,
     sharing: Arc<RwLock<()>>,
     recycler: Option<Arc<Recycler>>,
+    /// Guards which lanes there are.
+    lanes: Mutex<Vec<Weak<Mutex<Open>>>>,
     /// That of its load.
     stop: Arc<Stop>,
     /// Where it is to be found out whether a process of its own is worth what it costs.
@@ -38,8 +45,8 @@ impl IsolatedModel {
         trial: Option<Trial>,
     ) -> Self {
         let recycler = recycle_above.map(|it| Arc::new(Recycler::new(it)));
-        let (sharing, trial) = (Arc::default(), trial.map(Arc::new));
-        IsolatedModel { supervisor, loaded, arena_bytes, sharing, recycler, stop, trial }
+        let (sharing, lanes, trial) = (Arc::default(), Mutex::default(), trial.map(Arc::new));
+        IsolatedModel { supervisor, loaded, arena_bytes, sharing, recycler, lanes, stop, trial }
     }
 }
 
@@ -80,6 +87,17 @@ impl Model for IsolatedModel {
         self.supervisor.trim_memory();
     }
 
+    fn rest(&self, now: Instant) {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes: Vec<_> = lanes.iter().filter_map(Weak::upgrade).collect();
+        for lane in lanes {
+            // One that makes a run is not at rest.
+            if let Ok(mut open) = lane.try_lock() {
+                open.rest(now);
+            }
+        }
+    }
+
     fn is_to_be_moved(&self) -> bool {
         self.trial.as_ref().is_some_and(|it| it.moves_to_the_server())
     }
@@ -94,6 +112,11 @@ impl Model for IsolatedModel {
             stop: self.stop.clone(),
             trial: self.trial.clone(),
         };
-        Ok(Box::new(Lane::new(host, self.recycler.clone())?))
+        let lane = Lane::new(host, self.recycler.clone())?;
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|it| 0 < it.strong_count());
+        lanes.push(Arc::downgrade(lane.place()));
+        drop(lanes);
+        Ok(Box::new(lane))
     }
 }

@@ -121,6 +121,11 @@ impl Open {
     /// Those of the engine; [`BackendError::Crashed`] where the worker is of no more use.
     pub(crate) fn run_once(&mut self, batch: &Batch<'_>) -> Result<(), BackendError> {
         let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch)));
+    /// Gives back memory that no run needs. Not while one is made.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        self.arena.rest(now);
+    }
+
         match ran {
             Ok(Ok(outcome)) => outcome.map(drop),
             Ok(Err(_)) => Err(BackendError::Crashed(self.worker.obituary())),

@@ -206,6 +206,11 @@ impl Control {
         self.converger.loader.give_back_memory();
     }
 
+    /// To be called every few seconds: gives back what instances at rest keep. Blocking, some 10 ms for each that does.
+    pub fn rest(&self) {
+        self.converger.manager.rest(Instant::now());
+    }
+
     /// The models that are being loaded at the start, or after a look at the repository, and for how long.
     pub fn loading(&self) -> Vec<(ModelId, Duration)> {
         self.converger.table.loading()

@@ -1,6 +1,6 @@
 //! A model that gives its engine the constants of its graph itself, so that nothing else knows these inputs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use backend::{
     BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, Signatures,
@@ -94,6 +94,10 @@ impl Model for WithConstants {
 
     fn trim_memory(&self) {
         self.model.trim_memory();
+    }
+
+    fn rest(&self, now: Instant) {
+        self.model.rest(now);
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

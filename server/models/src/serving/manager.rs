@@ -319,6 +319,12 @@ impl ModelManager {
         all_of(&serving).filter_map(|it| it.model.as_ref()).for_each(|it| it.trim_memory());
     }
 
+    /// Has models give back what instances at rest keep.
+    pub(crate) fn rest(&self, now: Instant) {
+        let serving = self.serving.load();
+        all_of(&serving).filter_map(|it| it.model.as_ref()).for_each(|it| it.rest(now));
+    }
+
     /// Memory that models in processes of their own take there, in bytes. Looks at each of them that has done something
     /// since the last time, at most once a second.
     pub fn process_bytes(&self) -> u64 {
