@@ -182,9 +182,12 @@ fn what_the_process_of_a_model_is_and_uses_is_on_the_page_of_metrics() {
     assert_eq!(shown("pid", ""), f64::from(workers(server.id())[0]));
     assert_eq!(shown("start_seconds_count", ""), 1.0);
     assert!(0.0 < shown("start_seconds_sum", ""));
+    let turns = shown("turn_overhead_us_count", "");
     // Its stacks and its heap, and what a run has put in the memory that it shares.
     assert!(100_000.0 < shown("memory_bytes", "kind=\"private\""));
     assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+    assert_eq!(shown("turn_overhead_us_count", ""), turns + 1.0);
+    assert!(0.0 < shown("turn_overhead_us_sum", ""));
     wait_for("the arena to be seen", || {
         (0.0 < shown("memory_bytes", "kind=\"arena\"")).then_some(())
     });

@@ -15,6 +15,7 @@ use tonic::Code;
 
 use crate::{
     grpc::client as grpc,
+    isolation::of_worker,
     support::{
         Client, Collector, Page, Process, Repository, Server, Span, Start, ask, infer, row,
         wait_for,
@@ -312,6 +313,20 @@ fn a_request_becomes_spans_inside_each_other() {
     assert!(head.contains("\r\napi-key: a b"), "{head}");
     let age = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 - root.start;
     assert!(age < 600_000_000_000, "{age} ns");
+}
+
+#[test]
+fn the_run_of_a_model_in_a_process_of_its_own_names_that_process_and_what_the_way_there_took() {
+    let collector = Collector::start();
+    let repository = Repository::identity("m", &[("ISOLATION", "process")]);
+    let server = exporting(&repository, &collector, &[EVERY]);
+    send(&server, "me", 1);
+    let spans = collector.wait_spans(7);
+    let compute = spans.iter().find(|it| it.name == "compute").unwrap();
+    let pid = of_worker(&Page::read(server.http()), "m", "pid", "");
+    assert_eq!(compute.attributes["muster.worker_pid"], pid.to_string());
+    let overhead: u64 = compute.attributes["muster.overhead_us"].parse().unwrap();
+    assert!(1000 * overhead <= compute.end - compute.start, "{overhead} us");
 }
 
 #[test]

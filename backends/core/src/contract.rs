@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Outage, Places,
-    Signatures, Stop,
+    Signatures, Stop, Turn,
 };
 
 /// An engine: it turns files into models.
@@ -130,6 +130,11 @@ pub trait Instance: Send {
     /// [`BackendError::Crashed`], whatever it is, and another instance is to be made.
     fn has_lost_state(&self) -> bool {
         false
+    }
+
+    /// The last run that was answered, where it was made in a process of the model's own.
+    fn last_turn(&self) -> Option<Turn> {
+        None
     }
 
     /// Shall later runs share their process with no other run of the model? One that may end the process takes no

@@ -37,7 +37,7 @@ pub use dtype::{DataType, Element};
 pub use file_stamps::FileStamps;
 pub use padding::{Filler, PaddingSide};
 pub use places::Places;
-pub use process::{EndReason, ModelProcess, Outage, ProcessFigures, StartTimes};
+pub use process::{EndReason, ModelProcess, Outage, ProcessFigures, Times, Turn};
 pub use row_cuts::RowCuts;
 pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};

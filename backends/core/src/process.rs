@@ -80,15 +80,26 @@ impl EndReason {
     }
 }
 
+/// One run in a process of its model's own, as far as the way there and back goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The process.
+    pub pid: u32,
+    /// From the order to run until the answer was read, less what the process says it has computed.
+    pub overhead: Duration,
+}
+
 /// What the processes of one loaded model version have done so far.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProcessFigures {
     /// The process that serves; `None` while there is none.
     pub pid: Option<u32>,
     /// Processes that were started in the place of others, by why those had ended: in the order of [`EndReason::ALL`].
     pub restarts: [u64; EndReason::ALL.len()],
-    /// How long their starts took.
-    pub starts: StartTimes,
+    /// How long their starts took, until they had loaded their model.
+    pub starts: Times,
+    /// What runs took beside what the processes computed.
+    pub turn_overheads: Times,
     /// Memory that they share with nobody.
     pub private_bytes: u64,
     /// Memory that they share with the server, for tensors.
@@ -99,6 +110,21 @@ pub struct ProcessFigures {
     pub dropped_lines: u64,
 }
 
+impl Default for ProcessFigures {
+    fn default() -> ProcessFigures {
+        ProcessFigures {
+            pid: None,
+            restarts: [0; EndReason::ALL.len()],
+            starts: Times::of_starts(),
+            turn_overheads: Times::of_turns(),
+            private_bytes: 0,
+            arena_bytes: 0,
+            cpu_time: Duration::ZERO,
+            dropped_lines: 0,
+        }
+    }
+}
+
 impl ProcessFigures {
     /// All memory that the processes take, in bytes.
     pub fn memory_bytes(&self) -> u64 {
@@ -106,52 +132,102 @@ impl ProcessFigures {
     }
 }
 
-/// How long processes took from their start until they had loaded their model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StartTimes {
-    /// How many took no longer than each of [`StartTimes::BOUNDS`] and longer than the one before; the last is those
-    /// that took longer than all of them.
-    pub counts: [u64; StartTimes::BOUNDS.len() + 1],
-    /// All of them together.
-    pub sum: Duration,
+/// How often something took how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Times {
+    bounds: &'static [Duration],
+    counts: Vec<u64>,
+    sum: Duration,
 }
 
-impl StartTimes {
-    /// Inclusive upper bounds, rising.
-    pub const BOUNDS: [Duration; 14] = [
-        Duration::from_millis(10),
-        Duration::from_millis(20),
-        Duration::from_millis(50),
-        Duration::from_millis(100),
-        Duration::from_millis(200),
-        Duration::from_millis(500),
-        Duration::from_secs(1),
-        Duration::from_secs(2),
-        Duration::from_secs(5),
-        Duration::from_secs(10),
-        Duration::from_secs(30),
-        Duration::from_secs(60),
-        Duration::from_secs(300),
-        Duration::from_secs(900),
-    ];
+impl Times {
+    fn new(bounds: &'static [Duration]) -> Times {
+        Times { bounds, counts: vec![0; bounds.len() + 1], sum: Duration::ZERO }
+    }
 
-    /// One more start.
+    /// None yet, of what takes as long as the start of a process: up to a quarter of an hour.
+    pub fn of_starts() -> Times {
+        Times::new(&START_BOUNDS)
+    }
+
+    /// None yet, of what takes as long as the way to a process and back: from microseconds on.
+    pub fn of_turns() -> Times {
+        Times::new(&TURN_BOUNDS)
+    }
+
+    /// Inclusive upper bounds, rising.
+    pub fn bounds(&self) -> &'static [Duration] {
+        self.bounds
+    }
+
+    /// How many took no longer than each of the bounds and longer than the one before; the last is those that took
+    /// longer than all of them.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// One more.
     pub fn observe(&mut self, took: Duration) {
-        let place = StartTimes::BOUNDS.partition_point(|bound| *bound < took);
+        let place = self.bounds.partition_point(|bound| *bound < took);
         if let Some(count) = self.counts.get_mut(place) {
             *count += 1;
         }
         self.sum += took;
     }
+
+    /// Those of another, with the same bounds.
+    pub fn add(&mut self, more: &Times) {
+        self.counts.iter_mut().zip(&more.counts).for_each(|(it, more)| *it += more);
+        self.sum += more.sum;
+    }
 }
+
+const START_BOUNDS: [Duration; 14] = [
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+    Duration::from_secs(900),
+];
+
+const TURN_BOUNDS: [Duration; 14] = [
+    Duration::from_micros(5),
+    Duration::from_micros(10),
+    Duration::from_micros(20),
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_micros(200),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_counted_at_the_first_bound_that_it_does_not_exceed() {
-        let mut times = StartTimes::default();
+    fn a_time_is_counted_at_the_first_bound_that_it_does_not_exceed() {
+        let mut times = Times::of_starts();
         for millis in [10, 11, 900_000, 900_001] {
             times.observe(Duration::from_millis(millis));
         }
@@ -159,5 +235,8 @@ mod tests {
             (0..times.counts.len()).filter(|it| times.counts[*it] == 1).collect();
         assert_eq!(counted, [0, 1, 13, 14]);
         assert_eq!(times.sum, Duration::from_millis(1_800_022));
+        let once = times.clone();
+        times.add(&once);
+        assert_eq!((times.counts[13], times.sum), (2, 2 * once.sum));
     }
 }

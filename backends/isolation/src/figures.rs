@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{EndReason, ModelProcess, Outage, ProcessFigures, StartTimes};
+use backend::{EndReason, ModelProcess, Outage, ProcessFigures, Times};
 
 use crate::{mapping::Mapping, usage::Usage, vitals::Vitals};
 
@@ -21,6 +21,25 @@ pub(crate) struct Figures {
     counted: Mutex<Counted>,
     /// Lines that were too many for the log.
     pub(crate) dropped_lines: AtomicU64,
+    /// What runs took beside what was computed. Not with the others, as each run adds to it, and these are held while
+    /// workers are looked at.
+    turns: Mutex<Turns>,
+}
+
+struct Turns(Times);
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns(Times::of_turns())
+    }
+}
+
+struct Starts(Times);
+
+impl Default for Starts {
+    fn default() -> Starts {
+        Starts(Times::of_starts())
+    }
 }
 
 #[derive(Default)]
@@ -31,7 +50,7 @@ struct Counted {
     arenas: Vec<Weak<Mapping>>,
     arena_bytes: u64,
     restarts: [u64; EndReason::ALL.len()],
-    starts: StartTimes,
+    starts: Starts,
     cpu_of_ended: Duration,
     /// There is no worker, and none that is worth to wait for.
     down: Option<Down>,
@@ -102,7 +121,7 @@ impl Figures {
     /// That one has loaded its model, so long after it was started, and serves from now on, alone.
     pub(crate) fn serves(&self, pid: u32, took: Duration) {
         let mut counted = self.lock();
-        counted.starts.observe(took);
+        counted.starts.0.observe(took);
         counted.down = None;
         counted.living.iter_mut().for_each(|it| it.serves = it.vitals.pid == pid);
     }
@@ -154,6 +173,15 @@ impl Figures {
         counted.arenas.push(Arc::downgrade(arena));
     }
 
+    /// A run took so much longer than the worker has computed.
+    pub(crate) fn turned(&self, overhead: Duration) {
+        self.turns().0.observe(overhead);
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,7 +227,8 @@ impl ModelProcess for Figures {
         ProcessFigures {
             pid: serving.filter(is_alive).map(|it| it.vitals.pid),
             restarts: counted.restarts,
-            starts: counted.starts.clone(),
+            starts: counted.starts.0.clone(),
+            turn_overheads: self.turns().0.clone(),
             private_bytes: counted.private_bytes(),
             arena_bytes: counted.arena_bytes,
             cpu_time: counted.cpu_of_ended + cpu_of_living,
@@ -269,7 +298,7 @@ mod tests {
         let shown = figures.figures();
         assert_eq!(shown.pid, Some(new.pid()));
         assert_eq!(shown.restarts[EndReason::Recycle as usize], 1);
-        assert_eq!(shown.starts.sum, Duration::from_millis(30));
+        assert_eq!(shown.starts.sum(), Duration::from_millis(30));
         assert!(0 < shown.private_bytes);
         new.end(EndReason::Timeout);
         assert_eq!(figures.figures().pid, None);

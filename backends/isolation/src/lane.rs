@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage};
+use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, Turn};
 
 use crate::{
     channel::ChannelError,
@@ -116,6 +116,10 @@ impl Instance for Lane {
 
     fn has_lost_state(&self) -> bool {
         self.host.keeps_state && lock(&self.open).worker.is_dead()
+    }
+
+    fn last_turn(&self) -> Option<Turn> {
+        lock(&self.open).turn
     }
 
     fn run_alone(&mut self, alone: bool) {

@@ -7,11 +7,12 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop};
+use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
 
 use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver, Sender},
+    figures::Figures,
     frame::LONGEST_ANSWER,
     launch::Worker,
     message::{Answer, Execute, Opened, ToWorker},
@@ -47,6 +48,9 @@ pub(crate) struct Open {
     sender: Sender,
     receiver: Receiver,
     trial: Option<Arc<Trial>>,
+    figures: Arc<Figures>,
+    /// The last run that was answered.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Open {
@@ -74,7 +78,9 @@ impl Open {
         let receiver = Receiver::new(ours, LONGEST_ANSWER);
         let lane = worker.next_lane();
         let trial = host.trial.clone();
-        let mut opened = Open { worker, lane, runs: 0, arena, sender, receiver, trial };
+        let figures = host.supervisor.figures().clone();
+        let mut opened =
+            Open { worker, lane, runs: 0, arena, sender, receiver, trial, figures, turn: None };
         match opened.begin(host, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
@@ -115,17 +121,17 @@ impl Open {
         Ok(answer.map_err(BackendError::from))
     }
 
+    /// Gives back memory that no run needs. Not while one is made.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        self.arena.rest(now);
+    }
+
     /// A run whose answer nobody waits for.
     ///
     /// # Errors
     /// Those of the engine; [`BackendError::Crashed`] where the worker is of no more use.
     pub(crate) fn run_once(&mut self, batch: &Batch<'_>) -> Result<(), BackendError> {
         let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch)));
-    /// Gives back memory that no run needs. Not while one is made.
-    pub(crate) fn rest(&mut self, now: Instant) {
-        self.arena.rest(now);
-    }
-
         match ran {
             Ok(Ok(outcome)) => outcome.map(drop),
             Ok(Err(_)) => Err(BackendError::Crashed(self.worker.obituary())),
@@ -158,6 +164,7 @@ impl Open {
             signature: batch.signature as u32,
             ends_in: ends_by.map(|it| it.saturating_duration_since(Instant::now())),
         };
+        let began = Instant::now();
         self.sender.send(&execute)?;
         let (worker, lane) = (Arc::downgrade(&self.worker), self.lane);
         batch.stop.on_stop(move || {
@@ -181,6 +188,9 @@ impl Open {
                 answer.run
             )));
         }
+        let overhead = began.elapsed().saturating_sub(answer.took);
+        self.turn = Some(Turn { pid: self.worker.pid(), overhead });
+        self.figures.turned(overhead);
         match answer.outputs {
             Ok(outputs) => {
                 let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use backend::Turn;
+
 /// Where the time of one execution went; for an ensemble, the executions of all its steps together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
@@ -22,6 +24,8 @@ pub struct Timings {
     pub output: Duration,
     /// Rows of the whole batch.
     pub batch_rows: usize,
+    /// Where it was made in a process of the model's own: which, and what the way there and back took.
+    pub turn: Option<Turn>,
 }
 
 impl Timings {
@@ -37,6 +41,7 @@ impl Timings {
             infer: zero,
             output: zero,
             batch_rows: 0,
+            turn: None,
         }
     }
 
@@ -51,6 +56,7 @@ impl Timings {
             infer: self.infer + other.infer,
             output: self.output + other.output,
             batch_rows: self.batch_rows.max(other.batch_rows),
+            turn: self.turn.or(other.turn),
         }
     }
 

@@ -305,6 +305,7 @@ fn execute(
         infer: ran - running,
         output: ran.elapsed(),
         batch_rows: rows,
+        turn: instance.last_turn(),
     };
     observe(Execution::Ran(&timings));
     Ok(shares.drain(..).map(|outputs| Done { outputs, timings }).collect())

@@ -100,6 +100,7 @@ impl Trace {
         ]);
         record.rows = Some(rows);
         record.batch_rows = Some(timings.batch_rows);
+        record.turn = timings.turn;
         self.keep(&mut record, Activity::BackendOutput, outputs);
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::NamedTensor;
+use backend::{NamedTensor, Turn};
 
 use super::config::TraceLevels;
 
@@ -133,6 +133,8 @@ pub(super) struct Record {
     pub(super) rows: Option<usize>,
     /// Rows of the whole batch.
     pub(super) batch_rows: Option<usize>,
+    /// Where it ran in a process of its model's own.
+    pub(super) turn: Option<Turn>,
     /// As the front's protocol has it.
     pub(super) status: Option<u16>,
     pub(super) error: Option<String>,
@@ -151,6 +153,7 @@ impl Record {
             tensors: Vec::new(),
             rows: None,
             batch_rows: None,
+            turn: None,
             status: None,
             error: None,
         }

@@ -113,7 +113,15 @@ pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 
         ("finish", name(), model, FinishStart, FinishEnd, &[]),
     ];
     spans.extend(parts.into_iter().filter_map(|(name, id, parent, from, to, events)| {
-        maker.span(Part { name, id, parent, from, to, events })
+        let mut span = maker.span(Part { name, id, parent, from, to, events })?;
+        if let Some(turn) = record.turn.filter(|_| id == compute) {
+            let overhead = u64::try_from(turn.overhead.as_micros()).unwrap_or(u64::MAX);
+            span.attributes = vec![
+                KeyValue::int("muster.worker_pid", turn.pid.into()),
+                KeyValue::int("muster.overhead_us", overhead),
+            ];
+        }
+        Some(span)
     }));
     spans
 }

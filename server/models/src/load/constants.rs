@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use backend::{
     BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, Signatures,
-    WarmUp,
+    Turn, WarmUp,
 };
 
 use crate::{
@@ -125,6 +125,10 @@ impl Instance for InstanceWithConstants {
 
     fn has_lost_state(&self) -> bool {
         self.instance.has_lost_state()
+    }
+
+    fn last_turn(&self) -> Option<Turn> {
+        self.instance.last_turn()
     }
 
     fn run_alone(&mut self, alone: bool) {

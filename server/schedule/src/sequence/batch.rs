@@ -123,6 +123,7 @@ fn execute(
         output: ran.elapsed(),
         // Those without a request, too: the engine has run them.
         batch_rows: rows.len(),
+        turn: instance.last_turn(),
     };
     observe(&timings);
     let ran = shares

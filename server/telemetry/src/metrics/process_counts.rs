@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use backend::{ModelProcess, ProcessFigures, StartTimes};
+use backend::{ModelProcess, ProcessFigures, Times};
 
 use super::histogram::{Histogram, nanoseconds};
 
@@ -25,8 +25,8 @@ impl ProcessCounts {
         self.up += u64::from(more.pid.is_some());
         sum.pid = more.pid.or(sum.pid);
         sum.restarts.iter_mut().zip(more.restarts).for_each(|(it, more)| *it += more);
-        sum.starts.counts.iter_mut().zip(more.starts.counts).for_each(|(it, more)| *it += more);
-        sum.starts.sum += more.starts.sum;
+        sum.starts.add(&more.starts);
+        sum.turn_overheads.add(&more.turn_overheads);
         sum.private_bytes += more.private_bytes;
         sum.arena_bytes += more.arena_bytes;
         sum.cpu_time += more.cpu_time;
@@ -41,7 +41,7 @@ impl ProcessCounts {
 }
 
 /// As a histogram of nanoseconds.
-pub(super) fn start_histogram(times: &StartTimes) -> Histogram {
-    let bounds: Vec<u64> = StartTimes::BOUNDS.iter().map(|it| nanoseconds(*it)).collect();
-    Histogram::of(bounds, &times.counts, nanoseconds(times.sum))
+pub(super) fn histogram_of(times: &Times) -> Histogram {
+    let bounds: Vec<u64> = times.bounds().iter().map(|it| nanoseconds(*it)).collect();
+    Histogram::of(bounds, times.counts(), nanoseconds(times.sum()))
 }

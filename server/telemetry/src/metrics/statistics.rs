@@ -28,6 +28,7 @@ mod tests {
             infer: micros(70),
             output: micros(2),
             batch_rows,
+            turn: None,
         }
     }
 

@@ -10,10 +10,13 @@ use super::{
     text::{NANOSECONDS, Text, histogram_metric, whole, with_label},
 };
 use crate::metrics::{
-    process_counts::{ProcessCounts, start_histogram},
+    process_counts::{ProcessCounts, histogram_of},
     reasons::Rerun,
     series::Series,
 };
+
+/// What a histogram of nanoseconds is divided by to show microseconds.
+const NANOSECONDS_OF_A_MICROSECOND: f64 = 1e3;
 
 /// Those of the models that have processes.
 pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
@@ -44,7 +47,7 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
         restarts,
     );
     let starts = all.iter().map(|(it, process)| {
-        let histogram = start_histogram(&process.figures.starts);
+        let histogram = histogram_of(&process.figures.starts);
         histogram_metric(&it.series.labels, &histogram, NANOSECONDS)
     });
     text.family(
@@ -52,6 +55,16 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
         "From the start of a process until it has loaded its model",
         MetricType::HISTOGRAM,
         starts.collect(),
+    );
+    let turns = all.iter().map(|(it, process)| {
+        let histogram = histogram_of(&process.figures.turn_overheads);
+        histogram_metric(&it.series.labels, &histogram, NANOSECONDS_OF_A_MICROSECOND)
+    });
+    text.family(
+        "muster_worker_turn_overhead_us",
+        "Microseconds from the order to run until the answer was read, less what the process has computed",
+        MetricType::HISTOGRAM,
+        turns.collect(),
     );
     let memory = all.iter().flat_map(|(it, process)| {
         let figures = &process.figures;

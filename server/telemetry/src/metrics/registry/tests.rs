@@ -59,6 +59,7 @@ fn timings() -> Timings {
         infer: Duration::from_micros(50),
         output: Duration::from_micros(2),
         batch_rows: ROWS,
+        turn: None,
     }
 }
 

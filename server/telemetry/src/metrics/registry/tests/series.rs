@@ -205,6 +205,7 @@ impl ModelProcess for Worker {
         };
         figures.restarts[EndReason::Signal as usize] = self.restarts;
         figures.starts.observe(Duration::from_millis(15));
+        figures.turn_overheads.observe(Duration::from_micros(7));
         figures
     }
 
@@ -258,6 +259,9 @@ fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
             && of(r#"le="0.02"} 2"#)
             && of("_sum{model=\"m\",version=\"1\"} 0.03")
     );
+    let turns = lines(&metrics, "muster_worker_turn_overhead_us");
+    let of = |end: &str| turns.iter().any(|it| it.ends_with(end));
+    assert!(of(r#"le="5"} 0"#) && of(r#"le="10"} 2"#) && of("_sum{model=\"m\",version=\"1\"} 14"));
     let dropped = r#"muster_worker_log_dropped_total{model="m",unit="lines",version="1"} 6"#;
     check(&metrics, "muster_worker_log_dropped_total{", &[dropped]);
 }
