@@ -540,6 +540,19 @@ fn a_process_that_holds_too_much_memory_is_replaced_and_no_request_notices() {
 }
 
 #[test]
+fn a_bound_of_memory_may_be_that_of_all_models_of_an_engine_and_a_model_has_its_own() {
+    let allocate = [("fault", "allocate"), ("fault_marker", "666")];
+    let own = [&allocate[..], &[("MEMORY_LIMIT_BYTES", "9000000000")]].concat();
+    let repository = Repository::identity("m", &allocate).with_identity("own", &own);
+    let server = Server::start(
+        &repository,
+        &[ALL, "--backend-config=identity,MEMORY_LIMIT_BYTES=300000000"],
+    );
+    server.post(&infer("m"), row(666)).error(507);
+    assert_eq!(first_of(&server.post(&infer("own"), row(666))), 666.0);
+}
+
+#[test]
 fn memory_beyond_the_limit_of_a_process_is_refused_and_it_goes_on() {
     const LIMIT: &str = "300000000";
     let allocate = [("fault", "allocate"), ("fault_marker", "666")];
