@@ -23,7 +23,10 @@ class Bench:
             body.write_bytes(protocol.body(case)[0])
             return arguments + ["--body", body]
         dims = ",".join(map(str, case.shape))
-        arguments += ["--model", case.name, "--input", f"{case.input}:FP32:{dims}"]
+        arguments += ["--model", case.name, "--input", f"{case.input}:{case.datatype}:{dims}"]
+        if case.datatype != "FP32":
+            # Whole numbers are rows of tables: none may be larger than one that is known to be there.
+            arguments += ["--value", f"{case.input}=0..{max(case.values)}"]
         return arguments + ["--format", protocol.name.lower().replace(" ", "-")]
 
     def run(self, arguments):

@@ -12,9 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
+# Letters of Python's `struct` by the types of KServe.
+LETTERS = {"FP32": "f", "INT64": "q"}
+
+
 @dataclass(frozen=True)
 class Case:
-    """A model of one input and one output of floats, with one row in and out."""
+    """A model of one input and one output, of floats, with one row in and out."""
 
     name: str
     file: Path
@@ -24,10 +28,12 @@ class Case:
     values: list
     expected: list
     tolerance: float
+    # Of the input.
+    datatype: str = "FP32"
 
     def rows(self):
         """The values as nested lists, as the shape has them."""
-        nested = [shortest(value) for value in self.values]
+        nested = [shortest(it) if self.datatype == "FP32" else it for it in self.values]
         for size in reversed(self.shape[1:]):
             nested = [nested[at : at + size] for at in range(0, len(nested), size)]
         return nested
@@ -61,13 +67,14 @@ def fixture(name):
     ((output, wanted),) = first["outputs"].items()
     file = ROOT / f"tests/fixtures/models/{name}/1/model.onnx"
     shape = tuple(tensor["shape"])
-    return Case(name, file, given, output, shape, floats(tensor), floats(wanted), first["rtol"])
+    values, expected = numbers(tensor), numbers(wanted)
+    return Case(name, file, given, output, shape, values, expected, first["rtol"], tensor["datatype"])
 
 
-def floats(tensor):
+def numbers(tensor):
     """The values of a tensor whose bytes are base64."""
-    raw = base64.b64decode(tensor["raw"])
-    return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+    raw, letter = base64.b64decode(tensor["raw"]), LETTERS[tensor["datatype"]]
+    return list(struct.unpack(f"<{len(raw) // struct.calcsize(letter)}{letter}", raw))
 
 
 def case(name):
@@ -98,10 +105,10 @@ class Protocol:
         """The request and its headers besides the length."""
         if self.name == "json":
             return json.dumps({"instances": case.rows()}).encode(), {}
-        tensor = {"name": case.input, "shape": list(case.shape), "datatype": "FP32"}
+        tensor = {"name": case.input, "shape": list(case.shape), "datatype": case.datatype}
         if self.name == "KServe JSON":
             return json.dumps({"inputs": [tensor | {"data": flat(case.rows())}]}).encode(), {}
-        raw = struct.pack(f"<{len(case.values)}f", *case.values)
+        raw = struct.pack(f"<{len(case.values)}{LETTERS[case.datatype]}", *case.values)
         tensor["parameters"] = {"binary_data_size": len(raw)}
         head = {"parameters": {"binary_data_output": True}, "inputs": [tensor]}
         header = json.dumps(head).encode()

@@ -61,6 +61,9 @@ class Peer:
                 if settings.tuned:
                     command += ["--no-access-log", "--loop", "uvloop", "--http", "httptools"]
                 return command + (["--lifespan", "off"] if settings.app == "asgi" else [])
+            case "Gunicorn":
+                command = [programs / "gunicorn", "--chdir", self.folder, "app:app"]
+                return [*command, "--bind", f"127.0.0.1:{port}", "--workers", settings.workers]
             case "mosec":
                 return [programs / "python", app, "--address", "127.0.0.1", "--port", port]
             case "MLServer":
@@ -115,6 +118,8 @@ PEERS = [
         (JSON,),
         tuned((2, 1), app="fastapi") + tuned((1, 1), (2, 1), (3, 1), app="asgi"),
     ),
+    # Its own kind of workers: each has one request at a time, and closes the connection behind it.
+    Peer("Gunicorn", ("gunicorn", "flask"), (JSON,), tuned((1, 1), (2, 1), (3, 1))),
     Peer("LitServe", ("litserve",), (JSON,), tuned((1, 1), (2, 1), (1, 16), (2, 16))),
     Peer("mosec", ("mosec",), (JSON,), tuned((1, 1), (2, 1), (1, 16), (2, 16))),
     Peer("BentoML", ("bentoml",), (JSON,), tuned((1, 1), (2, 1), (2, 16))),

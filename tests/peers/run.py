@@ -74,7 +74,7 @@ def arguments():
     add("--set", choices=["tensors", *SETS, "detector"], default="tensors", help="what is served")
     add("--muster", type=Path, default=ROOT / "target/release/muster", help="the release build")
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
-    models = "mlp, identity, convnet; settings are tuned for the first"
+    models = "mlp, identity, convnet, retrieval, transformer; settings are tuned for the first"
     add("--models", nargs="+", default=["mlp", "identity"], help=models)
     add("--connections", nargs="+", type=int, help="1 16 64; of texts 1 16, of images 1 4")
     add("--pairs", type=int, default=6, help="pairs of blocks of each comparison")

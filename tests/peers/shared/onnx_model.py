@@ -13,7 +13,7 @@ TUNED = os.environ["PEER_TUNED"] == "1"
 
 
 class Model:
-    """An ONNX model of one input and one output, both of floats."""
+    """An ONNX model of one input, of floats or whole numbers, and one output of floats."""
 
     def __init__(self):
         options = onnxruntime.SessionOptions()
@@ -27,7 +27,7 @@ class Model:
         """The outputs of these rows; both arrays begin with the dimension of the batch."""
         return self.session.run(None, {self.input.name: rows})[0]
 
-    @staticmethod
-    def array(instances):
+    def array(self, instances):
         """Nested lists as the array that the model takes."""
-        return np.asarray(instances, dtype=np.float32)
+        dtype = np.int64 if self.input.type == "tensor(int64)" else np.float32
+        return np.asarray(instances, dtype=dtype)
