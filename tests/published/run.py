@@ -3,6 +3,7 @@
 
     cargo build --release -p muster
     python3 tests/published/run.py threads      # threads of small graphs: a wrong tuple costs 20 times
+    python3 tests/published/run.py front        # the same graph behind Gunicorn
     python3 tests/published/run.py bert         # BERT as TorchScript and ONNX, batching, instances; --device gpu
     python3 tests/published/run.py detector     # a detector from a JPEG, optimised and not
     python3 tests/published/run.py load         # load until it bends, and beyond; a second core
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/peers"))
 # They use files of that folder.
+from front import front  # noqa: E402
 from overload import load  # noqa: E402
 from serving import processors  # noqa: E402
 from trees import trees  # noqa: E402
@@ -101,6 +103,7 @@ def run(command):
 
 CASES = {
     "threads": threads,
+    "front": front,
     "bert": bert,
     "detector": detector,
     "load": load,

@@ -8,6 +8,12 @@ app = Flask(__name__)
 model = Model()
 
 
+@app.get("/ping")
+def ping():
+    """Is it there?"""
+    return ""
+
+
 @app.post("/predict")
 def predict():
     """The predictions of rows, which are nested lists of numbers."""
