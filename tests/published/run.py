@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/peers"))
 # They use files of that folder.
+import grid  # noqa: E402
 from front import front  # noqa: E402
 from overload import load  # noqa: E402
 from serving import processors  # noqa: E402
@@ -56,7 +57,7 @@ def arguments():
     parser.add_argument("--work", type=Path, default=ROOT / "target/published",
                         help="folder of models, environments and logs")
     parser.add_argument("--python", default=sys.executable,
-                        help="for bert: one with torch, numpy and onnxscript")
+                        help="for bert --device gpu: one with torch, numpy and onnxscript")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="for bert")
     parser.add_argument("--model", type=Path,
                         help="for load: a folder that classifies texts; without it one of DistilBERT's size is made")
@@ -83,10 +84,10 @@ def threads(given):
 
 
 def bert(given):
-    """Engines, types, batching and instances. On the CPU a small BERT with short sequences."""
-    command = [given.python, ROOT / "tests/gpu/experiment.py", "--device", given.device, "--muster", given.muster]
+    """Engines, types, batching and instances: of BERT-large on a GPU, of a small one on the CPU."""
     if given.device == "cpu":
-        command += ["--layers", 4, "--wide", 256, "--heads", 4, "--length", 64, "--types", "fp32"]
+        return grid.bert(given)
+    command = [given.python, ROOT / "tests/gpu/experiment.py", "--device", given.device, "--muster", given.muster]
     return run(command + (["--seconds", 1] if given.quick else []))
 
 
