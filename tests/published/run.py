@@ -8,6 +8,10 @@
     python3 tests/published/run.py detector     # a detector from a JPEG, optimised and not
     python3 tests/published/run.py load         # load until it bends, and beyond; a second core
     python3 tests/published/run.py trees        # boosted trees: 500 requests/s below 100 ms
+    python3 tests/published/run.py first        # the first request after a start
+    python3 tests/published/run.py cache        # the response cache at several shares of hits
+    python3 tests/published/run.py ensemble     # an ensemble beside two calls
+    python3 tests/published/run.py body         # JSON beside binary tensors
 
 `--quick` is a look, no measurement. What a case needs of Python is installed below --work the first time: Gunicorn and
 Flask, or PyTorch and ONNX to write models with (some 6 GB). TorchScript needs `backends/pytorch/prepare.py`.
@@ -26,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/peers"))
 # They use files of that folder.
 import grid  # noqa: E402
+import short  # noqa: E402
 from front import front  # noqa: E402
 from overload import load  # noqa: E402
 from serving import processors  # noqa: E402
@@ -109,6 +114,10 @@ CASES = {
     "detector": detector,
     "load": load,
     "trees": trees,
+    "first": short.first,
+    "cache": short.cache,
+    "ensemble": short.ensemble,
+    "body": short.body,
 }
 
 if __name__ == "__main__":
