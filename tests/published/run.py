@@ -6,6 +6,7 @@
     python3 tests/published/run.py front        # the same graph behind Gunicorn
     python3 tests/published/run.py bert         # BERT as TorchScript and ONNX, batching, instances; --device gpu
     python3 tests/published/run.py detector     # a detector from a JPEG, optimised and not
+    python3 tests/published/run.py nets         # ResNet-18, U-Net and a detector as TorchScript and ONNX
     python3 tests/published/run.py load         # load until it bends, and beyond; a second core
     python3 tests/published/run.py trees        # boosted trees: 500 requests/s below 100 ms
     python3 tests/published/run.py first        # the first request after a start
@@ -32,6 +33,7 @@ sys.path.insert(0, str(ROOT / "tests/peers"))
 import grid  # noqa: E402
 import short  # noqa: E402
 from front import front  # noqa: E402
+from nets import nets  # noqa: E402
 from overload import load  # noqa: E402
 from serving import processors  # noqa: E402
 from trees import trees  # noqa: E402
@@ -112,6 +114,7 @@ CASES = {
     "front": front,
     "bert": bert,
     "detector": detector,
+    "nets": nets,
     "load": load,
     "trees": trees,
     "first": short.first,
