@@ -9,6 +9,7 @@
     python3 tests/published/run.py nets         # ResNet-18, U-Net and a detector as TorchScript and ONNX
     python3 tests/published/run.py load         # load until it bends, and beyond; a second core
     python3 tests/published/run.py trees        # boosted trees: 500 requests/s below 100 ms
+    python3 tests/published/run.py workers      # the same: what a thread and a worker more are worth
     python3 tests/published/run.py first        # the first request after a start
     python3 tests/published/run.py cache        # the response cache at several shares of hits
     python3 tests/published/run.py ensemble     # an ensemble beside two calls
@@ -36,7 +37,7 @@ from front import front  # noqa: E402
 from nets import nets  # noqa: E402
 from overload import load  # noqa: E402
 from serving import processors  # noqa: E402
-from trees import trees  # noqa: E402
+from trees import trees, workers  # noqa: E402
 
 
 def main():
@@ -117,6 +118,7 @@ CASES = {
     "nets": nets,
     "load": load,
     "trees": trees,
+    "workers": workers,
     "first": short.first,
     "cache": short.cache,
     "ensemble": short.ensemble,

@@ -1,17 +1,21 @@
-"""Boosted trees of the size of the article's, under its advanced job."""
+"""Boosted trees of the size of the article's: its advanced job, and what threads and workers are worth."""
 
 import csv
 import io
 import json
 import random
+import statistics
+import sys
 import tempfile
 from pathlib import Path
 
-from serving import prices, processors, recommend
+from serving import prices, processors, ratio, recommend, say, table, times
 
 FEATURES = 30
 # What is swept.
 RANGES = {"OMP_NUM_THREADS": ["1", "2", "4"], "SAGEMAKER_MODEL_SERVER_WORKERS": ["1", "2"]}
+# Users where their number stays.
+USERS = 8
 
 
 def bodies(folder):
@@ -42,6 +46,59 @@ def trees(given):
             rows = csv.DictReader(io.StringIO((folder / "series.csv").read_text()))
             highest = max(float(it["replies_per_s"]) * 60 for it in rows)
             print(f"The most of a window: {highest:.0f} requests/min\n", flush=True)
+
+
+def workers(given):
+    """Threads times workers with as many users throughout, in several jobs whose order is there and back: what a thread
+    or a worker more is worth, with its interval."""
+    jobs, seconds = (3, 1) if given.quick else (6, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        for payload in bodies(Path(folder)):
+            found = {}
+            for turn in range(jobs):
+                say(f"job {turn + 1} of {jobs}")
+                for key, rate in job(given, Path(folder), payload, seconds, -1 if turn % 2 else 1):
+                    found.setdefault(key, []).append(rate)
+            print(f"{USERS} users, the median of {jobs} jobs of {seconds} s for each row. Published: 3 to 5 threads "
+                  "within 8 %; 1 against 3 workers 2.1 ×, on hosts of 2 and 8 vCPU.\n")
+            table(
+                ["machine", "workers", "threads", "requests/min>", "× 1 thread (95 %)>", "", "× 1 worker (95 %)>"],
+                [cells(found, *key) for key in sorted(found)])
+
+
+def job(given, folder, payload, seconds, order):
+    """The machine, workers and threads of each setting, and its requests a minute. `order` is 1, or -1 for the other
+    way round."""
+    machines = [f"local.cpu{it}" for it in (1, 2) if it <= len(processors())]
+    ranges = (it for name, values in RANGES.items() for it in ("--env", f"{name}={','.join(values[::order])}"))
+    recommend(
+        given, "--model", folder / "model.json", "--payload", payload, "--content-type", "text/csv",
+        "--instance", ",".join(machines[::order]), *ranges, "--phases", f"{USERS}:0:{seconds}", "--flat", "continue",
+        "--max-tests", 12, "--describe", folder / "describe.json", "--steps", folder / "steps.json",
+        "--state", folder / "state", "--fresh")
+    for step in json.loads((folder / "steps.json").read_text())["Steps"]:
+        measured = step["InferenceBenchmark"]
+        if step["Status"] != "COMPLETED":
+            sys.exit(f"a step of the job has failed: {measured.get('FailureReason')}")
+        values = {it["Key"]: it["Value"] for it in measured["ModelConfiguration"]["EnvironmentParameters"]}
+        threads, workers_of_step = (values[name] for name in RANGES)
+        machine = measured["EndpointConfiguration"]["InstanceType"]
+        yield (machine, workers_of_step, threads), measured["Metrics"]["MaxInvocations"]
+
+
+def cells(found, machine, count, threads):
+    """The row of a setting."""
+    numbers = found[machine, count, threads]
+    by_thread, by_worker = ratio(numbers, found[machine, count, "1"]), ratio(numbers, found[machine, "1", threads])
+    said = "–" if threads == "1" else verdict(by_thread, len(numbers))
+    return [machine, count, threads, f"{statistics.median(numbers):.0f}", times(by_thread), said, times(by_worker)]
+
+
+def verdict(found, count):
+    """Is there a difference? Fewer than six ratios have no interval of 95 %."""
+    if count < 6:
+        return "too few jobs"
+    return "no difference shown" if found[1] <= 1 <= found[2] else "differs"
 
 
 def fraud_job(model):
