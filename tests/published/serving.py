@@ -37,10 +37,15 @@ class Endpoint(Server):
         super().__init__([*pinned, *command], log, variables)
         self.port = port
         try:
-            self.start_s = self.wait_until_right(lambda: self.ping()[0] != 200 or None, START_LIMIT)
+            self.start_s = self.wait_until_right(self.problem, START_LIMIT)
         except Unavailable as error:
             self.__exit__()
             sys.exit(f"{Path(str(command[0])).name}: {error}; its log is {self.log}")
+
+    def problem(self):
+        """What is wrong with the answer to /ping, or nothing."""
+        status, _ = self.ping()
+        return None if status == 200 else f"/ping: expected status 200, given {status or 'no answer'}"
 
     def ping(self):
         """The status of /ping, 0 where there is none, and the seconds it took."""
@@ -135,9 +140,12 @@ def table(columns, rows):
 
 
 def made(given, kind):
-    """The folder of models of a kind, made once by `models.py` with PyTorch and ONNX in an environment of its own."""
+    """The folder of models of a kind, made once by `models.py` with PyTorch and ONNX in an environment of its own, and
+    again where the code that makes them is another."""
     folder = given.work / "models" / kind
-    if not (folder / "made").exists():
+    code = (HERE / "models.py", HERE / "nets_models.py", ROOT / "tests/gpu/bert.py", HERE / "requirements.txt")
+    stamp, wanted = folder / "made.txt", "".join(it.read_text() for it in code)
+    if not stamp.exists() or stamp.read_text() != wanted:
         try:
             programs = environment(given.work / "environment", HERE / "requirements.txt", say)
         except Unavailable as error:
@@ -146,7 +154,7 @@ def made(given, kind):
         done = finished([str(it) for it in (programs / "python", HERE / "models.py", kind, folder)])
         if done.returncode:
             sys.exit(f"models.py {kind}: {done.stderr[-3000:]}")
-        (folder / "made").touch()
+        stamp.write_text(wanted)
     return folder
 
 
