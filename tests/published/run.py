@@ -71,6 +71,7 @@ def arguments():
                         help="for load: a folder that classifies texts; without it one of DistilBERT's size is made")
     given = parser.parse_args()
     given.muster, given.work = given.muster.resolve(), given.work.resolve()
+    given.model = given.model and given.model.resolve()
     given.work.mkdir(parents=True, exist_ok=True)
     return given
 
