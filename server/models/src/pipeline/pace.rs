@@ -27,6 +27,9 @@ const MEMORY_BYTES: f32 = 4096.0;
 /// A text counts as at most so many times what is known: a thread that had to wait is no slow tokenizer.
 const MOST_TIMES: f32 = 4.0;
 
+/// No tokenizer takes longer for a byte.
+const SLOWEST_NS: f32 = 1e9;
+
 /// What lies so near to what is known teaches nothing, and costs other threads no line of their caches.
 const NEAR: f32 = 0.125;
 
@@ -53,7 +56,8 @@ impl Pace {
     pub(crate) fn learn(&self, bytes: usize, took: Duration) {
         let is_telling = match bytes {
             0 => false,
-            1..FEW_BYTES => SHORT < took,
+            // Also what was quick where it was taken for long: else nothing would undo that.
+            1..FEW_BYTES => SHORT < took || !self.is_short(bytes),
             _ => bytes <= MANY_BYTES,
         };
         if !is_telling {
@@ -65,7 +69,7 @@ impl Pace {
             return;
         }
         let weight = bytes as f32 / (bytes as f32 + MEMORY_BYTES);
-        let smoothed = known + (found - known) * weight;
+        let smoothed = (known + (found - known) * weight).min(SLOWEST_NS);
         self.ns_per_byte.store(smoothed.to_bits(), Ordering::Relaxed);
     }
 
@@ -124,6 +128,16 @@ mod tests {
         check(&quick, 250, true);
         let slow = after(1000, 10, 30_000);
         check(&slow, 10, false);
+    }
+
+    #[test]
+    fn short_texts_that_were_taken_for_long_are_found_to_be_quick_again() {
+        for ns_per_byte in [25_000, u64::MAX / 40] {
+            let pace = after(10_000, 40, ns_per_byte);
+            check(&pace, 40, false);
+            (0..5_000).for_each(|_| pace.learn(40, Duration::from_micros(10)));
+            check(&pace, 40, true);
+        }
     }
 
     #[test]

@@ -29,18 +29,21 @@ pub(super) struct WordModel {
     model: ModelWrapper,
     /// Of a byte-pair model that does not draw at random.
     seen: Option<Seen>,
+    /// A word of the vocabulary is one token, whether merges lead to it or not. The crate does not look at that where it
+    /// has a probability.
+    ignores_merges: bool,
 }
 
 impl WordModel {
     fn new(mut model: ModelWrapper) -> WordModel {
-        let seen = match &mut model {
+        let (seen, ignores_merges) = match &mut model {
             ModelWrapper::BPE(pairs) if pairs.dropout.is_none_or(|it| it == 0.0) => {
                 pairs.dropout = Some(NEVER);
-                Some(Seen::new())
+                (Some(Seen::new()), pairs.ignore_merges)
             }
-            _ => None,
+            _ => (None, false),
         };
-        WordModel { model, seen }
+        WordModel { model, seen, ignores_merges }
     }
 
     /// The model of the crate.
@@ -64,6 +67,12 @@ impl Model for WordModel {
     type Trainer = <ModelWrapper as Model>::Trainer;
 
     fn tokenize(&self, word: &str) -> tokenizers::Result<Vec<Token>> {
+        if self.ignores_merges
+            && !word.is_empty()
+            && let Some(id) = self.model.token_to_id(word)
+        {
+            return Ok(vec![Token::new(id, word.to_owned(), (0, word.len()))]);
+        }
         let Some(seen) = self.seen.as_ref().filter(|_| word.len() <= LONGEST) else {
             return self.model.tokenize(word);
         };

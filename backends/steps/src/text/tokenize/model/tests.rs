@@ -4,11 +4,16 @@ use allocation_counter::measure;
 
 use super::*;
 
-const PAIRS: &str = r#"{"type": "BPE", "unk_token": "u", "vocab": {"u": 0, "a": 1, "b": 2, "ab": 3, "abab": 4, "é": 5},
+const PAIRS: &str = r#"{"type": "BPE", "unk_token": "u", "vocab": {"u": 0, "a": 1, "b": 2, "ab": 3, "abab": 4, "é": 5, "ba": 6},
   "merges": ["a b", "ab ab"]}"#;
 
 fn ours() -> WordModel {
     serde_json::from_str(PAIRS).unwrap()
+}
+
+/// The same, where words of the vocabulary are tokens that no merge need make.
+fn without_merges() -> String {
+    PAIRS.replace(r#""unk_token""#, r#""ignore_merges": true, "unk_token""#)
 }
 
 /// Words of `len` bytes, all different.
@@ -20,13 +25,16 @@ fn words(len: usize) -> impl Iterator<Item = String> {
 
 #[test]
 fn tokens_are_those_of_the_crate_the_first_time_and_when_they_are_known() {
-    let (ours, crates) = (ours(), serde_json::from_str::<ModelWrapper>(PAIRS).unwrap());
-    let odd = ["", "éab", "xé", "abababab", "ab ab", "xxxx"].map(str::to_owned);
-    let long = [1, 2, LONGEST, LONGEST + 1].map(|it| "ab".repeat(it)[..it].to_owned());
-    for word in odd.into_iter().chain(long).chain(words(14).take(2 * SLOTS)) {
-        let expect = crates.tokenize(&word).unwrap();
-        for _ in 0..2 {
-            assert_eq!(ours.tokenize(&word).unwrap(), expect, "{word:?}");
+    for json in [PAIRS, &without_merges()] {
+        let ours: WordModel = serde_json::from_str(json).unwrap();
+        let crates: ModelWrapper = serde_json::from_str(json).unwrap();
+        let odd = ["", "ba", "bab", "éab", "xé", "abababab", "ab ab", "xxxx"].map(str::to_owned);
+        let long = [1, 2, LONGEST, LONGEST + 1].map(|it| "ab".repeat(it)[..it].to_owned());
+        for word in odd.into_iter().chain(long).chain(words(14).take(2 * SLOTS)) {
+            let expect = crates.tokenize(&word).unwrap();
+            for _ in 0..2 {
+                assert_eq!(ours.tokenize(&word).unwrap(), expect, "{word:?}");
+            }
         }
     }
 }
