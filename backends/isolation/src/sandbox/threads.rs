@@ -11,8 +11,9 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
+    system::uname,
 };
 
 use super::calls::{self, X32};
@@ -24,8 +25,17 @@ const MOST: u64 = 4096;
 /// Stack of the thread that the kernel asks.
 const STACK: usize = 128 << 10;
 
-/// Can the kernel ask? What it asks must be what this program knows.
+/// The first release that lets a call go on which it has asked about. Earlier ones ask, and refuse that answer.
+const LETS_GO_ON: (u32, u32) = (5, 5);
+
+/// Where no file says that a process has ended, so often it is looked for.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Can the kernel ask, and heed the answer? What it asks must be what this program knows.
 pub(super) fn can_be_asked() -> bool {
+    if !uname().release().to_str().is_ok_and(lets_go_on) {
+        return false;
+    }
     let mut sizes =
         libc::seccomp_notif_sizes { seccomp_notif: 0, seccomp_notif_resp: 0, seccomp_data: 0 };
     let operation = libc::SECCOMP_GET_NOTIF_SIZES;
@@ -35,6 +45,15 @@ pub(super) fn can_be_asked() -> bool {
     outcome == 0
         && fits(sizes.seccomp_notif, size_of::<libc::seccomp_notif>())
         && fits(sizes.seccomp_notif_resp, size_of::<libc::seccomp_notif_resp>())
+}
+
+/// Can a kernel of that release let a call go on? Pure.
+fn lets_go_on(release: &str) -> bool {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => LETS_GO_ON <= (major, minor),
+        _ => false,
+    }
 }
 
 /// From now on whoever has the file is asked before a thread is started, by the calling thread or by one that it has
@@ -78,8 +97,8 @@ pub(crate) fn answer(asks: OwnedFd, whose: &Whose, pid: u32) -> io::Result<()> {
     let name = format!("threads-{pid}");
     let work = move || {
         let mut has_told = false;
-        // What fails here would fail again: no thread starts from then on.
-        while let Ok(true) = is_asked(&asks, process.as_ref()) {
+        // What fails here would fail again. The file is closed then: the start of a thread fails, and does not wait.
+        while let Ok(true) = is_asked(&asks, process.as_ref(), pid) {
             let threads = threads_of(pid);
             let starts = threads < MOST;
             if !starts && !std::mem::replace(&mut has_told, true) {
@@ -91,20 +110,31 @@ pub(crate) fn answer(asks: OwnedFd, whose: &Whose, pid: u32) -> io::Result<()> {
                     "its process has {threads} threads and may start no more"
                 );
             }
-            answer_one(&asks, starts);
+            if !answer_one(&asks, starts) {
+                tracing::warn!(
+                    model = whose.model.as_str(),
+                    version = whose.version,
+                    worker = pid,
+                    "the kernel takes no answer: its process may start no more threads"
+                );
+                return;
+            }
         }
     };
     thread::Builder::new().name(name).stack_size(STACK).spawn(work).map(drop)
 }
 
-/// Waits until the kernel asks, or that process has ended.
-fn is_asked(asks: &OwnedFd, process: Option<&OwnedFd>) -> io::Result<bool> {
+/// Waits until the kernel asks, or that process has ended, which its own file says where there is one.
+fn is_asked(asks: &OwnedFd, process: Option<&OwnedFd>, pid: u32) -> io::Result<bool> {
+    let longest = if process.is_some() { None } else { Some(&LOOK) };
     loop {
         let files = [asks].into_iter().chain(process);
         let mut files: Vec<PollFd<'_>> = files.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-        match poll(&mut files, None) {
+        match poll(&mut files, longest) {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
+            Ok(0) if fs::exists(format!("/proc/{pid}"))? => {}
+            Ok(0) => return Ok(false),
             Ok(_) => {
                 let mut events = files.iter().map(PollFd::revents);
                 let asks = events.next().is_some_and(|it| it.contains(PollFlags::IN));
@@ -120,24 +150,69 @@ fn threads_of(pid: u32) -> u64 {
     fs::metadata(format!("/proc/{pid}/task")).map_or(0, |it| it.st_nlink().saturating_sub(2))
 }
 
-/// Answers one question: may the thread be started?
-fn answer_one(asks: &OwnedFd, starts: bool) {
+/// Answers one question: may the thread be started? False where the kernel asks in a way, or takes no answer, that
+/// leaves whoever is to start it waiting.
+fn answer_one(asks: &OwnedFd, starts: bool) -> bool {
     let data = libc::seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
     let mut question = libc::seccomp_notif { id: 0, pid: 0, flags: 0, data };
     // SAFETY: the kernel writes one question there, which is no longer than this: `can_be_asked` has said so.
     let outcome =
         unsafe { libc::ioctl(asks.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut question) };
     if outcome != 0 {
-        // Whoever was to start it has ended, or was interrupted and asks again.
-        return;
+        return is_out_of_date();
     }
     let (error, flags) = match starts {
         true => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
         false => (-libc::EAGAIN, 0),
     };
     let mut answer = libc::seccomp_notif_resp { id: question.id, val: 0, error, flags };
-    // SAFETY: the kernel reads one answer there. Where nobody waits for it any more, it is of no use.
-    unsafe {
-        libc::ioctl(asks.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer);
+    // SAFETY: the kernel reads one answer there.
+    let outcome =
+        unsafe { libc::ioctl(asks.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+    outcome == 0 || is_out_of_date()
+}
+
+/// Has the call of this thread that has just failed done so since nobody waits for the answer any more? Whoever was to
+/// start the thread has ended, or was interrupted and asks again.
+fn is_out_of_date() -> bool {
+    matches!(io::Error::last_os_error().raw_os_error(), Some(libc::ENOENT | libc::EINTR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_lets_calls_go_on_from_its_release_5_5_on() {
+        for (release, expected) in [
+            ("4.19.0", false),
+            ("5.0.0-1-amd64", false),
+            ("5.4.301-rc1", false),
+            ("5.5.0", true),
+            ("5.10.0-30-cloud", true),
+            ("6.1", true),
+            ("6.18.5+", true),
+            ("10.0.1", true),
+            ("6", false),
+            ("unknown", false),
+            ("", false),
+        ] {
+            assert_eq!(lets_go_on(release), expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_kernel_does_not_take_ends_the_answering() {
+        // A file by which no kernel asks.
+        let (file, _other) = io::pipe().unwrap();
+        assert!(!answer_one(&OwnedFd::from(file), true));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_noticed_where_no_file_says_so() {
+        let mut ended = std::process::Command::new("/bin/true").spawn().unwrap();
+        ended.wait().unwrap();
+        let (asks, _other) = io::pipe().unwrap();
+        assert!(!is_asked(&OwnedFd::from(asks), None, ended.id()).unwrap());
     }
 }
