@@ -39,6 +39,11 @@ impl Life {
         self.deaths.push_back(Death { at: now, is_early: answered < EARLY });
     }
 
+    /// A worker was ended, as a run of it took too long: that says nothing of other runs, and is no early death.
+    pub(crate) fn was_ended(&mut self, now: Instant) {
+        self.died(now, EARLY);
+    }
+
     /// Have so many died early of late that each further one is refused time?
     pub(crate) fn is_open(&mut self, now: Instant) -> bool {
         self.forget(now);
@@ -103,6 +108,10 @@ mod tests {
     fn three_early_deaths_of_a_minute_open_the_breaker() {
         check(&[(0, 0), (1, 99), (2, 0)], &[0, 100, 30_000]);
         check(&[(0, 0), (1, 100), (2, 0)], &[0, 100, 200]);
+        let (mut life, start) = (Life::default(), Instant::now());
+        (0..BREAKER).for_each(|_| life.was_ended(start));
+        assert!(!life.is_open(start), "their runs took too long");
+        assert_eq!(life.pause(start), 2 * FIRST_PAUSE);
         let (mut life, start) = (Life::default(), Instant::now());
         (0..2).for_each(|_| life.died(start, 0));
         assert!(!life.is_open(start));

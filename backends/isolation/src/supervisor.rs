@@ -282,9 +282,12 @@ impl Supervisor {
     /// Forgets the worker that has died, with a line of log.
     fn bury(&self, state: &mut State) {
         let Some(worker) = state.worker.take() else { return };
-        state.life.died(Instant::now(), worker.answered());
-        let (obituary, runs) = (worker.obituary(), worker.answered());
-        state.last_end = Some(worker.end_reason());
+        let (obituary, runs, reason) = (worker.obituary(), worker.answered(), worker.end_reason());
+        match reason {
+            EndReason::Timeout => state.life.was_ended(Instant::now()),
+            _ => state.life.died(Instant::now(), runs),
+        }
+        state.last_end = Some(reason);
         tracing::error!(
             model = self.model(),
             version = self.source.version,
