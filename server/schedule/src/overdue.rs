@@ -9,7 +9,7 @@ use inference::error::Error;
 use telemetry::metrics::OverdueRun;
 
 use super::{
-    running::{Abandoned, Overdue},
+    running::{Abandoned, Overdue, TimeOver},
     shared::Shared,
     state::State,
     watchdog::Watched,
@@ -53,7 +53,7 @@ impl Watched for Shared {
 
 impl Shared {
     fn answer_abandoned(&self, abandoned: Abandoned) {
-        let Abandoned { requests, replies, limit, is_replaced, .. } = abandoned;
+        let Abandoned { requests, replies, time, is_replaced, .. } = abandoned;
         self.metrics.overdue_run(OverdueRun::Abandoned);
         let consequence = match is_replaced {
             true => "another instance takes its place",
@@ -62,11 +62,12 @@ impl Shared {
         tracing::error!(
             model = %self.settings.model,
             requests,
-            "a run took longer than {} s and does not end: {consequence}",
-            limit.as_secs_f64()
+            "{} took longer than {} s and does not end: {consequence}",
+            what(time),
+            time.limit.as_secs_f64()
         );
         for reply in replies {
-            reply.send(Err(self.overdue(limit)));
+            reply.send(Err(self.overdue(time.limit)));
         }
     }
 
@@ -74,16 +75,17 @@ impl Shared {
     pub(crate) fn overdue_answers(
         &self,
         answers: Vec<Result<Done, Error>>,
-        limit: Duration,
+        time: TimeOver,
     ) -> Vec<Result<Done, Error>> {
         self.metrics.overdue_run(OverdueRun::Stopped);
         tracing::warn!(
             model = %self.settings.model,
             requests = answers.len(),
-            "a run took longer than {} s and was stopped",
-            limit.as_secs_f64()
+            "{} took longer than {} s and was stopped",
+            what(time),
+            time.limit.as_secs_f64()
         );
-        answers.into_iter().map(|it| it.map_err(|_| self.overdue(limit))).collect()
+        answers.into_iter().map(|it| it.map_err(|_| self.overdue(time.limit))).collect()
     }
 
     /// Notes that a run in place was stopped, to be made again by a worker.
@@ -104,6 +106,14 @@ impl Shared {
     pub(crate) fn stuck(&self) -> Error {
         let (model, reason) = (self.settings.model.to_string(), STUCK.to_owned());
         Error::ModelNotReady { model, version: None, reason }
+    }
+}
+
+/// What has taken too long, for the log: its time is another where nobody waited for it.
+fn what(time: TimeOver) -> &'static str {
+    match time.is_for_nobody {
+        true => "a run that no client waited for any more",
+        false => "a run",
     }
 }
 

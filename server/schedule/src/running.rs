@@ -19,7 +19,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// The same of a run in a process of its model's own, which can be ended.
 const GRACE_APART: Duration = Duration::from_secs(1);
 
-/// A run in such a process for which no client waits any more has at most so much more time.
+/// A run for which no client waits any more has so much more time, at least.
 const FOR_NOBODY: Duration = Duration::from_secs(10);
 
 /// Runs that do not end keep their threads. So many instances are made anew for them; then there are fewer instances.
@@ -39,6 +39,8 @@ pub struct Running {
     pub started: Instant,
     /// The time that it has.
     pub limit: Option<Duration>,
+    /// The time that it has at least where no client waits for it any more. `None`: the same as if one did.
+    pub patience: Option<Duration>,
     /// Where its instance is.
     pub device: Device,
     /// Is its instance in a process of its model's own? Then its requests are answered when its time is over, and the
@@ -64,8 +66,17 @@ impl Running {
 pub struct Ended {
     /// Where the answers go.
     pub replies: Vec<Reply>,
-    /// The limit, where it has lasted longer and was asked to end, or has ended itself.
-    pub overdue: Option<Duration>,
+    /// Where it has lasted longer than it may, and was asked to end, or has ended itself.
+    pub overdue: Option<TimeOver>,
+}
+
+/// A run has lasted longer than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeOver {
+    /// The time that it had.
+    pub limit: Duration,
+    /// Did no client wait for it any more?
+    pub is_for_nobody: bool,
 }
 
 /// A run that has had its time.
@@ -87,7 +98,7 @@ pub struct Abandoned {
     /// Where the answers go that have not been given.
     pub replies: Vec<Reply>,
     /// The time that it had.
-    pub limit: Duration,
+    pub time: TimeOver,
     /// Where its instance is.
     pub device: Device,
     /// Is another instance to be made?
@@ -100,6 +111,13 @@ struct Batch {
     left: usize,
     /// When it was asked to end, and the time that it had had.
     asked: Option<(Instant, Duration)>,
+}
+
+impl Batch {
+    /// Have the clients of all of its requests left? Not where it has none, as a run that compares rows.
+    fn is_for_nobody(&self) -> bool {
+        (1..=self.left).contains(&self.run.tickets.len())
+    }
 }
 
 struct InPlace {
@@ -134,10 +152,13 @@ impl Runs {
     /// limit has ended itself, though it may not have been asked yet.
     pub fn end(&mut self, stop: &Arc<Stop>, failed: bool, now: Instant) -> Option<Ended> {
         let at = self.batches.iter().position(|it| Arc::ptr_eq(&it.run.stop, stop))?;
-        let Batch { run, asked, .. } = self.batches.swap_remove(at);
+        let batch = self.batches.swap_remove(at);
+        let is_for_nobody = batch.is_for_nobody();
+        let Batch { run, asked, .. } = batch;
         let took = run.lasted(now);
         let outlasted = || run.limit.filter(|limit| failed && *limit <= took);
-        let overdue = asked.map(|(_, limit)| limit).or_else(outlasted);
+        let limit = asked.map(|(_, limit)| limit).or_else(outlasted);
+        let overdue = limit.map(|limit| TimeOver { limit, is_for_nobody });
         Some(Ended { replies: run.replies, overdue })
     }
 
@@ -176,12 +197,12 @@ impl Runs {
     pub fn leave(&mut self, ticket: u64, now: Instant) -> Option<Arc<Stop>> {
         let batch = self.batches.iter_mut().find(|it| it.run.tickets.contains(&ticket))?;
         batch.left += 1;
-        if batch.left < batch.run.tickets.len() {
+        if !batch.is_for_nobody() {
             return None;
         }
         let run = &mut batch.run;
-        if run.is_apart {
-            let limit = run.lasted(now).saturating_add(FOR_NOBODY);
+        if let Some(patience) = run.patience {
+            let limit = run.lasted(now).saturating_add(FOR_NOBODY).max(patience);
             run.limit = Some(run.limit.map_or(limit, |it| it.min(limit)));
         }
         Some(run.stop.clone())
@@ -218,13 +239,14 @@ impl Runs {
         while let Some((at, limit)) =
             self.batches.iter().enumerate().find_map(|(at, it)| Some((at, is_deaf(it)?)))
         {
-            let Running { tickets, replies, stop, device, permit, .. } =
-                self.batches.swap_remove(at).run;
+            let batch = self.batches.swap_remove(at);
+            let time = TimeOver { limit, is_for_nobody: batch.is_for_nobody() };
+            let Running { tickets, replies, stop, device, permit, .. } = batch.run;
             // Others are not to wait for a run that does not end.
             drop(permit);
             let (is_replaced, requests) = (self.lost.len() < MOST_REPLACED, tickets.len());
             self.lost.push(Lost { stop: stop.clone(), is_replaced });
-            abandoned.push(Abandoned { stop, requests, replies, limit, device, is_replaced });
+            abandoned.push(Abandoned { stop, requests, replies, time, device, is_replaced });
         }
         abandoned
     }
@@ -261,6 +283,10 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(10);
+    const PATIENCE: Duration = Duration::from_secs(50);
+
+    /// A run that somebody waited for has lasted too long.
+    const OVER: TimeOver = TimeOver { limit: LIMIT, is_for_nobody: false };
 
     fn begin(runs: &mut Runs, now: Instant) -> Arc<Stop> {
         begin_within(runs, now, Some(LIMIT), false)
@@ -281,6 +307,7 @@ mod tests {
             stop: stop.clone(),
             started: now,
             limit,
+            patience: is_apart.then_some(PATIENCE),
             device: Device::Cpu,
             is_apart,
             permit: None,
@@ -299,7 +326,7 @@ mod tests {
         assert_eq!(runs.next_due(now), Some(now + LIMIT + GRACE));
         assert!(runs.abandon(now + LIMIT).is_empty());
         let abandoned = runs.abandon(now + LIMIT + GRACE);
-        assert!(matches!(abandoned[..], [Abandoned { limit: LIMIT, is_replaced: true, .. }]));
+        assert!(matches!(abandoned[..], [Abandoned { time: OVER, is_replaced: true, .. }]));
         assert_eq!(abandoned[0].replies.len(), 1);
         assert_eq!(runs.next_due(now), None);
         assert!(runs.end(&stop, true, now).is_none() && runs.is_back(&stop));
@@ -316,21 +343,37 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_nobody_waits_for_has_ten_seconds_more_where_its_process_can_be_ended() {
+    fn a_batch_that_nobody_waits_for_has_ten_seconds_more_or_its_patience() {
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-        for (limit, is_apart, expected) in [
-            (Some(hour), true, Some(second + FOR_NOBODY)),
-            (None, true, Some(second + FOR_NOBODY)),
-            (Some(2 * second), true, Some(2 * second)),
-            (Some(hour), false, Some(hour)),
-            (None, false, None),
+        for (limit, is_apart, left_after, expected) in [
+            (Some(hour), true, second, Some(PATIENCE)),
+            (Some(hour), true, PATIENCE, Some(PATIENCE + FOR_NOBODY)),
+            (None, true, second, Some(PATIENCE)),
+            (Some(2 * second), true, second, Some(2 * second)),
+            (Some(hour), false, second, Some(hour)),
+            (None, false, second, None),
         ] {
             let (mut runs, now) = (Runs::default(), Instant::now());
             let stop = begin_within(&mut runs, now, limit, is_apart);
-            let asked = runs.leave(1, now + second).unwrap();
+            let asked = runs.leave(1, now + left_after).unwrap();
             assert!(Arc::ptr_eq(&asked, &stop));
             assert_eq!(runs.next_due(now), expected.map(|it| now + it));
         }
+    }
+
+    #[test]
+    fn a_run_that_nobody_waited_for_says_so_when_it_has_lasted_too_long() {
+        let over = TimeOver { limit: PATIENCE, is_for_nobody: true };
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let stop = begin_within(&mut runs, now, None, true);
+        runs.leave(1, now);
+        runs.overdue(now + PATIENCE);
+        assert_eq!(runs.end(&stop, true, now + PATIENCE).unwrap().overdue, Some(over));
+        begin_within(&mut runs, now, None, true);
+        runs.leave(1, now);
+        runs.overdue(now + PATIENCE);
+        let abandoned = runs.abandon(now + PATIENCE + GRACE_APART);
+        assert!(matches!(&abandoned[..], [it] if it.time == over));
     }
 
     #[test]
@@ -339,7 +382,7 @@ mod tests {
         let (slow, quick) = (begin(&mut runs, now), begin(&mut runs, now + LIMIT));
         runs.overdue(now + LIMIT);
         let mut overdue = |stop: &_| runs.end(stop, true, now + LIMIT).unwrap().overdue;
-        assert_eq!([overdue(&slow), overdue(&quick)], [Some(LIMIT), None]);
+        assert_eq!([overdue(&slow), overdue(&quick)], [Some(OVER), None]);
         assert!(runs.abandon(now + LIMIT * 9).is_empty());
     }
 
@@ -350,7 +393,7 @@ mod tests {
             let stop = begin(&mut runs, now);
             runs.end(&stop, failed, now + took).unwrap().overdue
         };
-        assert_eq!(ended(true, LIMIT), Some(LIMIT));
+        assert_eq!(ended(true, LIMIT), Some(OVER));
         assert_eq!([ended(true, LIMIT / 2), ended(false, LIMIT)], [None, None]);
         let mut ended = |failed, took| {
             let stop = Arc::new(Stop::new());

@@ -28,6 +28,9 @@ const TIMES_USUAL_APART: u32 = 20;
 /// The first runs of an instance there have so many times that: they may prepare what later ones use.
 const TIMES_FIRST: u32 = 5;
 
+/// A run there for which no client waits any more may take so many times as long as most runs of its size.
+const TIMES_USUAL_FOR_NOBODY: u32 = 2;
+
 /// How long a run may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunLimit {
@@ -50,6 +53,20 @@ pub(crate) enum RunPlace {
         /// Is it one of the first runs of its instance?
         is_first: bool,
     },
+}
+
+impl RunPlace {
+    /// How long a run at least may take for which no client waits any more, where most of its size take no more than
+    /// `usual`: one that is slow as usual does not end its process. `None`: as long as if somebody waited, as where it
+    /// cannot be ended, may prepare what later ones use, or nothing is known.
+    pub(crate) fn patience(self, usual: Option<Duration>) -> Option<Duration> {
+        match self {
+            RunPlace::OwnProcess { is_first: false } => {
+                usual.map(|it| it.saturating_mul(TIMES_USUAL_FOR_NOBODY))
+            }
+            RunPlace::OwnProcess { is_first: true } | RunPlace::Server => None,
+        }
+    }
 }
 
 impl RunLimit {
@@ -172,6 +189,15 @@ mod tests {
         check_at(later, RunLimit::Auto, Some(4), Some(80));
         check_at(first, RunLimit::Auto, None, Some(300));
         check_at(first, RunLimit::of_seconds(2), Some(4), Some(2));
+    }
+
+    #[test]
+    fn a_run_for_nobody_may_take_twice_as_long_as_usual_and_the_first_ones_as_long_as_any() {
+        let own = |is_first| RunPlace::OwnProcess { is_first };
+        let usual = Some(Duration::from_secs(25));
+        assert_eq!(own(false).patience(usual), usual.map(|it| it * 2));
+        let others = [(own(true), usual), (RunPlace::Server, usual), (own(false), None)];
+        assert_eq!(others.map(|(place, usual)| place.patience(usual)), [None; 3]);
     }
 
     #[test]

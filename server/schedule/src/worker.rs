@@ -233,7 +233,8 @@ fn run_batch<'a>(
     // As long as one of them may wait.
     let deadline =
         taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
-    let limit = shared.settings.run_limit.of(state.usual_time(rows), slot.run_place());
+    let (usual, place) = (state.usual_time(rows), slot.run_place());
+    let (limit, patience) = (shared.settings.run_limit.of(usual, place), place.patience(usual));
     let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
     stop.end_by(deadline);
     stop.limit_to(ends);
@@ -256,6 +257,7 @@ fn run_batch<'a>(
         stop: run_stop,
         started,
         limit,
+        patience,
         device,
         is_apart,
         permit,
@@ -312,7 +314,7 @@ fn run_batch<'a>(
     drop(state);
     drop(surplus);
     let answers = match overdue {
-        Some(limit) => shared.overdue_answers(answers, limit),
+        Some(time) => shared.overdue_answers(answers, time),
         None => answers,
     };
     for (reply, answer) in replies.into_iter().zip(answers) {
@@ -358,6 +360,7 @@ fn check_rows<'a>(
             stop: stop.clone(),
             started: Instant::now(),
             limit: shared.settings.run_limit.of(state.usual_time(rows), slot.run_place()),
+            patience: None,
             device: slot.device(),
             is_apart: slot.is_apart(),
             permit: None,
