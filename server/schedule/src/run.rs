@@ -255,8 +255,10 @@ pub(super) fn in_halves<T, D>(
                 }
                 if let RunFailure::Batch(BackendError::Crashed(_)) = &failure
                     && 0 < crashes
+                    && repeats()
                 {
-                    // It is alone, and answers are in the order of the items.
+                    // It is alone, and answers are in the order of the items. One that was given up may have been ended
+                    // for its time, which is not its fault.
                     killers.push(answers.len());
                 }
                 let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;

@@ -133,6 +133,19 @@ fn a_request_that_ends_its_process_twice_is_told_from_those_beside_it() {
 }
 
 #[test]
+fn a_request_whose_second_run_is_given_up_is_not_one_that_ends_processes() {
+    for (is_given_up, expected) in [(false, vec![0]), (true, vec![])] {
+        let runs = AtomicUsize::new(0);
+        let repeats = || !is_given_up || runs.load(Ordering::Relaxed) < 2;
+        let attempts = in_halves(&[7], repeats, |_, _| -> Result<Vec<()>, RunFailure> {
+            runs.fetch_add(1, Ordering::Relaxed);
+            Err(RunFailure::Batch(BackendError::Crashed("ended".into())))
+        });
+        assert_eq!((attempts.killers, runs.into_inner()), (expected, 2));
+    }
+}
+
+#[test]
 fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_dies() {
     let (stop, work) = (Stop::new(), work(&[911]));
     stop.stop();
