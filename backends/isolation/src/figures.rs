@@ -48,7 +48,6 @@ struct Counted {
     living: Vec<Living>,
     /// The memory files of lanes.
     arenas: Vec<Weak<Mapping>>,
-    arena_bytes: u64,
     restarts: [u64; EndReason::ALL.len()],
     starts: Starts,
     cpu_of_ended: Duration,
@@ -190,7 +189,6 @@ impl Figures {
 impl Counted {
     /// Looks at the workers that have done something since they were looked at.
     fn look(&mut self, now: Instant) {
-        let mut has_looked = false;
         for it in &mut self.living {
             let work = it.vitals.work();
             let is_fresh = it.sample.is_some_and(|it| {
@@ -199,16 +197,16 @@ impl Counted {
             if is_fresh {
                 continue;
             }
-            has_looked = true;
             if let Some(usage) = Usage::of(it.vitals.pid) {
                 it.sample = Some(Sample { at: now, work, usage });
             }
         }
-        if has_looked {
-            self.arenas.retain(|it| 0 < it.strong_count());
-            let files = self.arenas.iter().filter_map(Weak::upgrade);
-            self.arena_bytes = files.map(|it| it.bytes_in_use()).sum();
-        }
+    }
+
+    /// What the memory files of lanes take now: the server gives of it back without a run. One call of the system for
+    /// each.
+    fn arena_bytes(&self) -> u64 {
+        self.arenas.iter().filter_map(Weak::upgrade).map(|it| it.bytes_in_use()).sum()
     }
 
     fn private_bytes(&self) -> u64 {
@@ -230,7 +228,7 @@ impl ModelProcess for Figures {
             starts: counted.starts.0.clone(),
             turn_overheads: self.turns().0.clone(),
             private_bytes: counted.private_bytes(),
-            arena_bytes: counted.arena_bytes,
+            arena_bytes: counted.arena_bytes(),
             cpu_time: counted.cpu_of_ended + cpu_of_living,
             dropped_lines: self.dropped_lines.load(Relaxed),
         }
@@ -365,12 +363,20 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_lanes_is_what_is_written_of_it() {
+    fn the_memory_of_lanes_is_what_is_written_of_it_and_not_given_back() {
         let figures = Arc::new(Figures::default());
         let arena = Arc::new(Mapping::create(1 << 20).unwrap());
         figures.has_arena(&arena);
         arena.pages().write(0, &[1; 5000]).unwrap();
         let _worker = start(&figures);
         assert_eq!(figures.figures().arena_bytes, 8192);
+        arena.give_back(4096, 4096).unwrap();
+        assert_eq!(
+            figures.figures().arena_bytes,
+            4096,
+            "what is given back at rest is not counted"
+        );
+        drop(arena);
+        assert_eq!(figures.figures().arena_bytes, 0);
     }
 }
