@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, RwLock, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use backend::{
@@ -391,6 +391,25 @@ fn loads_that_are_answered_with_garbage_fail_with_its_name() {
         let BackendError::Load(told) = &error else { panic!("{error:?}") };
         assert!(told.contains(text) && told.contains(part), "{told}");
     }
+}
+
+#[test]
+fn a_run_waits_for_a_process_that_another_has_alone_and_the_wait_is_not_its_time() {
+    let (outcome, waited) = within_reason(|| {
+        let supervisor = load("one honest run", Stop::new()).unwrap();
+        let host = host(&supervisor, Arc::default());
+        let sharing = host.sharing.clone();
+        let mut lane = Lane::new(host, None).unwrap();
+        let (stop, alone) = (Arc::new(Stop::new()), sharing.write().unwrap());
+        let asked = stop.clone();
+        let running = thread::spawn(move || run(&mut lane, &asked));
+        while stop.waited(Instant::now()) < Duration::from_millis(1) {
+            thread::yield_now();
+        }
+        drop(alone);
+        (running.join().unwrap(), stop.waited(Instant::now()))
+    });
+    assert!(outcome.is_ok() && Duration::from_millis(1) <= waited, "{outcome:?}");
 }
 
 #[test]

@@ -105,11 +105,15 @@ impl Lane {
 impl Instance for Lane {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         let sharing = self.host.sharing.clone();
+        // Until nobody has the process alone, or there is no run beside this one: no time of this run.
+        let waiting = batch.stop.wait();
         if self.is_alone {
             let _alone = sharing.write().unwrap_or_else(PoisonError::into_inner);
+            drop(waiting);
             self.run(batch)
         } else {
             let _shared = sharing.read().unwrap_or_else(PoisonError::into_inner);
+            drop(waiting);
             self.run(batch)
         }
     }
