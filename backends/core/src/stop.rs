@@ -14,14 +14,15 @@ type Hook = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Event {
     has_happened: AtomicBool,
-    /// Guards the hook that an engine left.
+    /// Guards the hook that an engine left, and is held while it is called: whoever clears it knows that it is over.
     hook: Mutex<Option<Hook>>,
 }
 
 impl Event {
     fn happens(&self) {
         self.has_happened.store(true, Ordering::SeqCst);
-        if let Some(hook) = self.take() {
+        let mut slot = self.slot();
+        if let Some(hook) = slot.take() {
             hook();
         }
     }
@@ -32,7 +33,7 @@ impl Event {
 
     /// Calls `hook` once when it happens; at once if it has. A later hook takes the place of an earlier one.
     fn call(&self, hook: Hook) {
-        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot();
         if self.has_happened() {
             drop(slot);
             hook();
@@ -41,8 +42,15 @@ impl Event {
         }
     }
 
-    fn take(&self) -> Option<Hook> {
-        self.hook.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn slot(&self) -> MutexGuard<'_, Option<Hook>> {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the hook. One that is being called is waited for.
+    fn clear(&self) {
+        let hook = self.slot().take();
+        // Not under the lock: what it holds may be the last of its kind.
+        drop(hook);
     }
 }
 
@@ -155,20 +163,22 @@ impl Stop {
         self.is_stopped() || self.ends_by().is_some_and(|it| it <= Instant::now())
     }
 
-    /// Calls `hook` once when somebody asks; at once if that has happened already. A later hook takes
-    /// the place of an earlier one.
+    /// Calls `hook` once when somebody asks; at once if that has happened already. A later hook takes the place of an
+    /// earlier one. It may not use this stop, nor wait for what somebody holds who clears hooks: that waits for it.
     pub fn on_stop(&self, hook: impl FnOnce() + Send + 'static) {
         self.stopped.call(Box::new(hook));
     }
 
-    /// Calls `hook` once when the run is given up; at once if it is. A later hook takes the place of an earlier one.
+    /// The same, when the run is given up.
     pub fn on_give_up(&self, hook: impl FnOnce() + Send + 'static) {
         self.given_up.call(Box::new(hook));
     }
 
-    /// Forgets the hooks: the run that they would have ended is over.
+    /// Forgets the hooks: the run that they would have ended is over. Blocking while one of them is called: none is
+    /// afterwards.
     pub fn clear_hook(&self) {
-        drop((self.stopped.take(), self.given_up.take()));
+        self.stopped.clear();
+        self.given_up.clear();
     }
 }
 
@@ -181,7 +191,7 @@ impl std::fmt::Debug for Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, atomic::AtomicUsize};
+    use std::sync::{Arc, atomic::AtomicUsize, mpsc};
 
     #[test]
     fn a_hook_runs_once_whether_it_comes_before_or_after_the_stop() {
@@ -215,6 +225,27 @@ mod tests {
         stop.clear_hook();
         stop.stop();
         stop.give_up();
+    }
+
+    #[test]
+    fn a_hook_that_is_called_while_hooks_are_cleared_is_over_afterwards() {
+        let stop = Arc::new(Stop::new());
+        let ((begins, begun), (clears, cleared)) = (mpsc::channel(), mpsc::channel());
+        let (tells, told) = mpsc::channel();
+        stop.on_stop(move || {
+            begins.send(()).unwrap();
+            let is_cleared = cleared.recv_timeout(Duration::from_millis(50)).is_ok();
+            tells.send(is_cleared).unwrap();
+        });
+        let stopping = std::thread::spawn({
+            let stop = stop.clone();
+            move || stop.stop()
+        });
+        begun.recv().unwrap();
+        stop.clear_hook();
+        let _ = clears.send(());
+        assert!(!told.recv().unwrap(), "it was cleared while it was called");
+        stopping.join().unwrap();
     }
 
     #[test]

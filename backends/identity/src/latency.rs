@@ -111,6 +111,8 @@ pub(crate) fn wait(stop: &Stop, limit: Option<Duration>) -> Result<(), Stopped> 
         };
     }
     let result = if *stopped { Err(Stopped) } else { Ok(()) };
+    // The hook may be waiting for it, and is waited for.
+    drop(stopped);
     stop.clear_hook();
     result
 }
