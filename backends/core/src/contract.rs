@@ -132,6 +132,12 @@ pub trait Instance: Send {
         false
     }
 
+    /// Is its next run made in another process than the last, as that has ended since? It may take longer then, like
+    /// the first run of an instance. Returns at once.
+    fn is_fresh(&self) -> bool {
+        false
+    }
+
     /// The last run that was answered, where it was made in a process of the model's own.
     fn last_turn(&self) -> Option<Turn> {
         None

@@ -413,6 +413,19 @@ fn a_run_waits_for_a_process_that_another_has_alone_and_the_wait_is_not_its_time
 }
 
 #[test]
+fn an_instance_whose_process_has_died_is_fresh_until_it_has_run_in_another() {
+    within_reason(|| {
+        let supervisor = load("one honest run", Stop::new()).unwrap();
+        let mut lane = open(&supervisor).unwrap();
+        assert!(!lane.is_fresh());
+        supervisor.worker().unwrap().end(EndReason::Protocol);
+        assert!(lane.is_fresh());
+        run(&mut lane, &Stop::new()).unwrap();
+        assert!(!lane.is_fresh());
+    });
+}
+
+#[test]
 fn a_process_that_cannot_take_the_place_of_another_is_no_failure_of_the_request_that_waits() {
     let file = loaded_once(rustix::process::getpid());
     let error = within_reason(|| {

@@ -12,6 +12,7 @@ use crate::{
     lost_gpu::has_lost_gpu,
     open::{Host, Open, note_fault},
     recycle::{Place, Recycler, lock},
+    vitals::Vitals,
 };
 
 /// One instance. Where its worker has died since the last run, it moves to the next one.
@@ -21,6 +22,8 @@ pub(crate) struct Lane {
     /// Replaces a worker that holds too much memory, where that is asked for.
     recycler: Option<Arc<Recycler>>,
     is_alone: bool,
+    /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
+    last: Arc<Vitals>,
 }
 
 impl Lane {
@@ -31,11 +34,13 @@ impl Lane {
     pub(crate) fn new(host: Host, recycler: Option<Arc<Recycler>>) -> Result<Lane, BackendError> {
         let sharing = host.sharing.clone();
         let _shared = sharing.read().unwrap_or_else(PoisonError::into_inner);
-        let open = Arc::new(Mutex::new(Open::new(&host)?));
+        let open = Open::new(&host)?;
+        let last = open.worker.vitals().clone();
+        let open = Arc::new(Mutex::new(open));
         if let Some(recycler) = &recycler {
             recycler.has_lane(&host, &open);
         }
-        Ok(Lane { host, open, recycler, is_alone: false })
+        Ok(Lane { host, open, recycler, is_alone: false, last })
     }
 
     /// Where it is open.
@@ -53,6 +58,7 @@ impl Lane {
             *open = Open::new(&self.host)?;
             drop(waiting);
         }
+        self.last = open.worker.vitals().clone();
         // It may have waited for a process, or for one that is to be alone, beyond its time: an engine that cannot be
         // stopped is not to begin.
         if batch.stop.is_over() {
@@ -120,6 +126,10 @@ impl Instance for Lane {
 
     fn has_lost_state(&self) -> bool {
         self.host.keeps_state && lock(&self.open).worker.is_dead()
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.last.is_dead()
     }
 
     fn last_turn(&self) -> Option<Turn> {

@@ -190,6 +190,11 @@ impl Worker {
         self.process.vitals.is_dead()
     }
 
+    /// What is known of it at any moment.
+    pub(crate) fn vitals(&self) -> &Arc<Vitals> {
+        &self.process.vitals
+    }
+
     /// The number of its next lane.
     pub(crate) fn next_lane(&self) -> u32 {
         self.process.vitals.next_lane()

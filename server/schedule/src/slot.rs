@@ -61,7 +61,8 @@ impl Slot {
 
     /// Where its next run is made, as far as its limit depends on that.
     pub(crate) fn run_place(&self) -> RunPlace {
-        let is_first = !self.is_made() || self.runs < FIRST_RUNS;
+        let is_fresh = self.instance.as_ref().is_none_or(|it| it.is_fresh());
+        let is_first = is_fresh || self.runs < FIRST_RUNS;
         match (self.is_apart, self.device) {
             (true, Device::Cpu) => RunPlace::OwnProcess { is_first },
             // Any run on a GPU may compile what later ones use, for minutes.
@@ -148,7 +149,8 @@ impl Slot {
         let waiting = self.is_apart.then(|| stop.wait());
         self.fill().map_err(RunFailure::NoInstance)?;
         drop(waiting);
-        self.runs = self.runs.saturating_add(1);
+        let is_fresh = self.instance.as_ref().is_some_and(|it| it.is_fresh());
+        self.runs = if is_fresh { 1 } else { self.runs.saturating_add(1) };
         let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
@@ -200,6 +202,8 @@ fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, Backen
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -207,8 +211,12 @@ mod tests {
         let make = || -> Arc<MakeInstance> { Arc::new(|| Err(BackendError::Load("none".into()))) };
         let mut slot = Slot::empty(make()).apart();
         assert_eq!(slot.run_place(), RunPlace::OwnProcess { is_first: true });
-        struct Nothing;
+        struct Nothing(Arc<AtomicBool>);
         impl Instance for Nothing {
+            fn is_fresh(&self) -> bool {
+                self.0.load(Ordering::Relaxed)
+            }
+
             fn execute(
                 &mut self,
                 _: &backend::Batch<'_>,
@@ -216,16 +224,23 @@ mod tests {
                 Ok(Vec::new())
             }
         }
-        slot.make = Arc::new(|| Ok(Box::new(Nothing)));
-        let places: Vec<RunPlace> = (0..4)
-            .map(|_| {
+        let has_died = Arc::new(AtomicBool::new(false));
+        let dies = has_died.clone();
+        slot.make = Arc::new(move || Ok(Box::new(Nothing(dies.clone()))));
+        let mut four_runs = || -> Vec<RunPlace> {
+            let run = |_| {
                 let place = slot.run_place();
                 assert!(slot.call(false, &Stop::new(), |_| Ok(())).is_ok());
+                has_died.store(false, Ordering::Relaxed);
                 place
-            })
-            .collect();
+            };
+            (0..4).map(run).collect()
+        };
         let of = |is_first| RunPlace::OwnProcess { is_first };
-        assert_eq!(places, [of(true), of(true), of(true), of(false)]);
+        let expected = [of(true), of(true), of(true), of(false)];
+        assert_eq!(four_runs(), expected);
+        has_died.store(true, Ordering::Relaxed);
+        assert_eq!(four_runs(), expected, "its process has died while it was idle");
         assert_eq!(Slot::empty(make()).run_place(), RunPlace::Server);
         let on_gpu = Slot::empty_on(Device::Gpu(0), make()).apart();
         assert_eq!(on_gpu.run_place(), RunPlace::Server);
