@@ -19,7 +19,7 @@ use super::{
     slot::Slot,
     spin::Spin,
     state::{State, Wake},
-    watchdog::SEEN_AFTER,
+    watchdog::{RunPlace, SEEN_AFTER},
     work::Work,
 };
 use inference::error::Error;
@@ -233,7 +233,10 @@ fn run_batch<'a>(
     // As long as one of them may wait.
     let deadline =
         taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
-    let (usual, place) = (state.usual_time(rows), slot.run_place());
+    // Runs of other signatures than the first have times of their own, of which nothing is known.
+    let is_known = taken.iter().all(|(_, it)| it.work.signature == 0);
+    let place = if is_known { slot.run_place() } else { RunPlace::Server };
+    let usual = state.usual_time(rows);
     let (limit, patience) = (shared.settings.run_limit.of(usual, place), place.patience(usual));
     let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
     stop.end_by(deadline);
@@ -290,7 +293,7 @@ fn run_batch<'a>(
     if times.len() == 1 && !is_padded {
         shared.sample(&mut state, &works, &answers);
     }
-    if works.first().is_none_or(|it| it.signature == 0) {
+    if is_known {
         state.learn(&times);
     }
     let now = Instant::now();
