@@ -13,7 +13,7 @@ use configuration::{
 pub const FLAGS: &[Flag] = &[
     Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
-    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, 60 in a process of the model's own, for slow models more), 0 (any time), or seconds"),
+    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
     Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
     // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
