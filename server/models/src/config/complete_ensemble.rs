@@ -77,7 +77,8 @@ mod tests {
     fn an_ensemble_has_steps_and_nothing_that_its_members_have() {
         refused(OUTER, &[], &["ensemble_scheduling has no step; expected at least one"]);
         let outer = format!(
-            "{OUTER} backend: 'onnxruntime' instance_group {{ }} optimization {{ }} model_warmup {{ name: 'w' }}"
+            "{OUTER} backend: 'onnxruntime' instance_group {{ }} optimization {{ }} model_warmup {{ name: 'w' }}
+             parameters {{ key: 'execution_timeout_seconds' value {{ string_value: '5' }} }}"
         );
         let found = problems(&outer, &[step("m", "x", "y")]);
         for part in [
@@ -85,6 +86,7 @@ mod tests {
             "an ensemble takes no instance_group: its members have instances",
             "an ensemble takes no optimization: its members are optimized",
             "an ensemble takes no model_warmup: its members are warmed up",
+            "an ensemble takes no parameter EXECUTION_TIMEOUT_SECONDS: the runs of its members have limits",
         ] {
             assert!(found.iter().any(|it| it == part), "{part}: {found:#?}");
         }

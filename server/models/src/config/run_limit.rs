@@ -5,14 +5,19 @@ use std::collections::BTreeMap;
 use schedule::RunLimit;
 
 /// The parameter that says it.
-const PARAMETER: &str = "EXECUTION_TIMEOUT_SECONDS";
+pub(crate) const PARAMETER: &str = "EXECUTION_TIMEOUT_SECONDS";
+
+/// Is that the key of the parameter?
+pub(crate) fn is_parameter(key: &str) -> bool {
+    key.eq_ignore_ascii_case(PARAMETER)
+}
 
 /// What the parameters of a configuration say; `None`: nothing.
 ///
 /// # Errors
 /// What is wrong with it; a sentence that names the parameter.
 pub(crate) fn of(parameters: &BTreeMap<String, String>) -> Result<Option<RunLimit>, String> {
-    let said = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
+    let said = parameters.iter().find(|(key, _)| is_parameter(key));
     let Some((key, value)) = said else { return Ok(None) };
     let seconds = value.trim().parse().map_err(|_| {
         format!(

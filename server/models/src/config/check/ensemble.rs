@@ -8,6 +8,7 @@ use crate::config::{
     ensemble::{EnsembleConfig, StepConfig},
     model::PortConfig,
     raw::{ModelConfig as RawConfig, ModelEnsembling, model_config::SchedulingChoice},
+    run_limit,
 };
 use inference::signature::nearest;
 
@@ -24,10 +25,13 @@ pub(crate) fn ensemble(
             raw.backend
         ));
     }
+    let has_run_limit = raw.parameters.keys().any(|it| run_limit::is_parameter(it));
+    let run_limit = format!("parameter {}", run_limit::PARAMETER);
     let foreign = [
         ("instance_group", !raw.instance_group.is_empty(), "its members have instances"),
         ("optimization", raw.optimization.is_some(), "its members are optimized"),
         ("model_warmup", !raw.model_warmup.is_empty(), "its members are warmed up"),
+        (&*run_limit, has_run_limit, "the runs of its members have limits"),
     ];
     for (field, _, why) in foreign.iter().filter(|(_, given, _)| *given) {
         report.problem(format!("an ensemble takes no {field}: {why}"));
