@@ -3,7 +3,7 @@
 import json
 import time
 
-from processes import Unavailable, finished
+from processes import Unavailable, finished, last_line
 
 
 class Bench:
@@ -34,8 +34,7 @@ class Bench:
         command = [str(it) for it in [self.muster, "bench", *arguments, "--json", "--timeout", 10]]
         done = finished(command)
         if not done.stdout:
-            lines = done.stderr.strip().splitlines()
-            raise Unavailable(f"muster bench: {lines[-1] if lines else done.returncode}")
+            raise Unavailable(f"muster bench: {last_line(done)}")
         return json.loads(done.stdout)
 
     def alone(self, case, protocol, connections, server, url, seconds):

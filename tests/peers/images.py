@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 
 from bench import Bench
 from peers import ANSWERS_ALL, HERE
-from processes import Server, Unavailable, environment, finished, free_port, versions
+from processes import Server, Unavailable, environment, finished, free_port, last_line, versions
 from table import Row
 
 START_LIMIT = 60
@@ -28,7 +28,7 @@ def files(options, say):
     if not (folder / "detector-int8.onnx").exists():
         done = finished([programs / "python", HERE / "image/detector.py", folder])
         if done.returncode:
-            sys.exit(f"the detectors cannot be made: {done.stderr.strip().splitlines()[-1]}")
+            sys.exit(f"the detectors cannot be made: {last_line(done)}")
     return folder, programs
 
 

@@ -27,8 +27,7 @@ def environment(folder, requirements, say):
     for command in ([sys.executable, "-m", "venv", folder], [*pip, "-r", requirements]):
         done = finished(command)
         if done.returncode != 0:
-            lines = (done.stdout + done.stderr).strip().splitlines()
-            raise Unavailable(f"does not install: {lines[-1] if lines else done.returncode}")
+            raise Unavailable(f"does not install: {last_line(done)}")
     stamp.write_text(wanted)
     return folder / "bin"
 
@@ -46,6 +45,12 @@ def finished(command):
         return subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise Unavailable(f"does not start: {error}") from error
+
+
+def last_line(done):
+    """What a command that failed said last; its exit status where it said nothing."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}"
 
 
 def free_port():

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from bench import Bench, failed
 from cases import ROOT
 from peers import ANSWERS_ALL, HERE
-from processes import Server, Unavailable, environment, finished, free_port, versions
+from processes import Server, Unavailable, environment, finished, free_port, last_line, versions
 from table import TOLERATED, Row
 from text_peers import FASTEMBED, FASTEMBED_SETTINGS, TEXT_PEERS
 
@@ -101,7 +101,7 @@ class TextComparison:
             shutil.rmtree(folder, ignore_errors=True)
             done = finished([self.programs("text") / "python", HERE / "text/folder.py", folder])
             if done.returncode:
-                sys.exit(f"the model cannot be made: {done.stderr.strip().splitlines()[-1]}")
+                sys.exit(f"the model cannot be made: {last_line(done)}")
         return folder
 
     def folder_of(self, peer):
@@ -205,13 +205,13 @@ class TextComparison:
                 command = [programs / "python", HERE / "fastembed/loop.py", self.model, file, 2 * self.seconds()]
                 done = finished([str(it) for it in [*command, threads, rows]])
                 if done.returncode:
-                    raise Unavailable(done.stderr.strip().splitlines()[-1])
+                    raise Unavailable(last_line(done))
                 found = json.loads(done.stdout)
                 if mix == "mixed":
                     self.compare_vectors(f"fastembed, {label}", found["vectors"][::2])
                 cpu = 1e6 * found["cpu_s"] / found["texts"]
                 row = Row(mix, "fastembed, no server", label, "–", 0, found["texts"] / found["seconds"], cpu_us=cpu)
-                row.cpu_ratio = ours[mix] / cpu
+                row.cpu_ratio = ours[mix] / cpu if mix in ours and cpu else None
                 measured.append(row)
             self.rows += measured
 

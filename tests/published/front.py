@@ -5,9 +5,9 @@ import shutil
 
 from bench import cpu_per_request
 from cases import JSON, case
-from peers import PEERS, Settings
+from peers import ANSWERS_ALL, PEERS, Settings
 from processes import environment, free_port
-from serving import Endpoint, Muster, bench, say, table
+from serving import Endpoint, Muster, bench, check_answered, say, table
 
 # Workers and threads of a run here; the tuple of the article in whose place they are, and what that is worth there:
 # Gunicorn's workers, TensorFlow Serving's processes, threads of OpenMP, between and within operators.
@@ -44,6 +44,8 @@ def front(given):
                     given, f"http://127.0.0.1:{one.port}{JSON.path}", "--vs", other.url + path, "--body", body,
                     "--connections", connections, "--pairs", pairs, "--duration", block, "--warm-up", block / 4,
                     "--pid", one.pid, "--vs-pid", other.pid, "--most-steal", 100)
+                for name, blocks in (("Gunicorn", "blocks_a"), ("muster", "blocks_b")):
+                    check_answered(f"{name}, {workers} × {threads}, {connections} connections", found[blocks])
                 rates = [found[it]["throughput"] for it in ("typical_a", "typical_b")]
                 first = base.setdefault(connections, rates)
                 rows.append([
@@ -67,7 +69,7 @@ def gunicorn(given, peer, programs, model, settings):
 
 
 def muster(given, model, settings):
-    """The model with an instance for each worker."""
+    """The model with an instance for each worker. It refuses nothing for its wait, as Gunicorn does not."""
     repository = given.work / "repositories/front"
     shutil.rmtree(repository, ignore_errors=True)
     folder = repository / model.name
@@ -76,5 +78,5 @@ def muster(given, model, settings):
     (folder / "config.pbtxt").write_text(
         f"instance_group [ {{ count: {settings.workers} }} ]\n"
         f'parameters {{ key: "intra_op_thread_count" value: {{ string_value: "{settings.threads}" }} }}\n')
-    return Muster(given, "--model-repository", repository)
+    return Muster(given, "--model-repository", repository, *ANSWERS_ALL)
 

@@ -6,8 +6,10 @@ import math
 import statistics
 import threading
 
+from peers import ANSWERS_ALL
 from processes import environment, free_port
-from serving import HERE, Endpoint, Muster, bench, made, processors, say, table, times
+from serving import HERE, Endpoint, Muster, bench, check_answered, made, processors, say, table, times
+from table import TOLERATED
 
 # Shares of the knee at which an open loop sends.
 SHARES = (0.5, 0.8, 1, 1.5, 3, 10)
@@ -59,7 +61,7 @@ def gunicorn(given, model):
 FRONTS = {
     "muster": Muster,
     f"a queue of {QUEUE}, then 503": lambda given, model: Muster(
-        given, model, f"--default-max-queue-size={QUEUE}", "--max-queue-wait-ms=0"),
+        given, model, f"--default-max-queue-size={QUEUE}", *ANSWERS_ALL),
     "Gunicorn": gunicorn,
 }
 
@@ -72,10 +74,14 @@ def compare(name, given, expected):
 
 
 def overload(given, name, server, url, seconds):
-    """The knee, which is said, and a row for each load."""
+    """The knee, which is said, and a row for each load; none where no load is answered in time."""
     limit = bench(given, *url, "--find-limit", "--duration", seconds, "--p95", f"{DEADLINE_MS}ms")
-    in_time = [it for it in limit["steps"] if it["errors"] == 0 and it["p95_us"] <= 1e3 * DEADLINE_MS]
-    best = max(in_time or limit["steps"][:1], key=lambda it: it["throughput"])
+    in_time = [it for it in limit["steps"] if is_answered(it) and it["p95_us"] <= 1e3 * DEADLINE_MS]
+    if not in_time:
+        print(f"{name} has no knee: at no load are 95 % answered within {DEADLINE_MS} ms while {100 * TOLERATED:g} % fail "
+              "at most\n", flush=True)
+        return
+    best = max(in_time, key=lambda it: it["throughput"])
     knee = best["throughput"]
     print(f"Knee of {name}: {knee:.0f} requests/s with {best['users']} users, p95 {best['p95_us'] / 1e3:.1f} ms, "
           f"{100 * best['server_cores']:.0f} % CPU (100 for each core)\n", flush=True)
@@ -101,6 +107,11 @@ def overload(given, name, server, url, seconds):
             failures["timeout"] + report["unsent"], f"{1e3 * percentile(pings, 0.99):.1f}"]
 
 
+def is_answered(step):
+    """Does a step of a climb have answers, and no more failures than may be?"""
+    return 0 < step["requests"] and step["errors"] <= TOLERATED * step["requests"]
+
+
 def milliseconds(latency):
     """The 95th percentile of an answer's time, where there are any."""
     return f"{latency['p95_us'] / 1e3:.1f}" if latency and latency["p95_us"] else "–"
@@ -112,21 +123,25 @@ def percentile(values, share):
 
 
 def ping_until(server, is_over, pings):
-    """Asks for /ping ten times a second."""
+    """Asks for /ping ten times a second: the seconds of each answer. One that says that the server is not healthy, or
+    none at all, takes for ever."""
     while not is_over.wait(0.1):
-        pings.append(server.ping()[1])
+        status, seconds = server.ping()
+        pings.append(seconds if status == 200 else math.inf)
 
 
 def scaling(given, model, body):
     """A server that has one core, and one that has two, in turns."""
     pairs, seconds = (3, 1) if given.quick else (8, 4)
     cores = processors()
-    with Muster(given, model, cpus=cores[:1], name="one") as one, \
-            Muster(given, model, cpus=cores[:2], name="two") as two:
+    with Muster(given, model, *ANSWERS_ALL, cpus=cores[:1], name="one") as one, \
+            Muster(given, model, *ANSWERS_ALL, cpus=cores[:2], name="two") as two:
         url = [f"http://127.0.0.1:{it.port}" for it in (one, two)]
         found = bench(
             given, url[0], "--vs", url[1], "--pid", one.pid, "--vs-pid", two.pid, *body, "--connections", USERS,
             "--pairs", pairs, "--duration", seconds, "--most-steal", 100)
+    for name, blocks in (("one core", "blocks_a"), ("two cores", "blocks_b")):
+        check_answered(name, found[blocks])
     rates = [found[it]["throughput"] for it in ("typical_a", "typical_b")]
     used = [statistics.mean(100 * it["generator"]["cores"] for it in found[at]) for at in ("blocks_a", "blocks_b")]
     ratio = found["throughput"]

@@ -9,7 +9,9 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
+from bench import failed
 from processes import Server, Unavailable, environment, finished, free_port
+from table import TOLERATED
 
 HERE = Path(__file__).resolve().parent
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +102,14 @@ def bench(given, *arguments):
         return json.loads(done.stdout)
     except ValueError:
         sys.exit(f"muster bench {' '.join(map(str, arguments))}: {done.stderr}")
+
+
+def check_answered(name, blocks):
+    """Ends the program where more of the requests of these blocks failed than may: a refusal costs next to nothing, so
+    that a rate with many of them says nothing of answers."""
+    share = failed(blocks)
+    if share > TOLERATED:
+        sys.exit(f"{name}: expected {100 * TOLERATED:g} % of the requests to fail at most, given {100 * share:.1f} %")
 
 
 def in_turns(count, keys, measure):
