@@ -65,16 +65,17 @@ impl Bench<'_> {
         }
     }
 
-    /// Tests them as often as the job asks for, in turns, and the first setting beside itself: what seems to differ
-    /// there is the noise.
+    /// Tests them as often as the job asks for, in turns, and the first turn twice: what seems to differ between the
+    /// first setting and itself is the noise. Those beside it are tested again, too, so that it has the same company.
     fn repeat(&mut self, mut turns: Vec<Turn>) {
-        let twin: Option<Turn> = turns.first().map(|it| it.iter().take(1).cloned().collect());
+        let twin = turns.first().cloned();
+        let company = twin.as_ref().map_or(0, |it| it.len().saturating_sub(1));
         turns.splice(0..0, twin);
         let tests = turns.len() * self.job.repeats as usize;
         self.ahead.add(Length::Round, tests, self.traffic(Length::Round).duration());
         let mut measured = self.in_rounds(&turns, self.job.repeats).into_iter();
         let twin = middle(measured.next().unwrap_or_default());
-        measured.for_each(|it| self.conclude(it));
+        measured.skip(company).for_each(|it| self.conclude(it));
         let first = self.steps.iter().find(|it| {
             it.is_full() && twin.as_ref().is_some_and(|twin| twin.setting == it.setting)
         });

@@ -83,8 +83,8 @@ pub struct Args {
     /// for
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) parallel: usize,
-    /// How often each setting of an advanced job is tested, in turns; the first one is tested beside itself, too, which
-    /// shows the noise. Six or more give an interval of 95 % for how they differ
+    /// How often each setting of an advanced job is tested, in turns; the first one twice each time, which shows the
+    /// noise. Six or more give an interval of 95 % for how they differ
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeats: u32,
     /// Seconds after which the job ends with what it has
