@@ -187,7 +187,6 @@ fn exit_code(healthy: bool) -> ExitCode {
 impl Args {
     fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
         let found = || listening(target.loopback()?).filter(|it| *it != std::process::id());
-        let pid = pid.or_else(found);
         let mut plan = Plan::new(target.clone(), self.content.requests(target, self.seed)?);
         plan.check = self.content.check();
         plan.warm_up = self.warm_up;
@@ -198,7 +197,9 @@ impl Args {
         self.load.apply(self.duration, &mut plan)?;
         plan.timeout = self.timeout;
         plan.deadline = self.deadline_ms;
-        (plan.pid, plan.metrics) = (pid, self.metrics.clone());
+        (plan.pid, plan.metrics) = (pid.or_else(found), self.metrics.clone());
+        // Nobody has named what was found.
+        plan.may_go = pid.is_none();
         plan.seed = self.seed;
         Ok(plan)
     }

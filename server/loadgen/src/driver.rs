@@ -17,7 +17,7 @@ use crate::{
     slot::{Job, Slot, check, open},
     tally::{Failure, Tally},
     timer::Timer,
-    usage::{Readings, own_cpu},
+    usage::{Readings, ServerProcess, own_cpu},
 };
 
 const TIMER: Token = Token(usize::MAX);
@@ -138,8 +138,9 @@ impl<'p> Driver<'p> {
             self.turn(&mut events, Some(self.opens))?;
         }
         let own_before = own_cpu();
-        let readings =
-            Readings::begin(self.plan.pid, self.plan.metrics.clone(), self.plan.progress.clone())?;
+        let plan = self.plan;
+        let process = plan.pid.map(|pid| ServerProcess { pid, may_go: plan.may_go });
+        let readings = Readings::begin(process, plan.metrics.clone(), plan.progress.clone())?;
         readings.take();
         let mut enough = false;
         while !enough && !self.is_over(Instant::now()) {

@@ -12,8 +12,25 @@ use crate::usage::parent;
 /// `TCP_LISTEN` in the kernel's tables.
 const LISTENS: &str = "0A";
 /// Programs that listen for a server which is elsewhere.
-const FORWARDERS: [&str; 7] =
-    ["docker-proxy", "rootlessport", "slirp4netns", "pasta", "ssh", "kubectl", "socat"];
+const FORWARDERS: [&str; 8] = [
+    "docker-proxy",
+    "rootlessport",
+    "rootlesskit",
+    "slirp4netns",
+    "pasta",
+    "ssh",
+    "kubectl",
+    "socat",
+];
+/// A program that keeps the socket of each server that it starts for the first connection.
+const ACTIVATOR: &str = "systemd";
+
+/// A process that has a socket open.
+struct Holder {
+    process: u32,
+    parent: Option<u32>,
+    name: String,
+}
 
 /// The process that listens at a loopback address; of several that share it the one that has started the others. `None`
 /// where that is not one process, it only forwards, or this one may not look at it.
@@ -25,12 +42,20 @@ pub(crate) fn listening(address: SocketAddr) -> Option<u32> {
     let texts = tables.map(|it| fs::read_to_string(it).unwrap_or_default());
     let sockets: HashSet<String> = texts.iter().flat_map(|it| sockets(it, address)).collect();
     let links: HashSet<String> = sockets.iter().map(|it| format!("socket:[{it}]")).collect();
-    let holders: Vec<u32> = processes().filter(|it| holds(*it, &links)).collect();
-    let is_first = |it: &&u32| parent(**it).is_none_or(|parent| !holders.contains(&parent));
-    let mut first = holders.iter().filter(is_first);
-    let (found, other) = (*first.next()?, first.next());
-    let name = fs::read_to_string(format!("/proc/{found}/comm")).unwrap_or_default();
-    (other.is_none() && !FORWARDERS.contains(&name.trim())).then_some(found)
+    let holder = |process: u32| {
+        let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        Holder { process, parent: parent(process), name: name.trim().to_owned() }
+    };
+    server(processes().filter(|it| holds(*it, &links)).map(holder).collect())
+}
+
+/// Which of these is the server?
+fn server(mut holders: Vec<Holder>) -> Option<u32> {
+    holders.retain(|it| it.name != ACTIVATOR);
+    let is_among = |parent: u32| holders.iter().any(|it| it.process == parent);
+    let mut first = holders.iter().filter(|it| it.parent.is_none_or(|it| !is_among(it)));
+    let (found, other) = (first.next()?, first.next());
+    (other.is_none() && !FORWARDERS.contains(&found.name.as_str())).then_some(found.process)
 }
 
 /// The sockets of a kernel's table that listen at an address, or at all addresses with its port.
@@ -97,6 +122,24 @@ mod tests {
         assert_eq!(listening(SocketAddr::from(([10, 1, 2, 3], at.port()))), None);
         drop(listener);
         assert_eq!(listening(at), None);
+    }
+
+    #[test]
+    fn the_server_is_neither_who_keeps_its_socket_nor_who_forwards_to_it() {
+        let found = |holders: &[(u32, u32, &str)]| {
+            let holder = |&(process, parent, name): &(u32, u32, &str)| Holder {
+                process,
+                parent: Some(parent),
+                name: name.to_owned(),
+            };
+            server(holders.iter().map(holder).collect())
+        };
+        assert_eq!(found(&[(1, 0, "systemd"), (70, 1, "muster")]), Some(70));
+        assert_eq!(found(&[(1, 0, "systemd")]), None);
+        // The first process of a container is the server.
+        assert_eq!(found(&[(1, 0, "gunicorn"), (7, 1, "gunicorn"), (8, 1, "gunicorn")]), Some(1));
+        assert_eq!(found(&[(7, 1, "muster"), (8, 1, "muster")]), None);
+        assert_eq!(found(&[(7, 1, "rootlesskit")]), None);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Plan {
     pub deadline: Option<Duration>,
     /// A process that serves, for its processor time: counted with all its descendants.
     pub pid: Option<u32>,
+    /// May it be gone when the measurement begins? What it uses is not known then; otherwise it is an error.
+    pub may_go: bool,
     /// The server's page of metrics, which is asked what its GPUs are used for with each sample; `/metrics` where there
     /// is no path.
     pub metrics: Option<Target>,
@@ -88,6 +90,7 @@ impl Plan {
             timeout: Duration::from_secs(30),
             deadline: None,
             pid: None,
+            may_go: false,
             metrics: None,
             check: Check::Nothing,
             seed: 0,

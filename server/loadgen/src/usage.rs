@@ -67,6 +67,14 @@ pub(crate) struct Reading {
 
 /// Takes readings on a thread of its own: looking through `/proc` takes milliseconds, in which the event loop would
 /// read replies late.
+/// A process whose use of the machine is told, with that of its descendants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerProcess {
+    pub(crate) pid: u32,
+    /// What it uses is not known once it is gone. Otherwise it is an error that it is not there.
+    pub(crate) may_go: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Readings {
     asked: mpsc::Sender<()>,
@@ -77,7 +85,7 @@ impl Readings {
     /// Of the machine, of a process of the server with its descendants, and of the GPUs that a page of metrics tells
     /// of. What the processes used between two readings is told to `progress`.
     pub(crate) fn begin(
-        pid: Option<u32>,
+        process: Option<ServerProcess>,
         metrics: Option<Target>,
         progress: Option<Arc<Progress>>,
     ) -> Result<Readings, Error> {
@@ -85,7 +93,10 @@ impl Readings {
         let take = move || {
             let mut last: Option<(Instant, Tree)> = None;
             let reading = |()| {
-                let server = pid.map(tree).transpose()?;
+                let server = match process {
+                    Some(it) if it.may_go => tree(it.pid).ok(),
+                    it => it.map(|it| tree(it.pid)).transpose()?,
+                };
                 let now = server.map(|it| (Instant::now(), it));
                 if let (Some(progress), Some(last), Some(now)) = (&progress, last, now) {
                     let usage = now.1.usage_since(&last.1, now.0 - last.0);
@@ -263,6 +274,18 @@ mod tests {
     #[test]
     fn the_share_that_was_stolen() {
         let earlier = Machine { total: 1000, stolen: 10 };
+    #[test]
+    fn a_process_that_may_go_is_no_error_and_none_is_read() {
+        let readings = |may_go| {
+            let process = ServerProcess { pid: u32::MAX, may_go };
+            let readings = Readings::begin(Some(process), None, None).unwrap();
+            readings.take();
+            readings.finish().unwrap().remove(0)
+        };
+        assert_eq!(readings(true).unwrap().server, None);
+        assert!(matches!(readings(false), Err(Error::Process { .. })));
+    }
+
         assert_eq!(Machine { total: 1200, stolen: 16 }.steal_since(&earlier), 0.03);
         assert_eq!(earlier.steal_since(&earlier), 0.0);
     }
