@@ -35,6 +35,9 @@ pub struct Interval {
     /// Of 2xx replies.
     #[serde(flatten)]
     pub latency: Latency,
+    /// Processor time of the load generator over time, where it was read.
+    #[serde(rename = "generator_cores", default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<f64>,
     /// The server's processes, where the plan names one.
     #[serde(flatten)]
     pub server: Option<Usage>,
@@ -55,6 +58,7 @@ impl Interval {
             errors: requests - ok,
             throughput: ok as f64 / (end - start).as_secs_f64().max(f64::EPSILON),
             latency: Latency::new(&tally.latency),
+            generator: None,
             server: None,
             gpu: None,
         }

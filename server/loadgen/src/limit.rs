@@ -182,6 +182,7 @@ mod tests {
             errors,
             throughput,
             latency,
+            generator: None,
             server: None,
             gpu: None,
         }

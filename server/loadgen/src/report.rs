@@ -218,6 +218,7 @@ impl Report {
             errors: self.requests - self.ok,
             throughput: self.ok as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON),
             latency: self.latency,
+            generator: Some(self.generator.cores),
             server: self
                 .server
                 .zip(resident)

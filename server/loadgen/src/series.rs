@@ -131,22 +131,27 @@ impl Series {
         readings: &[Result<Reading, Error>],
     ) -> (Tally, Vec<Interval>, Vec<Interval>) {
         self.total.add(&self.sample);
-        let taken = readings.windows(2).map(|pair| match pair {
-            [Ok(before), Ok(after)] => before.server.zip(after.server),
-            _ => None,
-        });
-        for (sample, taken) in self.samples.iter_mut().zip(taken) {
+        for (sample, pair) in self.samples.iter_mut().zip(readings.windows(2)) {
+            let [Ok(before), Ok(after)] = pair else { continue };
             let length = sample.end - sample.start;
+            let taken = before.server.zip(after.server);
             sample.server = taken.map(|(before, after)| after.usage_since(&before, length));
+            let own = after.own.saturating_sub(before.own).as_secs_f64();
+            sample.generator = Some(own / length.as_secs_f64().max(f64::EPSILON));
         }
         let gpus = readings.iter().skip(1).map(|it| it.as_ref().ok().and_then(|it| it.gpu));
         for (sample, gpu) in self.samples.iter_mut().zip(gpus) {
             sample.gpu = gpu;
         }
         for window in &mut self.windows {
-            window.server = usage_of(&self.samples, window);
-            let within = |it: &&Interval| it.start >= window.start && it.end <= window.end;
-            window.gpu = GpuUsage::over(self.samples.iter().filter(within));
+            let (start, end) = (window.start, window.end);
+            let within = self.samples.iter().filter(|it| it.start >= start && it.end <= end);
+            let cores = mean(within.clone(), |it| it.server.map(|it| it.cores));
+            let resident =
+                within.clone().next_back().and_then(|it| it.server).map(|it| it.resident);
+            window.server = cores.zip(resident).map(|(cores, resident)| Usage { cores, resident });
+            window.generator = mean(within.clone(), |it| it.generator);
+            window.gpu = GpuUsage::over(within);
         }
         (self.total, self.samples, self.windows)
     }
@@ -189,16 +194,17 @@ impl Series {
     }
 }
 
-/// What the server used over the samples of a window: cores by their lengths, memory at its end.
-fn usage_of(samples: &[Interval], window: &Interval) -> Option<Usage> {
-    let (mut time, mut cpu, mut resident) = (0.0, 0.0, None);
-    let within = |it: &&Interval| it.start >= window.start && it.end <= window.end;
-    for sample in samples.iter().filter(within) {
+/// The mean of a figure by the lengths of the samples; `None` where one has none.
+fn mean<'a>(
+    samples: impl Iterator<Item = &'a Interval>,
+    of: impl Fn(&Interval) -> Option<f64>,
+) -> Option<f64> {
+    let (mut time, mut sum) = (0.0, 0.0);
+    for sample in samples {
         let length = (sample.end - sample.start).as_secs_f64();
-        let usage = sample.server?;
-        (time, cpu, resident) = (time + length, cpu + usage.cores * length, Some(usage.resident));
+        (time, sum) = (time + length, sum + of(sample)? * length);
     }
-    resident.map(|resident| Usage { cores: cpu / f64::max(time, f64::EPSILON), resident })
+    (time > 0.0).then(|| sum / time)
 }
 
 #[cfg(test)]
@@ -289,7 +295,8 @@ mod tests {
                 ..Tree::default()
             };
             let gpu = GpuUsage { utilization: second as f64 / 10.0, memory: second };
-            Ok(Reading { server: Some(server), gpu: Some(gpu), ..Reading::default() })
+            let own = MS * (250 * second) as u32;
+            Ok(Reading { own, server: Some(server), gpu: Some(gpu), ..Reading::default() })
         };
         // Samples end at 0.8 s, where the window settles, 1.8 s, 2.8 s, 3.8 s and 4 s.
         let (_, samples, windows) = series.finish(&(0..6).map(reading).collect::<Vec<_>>());
@@ -298,6 +305,9 @@ mod tests {
         assert!((usage.cores - 1.5).abs() < 1e-6 && usage.resident == 102, "{usage:?}");
         let usage = windows[0].server.unwrap();
         assert!((usage.cores - 12.0 / 3.2).abs() < 1e-6 && usage.resident == 105, "{usage:?}");
+        let generator = [samples[1].generator, windows[0].generator].map(Option::unwrap);
+        // A quarter of a second in each sample: four of them are the window.
+        assert!((generator[0] - 0.25).abs() < 1e-6 && (generator[1] - 1.0 / 3.2).abs() < 1e-6);
         // The samples of the window end with the second to the fifth reading.
         let gpu = windows[0].gpu.unwrap();
         assert!((gpu.utilization - 0.35).abs() < 1e-6 && gpu.memory == 5, "{gpu:?}");

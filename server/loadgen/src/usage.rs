@@ -61,12 +61,12 @@ impl Machine {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reading {
     pub(crate) machine: Machine,
+    /// Processor time of the load generator.
+    pub(crate) own: Duration,
     pub(crate) server: Option<Tree>,
     pub(crate) gpu: Option<GpuUsage>,
 }
 
-/// Takes readings on a thread of its own: looking through `/proc` takes milliseconds, in which the event loop would
-/// read replies late.
 /// A process whose use of the machine is told, with that of its descendants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerProcess {
@@ -75,9 +75,11 @@ pub(crate) struct ServerProcess {
     pub(crate) may_go: bool,
 }
 
+/// Takes readings on a thread of its own: looking through `/proc` takes milliseconds, in which the event loop would
+/// read replies late.
 #[derive(Debug)]
 pub(crate) struct Readings {
-    asked: mpsc::Sender<()>,
+    asked: mpsc::Sender<Duration>,
     thread: thread::JoinHandle<Vec<Result<Reading, Error>>>,
 }
 
@@ -92,7 +94,7 @@ impl Readings {
         let (asked, requests) = mpsc::channel();
         let take = move || {
             let mut last: Option<(Instant, Tree)> = None;
-            let reading = |()| {
+            let reading = |own| {
                 let server = match process {
                     Some(it) if it.may_go => tree(it.pid).ok(),
                     it => it.map(|it| tree(it.pid)).transpose()?,
@@ -105,6 +107,7 @@ impl Readings {
                 last = now;
                 Ok(Reading {
                     machine: machine(),
+                    own,
                     server,
                     gpu: metrics.as_ref().and_then(gpu::read),
                 })
@@ -115,10 +118,10 @@ impl Readings {
         Ok(Readings { asked, thread: thread.map_err(Error::system("thread"))? })
     }
 
-    /// Asks for one of this moment.
+    /// Asks for one of this moment, on the thread of the load generator.
     pub(crate) fn take(&self) {
         // The thread ends only after this value.
-        let _ = self.asked.send(());
+        let _ = self.asked.send(own_cpu());
     }
 
     /// All that were asked for, in their order.
@@ -272,9 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn the_share_that_was_stolen() {
-        let earlier = Machine { total: 1000, stolen: 10 };
-    #[test]
     fn a_process_that_may_go_is_no_error_and_none_is_read() {
         let readings = |may_go| {
             let process = ServerProcess { pid: u32::MAX, may_go };
@@ -286,6 +286,9 @@ mod tests {
         assert!(matches!(readings(false), Err(Error::Process { .. })));
     }
 
+    #[test]
+    fn the_share_that_was_stolen() {
+        let earlier = Machine { total: 1000, stolen: 10 };
         assert_eq!(Machine { total: 1200, stolen: 16 }.steal_since(&earlier), 0.03);
         assert_eq!(earlier.steal_since(&earlier), 0.0);
     }

@@ -95,9 +95,9 @@ pub struct Measured {
     pub latency: Duration,
     /// Why it ended early, if it did.
     pub stop: Option<Stop>,
-    /// The load generator was the bottleneck: throughput is a lower bound.
+    /// The load generator was the bottleneck in the window that stands for the setting: throughput is a lower bound.
     pub client_bound: bool,
-    /// Cores that the load generator used.
+    /// Cores that the load generator used in that window.
     #[serde(default)]
     pub client_cores: f64,
     /// The answers to one body differ from one time to the next, so that none were compared under load.
@@ -246,14 +246,16 @@ impl Workload {
             .ok_or("the load was over before a window of it could be measured")?;
         let percentile = conditions.threshold.map_or(Percentile::P95, |it| it.percentile);
         let window = report.windows.get(chosen.index);
+        // Without readings of the window what is known is the mean of the whole climb.
+        let client_cores = window.and_then(|it| it.generator).unwrap_or(report.generator.cores);
         Ok(Measured {
             started,
             ended,
             chosen,
             latency: window.map_or(Duration::ZERO, |it| percentile.of(&it.latency)),
             stop,
-            client_bound: report.generator.cores > CLIENT_BOUND,
-            client_cores: report.generator.cores,
+            client_bound: client_cores > CLIENT_BOUND,
+            client_cores,
             samples: report.samples,
             windows: report.windows,
             answers_vary,

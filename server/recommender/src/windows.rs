@@ -127,6 +127,7 @@ pub(crate) mod tests {
             errors,
             throughput,
             latency,
+            generator: None,
             server: None,
             gpu: None,
         }
