@@ -10,7 +10,7 @@ use crate::{
     decide::{Decision, HF_TASK, decide},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
-    folder::{Dir, FileNote, Folder, Overrides, Ultralytics, notes::Notes},
+    folder::{Beside, Dir, FileNote, Folder, Overrides, Ultralytics, notes::Notes},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
     reply::Reply,
@@ -90,7 +90,7 @@ impl Pipeline {
         let Some(said) = Ultralytics::read(file, &spec.metadata)? else { return Ok(None) };
         let mut notes = Notes::default();
         let overrides = match dir {
-            Some(dir) => overrides.clone().over_file(dir, &mut notes)?,
+            Some(dir) => overrides.clone().over_file(dir, Beside::Graph, &mut notes)?,
             None => overrides.clone(),
         };
         let opened = ImagePipeline::of_ultralytics(file, &said, &overrides, spec)?;

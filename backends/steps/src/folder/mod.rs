@@ -24,7 +24,7 @@ pub use graph::named_graph;
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
 pub(crate) use overrides::{
-    FILE as OPERATORS_FILE, LONGEST_SOUND, MOST_PIXELS, SPLADE, modes_named, task_named,
+    Beside, FILE as OPERATORS_FILE, LONGEST_SOUND, MOST_PIXELS, SPLADE, modes_named, task_named,
 };
 pub use overrides::{Overrides, is_said_over};
 pub use pooling::{Pooling, PoolingMode, Splade};

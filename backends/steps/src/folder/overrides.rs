@@ -68,6 +68,18 @@ const KEYS: [&str; 15] = [
     "strict_rows",
 ];
 
+/// Those of a file beside a graph without a folder.
+const KEYS_OF_GRAPH: [&str; 4] = ["threshold", "iou", "max_detections", "max_image_pixels"];
+
+/// What a file of operators lies beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// The files of a folder.
+    Folder,
+    /// A graph that says itself what it is for.
+    Graph,
+}
+
 /// Most pixels of one image where nothing is said.
 pub(crate) const MOST_PIXELS: u64 = 50_000_000;
 
@@ -78,8 +90,13 @@ impl Overrides {
     /// These, and for what they leave open `muster.json` of the folder, where there is one.
     ///
     /// # Errors
-    /// When the file has a key that is not known, or a value that it cannot have.
-    pub(crate) fn over_file(self, dir: &Dir, notes: &mut Notes) -> Result<Overrides, FolderError> {
+    /// When the file has a key that is not known or does nothing there, or a value that it cannot have.
+    pub(crate) fn over_file(
+        self,
+        dir: &Dir,
+        beside: Beside,
+        notes: &mut Notes,
+    ) -> Result<Overrides, FolderError> {
         let Some(file) = Document::read(dir, FILE)? else { return Ok(self) };
         notes.read(FILE);
         if let Some(key) = file.keys().find(|it| !KEYS.contains(it)) {
@@ -88,6 +105,12 @@ impl Overrides {
                 None => format!("there are {}", KEYS.join(", ")),
             };
             return Err(file.error(key, format!("no such key; {hint}")));
+        }
+        let does_nothing = |it: &&str| beside == Beside::Graph && !KEYS_OF_GRAPH.contains(it);
+        if let Some(key) = file.keys().find(does_nothing) {
+            let keys = KEYS_OF_GRAPH.join(", ");
+            let problem = format!("a graph without a folder has not this key; there are {keys}");
+            return Err(file.error(key, problem));
         }
         let share = |key: &str| match file.number(key)? {
             Some(share) if !(0.0..=1.0).contains(&share) => {

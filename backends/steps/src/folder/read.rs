@@ -9,7 +9,7 @@ use super::{
     graph,
     modules::Modules,
     notes::{FileNote, Notes},
-    overrides::Overrides,
+    overrides::{Beside, Overrides},
     sentence::Sentence,
     tokenizer_config::TokenizerConfig,
 };
@@ -89,7 +89,7 @@ impl Folder {
     /// When a file is wrong or lies elsewhere, or the graph is missing.
     pub fn read(dir: &Dir, overrides: &Overrides) -> Result<Folder, FolderError> {
         let mut notes = Notes::default();
-        let overrides = overrides.clone().over_file(dir, &mut notes)?;
+        let overrides = overrides.clone().over_file(dir, Beside::Folder, &mut notes)?;
         let graph = graph::choose(dir.path(), overrides.graph.as_deref(), &mut notes)?;
         let modules = Modules::read(dir, &mut notes)?;
         // Before version 2 of sentence-transformers the files of the first module had a folder of their own.

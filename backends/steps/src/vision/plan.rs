@@ -9,7 +9,7 @@ use super::preparation::Preparation;
 use crate::{
     detect::{Layout, Queries, Thresholds},
     error::FolderError,
-    folder::Folder,
+    folder::{Folder, OPERATORS_FILE},
     task::{Classes, classes},
 };
 use inference::task::Task;
@@ -110,7 +110,7 @@ pub(crate) fn processor(folder: &Folder, takes_bytes: bool) -> Result<Processor,
 /// What is made of the outputs of a folder's graph.
 ///
 /// # Errors
-/// When the folder's model finds boxes in a way that is not known.
+/// When the folder's model finds boxes in a way that is not known, or its operators say something that does nothing.
 pub(crate) fn head(folder: &Folder, task: Task) -> Result<ImageHead, FolderError> {
     match task {
         Task::ImageClassification => Ok(ImageHead::Classifier(classes(folder))),
@@ -124,6 +124,11 @@ pub(crate) fn head(folder: &Folder, task: Task) -> Result<ImageHead, FolderError
                 let remedy = "serve its graph as tensors, with --pipelines=off";
                 FolderError::key("config.json", "model_type", problem).remedy(remedy)
             })?;
+            if folder.overrides.iou.is_some() {
+                let problem = "boxes of queries do not displace each other; it is for the graphs of \
+                     Ultralytics";
+                return Err(FolderError::key(OPERATORS_FILE, "iou", problem));
+            }
             Ok(ImageHead::Detector(Detector {
                 labels: classes(folder).labels,
                 boxes: Boxes::Queries(queries),

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use backend::{DataType, ModelSpec};
-use backend_steps::{Input, Opened, Overrides, Parameters, RowError, Step};
+use backend_steps::{Dir, Input, Opened, Overrides, Parameters, Pipeline, RowError, Step};
 use inference::task::Task;
 
 use crate::{folder, open_with, tensor};
@@ -167,6 +167,30 @@ fn what_is_wrong_with_a_folder_of_images_is_said_with_file_and_key() {
     let detector = config("DetrForObjectDetection").replace("detr", "foo");
     let problem = "config.json: model_type: 'foo' finds boxes in a way that is not known";
     check(&detector, IMAGES, &graph(&[PIXELS], 3), problem);
+    let detector = config("DetrForObjectDetection");
+    let files = [&files(&detector, IMAGES)[..], &[("muster.json", r#"{"iou": 0.5}"#)]].concat();
+    let said = opened(&files, &graph(&[PIXELS], 3));
+    assert!(said.starts_with("muster.json: iou: boxes of queries do not displace"), "{said}");
+}
+
+#[test]
+fn beside_a_graph_without_a_folder_a_key_that_does_nothing_is_an_error() {
+    let metadata = [("names", "{0: 'a'}"), ("stride", "32"), ("task", "segment")];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let spec = ModelSpec { metadata: metadata.into(), ..ModelSpec::default() };
+    let said = |file: &str| {
+        let dir = folder(&[("muster.json", file)]);
+        let opened = Pipeline::of_graph(Some(&Dir::alone(&dir.0)), &Overrides::default(), &spec);
+        opened.map(|it| it.is_some()).map_err(|it| it.to_string())
+    };
+    assert_eq!(said(r#"{"iou": 0.5, "max_image_pixels": 9}"#), Ok(true));
+    for file in [r#"{"labels": ["b"]}"#, r#"{"task": "object-detection"}"#, r#"{"prompt": "a"}"#] {
+        let error = said(file).unwrap_err();
+        assert!(
+            error.contains(": a graph without a folder has not this key; there are "),
+            "{error}"
+        );
+    }
 }
 
 #[test]
