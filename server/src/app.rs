@@ -125,10 +125,9 @@ impl App {
         let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
         let budget = Budget::new(bytes);
         let pipelines = &settings.repository.pipelines;
-        let usual = FileBounds::default();
         let bounds = FileBounds {
-            max_image_pixels: pipelines.max_image_pixels.unwrap_or(usual.max_image_pixels),
-            max_audio_seconds: pipelines.max_audio_seconds.unwrap_or(usual.max_audio_seconds),
+            max_image_pixels: pipelines.max_image_pixels,
+            max_audio_seconds: pipelines.max_audio_seconds,
             jpeg_library: pipelines.jpeg_library.clone(),
             budget: Some(budget.clone()),
         };

@@ -56,9 +56,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
         _ => None,
     })?;
     let do_normalize = settings.flag("do_normalize")?.unwrap_or(usual.do_normalize);
-    let usual_seconds = f64::from(settings.bounds.max_audio_seconds);
-    let max_seconds = settings.count("max_seconds")?.map_or(usual_seconds, |it| it as f64);
-    let max_seconds = max_seconds.min(usual_seconds);
+    let max_seconds = settings.bounds.seconds(settings.count("max_seconds")?) as f64;
     let step = Sounds {
         extractor: Wav2Vec2 { sampling_rate, do_normalize, ..usual },
         limits: Limits { max_seconds, ..bounds },

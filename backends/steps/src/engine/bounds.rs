@@ -10,27 +10,16 @@ use inference::limits::{Budget, Permit};
 use crate::folder::{LONGEST_SOUND, MOST_PIXELS};
 
 /// Bounds of the files that steps decode.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FileBounds {
-    /// Most pixels of one image.
-    pub max_image_pixels: u64,
-    /// Seconds of the longest sound.
-    pub max_audio_seconds: u32,
+    /// Most pixels of one image, whatever a model says; `None`: what it says, else 50 million.
+    pub max_image_pixels: Option<u64>,
+    /// Seconds of the longest sound, whatever a model says; `None`: what it says, else 300.
+    pub max_audio_seconds: Option<u32>,
     /// What decodes JPEG.
     pub jpeg_library: JpegLibrary,
     /// Of which decoded files take their bytes; `None`: they are not counted.
     pub budget: Option<Arc<Budget>>,
-}
-
-impl Default for FileBounds {
-    fn default() -> FileBounds {
-        FileBounds {
-            max_image_pixels: MOST_PIXELS,
-            max_audio_seconds: LONGEST_SOUND,
-            jpeg_library: JpegLibrary::default(),
-            budget: None,
-        }
-    }
 }
 
 /// The bytes that one call has taken.
@@ -41,10 +30,27 @@ pub(super) struct Taken<'a> {
 }
 
 impl FileBounds {
+    /// Most pixels of one image of a model for which this was given.
+    pub(super) fn pixels(&self, given: Option<usize>) -> u64 {
+        bound(given.map(|it| it as u64), self.max_image_pixels, MOST_PIXELS)
+    }
+
+    /// Seconds of its longest sound.
+    pub(super) fn seconds(&self, given: Option<usize>) -> u64 {
+        let most = self.max_audio_seconds.map(u64::from);
+        bound(given.map(|it| it as u64), most, LONGEST_SOUND.into())
+    }
+
     /// None of them yet.
     pub(super) fn taken(&self) -> Taken<'_> {
         Taken { budget: self.budget.as_ref(), permit: None, kept: 0 }
     }
+}
+
+/// What a model was given, at most what the server was.
+fn bound(given: Option<u64>, most: Option<u64>, usual: u64) -> u64 {
+    let given = given.or(most).unwrap_or(usual);
+    most.map_or(given, |it| it.min(given))
 }
 
 impl Taken<'_> {
@@ -116,6 +122,17 @@ impl AsRef<[u8]> for Held {
 mod tests {
     use super::*;
     use backend::Shape;
+
+    #[test]
+    fn a_model_may_have_more_than_the_usual_and_no_more_than_the_server() {
+        let seconds = |given, max_audio_seconds| {
+            FileBounds { max_audio_seconds, ..FileBounds::default() }.seconds(given)
+        };
+        assert_eq!([seconds(None, None), seconds(Some(600), None)], [300, 600]);
+        assert_eq!([seconds(None, Some(900)), seconds(Some(600), Some(900))], [900, 600]);
+        assert_eq!(seconds(Some(600), Some(60)), 60);
+        assert_eq!(FileBounds::default().pixels(Some(60_000_000)), 60_000_000);
+    }
 
     #[test]
     fn bytes_are_taken_while_files_are_decoded_and_kept_as_long_as_the_tensor() {

@@ -83,8 +83,7 @@ impl ImageSettings {
         })?;
         let decoder = Decoder::open(library.as_ref().unwrap_or(&bounds.jpeg_library))
             .map_err(|error| settings.wrong("jpeg", error))?;
-        let max_pixels = settings.count("max_pixels")?.map_or(u64::MAX, |it| it as u64);
-        let limits = Limits { max_pixels: max_pixels.min(bounds.max_image_pixels) };
+        let limits = Limits { max_pixels: bounds.pixels(settings.count("max_pixels")?) };
         let preparation = match settings.text("letterbox") {
             Some(_) => Preparation::Letterbox(letterbox(settings)?),
             None => processor(settings, dtype)?,

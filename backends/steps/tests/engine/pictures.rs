@@ -307,7 +307,7 @@ fn an_image_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     assert!(error.contains("--max-inflight-bytes"), "{error}");
     drop(other);
     // The parameter of a model makes the bound of the server no larger.
-    let small = FileBounds { max_image_pixels: 6000, ..bounds };
+    let small = FileBounds { max_image_pixels: Some(6000), ..bounds };
     let error = run(small, &[("max_pixels", "50000000")]).unwrap_err();
     assert!(error.contains("at most 6000"), "{error}");
 }

@@ -134,7 +134,7 @@ fn a_sound_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     assert_eq!(budget.used(), made[0].byte_len());
     drop(made);
     assert_eq!(budget.used(), 0);
-    let error = run(FileBounds { max_audio_seconds: 0, ..bounds }).unwrap_err();
+    let error = run(FileBounds { max_audio_seconds: Some(0), ..bounds }).unwrap_err();
     assert!(error.contains("at most 0 s"), "{error}");
 }
 
