@@ -127,15 +127,25 @@ impl Args {
     fn machines(&self) -> Result<Vec<Configuration>, String> {
         let machine =
             |instance_type: String| Configuration { instance_type, ranges: self.env.clone() };
-        let here = format!("local.cpu{}", self.places()?.servers.len());
+        let here = format!("local.cpu{}", self.places(None)?.servers.len());
         let instances = if self.instance.is_empty() { vec![here] } else { self.instance.clone() };
         Ok(instances.into_iter().map(machine).collect())
     }
 
-    /// The processors of servers and load generators.
-    fn places(&self) -> Result<Places, String> {
+    /// The processors of servers and load generators; of a server that runs already these alone.
+    fn places(&self, endpoint: Option<&str>) -> Result<Places, String> {
         let [servers, generators] = [&self.server_cpus, &self.client_cpus].map(Option::as_deref);
-        Places::of(crate::child::cpus(), servers, generators)
+        let all = crate::child::cpus();
+        match (endpoint, servers, generators) {
+            (Some(_), None, Some(generators)) => Places::of_generators(&all, generators),
+            _ => Places::of(all, servers, generators),
+        }
+    }
+
+    /// Are the machines of `--instance` known?
+    fn check_instances(&self, prices: &Prices, places: &Places) -> Result<(), String> {
+        let known = |name: &String| prices.machine(name, places.servers.len()).map(|_| ());
+        self.instance.iter().try_for_each(known).map_err(|it| format!("--instance: {it}"))
     }
 
     /// What an earlier start has kept of the job; nothing where there is no place for it.
@@ -169,11 +179,8 @@ impl Args {
         let prices = self.prices()?;
         let names: Vec<&str> =
             job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
-        let places = self.places()?;
-        for name in &self.instance {
-            let known = prices.machine(name, places.servers.len());
-            known.map_err(|it| format!("--instance: {it}"))?;
-        }
+        let places = self.places(job.endpoint.as_deref())?;
+        self.check_instances(&prices, &places)?;
         let priced = prices.for_all(&names, places.servers.len());
         priced.map_err(|it| format!("--prices: {it}"))?;
         Ok(Means {
@@ -216,14 +223,16 @@ impl Args {
     /// What `--serve` does jobs with.
     pub(crate) fn control(&self, program: &Path) -> Result<Settings, String> {
         self.check_time_scale()?;
+        let (prices, places) = (self.prices()?, self.places(None)?);
+        self.check_instances(&prices, &places)?;
         Ok(Settings {
             program: program.to_owned(),
             jobs: self.jobs.clone(),
-            prices: self.prices()?,
+            prices,
             objective: self.objective(),
             time_scale: self.time_scale,
             machines: self.machines()?,
-            places: self.places()?,
+            places,
         })
     }
 }

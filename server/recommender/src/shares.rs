@@ -39,19 +39,9 @@ impl Places {
         servers: Option<&[usize]>,
         generators: Option<&[usize]>,
     ) -> Result<Places, String> {
-        let given = [("--server-cpus", servers), ("--client-cpus", generators)];
-        for (option, list) in given.iter().filter_map(|it| Some((it.0, it.1?))) {
-            if let Some(other) = list.iter().find(|it| !all.contains(it)) {
-                let all: Vec<String> = all.iter().map(usize::to_string).collect();
-                let all = all.join(",");
-                return Err(format!(
-                    "{option}: expected processors that this program may use ({all}), given {other}"
-                ));
-            }
-        }
-        let besides = |list: &[usize]| -> Vec<usize> {
-            all.iter().copied().filter(|it| !list.contains(it)).collect()
-        };
+        check(&all, "--server-cpus", servers.unwrap_or_default())?;
+        check(&all, "--client-cpus", generators.unwrap_or_default())?;
+        let besides = |list: &[usize]| besides(&all, list);
         match (servers, generators) {
             (None, None) => Ok(Places::shared(all)),
             (Some(servers), None) => {
@@ -73,6 +63,15 @@ impl Places {
                 Ok(Places { servers, generators: generators.to_vec() })
             }
         }
+    }
+
+    /// Of all processors those that are named for load generators, for a server that runs already: none has to be left.
+    ///
+    /// # Errors
+    /// What was expected and what was given.
+    pub fn of_generators(all: &[usize], generators: &[usize]) -> Result<Places, String> {
+        check(all, "--client-cpus", generators)?;
+        Ok(Places { servers: besides(all, generators), generators: generators.to_vec() })
     }
 
     /// The shares of the first of these tests that run beside each other: one or more, at most `most`. No two shares
@@ -113,6 +112,19 @@ impl Places {
         };
         has_room && tests.iter().filter(|it| it.gpu).count() <= 1
     }
+}
+
+/// Are the processors of an option among all?
+fn check(all: &[usize], option: &str, list: &[usize]) -> Result<(), String> {
+    let Some(other) = list.iter().find(|it| !all.contains(it)) else { return Ok(()) };
+    let all: Vec<String> = all.iter().map(usize::to_string).collect();
+    let all = all.join(",");
+    Err(format!("{option}: expected processors that this program may use ({all}), given {other}"))
+}
+
+/// All processors but these.
+fn besides(all: &[usize], list: &[usize]) -> Vec<usize> {
+    all.iter().copied().filter(|it| !list.contains(it)).collect()
 }
 
 /// Processors as `taskset` takes them: `0-3,6`.

@@ -90,3 +90,27 @@ fn what_a_body_of_a_job_says_cannot_be_said_again() {
     assert!(problem.starts_with("--instance: expected none with --input-json"), "{problem}");
     fs::remove_file(file).unwrap();
 }
+
+#[test]
+fn a_server_that_runs_already_needs_no_processor_beside_those_of_the_load_generators() {
+    let all: Vec<String> = crate::child::cpus().iter().map(usize::to_string).collect();
+    let all = format!("--client-cpus {}", all.join(","));
+    let args = parse(&format!("--endpoint http://h --payload p {all}")).unwrap();
+    let places = args.places(args.job().unwrap().endpoint.as_deref()).unwrap();
+    assert_eq!((places.servers, places.generators), (Vec::new(), crate::child::cpus()));
+    let problem = parse(&format!("m --payload p {all}")).unwrap().job().unwrap_err();
+    assert!(problem.starts_with("--client-cpus: expected to leave"), "{problem}");
+    let problem = Places::of_generators(&[0, 1], &[1, 7]).unwrap_err();
+    assert!(problem.contains("that this program may use (0,1), given 7"), "{problem}");
+}
+
+#[test]
+fn a_machine_that_is_not_known_is_refused_before_there_are_jobs() {
+    let control = |name: &str| {
+        let args = parse(&format!("--serve 127.0.0.1:0 --instance {name}")).unwrap();
+        args.control(Path::new("muster")).map(|_| ())
+    };
+    assert_eq!(control("local.cpu1"), Ok(()));
+    let problem = control("ml.unknown").unwrap_err();
+    assert!(problem.starts_with("--instance: "), "{problem}");
+}
