@@ -389,7 +389,12 @@ mod tests {
         drop(journal);
         let reapers = servers.map(|mut it| thread::spawn(move || it.wait().unwrap()));
         let mut said = Vec::new();
-        end_left_behind(&root.join(LOCK), &mut |it| said.push(it.to_owned())).unwrap();
+        // A process that another test starts has the lock, too, until it is a program of its own.
+        for _ in 0..100_000 {
+            if said.is_empty() {
+                end_left_behind(&root.join(LOCK), &mut |it| said.push(it.to_owned())).unwrap();
+            }
+        }
         assert!(said.iter().all(|it| it.starts_with("ENDED the server")), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");
         reapers.into_iter().for_each(|it| assert!(!it.join().unwrap().success()));
