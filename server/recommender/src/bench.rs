@@ -103,16 +103,7 @@ impl<'a> Bench<'a> {
             Err(problem) => (nothing, problem),
         };
         let setting = Setting { instance_type: name.to_owned(), instance, environment: Vec::new() };
-        self.keep(Step {
-            setting,
-            outcome: Err(problem),
-            setup: None,
-            served: None,
-            command: String::new(),
-            shares_processors: false,
-            length: Length::Full,
-            rounds: Vec::new(),
-        });
+        self.keep(Step::without_server(setting, Err(problem)));
         None
     }
 
@@ -135,16 +126,7 @@ impl<'a> Bench<'a> {
             let generators = &self.means.places.generators;
             on_cpus(generators, measure).map_err(|it| format!("processors {generators:?}: {it}"))?
         });
-        self.keep(Step {
-            setting,
-            outcome,
-            setup: None,
-            served: None,
-            command: String::new(),
-            shares_processors: false,
-            length: Length::Full,
-            rounds: Vec::new(),
-        });
+        self.keep(Step::without_server(setting, outcome));
     }
 
     /// Starts a server with a setting and puts it under load. `None` where the job's time is over.

@@ -55,6 +55,20 @@ impl Length {
 }
 
 impl Step {
+    /// One for which no server is started: what it is asked for runs already, or cannot run here.
+    pub(crate) fn without_server(setting: Setting, outcome: Result<Measured, String>) -> Step {
+        Step {
+            setting,
+            outcome,
+            setup: None,
+            served: None,
+            command: String::new(),
+            shares_processors: false,
+            length: Length::Full,
+            rounds: Vec::new(),
+        }
+    }
+
     /// The machine and the variables, in words.
     pub fn name(&self) -> String {
         format!("{} {}", self.setting.instance_type, self.setting.variables())
