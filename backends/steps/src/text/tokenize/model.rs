@@ -29,8 +29,8 @@ pub(super) struct WordModel {
     model: ModelWrapper,
     /// Of a byte-pair model that does not draw at random.
     seen: Option<Seen>,
-    /// A word of the vocabulary is one token, whether merges lead to it or not. The crate does not look at that where it
-    /// has a probability.
+    /// A word of the vocabulary is one token, whether merges lead to it or not. The crate does not look at that where
+    /// it has a probability.
     ignores_merges: bool,
 }
 
