@@ -23,7 +23,7 @@ use models::{
     stores::StoreSettings,
 };
 use rustix::time::{ClockId, clock_gettime};
-use schedule::{SchedulingSettings, admission::LongestStay};
+use schedule::{Busy, SchedulingSettings, admission::LongestStay};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Requests of one round.
@@ -158,6 +158,7 @@ impl Models {
                 ..SchedulingSettings::default()
             },
             watchdog: Arc::default(),
+            busy: Busy::default(),
             has_cache: true,
             has_many_models: false,
             rate_limiter: None,

@@ -62,6 +62,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         keep_costs: None,
         run_limit: RunLimit::Auto,
         watchdog: Arc::default(),
+        busy: schedule::Busy::default(),
         niceness: NICENESS,
     };
     let context = RunContext {

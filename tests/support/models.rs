@@ -40,6 +40,7 @@ impl Models {
             },
             has_many_models: false,
             watchdog: Arc::default(),
+            busy: schedule::Busy::default(),
             has_cache: true,
             rate_limiter: None,
         };

@@ -148,6 +148,12 @@ pub trait Instance: Send {
     fn run_alone(&mut self, alone: bool) {
         let _ = alone;
     }
+
+    /// May later runs take all processors? Nothing else is run then, and nothing waits for an instance. Outputs are the
+    /// same bytes either way.
+    fn may_run_wide(&mut self, may: bool) {
+        let _ = may;
+    }
 }
 
 /// Requests that a model's files bring along, to be run before it serves.

@@ -106,6 +106,9 @@ pub struct ModelSource {
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
     pub default_threads: NonZeroUsize,
+    /// Threads for a run beside which there is no other, where `options` do not say: all processors. `None`: no more
+    /// than for any run, as somebody has said how many that are.
+    pub wide_threads: Option<NonZeroUsize>,
     /// By how much the threads that run the model are nicer than the server's process. The server sees to its own.
     pub niceness: i32,
     /// Where its instances will run, each device once, in the order in which the first of each are made.
@@ -138,6 +141,7 @@ impl ModelSource {
             repository: None,
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
+            wide_threads: None,
             niceness: 0,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
             accelerators: Vec::new(),

@@ -22,6 +22,7 @@ pub(crate) struct Lane {
     /// Replaces a worker that holds too much memory, where that is asked for.
     recycler: Option<Arc<Recycler>>,
     is_alone: bool,
+    may_run_wide: bool,
     /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
     last: Arc<Vitals>,
 }
@@ -40,7 +41,7 @@ impl Lane {
         if let Some(recycler) = &recycler {
             recycler.has_lane(&host, &open);
         }
-        Ok(Lane { host, open, recycler, is_alone: false, last })
+        Ok(Lane { host, open, recycler, is_alone: false, may_run_wide: false, last })
     }
 
     /// Where it is open.
@@ -66,7 +67,7 @@ impl Lane {
                 "the time of the run was over before it began".into(),
             ));
         }
-        match open.run(batch) {
+        match open.run(batch, self.may_run_wide) {
             Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
                 let worker = &open.worker;
                 let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
@@ -138,5 +139,9 @@ impl Instance for Lane {
 
     fn run_alone(&mut self, alone: bool) {
         self.is_alone = alone;
+    }
+
+    fn may_run_wide(&mut self, may: bool) {
+        self.may_run_wide = may;
     }
 }

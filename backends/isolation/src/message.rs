@@ -75,6 +75,8 @@ pub(crate) struct Execute<'a> {
     pub(crate) signature: u32,
     /// After that time the outcome is of no use.
     pub(crate) ends_in: Option<Duration>,
+    /// May it take all processors?
+    pub(crate) may_run_wide: bool,
 }
 
 /// What a lane answers when it is open.

@@ -131,7 +131,7 @@ impl Open {
     /// # Errors
     /// Those of the engine; [`BackendError::Crashed`] where the worker is of no more use.
     pub(crate) fn run_once(&mut self, batch: &Batch<'_>) -> Result<(), BackendError> {
-        let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch)));
+        let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch, false)));
         match ran {
             Ok(Ok(outcome)) => outcome.map(drop),
             Ok(Err(_)) => Err(BackendError::Crashed(self.worker.obituary())),
@@ -139,10 +139,12 @@ impl Open {
         }
     }
 
-    /// One run. The outer error is that of the worker, which is of no more use then.
+    /// One run, which may take all processors or not. The outer error is that of the worker, which is of no more use
+    /// then.
     pub(crate) fn run(
         &mut self,
         batch: &Batch<'_>,
+        may_run_wide: bool,
     ) -> Result<Result<Vec<NamedTensor>, BackendError>, ChannelError> {
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
@@ -163,6 +165,7 @@ impl Open {
             rows: batch.rows as u64,
             signature: batch.signature as u32,
             ends_in: ends_by.map(|it| it.saturating_duration_since(Instant::now())),
+            may_run_wide,
         };
         let began = Instant::now();
         self.sender.send(&execute)?;

@@ -296,6 +296,7 @@ fn run(
     let rows = usize::try_from(execute.rows)
         .map_err(|it| Fault::from(BackendError::Execute(it.to_string())))?;
     let signature = execute.signature as usize;
+    instance.may_run_wide(execute.may_run_wide);
     let batch = Batch { inputs: &inputs, outputs: &outputs, rows, signature, stop };
     Ok(instance.execute(&batch)?)
 }

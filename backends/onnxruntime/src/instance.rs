@@ -16,6 +16,7 @@ use crate::{
     native::{self, Session, Value},
     options::Settings,
     trim::{SeenTrims, Trims},
+    wide::Wide,
 };
 
 /// Outputs below this many bytes are copied out: that costs less than keeping what ONNX Runtime made.
@@ -35,6 +36,10 @@ pub(crate) struct OnnxInstance {
     trims: SeenTrims,
     device: Device,
     sizes: Sizes,
+    /// Runs with more threads, where there are any.
+    wide: Option<Arc<Wide>>,
+    /// May runs take all processors?
+    may_run_wide: bool,
     /// Shared with the outputs that are still held by somebody, and with other instances where the model is
     /// large.
     session: Arc<Session>,
@@ -78,12 +83,17 @@ impl OnnxInstance {
             trimmed: settings.trimmed(),
             trims: trims.of_instance(),
             device,
+            wide: None,
+            may_run_wide: false,
             session,
         })
     }
-}
 
-impl OnnxInstance {
+    /// The same, which makes some runs with more threads.
+    pub(crate) fn with_wide(self, wide: Option<Arc<Wide>>) -> OnnxInstance {
+        OnnxInstance { wide, ..self }
+    }
+
     /// Where this run is to give memory back: lets go of what inputs were copied into, and makes the options of a run
     /// after which arenas shrink, if there is one to shrink.
     fn begin_trim(&mut self) -> Result<Option<Arc<RunOptions>>, BackendError> {
@@ -113,31 +123,69 @@ impl Instance for OnnxInstance {
             return Err(stopped());
         }
         let trimming = self.begin_trim()?;
-        let OnnxInstance { inputs, outputs, options, session, device, .. } = self;
-        let values = lend(session, inputs, batch.inputs)?;
-        let wanted = wanted(outputs, batch.outputs)?;
-
-        let attempt = |options| run_until(batch.stop, session, options, &values, &wanted);
-        let mut result = attempt(trimming.as_ref().unwrap_or(options));
-        if trimming.is_some() && result.is_err() && !batch.stop.is_stopped() {
+        let wide = self.wide.clone().filter(|_| self.may_run_wide && trimming.is_none());
+        let OnnxInstance { inputs, outputs, options, session, .. } = self;
+        let inputs = lend(session, inputs, batch.inputs)?;
+        let outputs = wanted(outputs, batch.outputs)?;
+        let run = Run {
+            inputs: &inputs,
+            outputs: &outputs,
+            stop: batch.stop,
+            sizes: self.sizes,
+            device: self.device,
+        };
+        let outcome = match (&wide, &trimming) {
+            (Some(wide), _) => {
+                wide.run(session, batch.inputs, batch.stop, |session| run.on(session, options))
+            }
             // That memory cannot be given back is no reason for a request to fail.
-            result = attempt(options);
-        }
+            (None, Some(trimming)) => match run.on(session, trimming) {
+                Err(_) if !batch.stop.is_stopped() => run.on(session, options),
+                outcome => outcome,
+            },
+            (None, None) => run.on(session, options),
+        };
         if batch.stop.is_stopped() {
             // Whoever stops may do so as late as now: those options are not to be trusted again.
             self.options =
                 run_options(self.shrinkage.as_deref()).map_err(|it| error::of_run(&it))?;
             return Err(stopped());
         }
-        let results = result.map_err(|it| error::of_operators(&it, self.sizes))?;
+        outcome
+    }
 
-        let named = wanted.iter().zip(results).map(|(output, value)| {
+    fn may_run_wide(&mut self, may: bool) {
+        self.may_run_wide = may;
+    }
+}
+
+/// What is run, on whatever session of the model.
+struct Run<'a> {
+    inputs: &'a [Lent<'a>],
+    outputs: &'a [&'a Output],
+    stop: &'a Stop,
+    sizes: Sizes,
+    device: Device,
+}
+
+impl Run<'_> {
+    /// Runs it on that session.
+    fn on(
+        &self,
+        session: &Arc<Session>,
+        options: &Arc<RunOptions>,
+    ) -> Result<Vec<NamedTensor>, BackendError> {
+        let result = run_until(self.stop, session, options, self.inputs, self.outputs);
+        let results = result.map_err(|it| error::of_operators(&it, self.sizes))?;
+        let named = self.outputs.iter().zip(results).map(|(output, value)| {
             let value = value.ok_or_else(|| failed(output, "has no value"))?;
             // ONNX Runtime brings outputs to the host; to read others would be the end of the process.
-            if *device != Device::Cpu && !value.is_in_memory().map_err(|it| error::of_run(&it))? {
+            if self.device != Device::Cpu
+                && !value.is_in_memory().map_err(|it| error::of_run(&it))?
+            {
                 return Err(failed(output, "was left on the GPU"));
             }
-            let tensor = take(session, output, value, &values)?;
+            let tensor = take(session, output, value, self.inputs)?;
             Ok(NamedTensor { name: output.spec.name.clone(), tensor })
         });
         named.collect()

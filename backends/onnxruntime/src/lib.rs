@@ -8,6 +8,9 @@
 //! below 16 MiB) have a session each, since sharing would cost more than it saves. So it is on each device. With
 //! [`Options::model_cache_dir`] the optimised form of large models is kept on disk, for the CPU.
 //!
+//! A run beside which nothing else is to be run has more threads than its share of the processors, where it gains by
+//! that and gives the same bytes.
+//!
 //! On GPUs a session has the CUDA provider, and TensorRT's before it where the configuration says so. They
 //! come with another build of the library (`onnxruntime-gpu`), and open what they need when they are first
 //! asked for: what is missing then is a [`BackendError::Device`] that names it.
@@ -25,6 +28,7 @@ mod library;
 mod log;
 mod model;
 mod native;
+mod opener;
 mod options;
 mod place;
 mod protobuf;
@@ -32,6 +36,7 @@ mod provider;
 mod session_keys;
 mod shrink;
 mod trim;
+mod wide;
 mod zipmap;
 
 use std::{
@@ -47,7 +52,7 @@ use cache::Cache;
 #[derive(Debug, Default)]
 pub struct OnnxRuntime {
     options: Options,
-    cache: Option<Cache>,
+    cache: Option<Arc<Cache>>,
     /// The library that was found before the process could no longer look for one.
     found: OnceLock<PathBuf>,
 }
@@ -92,7 +97,7 @@ pub fn number_gpus_by_bus() {
 impl OnnxRuntime {
     /// An engine that opens its library when the first model is loaded.
     pub fn new(options: Options) -> OnnxRuntime {
-        let cache = options.model_cache_dir.clone().map(Cache::new);
+        let cache = options.model_cache_dir.clone().map(|it| Arc::new(Cache::new(it)));
         OnnxRuntime { options, cache, found: OnceLock::new() }
     }
 
@@ -132,6 +137,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     parameters: &[
         "intra_op_thread_count",
         "inter_op_thread_count",
+        "wide_intra_op_thread_count",
         "execution_mode",
         "enable_mem_arena",
         "enable_mem_pattern",
@@ -156,7 +162,7 @@ impl Backend for OnnxRuntime {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
-        let (cache, memory) = (self.cache.as_ref(), self.options.memory);
+        let (cache, memory) = (self.cache.clone(), self.options.memory);
         Ok(Arc::new(model::OnnxModel::load(runtime, source, cache, memory)?))
     }
 

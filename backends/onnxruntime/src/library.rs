@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use backend::BackendError;
@@ -17,6 +17,8 @@ pub(crate) struct Runtime {
     pub(crate) path: PathBuf,
     /// The function table, and what sessions need from it.
     pub(crate) native: Native,
+    /// Bytes of files whose weights are there once more, for runs with more threads.
+    pub(crate) wide_bytes: AtomicU64,
 }
 
 impl Runtime {
@@ -62,7 +64,7 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> 
     let native = Native::new(environment(&path)?);
     let native = native.map_err(|error| unusable(&path, error.message()))?;
     let native = native.with_common_arena();
-    let runtime = Arc::new(Runtime { native, path });
+    let runtime = Arc::new(Runtime { native, path, wide_bytes: AtomicU64::new(0) });
     *open = Some(runtime.clone());
     Ok(runtime)
 }

@@ -18,24 +18,22 @@ use crate::{
     files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{Kind, Port, Session, Source},
+    native::{Kind, Port, Session},
+    opener::{Opener, read_unzipped},
     options::Settings,
-    place::{Place, Weights, check_providers, open},
+    place::{Place, Weights, check_providers},
     trim::Trims,
-    zipmap::{self, Unzipped},
+    wide::Wide,
 };
 
 /// One version of a model.
 pub(crate) struct OnnxModel {
-    runtime: Arc<Runtime>,
-    path: PathBuf,
-    /// Its files as they were when it was loaded.
-    stamps: FileStamps,
+    opener: Arc<Opener>,
     spec: ModelSpec,
-    /// Is the model without the `ZipMap` of its file?
-    is_unzipped: bool,
     /// One for each device on which there will be instances.
     places: Vec<Place>,
+    /// Runs on all processors, of instances on the CPU; `None` where there are none.
+    wide: Option<Arc<Wide>>,
     trims: Trims,
 }
 
@@ -43,7 +41,7 @@ impl OnnxModel {
     pub(crate) fn load(
         runtime: Arc<Runtime>,
         source: &ModelSource,
-        cache: Option<&Cache>,
+        cache: Option<Arc<Cache>>,
         memory: Option<u64>,
     ) -> Result<OnnxModel, BackendError> {
         let mut settings: Vec<(Placement, Settings)> = Vec::new();
@@ -63,45 +61,36 @@ impl OnnxModel {
         }
         let unzipped = files.as_ref().filter(|it| it.has_zipmap).and_then(|_| read_unzipped(&path));
         let is_tiny = files.as_ref().is_none_or(ModelFiles::is_tiny);
+        let is_large = files.as_ref().is_some_and(ModelFiles::is_large);
         for (placement, settings) in &mut settings {
             settings.common_arena = !is_tiny && settings.arena && placement.device == Device::Cpu;
         }
-        let large = files.filter(ModelFiles::is_large);
         let weights = |device| match device {
             Device::Cpu if !is_tiny => Weights::Shared,
-            Device::Gpu(_) if large.is_some() => Weights::Shared,
+            Device::Gpu(_) if is_large => Weights::Shared,
             Device::Cpu | Device::Gpu(_) => Weights::Own,
         };
         let place = |(placement, settings): (Placement, Settings)| {
             Place::new(placement, settings, weights(placement.device))
         };
         let places: Vec<Place> = settings.into_iter().map(place).collect();
+        let of_cpu = places.iter().find(|it| it.device == Device::Cpu);
+        let wide = of_cpu.map(|it| it.settings.wide(source)).transpose()?.flatten();
         let first = places.first().ok_or_else(|| {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;
-        let session = match (&large, cache) {
-            // What is kept is made for the processor, and by the operators of ONNX Runtime alone.
-            (Some(files), Some(cache))
-                if first.device == Device::Cpu
-                    && first.settings.op_libraries.is_empty()
-                    && unzipped.is_none() =>
-            {
-                cache.session(&runtime, files, &first.settings)
-            }
-            _ => None,
-        };
-        let session = match session {
-            Some(session) => session,
-            None => open(&runtime, &path, source_of(unzipped.as_ref()), &first.settings)?,
-        };
-        if large.is_some() {
+        let is_unzipped = unzipped.is_some();
+        let opener = Opener { runtime, path, stamps, files, cache, is_unzipped };
+        let session = opener.first(&first.settings, unzipped.as_ref())?;
+        if is_large {
             environment::give_back_memory();
         }
-        let mut spec = spec(&session, &path, &source.hints.outputs)?;
+        let mut spec = spec(&session, &opener.path, &source.hints.outputs)?;
         first.put(session);
-        let is_unzipped = unzipped.is_some();
         spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
-        Ok(OnnxModel { runtime, path, stamps, spec, is_unzipped, places, trims: Trims::default() })
+        let opener = Arc::new(opener);
+        let wide = wide.map(|settings| Wide::new(opener.clone(), settings, memory));
+        Ok(OnnxModel { opener, spec, places, wide, trims: Trims::default() })
     }
 }
 
@@ -112,35 +101,22 @@ impl Model for OnnxModel {
 
     fn trim_memory(&self) {
         self.trims.ask();
+        if let Some(wide) = &self.wide {
+            wide.let_go();
+        }
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
+        let path = &self.opener.path;
         let place = self.places.iter().find(|it| it.device == device).ok_or_else(|| {
-            BackendError::Load(format!("{}: not loaded for {device:?}", self.path.display()))
+            BackendError::Load(format!("{}: not loaded for {device:?}", path.display()))
         })?;
-        let session = place.session(|| self.another(&place.settings))?;
+        let session = place.session(|| self.opener.another(&place.settings))?;
         let instance = OnnxInstance::new(session, &self.spec, device, &place.settings, &self.trims);
-        Ok(Box::new(instance.map_err(|error| error::of_load(&self.path, &error))?))
+        let instance = instance.map_err(|error| error::of_load(path, &error))?;
+        let wide = self.wide.as_ref().filter(|_| device == Device::Cpu);
+        Ok(Box::new(instance.with_wide(wide.cloned())))
     }
-}
-
-impl OnnxModel {
-    /// One more session. A file that has been replaced since is another model, even where it looks the same.
-    fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
-        self.stamps.while_same(|| {
-            let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
-            open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings)
-        })
-    }
-}
-
-/// The model without its `ZipMap`. `None` where the file cannot be read, which opening it will explain.
-fn read_unzipped(path: &Path) -> Option<Unzipped> {
-    zipmap::unzip(&fs::read(path).ok()?)
-}
-
-fn source_of(unzipped: Option<&Unzipped>) -> Source<'_> {
-    unzipped.map_or(Source::Model, |it| Source::Content(&it.model))
 }
 
 /// The file itself, or `model.onnx` in the folder.

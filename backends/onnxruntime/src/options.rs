@@ -25,6 +25,14 @@ const INTRA_OP_SPINNING: &str = "session.intra_op.allow_spinning";
 const INTER_OP_SPINNING: &str = "session.inter_op.allow_spinning";
 const GRAPH_LEVEL: &str = "optimization.graph.level";
 
+const INTRA_OP_THREADS: &str = "intra_op_thread_count";
+
+/// Threads within an operator, of a run beside which there is no other.
+const WIDE_INTRA_OP_THREADS: &str = "wide_intra_op_thread_count";
+
+/// Lets threads that spin go to sleep when a run is over.
+const FORCE_SPINNING_STOP: &str = "session.force_spinning_stop";
+
 /// How far ONNX Runtime may rewrite the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphLevel {
@@ -113,7 +121,7 @@ impl Settings {
         };
         let mut settings = Settings {
             log_name: String::new(),
-            intra_threads: threads("intra_op_thread_count")?,
+            intra_threads: threads(INTRA_OP_THREADS)?,
             inter_threads: threads("inter_op_thread_count")?,
             parallel: options.flag("execution_mode")?.unwrap_or(false),
             arena: options.flag("enable_mem_arena")?.unwrap_or(true),
@@ -154,6 +162,28 @@ impl Settings {
         let is_more = self.arena && !devices.contains(&HOST);
         devices.insert(0, HOST);
         is_more.then(|| devices.join(";"))
+    }
+
+    /// The settings of a session beside the one of these, for runs that may take all processors; `None` where those
+    /// would have hardly more threads. Libraries of operators are not known to run the same in two sessions.
+    pub(crate) fn wide(&self, source: &ModelSource) -> Result<Option<Settings>, BackendError> {
+        let options = Options(&source.options);
+        let asked = options.number(WIDE_INTRA_OP_THREADS, 0..=MOST_THREADS)?.filter(|it| 0 < *it);
+        let own = options.number(INTRA_OP_THREADS, 0..=MOST_THREADS)?.filter(|it| 0 < *it);
+        let all = source.wide_threads.filter(|_| own.is_none()).map(NonZeroUsize::get);
+        let is_more = |wide: &usize| match asked {
+            Some(_) => self.intra_threads < *wide,
+            None => 3 * self.intra_threads <= 2 * *wide,
+        };
+        let threads = asked.or(all).filter(is_more).filter(|_| self.op_libraries.is_empty());
+        let Some(intra_threads) = threads else { return Ok(None) };
+        let mut entries = self.entries.clone();
+        if !source.options.contains_key(INTRA_OP_SPINNING) {
+            entries.insert(INTRA_OP_SPINNING.to_owned(), "1".to_owned());
+            entries.entry(FORCE_SPINNING_STOP.to_owned()).or_insert_with(|| "1".to_owned());
+        }
+        let stop = Arc::default();
+        Ok(Some(Settings { intra_threads, entries, stop, ..self.clone() }))
     }
 
     /// The settings of one session that so many instances run side by side. The caller of a run works in
@@ -270,6 +300,31 @@ mod tests {
         // Without a pool before, without one now.
         assert_eq!(pools("1", 8), 1);
         assert_eq!(pools("1024", 2), 1024);
+    }
+
+    /// Threads of a run that may take all of four processors, beside a session with so many, and does the pool spin?
+    fn wide(usual: usize, options: &[(&str, &str)]) -> Option<(usize, String)> {
+        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let source = ModelSource {
+            options: options.collect(),
+            wide_threads: NonZeroUsize::new(4),
+            ..ModelSource::new("m", "m.onnx")
+        };
+        let settings = Settings::of(&source, Device::Cpu).unwrap();
+        let wide = Settings { intra_threads: usual, ..settings }.wide(&source).unwrap()?;
+        Some((wide.intra_threads, wide.entries[INTRA_OP_SPINNING].clone()))
+    }
+
+    #[test]
+    fn a_run_that_may_take_all_processors_has_threads_that_spin_unless_told_otherwise() {
+        let threads = |it| Some((it, "1".to_owned()));
+        assert_eq!(wide(1, &[]), threads(4));
+        assert_eq!(wide(2, &[]), threads(4));
+        assert_eq!(wide(3, &[]), None, "hardly more");
+        assert_eq!(wide(2, &[("intra_op_thread_count", "2")]), None, "somebody has said how many");
+        assert_eq!(wide(3, &[(WIDE_INTRA_OP_THREADS, "4")]), threads(4));
+        assert_eq!(wide(1, &[(WIDE_INTRA_OP_THREADS, "1")]), None);
+        assert_eq!(wide(1, &[(INTRA_OP_SPINNING, "0")]), Some((4, "0".to_owned())));
     }
 
     #[test]

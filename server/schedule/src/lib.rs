@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod busy;
 mod coalesce;
 pub mod cost;
 mod inline_run;
@@ -51,6 +52,7 @@ mod watchdog;
 pub mod work;
 mod worker;
 
+pub use busy::Busy;
 pub use reply_slot::ReplySlot;
 pub use request_queue::RequestQueue;
 pub use scheduler::{Extent, Scheduler, Submission};

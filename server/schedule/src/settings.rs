@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     admission::LongestStay,
+    busy::Busy,
     cost::CostTable,
     packing::Packing,
     policy::BatchPolicy,
@@ -43,6 +44,8 @@ pub struct Settings {
     pub run_limit: RunLimit,
     /// Looks after that.
     pub watchdog: Arc<Watchdog>,
+    /// Knows the runs of all models.
+    pub busy: Busy,
     /// Niceness of worker threads above that of the process.
     pub niceness: i32,
 }

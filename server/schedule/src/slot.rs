@@ -27,6 +27,8 @@ pub struct Slot {
     limited: Option<Arc<Limited>>,
     /// Ends its runs in place. Kept, since one for each such run would cost as much as a small run.
     stop: Arc<Stop>,
+    /// May its runs take all processors?
+    may_run_wide: bool,
 }
 
 /// So many processes may die while an instance is made in them: others can have ended them by what they run there.
@@ -44,7 +46,16 @@ impl Slot {
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
         let (instance, limited) = Default::default();
-        Slot { instance, make, device, is_apart: false, runs: 0, limited, stop: Arc::default() }
+        Slot {
+            instance,
+            make,
+            device,
+            is_apart: false,
+            runs: 0,
+            limited,
+            stop: Arc::default(),
+            may_run_wide: false,
+        }
     }
 
     /// Another place like this one, without an instance yet.
@@ -88,6 +99,11 @@ impl Slot {
     /// What its runs have to wait for; `None` for nothing.
     pub fn limit(&self) -> Option<&Arc<Limited>> {
         self.limited.as_ref()
+    }
+
+    /// May later runs take all processors?
+    pub(crate) fn may_run_wide(&mut self, may: bool) {
+        self.may_run_wide = may;
     }
 
     /// Is there an instance to run on?
@@ -151,10 +167,12 @@ impl Slot {
         drop(waiting);
         let is_fresh = self.instance.as_ref().is_some_and(|it| it.is_fresh());
         self.runs = if is_fresh { 1 } else { self.runs.saturating_add(1) };
+        let may_run_wide = self.may_run_wide;
         let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
             instance.run_alone(alone);
+            instance.may_run_wide(may_run_wide);
             let outcome = call(instance);
             panicked = false;
             outcome

@@ -266,6 +266,8 @@ fn run_batch<'a>(
         permit,
     };
     state.runs.begin(run);
+    let busy_run = shared.settings.busy.begin();
+    slot.may_run_wide(busy_run.is_only && state.queue.is_empty());
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
     drop(state);
@@ -274,6 +276,8 @@ fn run_batch<'a>(
     let works: Vec<&Work> = works.iter().collect();
     let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
+    slot.may_run_wide(false);
+    drop(busy_run);
     let ran_out = observed.has_halved(&answers);
     let failed = answers.iter().any(Result::is_err);
     let is_one_run = !failed && !observed.has_repeated();

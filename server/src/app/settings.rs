@@ -21,7 +21,7 @@ use models::{
     LoadSettings,
     settings::{HostedStart, HostedWay},
 };
-use schedule::ratelimit::RateLimiter;
+use schedule::{Busy, ratelimit::RateLimiter};
 use telemetry::metrics::MetricsSettings;
 
 /// Most models of a multi-model endpoint with metrics of their own. The platform reads the page from outside, and may
@@ -44,6 +44,7 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
         gpus,
         scheduling: config.scheduling.clone(),
         watchdog: Arc::default(),
+        busy: Busy::default(),
         has_cache: config.cache.is_some(),
         has_many_models: config.control.multi_model.is_some(),
         rate_limiter: config.rate_limit.clone().map(|it| Arc::new(RateLimiter::new(it))),

@@ -9,6 +9,13 @@ use crate::{digest::Digest, files::ModelFiles, options::Settings};
 const NOT_FOR_US: [&str; 3] =
     ["session.optimized_model_", "session.save_", "session.load_model_format"];
 
+/// Settings that are about runs: whether threads spin.
+const OF_RUNS: [&str; 3] = [
+    "session.intra_op.allow_spinning",
+    "session.inter_op.allow_spinning",
+    "session.force_spinning_stop",
+];
+
 /// Lines of `/proc/cpuinfo` that decide which kernels run, and so how weights are laid out. (First x86's,
 /// then ARM's.)
 const OF_THE_PROCESSOR: [&str; 8] = [
@@ -45,8 +52,8 @@ impl Key {
         Key::new(&digests, ort::info(), &processor_of(&processor), settings)
     }
 
-    /// Digests by the names of files. Numbers of threads, the arena and memory patterns are left out: they
-    /// are about runs, and change neither graph nor weights.
+    /// Digests by the names of files. Numbers of threads and whether they spin, the arena and memory patterns are left
+    /// out: they are about runs, and change neither graph nor weights.
     fn new(
         files: &BTreeMap<&str, Digest>,
         runtime: &str,
@@ -64,7 +71,8 @@ impl Key {
         line("runtime", &format!("{runtime:?}"));
         line("processor", &format!("{} {processor:?}", std::env::consts::ARCH));
         line("graph", &format!("{:?}", settings.graph_level));
-        for (key, value) in &settings.entries {
+        let entries = settings.entries.iter().filter(|(key, _)| !OF_RUNS.contains(&key.as_str()));
+        for (key, value) in entries {
             if NOT_FOR_US.iter().any(|it| key.starts_with(it)) {
                 return Err(Trouble::Unfit(format!("the model has a setting {key} of its own")));
             }

@@ -134,4 +134,8 @@ impl Instance for InstanceWithConstants {
     fn run_alone(&mut self, alone: bool) {
         self.instance.run_alone(alone);
     }
+
+    fn may_run_wide(&mut self, may: bool) {
+        self.instance.may_run_wide(may);
+    }
 }

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::settings::{model_defaults::ModelDefaults, repository::Repository};
 use machine::gpus::Gpus;
-use schedule::{SchedulingSettings, Watchdog, ratelimit::RateLimiter};
+use schedule::{Busy, SchedulingSettings, Watchdog, ratelimit::RateLimiter};
 
 /// How models are loaded and run, as far as the server decides it.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct LoadSettings {
     pub scheduling: SchedulingSettings,
     /// Ends runs that take too long.
     pub watchdog: Arc<Watchdog>,
+    /// Knows what they run.
+    pub busy: Busy,
     /// Does the server keep answers?
     pub has_cache: bool,
     /// May there be several hundred models? Small ones then have no threads of their own inside a run.

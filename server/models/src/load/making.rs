@@ -96,6 +96,8 @@ impl Loader {
             repository: repository_of(found, &self.settings.repository.from),
             options: self.options_here(load, plan, warnings),
             default_threads: plan.threads,
+            // Several hundred models are not to have two sessions each.
+            wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),
             niceness: asked_niceness(raw),
             placements: plan.placements(),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),

@@ -27,6 +27,9 @@ pub(crate) struct Plan {
     pub made_at_load: NonZeroUsize,
     /// Threads of one run on the CPU.
     pub threads: NonZeroUsize,
+    /// Threads of a run on the CPU beside which there is no other: all processors. `None` where it has no more than any
+    /// other, or somebody has said how many they have.
+    pub wide_threads: Option<NonZeroUsize>,
     /// What became of each group of the configuration, in its order; of the one that is meant where it has
     /// none. `None` of a passive one, of which there are no instances.
     pub groups: Vec<Option<PlannedGroup>>,
@@ -39,7 +42,8 @@ impl Plan {
     pub fn none(reason: String) -> Plan {
         let one = NonZeroUsize::MIN;
         let (devices, group_of, groups) = Default::default();
-        Plan { devices, group_of, made_at_load: one, threads: one, groups, reason }
+        let wide_threads = None;
+        Plan { devices, group_of, made_at_load: one, threads: one, wide_threads, groups, reason }
     }
 
     /// Each device once, in the order in which instances are made there, and how many.
@@ -156,14 +160,14 @@ pub(crate) fn plan(
     {
         let _ = write!(why, "; no GPU can be used: {}", none.reason);
     }
-    let (threads, threads_from) =
+    let Threads { of_run: threads, wide: wide_threads, from: threads_from } =
         threads(options, places.thread_keys, defaults, places.cpus, on_cpu);
     let made_at_load = at_least_one(on_gpus.len() + at_load);
     let groups = placed.iter().map(|it| it.as_ref().map(|it| it.planned(counts))).collect();
     let on_cpu = of_cpu.iter().flat_map(|it| vec![(Device::Cpu, it.index); counts.of(it)]);
     let (devices, group_of) = on_gpus.into_iter().chain(on_cpu).unzip();
     let reason = format!("instances: {why}; threads: {threads_from}");
-    Ok(Plan { devices, group_of, made_at_load, threads, groups, reason })
+    Ok(Plan { devices, group_of, made_at_load, threads, wide_threads, groups, reason })
 }
 
 /// A group, and the GPUs of its instances; `None` where they run on the CPU.
@@ -304,29 +308,35 @@ fn spread(groups: &[&Placed<'_>], counts: Counts<'_>) -> Vec<(Device, usize)> {
     (0..most).flat_map(round).collect()
 }
 
-/// Threads of one run, and where the number is from.
+/// Threads of one run.
+struct Threads {
+    of_run: NonZeroUsize,
+    /// Of a run beside which there is no other, where they are more.
+    wide: Option<NonZeroUsize>,
+    /// Where the number is from.
+    from: String,
+}
+
 fn threads(
     options: &BTreeMap<String, String>,
     thread_keys: &[&str],
     defaults: &ModelDefaults,
     cpus: NonZeroUsize,
     cpu_count: usize,
-) -> (NonZeroUsize, String) {
+) -> Threads {
     let own = thread_keys.iter().find_map(|key| {
         let threads = options.get(*key)?.trim().parse().ok()?;
         Some((NonZeroUsize::new(threads)?, *key))
     });
+    let said = |of_run, from: &str| Threads { of_run, wide: None, from: from.to_owned() };
     match (own, defaults.intra_op_threads) {
-        (Some((threads, key)), _) => (threads, key.to_owned()),
-        (None, Some(threads)) => {
-            (threads, "--default-intra-op-threads or OMP_NUM_THREADS".to_owned())
-        }
-        (None, None) if cpu_count == 0 => {
-            (NonZeroUsize::MIN, "on GPUs one each is enough".to_owned())
-        }
+        (Some((threads, key)), _) => said(threads, key),
+        (None, Some(threads)) => said(threads, "--default-intra-op-threads or OMP_NUM_THREADS"),
+        (None, None) if cpu_count == 0 => said(NonZeroUsize::MIN, "on GPUs one each is enough"),
         (None, None) => {
-            let share = at_least_one(cpus.get() / cpu_count);
-            (share, format!("an equal share of {cpus} processors"))
+            let of_run = at_least_one(cpus.get() / cpu_count);
+            let wide = Some(cpus).filter(|it| of_run < *it);
+            Threads { of_run, wide, from: format!("an equal share of {cpus} processors") }
         }
     }
 }

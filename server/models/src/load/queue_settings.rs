@@ -38,6 +38,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         keep_costs: None,
         run_limit: run_limit(config, server),
         watchdog: server.watchdog.clone(),
+        busy: server.busy.clone(),
         niceness: niceness(config.priority),
     };
     match &config.scheduling {

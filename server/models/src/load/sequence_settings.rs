@@ -73,6 +73,7 @@ pub(crate) fn settings(
         seats: batching.seats,
         run_limit: run_limit(config, server),
         watchdog: server.watchdog.clone(),
+        busy: server.busy.clone(),
         niceness: niceness(config.priority),
         engine_keeps_state,
         hold: server.scheduling.hold,

@@ -71,6 +71,7 @@ impl Fast {
             keep_costs: None,
             run_limit: crate::RunLimit::Auto,
             watchdog: Arc::default(),
+            busy: crate::Busy::default(),
             niceness: NICENESS,
         };
         let mut times = RunTimes::default();

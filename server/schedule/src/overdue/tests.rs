@@ -127,6 +127,7 @@ impl Model {
             keep_costs: None,
             run_limit: RunLimit::Fixed(Duration::from_secs(3600)),
             watchdog: Arc::default(),
+            busy: crate::Busy::default(),
             niceness: NICENESS,
         };
         let slots = (0..instances).map(|_| {

@@ -67,6 +67,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         keep_costs: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
+        busy: crate::Busy::default(),
         niceness: NICENESS,
     };
     let context = RunContext {

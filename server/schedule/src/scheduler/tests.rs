@@ -25,6 +25,8 @@ pub(super) struct Gate {
     batches: Mutex<Vec<usize>>,
     pub(super) entered: AtomicUsize,
     stopped: AtomicUsize,
+    /// Which runs might have taken all processors.
+    wide: Mutex<Vec<bool>>,
 }
 
 impl Gate {
@@ -56,6 +58,10 @@ impl Instance for Echo {
         let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
         Ok(vec![NamedTensor { name: "y".into(), tensor }])
     }
+
+    fn may_run_wide(&mut self, may: bool) {
+        self.0.wide.lock().unwrap().push(may);
+    }
 }
 
 pub(super) fn settings() -> Settings {
@@ -74,6 +80,7 @@ pub(super) fn settings() -> Settings {
         keep_costs: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
+        busy: crate::Busy::default(),
         niceness: NICENESS,
     }
 }
@@ -553,4 +560,29 @@ async fn instances_are_added_and_taken_away_while_requests_run() {
     until(|| scheduler.shared.lock().threads == 1).await;
     let state = scheduler.shared.lock();
     assert!(state.surplus.is_empty() && state.idle.len() == 1);
+}
+
+#[tokio::test]
+async fn a_run_may_take_all_processors_where_no_model_runs_another_and_nothing_waits() {
+    let busy = crate::Busy::default();
+    let settings =
+        || Settings { batching: BatchPolicy::one_by_one(), busy: busy.clone(), ..settings() };
+    let (one, one_gate) = scheduler(1, settings());
+    let (other, other_gate) = scheduler(1, settings());
+    let first = spawn(&one, submission(1.0));
+    until(|| one_gate.entered.load(Ordering::SeqCst) == 1).await;
+    let beside = spawn(&other, submission(1.0));
+    until(|| other_gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting: Vec<_> = (0..2).map(|_| spawn(&one, submission(1.0))).collect();
+    until(|| one.queued() == 2).await;
+    other_gate.open();
+    beside.await.unwrap().unwrap();
+    one_gate.open();
+    first.await.unwrap().unwrap();
+    for answer in waiting {
+        answer.await.unwrap().unwrap();
+    }
+    let wide = |gate: &Gate| gate.wide.lock().unwrap().clone();
+    // Behind the second run of the one the third has waited.
+    assert_eq!((wide(&one_gate), wide(&other_gate)), (vec![true, false, true], vec![false]));
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use backend::{DataType, Tensor};
 
 use crate::{
+    busy::Busy,
     policy::BatchPolicy,
     watchdog::{RunLimit, Watchdog},
 };
@@ -29,6 +30,8 @@ pub struct Settings {
     pub run_limit: RunLimit,
     /// Looks after that.
     pub watchdog: Arc<Watchdog>,
+    /// Knows the runs of all models.
+    pub busy: Busy,
     /// By how much the threads of the model are nicer than the process.
     pub niceness: i32,
     /// Does the engine keep something of a run for the next one? Then a run is never repeated, and the

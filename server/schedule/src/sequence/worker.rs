@@ -287,6 +287,7 @@ fn answers(
     let run = |slot: &mut Slot, rows: &[Option<Row<'_>>]| {
         batch::run(slot, wiring, rows, mode, stop, &mut |it: &_| times.push(*it))
     };
+    let _busy_run = shared.settings.busy.begin();
     let (attempts, begun) = match shared.settings.engine_keeps_state {
         true => on_kept_state(slot, &rows, stop, || shared.cancelled(LOST), run),
         false => ({ run }(slot, &rows), None),

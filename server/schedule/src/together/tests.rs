@@ -58,6 +58,7 @@ fn scheduler_that_keeps(
         keep_costs,
         run_limit: RunLimit::Auto,
         watchdog: Arc::default(),
+        busy: crate::Busy::default(),
         niceness: NICENESS,
     };
     let filler = Filler::new(DataType::Int64, 9, PaddingSide::Right).unwrap();

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use machine::gpus::{Gpus, Lack};
-use schedule::{SchedulingSettings, admission::LongestStay};
+use schedule::{Busy, SchedulingSettings, admission::LongestStay};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Models on disk, and control over them; deleted at the end.
@@ -115,6 +115,7 @@ fn control(repository: Repository, labels: LabelRule) -> Control {
             ..SchedulingSettings::default()
         },
         watchdog: Arc::default(),
+        busy: Busy::default(),
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,

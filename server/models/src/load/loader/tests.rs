@@ -20,7 +20,7 @@ use crate::{
 };
 use machine::gpus::{Gpu, Gpus, Lack};
 use schedule::slot::Slot;
-use schedule::{SchedulingSettings, admission::LongestStay};
+use schedule::{Busy, SchedulingSettings, admission::LongestStay};
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,6 +249,7 @@ fn settings(gpus: u32) -> LoadSettings {
             ..SchedulingSettings::default()
         },
         watchdog: Arc::default(),
+        busy: Busy::default(),
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,

@@ -168,6 +168,21 @@ fn the_threads_are_those_that_the_model_asks_for() {
 }
 
 #[test]
+fn a_run_beside_which_there_is_no_other_may_have_all_processors_unless_threads_are_given() {
+    let wide = |groups: &str, options: &[(&str, &str)], intra_op_threads| {
+        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let defaults = ModelDefaults { intra_op_threads, ..defaults() };
+        let places = Places { cpus: number(8), gpus: Err(NO_DRIVER), thread_keys: &THREADS };
+        let plan = plan(&self::groups(groups), &options.collect(), &defaults, places).unwrap();
+        plan.wide_threads.map(NonZeroUsize::get)
+    };
+    assert_eq!(wide("", &[], None), Some(8));
+    assert_eq!(wide("instance_group { count: 1 }", &[], None), None, "it has all of them");
+    assert_eq!(wide("", &[(THREADS[0], "2")], None), None);
+    assert_eq!(wide("", &[], Some(number(2))), None);
+}
+
+#[test]
 fn where_there_are_gpus_a_model_that_says_nothing_has_an_instance_on_each() {
     check("", 1, &[0], 1, 1);
     check("", 4, &[0, 1, 2, 3], 4, 1);

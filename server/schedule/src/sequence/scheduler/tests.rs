@@ -97,6 +97,7 @@ fn settings() -> Settings {
         seats: 1,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
+        busy: crate::Busy::default(),
         niceness: 0,
         engine_keeps_state: false,
         hold: 0,

@@ -1,0 +1,77 @@
+//! Sessions of one model, as many as are asked for, all of the same files.
+
+use std::{fs, path::Path, path::PathBuf, sync::Arc};
+
+use backend::{BackendError, FileStamps};
+
+use crate::{
+    cache::Cache,
+    files::ModelFiles,
+    library::Runtime,
+    native::{Session, Source},
+    options::Settings,
+    place::open,
+    zipmap::{self, Unzipped},
+};
+
+/// The files of a model version, and where its sessions come from.
+pub(crate) struct Opener {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) path: PathBuf,
+    /// The files as they were when the model was loaded.
+    pub(crate) stamps: FileStamps,
+    /// What the model consists of. `None` where it cannot be walked.
+    pub(crate) files: Option<ModelFiles>,
+    /// Where the optimised forms of large models are kept.
+    pub(crate) cache: Option<Arc<Cache>>,
+    /// Is the model without the `ZipMap` of its file?
+    pub(crate) is_unzipped: bool,
+}
+
+impl Opener {
+    /// The first session, of what was just read. Blocking.
+    pub(crate) fn first(
+        &self,
+        settings: &Settings,
+        unzipped: Option<&Unzipped>,
+    ) -> Result<Session, BackendError> {
+        let kept = self
+            .kept(settings)
+            .and_then(|(cache, files)| cache.session(&self.runtime, files, settings));
+        match kept {
+            Some(session) => Ok(session),
+            None => open(&self.runtime, &self.path, source_of(unzipped), settings),
+        }
+    }
+
+    /// One more session. Blocking. A file that has been replaced since is another model, even where it looks the same.
+    pub(crate) fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
+        self.stamps.while_same(|| {
+            let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
+            self.first(settings, unzipped.as_ref())
+        })
+    }
+
+    /// Bytes of its files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.as_ref().map_or(0, |it| it.bytes)
+    }
+
+    /// Where such a session is kept. What is kept is made for the processor, and by the operators of ONNX Runtime
+    /// alone.
+    fn kept(&self, settings: &Settings) -> Option<(&Cache, &ModelFiles)> {
+        let is_kept =
+            settings.providers.is_empty() && settings.op_libraries.is_empty() && !self.is_unzipped;
+        let files = self.files.as_ref().filter(|it| is_kept && it.is_large())?;
+        Some((self.cache.as_deref()?, files))
+    }
+}
+
+/// The model without its `ZipMap`. `None` where the file cannot be read, which opening it will explain.
+pub(crate) fn read_unzipped(path: &Path) -> Option<Unzipped> {
+    zipmap::unzip(&fs::read(path).ok()?)
+}
+
+fn source_of(unzipped: Option<&Unzipped>) -> Source<'_> {
+    unzipped.map_or(Source::Model, |it| Source::Content(&it.model))
+}
