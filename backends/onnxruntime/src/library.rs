@@ -3,13 +3,13 @@
 use std::{
     error::Error,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use backend::BackendError;
 use ort::{LoadDynamicError, environment::Environment};
 
-use crate::{log, native::Native};
+use crate::{log, native::Native, wide::Rooms};
 
 /// The library that is open.
 pub(crate) struct Runtime {
@@ -17,8 +17,8 @@ pub(crate) struct Runtime {
     pub(crate) path: PathBuf,
     /// The function table, and what sessions need from it.
     pub(crate) native: Native,
-    /// Bytes of files whose weights are there once more, for runs with more threads.
-    pub(crate) wide_bytes: AtomicU64,
+    /// Of the second sessions of its models.
+    pub(crate) rooms: Rooms,
 }
 
 impl Runtime {
@@ -64,7 +64,7 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> 
     let native = Native::new(environment(&path)?);
     let native = native.map_err(|error| unusable(&path, error.message()))?;
     let native = native.with_common_arena();
-    let runtime = Arc::new(Runtime { native, path, wide_bytes: AtomicU64::new(0) });
+    let runtime = Arc::new(Runtime { native, path, rooms: Rooms::default() });
     *open = Some(runtime.clone());
     Ok(runtime)
 }

@@ -46,6 +46,8 @@ struct Size {
     wide: f64,
     pairs: u32,
     runs: u32,
+    /// Has a wide run taken longer than a narrow one does?
+    is_in_doubt: bool,
 }
 
 /// The shapes of a run's inputs, and about how large they are.
@@ -89,7 +91,8 @@ impl Gains {
         let known = self.shapes.get(&shapes.key).copied();
         let size = &mut self.sizes[shapes.size];
         size.runs = size.runs.wrapping_add(1);
-        let is_due = size.pairs < FIRST_PAIRS || size.runs.is_multiple_of(AGAIN);
+        let is_due =
+            size.pairs < FIRST_PAIRS || size.is_in_doubt || size.runs.is_multiple_of(AGAIN);
         let pair = Choice::Pair { wide_first: size.runs.is_multiple_of(2) };
         match known {
             // Other bytes are another answer, however soon it comes.
@@ -121,10 +124,17 @@ impl Gains {
             size.narrow /= 2.0;
             size.wide /= 2.0;
         }
+        size.is_in_doubt = false;
         size.pairs += 1;
         size.narrow += narrow.as_secs_f64();
         size.wide += wide.as_secs_f64();
         self.pairs = self.pairs.saturating_add(1);
+    }
+
+    /// Takes in the time of a wide run. Where it was no gain the next one is compared: something else may be busy now.
+    pub(super) fn ran_wide(&mut self, shapes: Shapes, took: Duration) {
+        let size = &mut self.sizes[shapes.size];
+        size.is_in_doubt = size.narrow < took.as_secs_f64() * f64::from(size.pairs);
     }
 
     /// A run of those shapes is not to be made with more threads again.
@@ -213,6 +223,17 @@ mod tests {
             }
         }
         assert_eq!((pairs, gains.choose(SHAPES)), (20, Choice::Narrow));
+    }
+
+    #[test]
+    fn a_wide_run_that_was_no_gain_has_the_next_compared() {
+        let mut gains = after(3, true, 0.6);
+        gains.ran_wide(SHAPES, MS.mul_f64(0.9));
+        assert_eq!(gains.choose(SHAPES), Choice::Wide);
+        gains.ran_wide(SHAPES, MS.mul_f64(1.1));
+        assert!(matches!(gains.choose(SHAPES), Choice::Pair { .. }));
+        gains.learn(SHAPES, true, MS, MS.mul_f64(0.6));
+        assert_eq!(gains.choose(SHAPES), Choice::Wide);
     }
 
     #[test]

@@ -6,20 +6,20 @@
 //! within microseconds, and sleep after it.
 
 mod gains;
+mod room;
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
 };
 
 use backend::{BackendError, NamedTensor, Stop};
 
-use crate::{library::Runtime, native::Session, opener::Opener, options::Settings};
+use crate::{native::Session, opener::Opener, options::Settings};
 use gains::{Choice, Gains, Shapes};
+use room::Room;
+pub(crate) use room::Rooms;
 
 /// A run that takes less is not divided: to wake a thread and to wait for it takes some ten microseconds.
 const LEAST: Duration = Duration::from_micros(200);
@@ -35,7 +35,7 @@ pub(crate) struct Wide {
     opener: Arc<Opener>,
     settings: Settings,
     /// Bytes of weights that second sessions may have in all; `None`: any number.
-    room: Option<u64>,
+    most_bytes: Option<u64>,
     state: Mutex<State>,
 }
 
@@ -69,8 +69,8 @@ impl Wide {
     /// may take, in bytes, where that is bounded.
     pub(crate) fn new(opener: Arc<Opener>, settings: Settings, memory: Option<u64>) -> Arc<Wide> {
         let state = State { second: Second::NotYet(0), gains: Gains::new() };
-        let room = memory.map(|it| it / PART_OF_MEMORY);
-        Arc::new(Wide { opener, settings, room, state: Mutex::new(state) })
+        let most_bytes = memory.map(|it| it / PART_OF_MEMORY);
+        Arc::new(Wide { opener, settings, most_bytes, state: Mutex::new(state) })
     }
 
     /// Makes a run that may take all processors: on `usual`, or on the second session. What `usual` gives counts, and
@@ -94,12 +94,15 @@ impl Wide {
                 }
                 outcome
             }
-            Plan::Wide(wide, shapes) => match run(&wide) {
-                Err(_) if !stop.is_stopped() => {
+            Plan::Wide(wide, shapes) => match timed(&wide) {
+                (Err(_), _) if !stop.is_stopped() => {
                     self.lock().gains.refuse(shapes);
                     run(usual)
                 }
-                outcome => outcome,
+                (outcome, took) => {
+                    self.lock().gains.ran_wide(shapes, took);
+                    outcome
+                }
             },
             Plan::Pair { wide, shapes, wide_first } => {
                 let (narrow, other);
@@ -186,7 +189,7 @@ impl Drop for Wide {
 fn make(wide: &Weak<Wide>) {
     let Some(parts) = wide.upgrade() else { return };
     let (opener, settings) = (parts.opener.clone(), parts.settings.clone());
-    let room = Room::take(&opener.runtime, opener.bytes(), parts.room);
+    let room = opener.runtime.rooms.take(opener.bytes(), parts.most_bytes);
     drop(parts);
     let made = room.and_then(|room| match opener.another(&settings) {
         Ok(session) => Some(Second::Made { session: Arc::new(session), _room: room }),
@@ -200,28 +203,6 @@ fn make(wide: &Weak<Wide>) {
     // It may have been let go of before it was there.
     if matches!(state.second, Second::Making) {
         state.second = made.unwrap_or(Second::Never);
-    }
-}
-
-/// Room for the weights of a second session.
-struct Room {
-    runtime: Arc<Runtime>,
-    bytes: u64,
-}
-
-impl Room {
-    /// Takes it of what second sessions may have in all, if there is so much.
-    fn take(runtime: &Arc<Runtime>, bytes: u64, most: Option<u64>) -> Option<Room> {
-        let taken: &AtomicU64 = &runtime.wide_bytes;
-        let more = |it: u64| it.checked_add(bytes).filter(|it| most.is_none_or(|most| *it <= most));
-        taken.fetch_update(Relaxed, Relaxed, more).ok()?;
-        Some(Room { runtime: runtime.clone(), bytes })
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.runtime.wide_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
