@@ -1,41 +1,33 @@
 //! Tests with workers that do what no worker of ours does: the worker is ended, the run fails with a named error, and
 //! nobody waits for ever. The worker is this test program, which plays a part by the name of its model.
 
+mod parts;
+
 use std::{
-    fs::{self, File},
-    io::{self, Write},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
-    path::PathBuf,
+    fs, io,
+    os::fd::AsFd,
     sync::{Arc, RwLock, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
 use backend::{
-    Backend, BackendError, Batch, DataType, Device, EndReason, EngineDescription, Instance, Model,
+    Backend, BackendError, Batch, Device, EndReason, EngineDescription, Instance, Model,
     ModelProcess, ModelSource, NamedTensor, Shape, Stop, Tensor,
 };
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 
 use crate::{
-    arena::WorkerArena,
-    channel::{Receiver, Sender},
     children::Children,
-    frame::LONGEST,
     lane::Lane,
     launch::{Program, Worker},
-    message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    message::ToWorker,
     open::Host,
     recycle::Recycler,
     sandbox::Sandbox,
     supervisor::Supervisor,
 };
-
-/// Room of a lane for the inputs of a run, in bytes.
-const HALF: u64 = 1 << 16;
+use parts::{HALF, loaded_once, play};
 
 /// How long a test waits for what is sure to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,154 +39,6 @@ fn play_a_worker() {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return };
     // Whatever goes wrong here ends the process, as a worker that fails.
     play(&part, socket.into()).expect("the server's side has ended");
-}
-
-fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::error::Error>> {
-    let mut answers = Sender::new(control.try_clone()?);
-    let mut messages = Receiver::with_files(control.try_clone()?, LONGEST);
-    if part == "stopped at the load" {
-        stop_here();
-    }
-    messages.receive::<ToWorker>()?;
-    if part == "a file that is none" {
-        answers.send(&Entered::Ok(true))?;
-        thread::park();
-    }
-    answers.send(&Entered::Ok(false))?;
-    match part {
-        "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
-        "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
-        "leaves at the load" | "loads once" if part == "leaves at the load" || has_loaded()? => {
-            rustix::net::shutdown(&control, rustix::net::Shutdown::Both)?;
-            thread::park();
-        }
-        _ => {
-            let loaded = Loaded {
-                spec: None,
-                signatures: None,
-                large_outputs: Vec::new(),
-                notes: Vec::new(),
-                keeps_state: false,
-                allows_trial_runs: true,
-                warm_up: None,
-                version: None,
-            };
-            answers.send(&LoadAnswer::Ok(Box::new(loaded)))?;
-        }
-    }
-    messages.receive::<ToWorker>()?;
-    let socket = UnixStream::from(messages.file().ok_or("no socket")?);
-    let memory = messages.file().ok_or("no memory")?;
-    play_a_lane(part, socket, memory)
-}
-
-/// A file that says that a worker of this server has loaded its model.
-fn loaded_once(server: Pid) -> PathBuf {
-    std::env::temp_dir().join(format!("muster-loads-once-{}", server.as_raw_pid()))
-}
-
-/// Has another worker of the server loaded its model? It has from now on.
-fn has_loaded() -> io::Result<bool> {
-    let server = rustix::process::getppid().ok_or(io::ErrorKind::NotFound)?;
-    match File::create_new(loaded_once(server)) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-fn play_a_lane(
-    part: &str,
-    socket: UnixStream,
-    memory: OwnedFd,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let (mut sender, mut batches) =
-        (Sender::new(socket.try_clone()?), Receiver::new(socket.try_clone()?, LONGEST));
-    let arena = WorkerArena::open(memory)?;
-    if part == "stopped at the opening" {
-        stop_here();
-    }
-    sender.send(&Opened::Ok(()))?;
-    if part == "answers before it is asked" {
-        for run in 0.. {
-            sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(Vec::new()) })?;
-        }
-    }
-    let execute: Execute<'_> = batches.receive()?;
-    let run = execute.run;
-    let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
-    let honest = |run| Answer { run, took: Duration::ZERO, outputs: arena.put(&inputs) };
-    let mut lie = |dtype, dims: &[u64], at, len| {
-        let output = Placed { name: "x", dtype, dims: dims.into(), at, len };
-        sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(vec![output]) })
-    };
-    match part {
-        "outside of the memory" => lie(DataType::Fp32, &[2], 2 * HALF - 4, 8)?,
-        "beyond what can be addressed" => lie(DataType::Fp32, &[2], u64::MAX - 3, 8)?,
-        "longer than there is memory" => lie(DataType::Bool, &[1 << 32], HALF, 1 << 32)?,
-        "too few bytes" => lie(DataType::Fp32, &[3], HALF, 8)?,
-        "dimensions that overflow" => lie(DataType::Fp32, &[1 << 63, 4], HALF, 8)?,
-        "strings that lie" => {
-            let text = NamedTensor {
-                name: "x".into(),
-                tensor: Tensor::new(
-                    DataType::Uint32,
-                    Shape::new(&[2]),
-                    [9u32, 9].map(u32::to_le_bytes).concat().into(),
-                )?,
-            };
-            arena.put(&[text]).map_err(|it| it.text)?;
-            lie(DataType::Bytes, &[1], HALF, 8)?;
-        }
-        "twice" => {
-            sender.send(&honest(run))?;
-            sender.send(&honest(run))?;
-        }
-        "another run" => sender.send(&honest(run + 1))?,
-        "with files" => {
-            let (one, other) = UnixStream::pair()?;
-            sender.send_with(&honest(run), &[one.as_fd(), other.as_fd()])?;
-        }
-        "a huge frame" => (&socket).write_all(&[0xff; 4])?,
-        "bytes at random" => {
-            let bytes: Vec<u8> =
-                (1..5000u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-            (&socket).write_all(&[[2, 0, 0, 0].as_slice(), &bytes].concat())?;
-        }
-        "an answer in small pieces" => {
-            (&socket).write_all(&1_000_000u32.to_le_bytes())?;
-            loop {
-                (&socket).write_all(&[0])?;
-                thread::sleep(Duration::from_millis(20));
-            }
-        }
-        "half an answer" => (&socket).write_all(&[100, 0, 0, 0, 1, 2])?,
-        "closes its socket" => rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)?,
-        "stopped in a run" => stop_here(),
-        "in another group" => {
-            let parent = rustix::process::getppid().ok_or("no parent")?;
-            rustix::process::setpgid(None, Some(rustix::process::getpgid(Some(parent))?))?;
-        }
-        "a long text" => {
-            let fault = Fault::execute("text ".repeat(1 << 20));
-            sender.send(&Answer { run, took: Duration::ZERO, outputs: Err(fault) })?;
-        }
-        _ => {
-            sender.send(&honest(run))?;
-        }
-    }
-    loop {
-        thread::park();
-    }
-}
-
-/// This thread runs on for a moment, where the signal stops another one first.
-fn stop_here() -> ! {
-    let own = rustix::process::getpid();
-    rustix::process::kill_process(own, Signal::STOP).expect("this process is there");
-    loop {
-        thread::park();
-    }
 }
 
 /// An engine that loads nothing here: its workers play their parts.
