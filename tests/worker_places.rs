@@ -52,7 +52,7 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
         ("fast", "in_process: a run takes ", ", less than 1ms"),
         ("slow", "process: a run takes 2", "ms, no less than 1ms"),
         ("untried", "process: no run at its load has told how long it takes", "would"),
-        ("bounded", "process: its configuration bounds the memory", "of its process"),
+        ("bounded", "process: its configuration bounds what", "its process may take"),
         ("said", "", ""),
         ("within", "", ""),
     ] {

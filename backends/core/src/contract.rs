@@ -143,17 +143,23 @@ pub trait Instance: Send {
         None
     }
 
-    /// Shall later runs share their process with no other run of the model? One that may end the process takes no
-    /// other along then, and the end of the process says whose fault it was. Nothing where runs are in this process.
-    fn run_alone(&mut self, alone: bool) {
-        let _ = alone;
+    /// Later runs are made on these terms.
+    fn expect_runs(&mut self, terms: RunTerms) {
+        let _ = terms;
     }
+}
 
-    /// May later runs take all processors? Nothing else is run then, and nothing waits for an instance. Outputs are the
-    /// same bytes either way.
-    fn may_run_wide(&mut self, may: bool) {
-        let _ = may;
-    }
+/// What is to be known of a run beside its batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunTerms {
+    /// Does it share the process with no other run of the model, where that is one of the model's own? One that may end
+    /// the process takes no other along then, and the end of the process says whose fault it was.
+    pub alone: bool,
+    /// Requests of clients in it.
+    pub requests: usize,
+    /// May it take all processors? Nothing else is run, and nothing waits for an instance. Outputs are the same bytes
+    /// either way.
+    pub wide: bool,
 }
 
 /// Requests that a model's files bring along, to be run before it serves.

@@ -31,7 +31,7 @@ mod stop;
 mod strings;
 mod tensor;
 
-pub use contract::{Backend, BackendError, Batch, Instance, Model, WarmUp};
+pub use contract::{Backend, BackendError, Batch, Instance, Model, RunTerms, WarmUp};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use file_stamps::FileStamps;

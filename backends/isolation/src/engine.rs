@@ -11,9 +11,10 @@ use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Plac
 use crate::{
     children::Children,
     launch::Program,
-    limits::MemoryLimits,
+    limits::WorkerLimits,
     model::IsolatedModel,
     place::Place,
+    recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
     supervisor::Supervisor,
     trial::{Decisions, Trial},
@@ -150,7 +151,7 @@ impl Backend for Isolated {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let settings = &self.isolation.settings;
-        let limits = MemoryLimits::of(source)?;
+        let limits = WorkerLimits::of(source)?;
         let decisions = &self.isolation.decisions;
         let said = settings.place(source)?;
         let decided = || decisions.find(self.name(), source).map(|it| it.place);
@@ -174,16 +175,9 @@ impl Backend for Isolated {
         let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
-        let recycle_above = limits.recycle_above;
+        let recycler = Recycler::new(limits.recycling);
         let stop = source.stop.clone();
-        Ok(Arc::new(IsolatedModel::new(
-            supervisor,
-            loaded,
-            *arena_bytes,
-            recycle_above,
-            stop,
-            trial,
-        )))
+        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, recycler, stop, trial)))
     }
 
     fn found_place(&self, source: &ModelSource) -> Option<String> {

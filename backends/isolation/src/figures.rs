@@ -357,7 +357,7 @@ mod tests {
         let now = Instant::now();
         assert_eq!(sampled(now), now);
         assert_eq!(sampled(now + 2 * SAMPLED_EVERY), now);
-        worker.note_answer();
+        worker.note_answer(1);
         assert_eq!(sampled(now + SAMPLED_EVERY / 2), now);
         assert_eq!(sampled(now + SAMPLED_EVERY), now + SAMPLED_EVERY);
     }

@@ -13,7 +13,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, Batch, Device, EndReason, EngineDescription, Instance, Model,
-    ModelProcess, ModelSource, NamedTensor, Shape, Stop, Tensor,
+    ModelProcess, ModelSource, NamedTensor, ProcessFigures, RunTerms, Shape, Stop, Tensor,
 };
 use rustix::process::Pid;
 
@@ -21,6 +21,7 @@ use crate::{
     children::Children,
     lane::Lane,
     launch::{Program, Worker},
+    limits::Recycling,
     message::ToWorker,
     open::Host,
     recycle::Recycler,
@@ -169,18 +170,56 @@ fn the_text_of_an_error_is_cut_so_that_it_is_an_answer() {
     assert!(text.starts_with("text text") && text.len() == 64 << 10);
 }
 
+/// A lane of a model whose workers play that part and are replaced then, and what they have done.
+fn recycled(part: &str, when: Recycling) -> (Lane, impl Fn() -> ProcessFigures + use<>) {
+    let supervisor = load(part, Stop::new()).unwrap();
+    let recycler = Recycler::new(when).map(Arc::new);
+    let lane = Lane::new(host(&supervisor, Arc::default()), recycler).unwrap();
+    (lane, move || supervisor.figures().figures())
+}
+
+/// Returns when the worker of the lane is another than that one.
+fn wait_for_another(lane: &Lane, than: u32) {
+    while pid(lane) == than {
+        thread::yield_now();
+    }
+}
+
+fn pid(lane: &Lane) -> u32 {
+    lane.place().lock().unwrap().worker.pid()
+}
+
 #[test]
 fn a_worker_that_holds_too_much_is_replaced_after_a_run_that_fails_too() {
     within_reason(|| {
-        let supervisor = load("a long text", Stop::new()).unwrap();
         // Each holds more than a byte.
-        let recycler = Some(Arc::new(Recycler::new(1)));
-        let mut lane = Lane::new(host(&supervisor, Arc::default()), recycler).unwrap();
+        let when = Recycling { above_bytes: Some(1), ..Recycling::default() };
+        let (mut lane, figures) = recycled("a long text", when);
+        let first = pid(&lane);
         assert!(matches!(run(&mut lane, &Stop::new()), Err(BackendError::Execute(_))));
-        let replaced = || supervisor.figures().figures().restarts[EndReason::Recycle as usize] == 1;
-        while !replaced() {
-            thread::yield_now();
-        }
+        wait_for_another(&lane, first);
+        assert_eq!(figures().restarts[EndReason::Recycle as usize], 1);
+    });
+}
+
+#[test]
+fn a_worker_is_replaced_once_it_has_answered_so_many_requests_whatever_runs_they_share() {
+    within_reason(|| {
+        let when = Recycling { after_requests: Some(6), ..Recycling::default() };
+        let (mut lane, figures) = recycled("honest runs", when);
+        let first = pid(&lane);
+        let run_of = |requests, lane: &mut Lane| {
+            lane.expect_runs(RunTerms { requests, ..RunTerms::default() });
+            run(lane, &Stop::new()).unwrap();
+        };
+        run_of(5, &mut lane);
+        // One that is not for clients.
+        run_of(0, &mut lane);
+        assert_eq!(pid(&lane), first);
+        run_of(1, &mut lane);
+        wait_for_another(&lane, first);
+        run_of(5, &mut lane);
+        assert_eq!(figures().restarts[EndReason::Recycle as usize], 1);
     });
 }
 

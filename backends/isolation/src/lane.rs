@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, Turn};
+use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, RunTerms, Turn};
 
 use crate::{
     channel::ChannelError,
@@ -19,10 +19,10 @@ use crate::{
 pub(crate) struct Lane {
     host: Host,
     open: Place,
-    /// Replaces a worker that holds too much memory, where that is asked for.
+    /// Replaces a worker that holds too much memory, or has answered enough, where that is asked for.
     recycler: Option<Arc<Recycler>>,
-    is_alone: bool,
-    may_run_wide: bool,
+    /// Those of the runs that come.
+    terms: RunTerms,
     /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
     last: Arc<Vitals>,
 }
@@ -41,7 +41,7 @@ impl Lane {
         if let Some(recycler) = &recycler {
             recycler.has_lane(&host, &open);
         }
-        Ok(Lane { host, open, recycler, is_alone: false, may_run_wide: false, last })
+        Ok(Lane { host, open, recycler, terms: RunTerms::default(), last })
     }
 
     /// Where it is open.
@@ -67,7 +67,7 @@ impl Lane {
                 "the time of the run was over before it began".into(),
             ));
         }
-        match open.run(batch, self.may_run_wide) {
+        match open.run(batch, self.terms.wide) {
             Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
                 let worker = &open.worker;
                 let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
@@ -83,7 +83,7 @@ impl Lane {
                 )))
             }
             Ok(outcome) => {
-                open.worker.note_answer();
+                open.worker.note_answer(self.terms.requests);
                 if let Some(recycler) = &self.recycler {
                     // One that fails warms no other process up.
                     let sample = outcome.is_ok().then_some(batch);
@@ -97,7 +97,7 @@ impl Lane {
                 // What else ends a process by SIGKILL than its run: its operator, and the system for want of memory.
                 let is_closed = matches!(error, ChannelError::Closed);
                 let obituary = worker.obituary();
-                match self.is_alone && is_closed && worker.was_killed() {
+                match self.terms.alone && is_closed && worker.was_killed() {
                     true => Err(BackendError::Unavailable(Outage {
                         reason: obituary,
                         retry_after: Duration::ZERO,
@@ -114,7 +114,7 @@ impl Instance for Lane {
         let sharing = self.host.sharing.clone();
         // Until nobody has the process alone, or there is no run beside this one: no time of this run.
         let waiting = batch.stop.wait();
-        if self.is_alone {
+        if self.terms.alone {
             let _alone = sharing.write().unwrap_or_else(PoisonError::into_inner);
             drop(waiting);
             self.run(batch)
@@ -137,11 +137,7 @@ impl Instance for Lane {
         lock(&self.open).turn
     }
 
-    fn run_alone(&mut self, alone: bool) {
-        self.is_alone = alone;
-    }
-
-    fn may_run_wide(&mut self, may: bool) {
-        self.may_run_wide = may;
+    fn expect_runs(&mut self, terms: RunTerms) {
+        self.terms = terms;
     }
 }

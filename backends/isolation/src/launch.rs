@@ -200,9 +200,9 @@ impl Worker {
         self.process.vitals.next_lane()
     }
 
-    /// It has answered one more run.
-    pub(crate) fn note_answer(&self) {
-        self.process.vitals.note_answer();
+    /// It has answered one more run, of so many requests.
+    pub(crate) fn note_answer(&self, requests: usize) {
+        self.process.vitals.note_answer(requests);
     }
 
     /// The runs that it has answered.

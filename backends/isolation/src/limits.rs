@@ -1,4 +1,4 @@
-//! What a model's configuration says of the memory of its worker.
+//! What a model's configuration says of what its worker may take: memory, and requests before another takes its place.
 
 use backend::{BackendError, MODEL_STACK, ModelSource};
 use rustix::process::{Resource, Rlimit};
@@ -7,41 +7,56 @@ use rustix::process::{Resource, Rlimit};
 const LIMIT: &str = "MEMORY_LIMIT_BYTES";
 
 /// With more private memory a worker is replaced.
-const RECYCLE: &str = "MEMORY_RECYCLE_BYTES";
+pub(crate) const RECYCLE_ABOVE: &str = "MEMORY_RECYCLE_BYTES";
 
-/// The memory that a worker may take, in bytes; `None` for any.
+/// After so many requests, too.
+pub(crate) const RECYCLE_AFTER: &str = "RECYCLE_AFTER_REQUESTS";
+
+/// What a worker may take; `None` for any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct MemoryLimits {
-    /// Memory beyond that is refused to the worker.
+pub(crate) struct WorkerLimits {
+    /// Bytes of memory beyond that are refused to the worker.
     pub(crate) most: Option<u64>,
-    /// Above that another takes its place.
-    pub(crate) recycle_above: Option<u64>,
+    /// When another takes its place.
+    pub(crate) recycling: Recycling,
 }
 
-impl MemoryLimits {
+/// When another worker takes the place of one that works; never where there is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Recycling {
+    /// Once it has more private bytes.
+    pub(crate) above_bytes: Option<u64>,
+    /// Once it has answered so many requests.
+    pub(crate) after_requests: Option<u64>,
+}
+
+impl WorkerLimits {
     /// Those of a model.
     ///
     /// # Errors
-    /// [`BackendError::Load`] for what is no number of bytes.
-    pub(crate) fn of(source: &ModelSource) -> Result<MemoryLimits, BackendError> {
-        let bytes = |name: &str| {
+    /// [`BackendError::Load`] for what is no number of bytes, or of requests.
+    pub(crate) fn of(source: &ModelSource) -> Result<WorkerLimits, BackendError> {
+        let number = |name: &str, what: &str| {
             let given = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
             let Some((_, text)) = given else { return Ok(None) };
-            let bytes = text.trim().parse::<u64>().ok().filter(|it| 0 < *it);
-            bytes.map(Some).ok_or_else(|| {
+            let number = text.trim().parse::<u64>().ok().filter(|it| 0 < *it);
+            number.map(Some).ok_or_else(|| {
                 BackendError::Load(format!(
-                    "model '{}': parameter '{name}': expected a number of bytes above 0, given '{text}'",
+                    "model '{}': parameter '{name}': expected a number of {what} above 0, given '{text}'",
                     source.name
                 ))
             })
         };
-        Ok(MemoryLimits { most: bytes(LIMIT)?, recycle_above: bytes(RECYCLE)? })
+        let above_bytes = number(RECYCLE_ABOVE, "bytes")?;
+        let after_requests = number(RECYCLE_AFTER, "requests")?;
+        let recycling = Recycling { above_bytes, after_requests };
+        Ok(WorkerLimits { most: number(LIMIT, "bytes")?, recycling })
     }
 
     /// The names of those that are set.
     pub(crate) fn names(self) -> Vec<&'static str> {
-        let all = [(LIMIT, self.most), (RECYCLE, self.recycle_above)];
-        all.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
+        let memory = self.most.map(|_| LIMIT);
+        memory.into_iter().chain(self.recycling.names()).collect()
     }
 
     /// Refuses to replace the workers of a model that keeps state: another would not have it.
@@ -49,13 +64,21 @@ impl MemoryLimits {
     /// # Errors
     /// [`BackendError::Load`].
     pub(crate) fn check_state(self, model: &str, keeps_state: bool) -> Result<(), BackendError> {
-        match self.recycle_above.filter(|_| keeps_state) {
+        match self.recycling.names().next().filter(|_| keeps_state) {
             None => Ok(()),
-            Some(_) => Err(BackendError::Load(format!(
-                "model '{model}': parameter '{RECYCLE}': its runs leave something behind for later ones, which \
+            Some(name) => Err(BackendError::Load(format!(
+                "model '{model}': parameter '{name}': its runs leave something behind for later ones, which \
                  another process would not have; leave the parameter out"
             ))),
         }
+    }
+}
+
+impl Recycling {
+    /// The names of what is set.
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [(RECYCLE_ABOVE, self.above_bytes), (RECYCLE_AFTER, self.after_requests)];
+        all.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name)
     }
 }
 
@@ -68,7 +91,7 @@ impl MemoryBound {
     /// From now on the process has what the model's configuration says, and the stack of a thread.
     pub(crate) fn begin(&mut self, source: &ModelSource) {
         // The server has looked at the parameters: they are right.
-        self.0 = MemoryLimits::of(source).ok().and_then(|it| it.most);
+        self.0 = WorkerLimits::of(source).ok().and_then(|it| it.most);
         self.add_thread();
     }
 
@@ -89,34 +112,42 @@ impl MemoryBound {
 mod tests {
     use super::*;
 
-    fn of(key: &str, value: &str) -> Result<MemoryLimits, BackendError> {
+    fn of(key: &str, value: &str) -> Result<WorkerLimits, BackendError> {
         let mut source = ModelSource::new("m", "/m");
         source.options.insert(key.into(), value.into());
-        MemoryLimits::of(&source)
+        WorkerLimits::of(&source)
     }
 
     #[test]
-    fn both_are_numbers_of_bytes_however_their_names_are_written() {
-        let none = MemoryLimits::default();
+    fn all_are_numbers_above_zero_however_their_names_are_written() {
+        let none = WorkerLimits::default();
         assert_eq!(of("other", "x"), Ok(none));
-        assert_eq!(of(LIMIT, " 7 "), Ok(MemoryLimits { most: Some(7), ..none }));
-        assert_eq!(
-            of("memory_recycle_bytes", "8"),
-            Ok(MemoryLimits { recycle_above: Some(8), ..none })
-        );
-        for wrong in ["", "0", "-1", "1GB"] {
-            let error = of(LIMIT, wrong).unwrap_err().to_string();
-            let expected = format!("expected a number of bytes above 0, given '{wrong}'");
-            assert!(error.contains(LIMIT) && error.contains(&expected), "{error}");
+        assert_eq!(of(LIMIT, " 7 "), Ok(WorkerLimits { most: Some(7), ..none }));
+        let recycling = |it| Ok(WorkerLimits { recycling: it, ..none });
+        let above = Recycling { above_bytes: Some(8), ..Recycling::default() };
+        assert_eq!(of("memory_recycle_bytes", "8"), recycling(above));
+        let after = Recycling { after_requests: Some(9), ..Recycling::default() };
+        assert_eq!(of("recycle_after_requests", "9"), recycling(after));
+        for (name, what) in
+            [(LIMIT, "bytes"), (RECYCLE_ABOVE, "bytes"), (RECYCLE_AFTER, "requests")]
+        {
+            for wrong in ["", "0", "-1", "1GB"] {
+                let expected = format!(
+                    "model 'm': parameter '{name}': expected a number of {what} above 0, given '{wrong}'"
+                );
+                assert_eq!(of(name, wrong), Err(BackendError::Load(expected)));
+            }
         }
     }
 
     #[test]
     fn the_process_of_a_model_that_keeps_state_is_not_replaced() {
-        let limits = of(RECYCLE, "8").unwrap();
-        assert_eq!(limits.names(), [RECYCLE]);
-        assert!(limits.check_state("m", true).unwrap_err().to_string().contains(RECYCLE));
-        assert_eq!(limits.check_state("m", false), Ok(()));
+        for name in [RECYCLE_ABOVE, RECYCLE_AFTER] {
+            let limits = of(name, "8").unwrap();
+            assert_eq!(limits.names(), [name]);
+            assert!(limits.check_state("m", true).unwrap_err().to_string().contains(name));
+            assert_eq!(limits.check_state("m", false), Ok(()));
+        }
         assert_eq!(of(LIMIT, "8").unwrap().check_state("m", true), Ok(()));
     }
 }

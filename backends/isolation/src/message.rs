@@ -76,7 +76,7 @@ pub(crate) struct Execute<'a> {
     /// After that time the outcome is of no use.
     pub(crate) ends_in: Option<Duration>,
     /// May it take all processors?
-    pub(crate) may_run_wide: bool,
+    pub(crate) wide: bool,
 }
 
 /// What a lane answers when it is open.

@@ -34,17 +34,17 @@ pub(crate) struct IsolatedModel {
 }
 
 impl IsolatedModel {
-    /// `recycle_above`: a worker with more private bytes is replaced. `stop`: that of the load, which also ends the
-    /// making of instances. `trial`: its first runs are to show where it belongs.
+    /// `recycler`: what replaces its workers. `stop`: that of the load, which also ends the making of instances.
+    /// `trial`: its first runs are to show where it belongs.
     pub(crate) fn new(
         supervisor: Arc<Supervisor>,
         loaded: Loaded,
         arena_bytes: usize,
-        recycle_above: Option<u64>,
+        recycler: Option<Recycler>,
         stop: Arc<Stop>,
         trial: Option<Trial>,
     ) -> Self {
-        let recycler = recycle_above.map(|it| Arc::new(Recycler::new(it)));
+        let recycler = recycler.map(Arc::new);
         let (sharing, lanes, trial) = (Arc::default(), Mutex::default(), trial.map(Arc::new));
         IsolatedModel { supervisor, loaded, arena_bytes, sharing, recycler, lanes, stop, trial }
     }

@@ -144,7 +144,7 @@ impl Open {
     pub(crate) fn run(
         &mut self,
         batch: &Batch<'_>,
-        may_run_wide: bool,
+        wide: bool,
     ) -> Result<Result<Vec<NamedTensor>, BackendError>, ChannelError> {
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
@@ -165,7 +165,7 @@ impl Open {
             rows: batch.rows as u64,
             signature: batch.signature as u32,
             ends_in: ends_by.map(|it| it.saturating_duration_since(Instant::now())),
-            may_run_wide,
+            wide,
         };
         let began = Instant::now();
         self.sender.send(&execute)?;

@@ -58,12 +58,12 @@ impl EngineRun {
     }
 }
 
-/// Where a model runs. `run` is the most telling of its first ones, `is_bounded` says that its configuration bounds the
-/// memory of its process.
+/// Where a model runs. `run` is the most telling of its first ones, `is_bounded` says that its configuration bounds
+/// what its process may take.
 pub(crate) fn decide(run: Option<EngineRun>, is_bounded: bool) -> Decision {
     let apart = |why: String| Decision { place: Place::OwnProcess, why };
     if is_bounded {
-        return apart("its configuration bounds the memory of its process".to_owned());
+        return apart("its configuration bounds what its process may take".to_owned());
     }
     let Some(EngineRun { took, .. }) = run else {
         return apart(

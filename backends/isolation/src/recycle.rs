@@ -1,7 +1,9 @@
-//! A worker that holds more memory than it may is replaced: another is loaded and warmed beside it, the lanes move, and
-//! the old one ends with the last run that it has. No request waits for any of it.
+//! A worker that holds more memory than it may, or has answered as many requests as it may, is replaced: another is
+//! loaded and warmed beside it, the lanes move, and the old one ends with the last run that it has. No request waits
+//! for any of it.
 
 use std::{
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
@@ -12,7 +14,9 @@ use backend::{BackendError, Batch, NamedTensor, Stop};
 use crate::{
     figures::SAMPLED_EVERY,
     launch::Worker,
+    limits::{RECYCLE_ABOVE, RECYCLE_AFTER, Recycling},
     open::{Host, Open},
+    vitals::Vitals,
 };
 
 /// Inputs of a run that are kept to warm a worker up: no more than these bytes.
@@ -32,8 +36,8 @@ pub(crate) type Place = Arc<Mutex<Open>>;
 
 /// Replaces the workers of one model version.
 pub(crate) struct Recycler {
-    /// Bytes of private memory above which a worker is replaced.
-    above: u64,
+    /// When a worker is replaced.
+    when: Recycling,
     /// Guards which lanes there are.
     lanes: Mutex<Vec<(Host, Weak<Mutex<Open>>)>>,
     turn: Mutex<Turn>,
@@ -45,6 +49,37 @@ struct Turn {
     not_before: Instant,
 }
 
+/// Why a worker is to be replaced.
+#[derive(Clone, Copy)]
+enum Due {
+    Bytes { holds: u64, most: u64 },
+    Requests { answered: u64, most: u64 },
+}
+
+impl Due {
+    /// The name of the parameter that says so.
+    fn parameter(self) -> &'static str {
+        match self {
+            Due::Bytes { .. } => RECYCLE_ABOVE,
+            Due::Requests { .. } => RECYCLE_AFTER,
+        }
+    }
+}
+
+impl fmt::Display for Due {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.parameter();
+        match self {
+            Due::Bytes { holds, most } => {
+                write!(f, "holds {holds} bytes, more than {most} ({name})")
+            }
+            Due::Requests { answered, most } => {
+                write!(f, "has answered {answered} requests of {most} ({name})")
+            }
+        }
+    }
+}
+
 /// A run, to be made once more.
 struct Sample {
     inputs: Vec<NamedTensor>,
@@ -54,9 +89,11 @@ struct Sample {
 }
 
 impl Recycler {
-    pub(crate) fn new(above: u64) -> Recycler {
+    /// `None` where no worker is ever to be replaced.
+    pub(crate) fn new(when: Recycling) -> Option<Recycler> {
         let turn = Turn { is_taken: false, not_before: Instant::now() };
-        Recycler { above, lanes: Mutex::default(), turn: Mutex::new(turn) }
+        let recycler = Recycler { when, lanes: Mutex::default(), turn: Mutex::new(turn) };
+        (when != Recycling::default()).then_some(recycler)
     }
 
     /// A lane is there, and moves along from now on.
@@ -66,26 +103,22 @@ impl Recycler {
         lanes.push((host.clone(), Arc::downgrade(place)));
     }
 
-    /// That worker has made a run: where it holds too much, its replacement begins, on a thread of its own, and is
-    /// warmed up with that batch.
+    /// That worker has made a run: where it holds too much, or has answered enough, its replacement begins, on a thread
+    /// of its own, and is warmed up with that batch.
     pub(crate) fn ran(
         self: &Arc<Self>,
         host: &Host,
         worker: &Arc<Worker>,
         batch: Option<&Batch<'_>>,
     ) {
-        let figures = host.supervisor.figures();
-        let holds = figures.private_bytes(worker.pid());
-        if holds <= self.above || worker.is_retired() || !self.takes_turn() {
-            return;
-        }
+        let due = self.due(host, worker.vitals());
+        let Some(due) = due.filter(|_| !worker.is_retired() && self.takes_turn()) else { return };
         let (model, version) = (worker.model().to_owned(), worker.version());
         tracing::info!(
             model,
             version,
             worker = worker.pid(),
-            "its process holds {holds} bytes, more than {} (MEMORY_RECYCLE_BYTES): another takes its place",
-            self.above
+            "its process {due}: another takes its place"
         );
         let (recycler, host, old) = (self.clone(), host.clone(), worker.clone());
         let sample = batch.and_then(Sample::of);
@@ -94,20 +127,20 @@ impl Recycler {
             let began = Instant::now();
             let replaced = recycler.replace(&host, &old, sample.as_ref());
             drop(old);
-            let pause = match replaced {
-                Ok(new) if recycler.above < host.supervisor.figures().private_bytes(new) => {
+            let pause = match replaced.map(|new| (new.pid(), recycler.due(&host, new.vitals()))) {
+                Ok((new, Some(due @ Due::Bytes { .. }))) => {
+                    let name = due.parameter();
                     tracing::warn!(
                         model,
                         version,
                         worker = new,
-                        "a new process holds more than {} bytes, too: MEMORY_RECYCLE_BYTES is too low",
-                        recycler.above
+                        "a new process {due}, too: {name} is too low"
                     );
                     USELESS_PAUSE
                 }
                 Ok(_) => SAMPLED_EVERY.max(began.elapsed().saturating_mul(PAUSE)),
                 Err(error) => {
-                    tracing::warn!(model, version, "its process stays although it holds too much: {error}");
+                    tracing::warn!(model, version, "its process stays although it {due}: {error}");
                     USELESS_PAUSE
                 }
             };
@@ -119,7 +152,19 @@ impl Recycler {
         }
     }
 
-    /// Has another worker take the place of `old`; its process. Blocking.
+    /// Why that worker is to be replaced.
+    fn due(&self, host: &Host, worker: &Vitals) -> Option<Due> {
+        let Recycling { above_bytes, after_requests } = self.when;
+        let answered = worker.requests();
+        if let Some(most) = after_requests.filter(|it| *it <= answered) {
+            return Some(Due::Requests { answered, most });
+        }
+        let most = above_bytes?;
+        let holds = host.supervisor.figures().private_bytes(worker.pid);
+        (most < holds).then_some(Due::Bytes { holds, most })
+    }
+
+    /// Has another worker take the place of `old`; that worker. Blocking.
     ///
     /// # Errors
     /// Where none can be loaded, or it fails the run that warms it up.
@@ -128,7 +173,7 @@ impl Recycler {
         host: &Host,
         old: &Arc<Worker>,
         sample: Option<&Sample>,
-    ) -> Result<u32, BackendError> {
+    ) -> Result<Arc<Worker>, BackendError> {
         let supervisor = &host.supervisor;
         let (new, took) = supervisor.another()?;
         let mut warm = Vec::new();
@@ -149,7 +194,7 @@ impl Recycler {
         }
         // A lane that was made meanwhile moves with its next run.
         old.retire();
-        Ok(new.pid())
+        Ok(new)
     }
 
     fn living(&self) -> Vec<(Host, Place)> {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) struct Vitals {
     pub(crate) pid: u32,
     is_dead: AtomicBool,
-    /// Lanes that it was asked for, and runs that it has answered.
+    /// Lanes that it was asked for, and runs that it has answered, with the requests of clients in them.
     lanes: AtomicU32,
     answered: AtomicU64,
+    requests: AtomicU64,
     /// How often it was to give memory back.
     trims: AtomicU32,
 }
@@ -18,7 +19,8 @@ impl Vitals {
     pub(crate) fn new(pid: u32) -> Vitals {
         let is_dead = AtomicBool::new(false);
         let (lanes, trims) = (AtomicU32::new(0), AtomicU32::new(0));
-        Vitals { pid, is_dead, lanes, answered: AtomicU64::new(0), trims }
+        let (answered, requests) = (AtomicU64::new(0), AtomicU64::new(0));
+        Vitals { pid, is_dead, lanes, answered, requests, trims }
     }
 
     /// Has it ended, or is it of no more use?
@@ -35,9 +37,15 @@ impl Vitals {
         self.lanes.fetch_add(1, Relaxed)
     }
 
-    /// It has answered one more run.
-    pub(crate) fn note_answer(&self) {
+    /// It has answered one more run, of so many requests.
+    pub(crate) fn note_answer(&self, requests: usize) {
         self.answered.fetch_add(1, Relaxed);
+        self.requests.fetch_add(requests as u64, Relaxed);
+    }
+
+    /// The requests in the runs that it has answered.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
     }
 
     /// The runs that it has answered.

@@ -16,7 +16,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, Batch, Device, Instance, MODEL_STACK, Model, ModelSource, NamedTensor,
-    Stop,
+    RunTerms, Stop,
 };
 use rustix::process::{Resource, Rlimit, Signal};
 
@@ -296,7 +296,7 @@ fn run(
     let rows = usize::try_from(execute.rows)
         .map_err(|it| Fault::from(BackendError::Execute(it.to_string())))?;
     let signature = execute.signature as usize;
-    instance.may_run_wide(execute.may_run_wide);
+    instance.expect_runs(RunTerms { wide: execute.wide, ..RunTerms::default() });
     let batch = Batch { inputs: &inputs, outputs: &outputs, rows, signature, stop };
     Ok(instance.execute(&batch)?)
 }

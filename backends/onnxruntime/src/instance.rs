@@ -3,8 +3,8 @@
 use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
 
 use backend::{
-    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Staging, Stop,
-    Tensor, TensorSpec,
+    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, RunTerms, Shape,
+    Staging, Stop, Tensor, TensorSpec,
 };
 use bytes::Bytes;
 use ort::{logging::LogLevel, session::RunOptions, sys};
@@ -154,8 +154,8 @@ impl Instance for OnnxInstance {
         outcome
     }
 
-    fn may_run_wide(&mut self, may: bool) {
-        self.may_run_wide = may;
+    fn expect_runs(&mut self, terms: RunTerms) {
+        self.may_run_wide = terms.wide;
     }
 }
 

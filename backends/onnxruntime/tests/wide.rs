@@ -7,7 +7,7 @@ mod support;
 
 use std::{fs, num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
-use backend::{Backend, Device, Instance, Model, ModelSource};
+use backend::{Backend, Device, Instance, Model, ModelSource, RunTerms};
 use support::{Folder, engine, engine_within, floats, run, source, values};
 
 const SIDE: usize = 1024;
@@ -58,7 +58,7 @@ fn runs_alone_get_a_second_session_once_there_were_some_and_give_the_same_bytes(
     let before = threads();
     let usual = answers(&mut *instance, 100);
     assert_eq!(threads(), before, "others may run beside them");
-    instance.may_run_wide(true);
+    instance.expect_runs(RunTerms { wide: true, ..RunTerms::default() });
     assert_eq!(answers(&mut *instance, 15), usual);
     assert_eq!(threads(), before, "too few to make a session for");
     assert_eq!(answers(&mut *instance, 1), usual);
@@ -72,7 +72,7 @@ fn runs_alone_get_a_second_session_once_there_were_some_and_give_the_same_bytes(
 
     let is_usual = |model: Arc<dyn Model>, why: &str| {
         let mut instance = model.instantiate(Device::Cpu).unwrap();
-        instance.may_run_wide(true);
+        instance.expect_runs(RunTerms { wide: true, ..RunTerms::default() });
         assert_eq!(answers(&mut *instance, 100), usual);
         thread::sleep(Duration::from_millis(100));
         assert_eq!(threads(), before, "{why}");

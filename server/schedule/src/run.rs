@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
+use backend::{BackendError, Batch, Instance, NamedTensor, RunTerms, Stop, Tensor};
 
 use super::{
     merge::{gather, scatter, wanted},
@@ -122,8 +122,9 @@ pub fn run(
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
     let attempt = |group: &[&Work], alone: bool| {
+        let terms = RunTerms { alone, requests: group.len(), wide: false };
         let done =
-            slot.call(alone, stop, |instance| execute(instance, context, group, stop, observe));
+            slot.call(terms, stop, |instance| execute(instance, context, group, stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(group.iter().map(|it| it.rows).sum()));
         }
@@ -159,13 +160,15 @@ fn run_rows(
 ) -> Result<Done, Error> {
     let uneven = || Error::Internal("a request cannot be cut into rows".to_owned());
     let half = job.rows / 2;
+    // The request has been counted with the run that failed.
+    let terms = RunTerms::default();
     // Parts still to run, the first on top.
     let mut parts = vec![(half, job.rows - half), (0, half)];
     let mut answers = Vec::new();
     while let Some((from, rows)) = parts.pop() {
         let part = job.cut(from, rows).ok_or_else(uneven)?;
         let done =
-            slot.call(false, stop, |instance| execute(instance, context, &[&part], stop, observe));
+            slot.call(terms, stop, |instance| execute(instance, context, &[&part], stop, observe));
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(rows));
             if 1 < rows && !stop.is_over() {

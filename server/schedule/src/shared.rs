@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Stop};
+use backend::{BackendError, RunTerms, Stop};
 
 use crate::{
     admission::{ExpectedWait, Load, bound, predicted_stay},
@@ -96,7 +96,7 @@ impl Shared {
     /// Compares a request that was merged with itself alone, and stops the merging where they differ.
     pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample, stop: &Stop) {
         let model = &self.settings.model;
-        let found = match slot.call(false, stop, |instance| sample.check(instance, stop)) {
+        let found = match slot.call(RunTerms::default(), stop, |it| sample.check(it, stop)) {
             Ok(None) => return,
             Ok(Some(found)) => found,
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {

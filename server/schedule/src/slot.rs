@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{BackendError, Device, Instance, Stop};
+use backend::{BackendError, Device, Instance, RunTerms, Stop};
 
 use crate::{ratelimit::Limited, watchdog::RunPlace};
 
@@ -154,11 +154,11 @@ impl Slot {
 }
 
 impl Slot {
-    /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. `alone`: no other
-    /// run of the model shares its process meanwhile. `stop` is that of the run. Blocking.
+    /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. `terms` and
+    /// `stop` are those of the run; whether it may take all processors is known to the slot. Blocking.
     pub(super) fn call<T>(
         &mut self,
-        alone: bool,
+        terms: RunTerms,
         stop: &Stop,
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
@@ -167,12 +167,11 @@ impl Slot {
         drop(waiting);
         let is_fresh = self.instance.as_ref().is_some_and(|it| it.is_fresh());
         self.runs = if is_fresh { 1 } else { self.runs.saturating_add(1) };
-        let may_run_wide = self.may_run_wide;
+        let terms = RunTerms { wide: self.may_run_wide, ..terms };
         let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
-            instance.run_alone(alone);
-            instance.may_run_wide(may_run_wide);
+            instance.expect_runs(terms);
             let outcome = call(instance);
             panicked = false;
             outcome
@@ -248,7 +247,7 @@ mod tests {
         let mut four_runs = || -> Vec<RunPlace> {
             let run = |_| {
                 let place = slot.run_place();
-                assert!(slot.call(false, &Stop::new(), |_| Ok(())).is_ok());
+                assert!(slot.call(RunTerms::default(), &Stop::new(), |_| Ok(())).is_ok());
                 has_died.store(false, Ordering::Relaxed);
                 place
             };

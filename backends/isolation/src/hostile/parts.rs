@@ -92,6 +92,14 @@ fn play_a_lane(
         stop_here();
     }
     sender.send(&Opened::Ok(()))?;
+    if part == "honest runs" {
+        loop {
+            let execute: Execute<'_> = batches.receive()?;
+            let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
+            let (run, outputs) = (execute.run, arena.put(&inputs));
+            sender.send(&Answer { run, took: Duration::ZERO, outputs })?;
+        }
+    }
     if part == "answers before it is asked" {
         for run in 0.. {
             sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(Vec::new()) })?;

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use backend::{
-    BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, Signatures,
-    Turn, WarmUp,
+    BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, RunTerms,
+    Signatures, Turn, WarmUp,
 };
 
 use crate::{
@@ -131,11 +131,7 @@ impl Instance for InstanceWithConstants {
         self.instance.last_turn()
     }
 
-    fn run_alone(&mut self, alone: bool) {
-        self.instance.run_alone(alone);
-    }
-
-    fn may_run_wide(&mut self, may: bool) {
-        self.instance.may_run_wide(may);
+    fn expect_runs(&mut self, terms: RunTerms) {
+        self.instance.expect_runs(terms);
     }
 }

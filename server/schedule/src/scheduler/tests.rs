@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor};
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Shape, Tensor};
 
 use super::*;
 use crate::{
@@ -59,8 +59,8 @@ impl Instance for Echo {
         Ok(vec![NamedTensor { name: "y".into(), tensor }])
     }
 
-    fn may_run_wide(&mut self, may: bool) {
-        self.0.wide.lock().unwrap().push(may);
+    fn expect_runs(&mut self, terms: RunTerms) {
+        self.0.wide.lock().unwrap().push(terms.wide);
     }
 }
 

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
+use backend::{
+    BackendError, Batch, DataType, Instance, NamedTensor, RunTerms, Shape, Stop, Tensor,
+};
 use bytes::Bytes;
 
 use super::{
@@ -71,6 +73,7 @@ pub(super) fn run(
         &places,
         || mode.repeats && !stop.is_over(),
         |group, alone| {
+            let terms = RunTerms { alone, requests: group.len(), wide: false };
             let masked: Vec<Option<Row<'_>>> = match mode.rows {
                 Rows::Fixed => {
                     let last = group.last().map_or(0, |it| it + 1);
@@ -78,7 +81,7 @@ pub(super) fn run(
                 }
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
-            slot.call(alone, stop, |instance| execute(instance, wiring, &masked, stop, observe))
+            slot.call(terms, stop, |instance| execute(instance, wiring, &masked, stop, observe))
         },
     )
 }
