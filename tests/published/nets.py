@@ -19,7 +19,7 @@ PUBLISHED = {
 
 
 def nets(given):
-    """One request after the other, all forms in turns; answers are compared first."""
+    """One request after the other on one thread, all forms in turns; answers are compared first."""
     rounds, seconds = (2, 1) if given.quick else (7, 3)
     folder = made(given, "nets")
     cache = given.work / "cache"
@@ -27,7 +27,9 @@ def nets(given):
     rows = []
     for net, side in NETS.items():
         say(net)
-        arguments = ("--model-repository", folder / net, f"--model-cache-dir={cache}")
+        # The same threads for both engines: ONNX Runtime's would be more while nothing else runs.
+        threads = "--default-intra-op-threads=1"
+        arguments = ("--model-repository", folder / net, f"--model-cache-dir={cache}", threads)
         # The first start fills the cache, where the file is large enough for it.
         with Muster(given, *arguments):
             pass
