@@ -143,6 +143,12 @@ pub trait Instance: Send {
         None
     }
 
+    /// Has the last run taken more threads than any run does, or was it made twice to find out? Its time says nothing
+    /// of others.
+    fn has_run_wide(&self) -> bool {
+        false
+    }
+
     /// Later runs are made on these terms.
     fn expect_runs(&mut self, terms: RunTerms) {
         let _ = terms;

@@ -171,6 +171,9 @@ impl Backend for Isolated {
                 (self.description().settings_of_files, !limits.names().is_empty());
             Trial::begin(decisions, self.name(), files, source, is_bounded)
         });
+        // What more threads take in memory would be more than was meant to be enough.
+        let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
+        let source = &ModelSource { wide_threads, ..source.clone() };
         let Settings { program, children, arena_bytes, .. } = settings;
         let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;

@@ -64,7 +64,7 @@ mod tests {
     fn answer() -> Vec<u8> {
         let of = |name| Placed { name, dtype: DataType::Fp32, dims: vec![2, 3], at: 64, len: 24 };
         let outputs = Ok(vec![of("scores"), of("labels")]);
-        let answer = Answer { run: 3, took: Duration::from_micros(9), outputs };
+        let answer = Answer { run: 3, took: Duration::from_micros(9), wide: false, outputs };
         encode(&answer, b"an older one".to_vec()).unwrap().unwrap()
     }
 

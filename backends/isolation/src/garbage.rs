@@ -89,7 +89,7 @@ proptest! {
         changes in vec((any::<Index>(), any::<u8>()), 0..6),
         cut in any::<Index>(),
     ) {
-        let mut bytes = postcard::to_stdvec(&Answer { run: 3, took: Duration::ZERO, outputs: Ok(outputs) }).unwrap();
+        let mut bytes = postcard::to_stdvec(&Answer { run: 3, took: Duration::ZERO, wide: false, outputs: Ok(outputs) }).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;

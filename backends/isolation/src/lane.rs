@@ -133,6 +133,10 @@ impl Instance for Lane {
         self.last.is_dead()
     }
 
+    fn has_run_wide(&self) -> bool {
+        self.terms.wide && lock(&self.open).has_run_wide
+    }
+
     fn last_turn(&self) -> Option<Turn> {
         lock(&self.open).turn
     }

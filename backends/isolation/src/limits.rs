@@ -53,6 +53,11 @@ impl WorkerLimits {
         Ok(WorkerLimits { most: number(LIMIT, "bytes")?, recycling })
     }
 
+    /// Do they bound the worker's memory?
+    pub(crate) fn bound_memory(self) -> bool {
+        self.most.is_some() || self.recycling.above_bytes.is_some()
+    }
+
     /// The names of those that are set.
     pub(crate) fn names(self) -> Vec<&'static str> {
         let memory = self.most.map(|_| LIMIT);

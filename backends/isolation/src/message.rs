@@ -89,6 +89,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) run: u64,
     /// What the engine took.
     pub(crate) took: Duration,
+    /// Has it taken more threads than any run does?
+    pub(crate) wide: bool,
     #[serde(borrow)]
     pub(crate) outputs: Result<Vec<Placed<'a>>, Fault>,
 }

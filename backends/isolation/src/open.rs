@@ -51,6 +51,8 @@ pub(crate) struct Open {
     figures: Arc<Figures>,
     /// The last run that was answered.
     pub(crate) turn: Option<Turn>,
+    /// Has it taken more threads than any run does?
+    pub(crate) has_run_wide: bool,
 }
 
 impl Open {
@@ -79,8 +81,18 @@ impl Open {
         let lane = worker.next_lane();
         let trial = host.trial.clone();
         let figures = host.supervisor.figures().clone();
-        let mut opened =
-            Open { worker, lane, runs: 0, arena, sender, receiver, trial, figures, turn: None };
+        let mut opened = Open {
+            worker,
+            lane,
+            runs: 0,
+            arena,
+            sender,
+            receiver,
+            trial,
+            figures,
+            turn: None,
+            has_run_wide: false,
+        };
         match opened.begin(host, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
@@ -194,6 +206,7 @@ impl Open {
         let overhead = began.elapsed().saturating_sub(answer.took);
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });
         self.figures.turned(overhead);
+        self.has_run_wide = answer.wide;
         match answer.outputs {
             Ok(outputs) => {
                 let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;

@@ -113,6 +113,7 @@ mod tests {
                 &postcard::to_stdvec(&Answer {
                     run: 0,
                     took: Duration::ZERO,
+                    wide: false,
                     outputs: Ok(vec![of(at)]),
                 })
                 .unwrap(),

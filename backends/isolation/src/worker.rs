@@ -273,7 +273,8 @@ fn run_lane(
             Err(fault) => Err(fault.clone()),
         };
         let is_lost = outputs.as_ref().is_err_and(Fault::is_panic);
-        sender.send(&Answer { run: execute.run, took, outputs })?;
+        let wide = instance.has_run_wide();
+        sender.send(&Answer { run: execute.run, took, wide, outputs })?;
         if is_lost {
             return Ok(());
         }

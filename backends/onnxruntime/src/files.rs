@@ -23,6 +23,14 @@ pub(crate) const LARGE: u64 = 16 << 20;
 /// each. From 2 MB on they get as many and more, since the weights are in the processors' caches once.
 const TINY: u64 = 2 << 20;
 
+/// Operators whose outputs have shapes that follow from what is in their inputs, or which run parts of the graph as often
+/// as that says.
+const OF_VALUES: [&str; 7] =
+    ["NonZero", "NonMaxSuppression", "Unique", "Compress", "Loop", "Scan", "If"];
+
+/// Names of operators that matter are so long.
+const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=17;
+
 /// What a model is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelFiles {
@@ -36,6 +44,8 @@ pub(crate) struct ModelFiles {
     pub(crate) weight_bytes: u64,
     /// Is there an operator that makes maps of a classifier's probabilities?
     pub(crate) has_zipmap: bool,
+    /// Do shapes follow from those of the inputs, and not from what is in them?
+    pub(crate) has_plain_shapes: bool,
 }
 
 impl ModelFiles {
@@ -54,6 +64,7 @@ impl ModelFiles {
             lengths: 0,
             length: 0,
             has_zipmap: false,
+            has_plain_shapes: true,
         };
         walk.message(Kind::Model, length)?;
         let folder = model.parent().unwrap_or(Path::new(""));
@@ -63,8 +74,9 @@ impl ModelFiles {
         }
         let bytes = length.saturating_add(beside);
         let weight_bytes = walk.length_of_all().map_or(beside, |it| it.min(beside));
-        let Walk { weights, has_zipmap, .. } = walk;
-        Ok(ModelFiles { model: model.to_owned(), weights, bytes, weight_bytes, has_zipmap })
+        let Walk { weights, has_zipmap, has_plain_shapes, .. } = walk;
+        let model = model.to_owned();
+        Ok(ModelFiles { model, weights, bytes, weight_bytes, has_zipmap, has_plain_shapes })
     }
 
     /// That a process which may take `memory` bytes may load it on the CPU. ONNX Runtime maps the weights, and copies
@@ -153,6 +165,7 @@ struct Walk {
     /// Bytes of the latter.
     length: u64,
     has_zipmap: bool,
+    has_plain_shapes: bool,
 }
 
 impl Walk {
@@ -185,8 +198,8 @@ impl Walk {
             let inner_end = inner_end.ok_or_else(malformed)?;
             match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
                 Some(Kind::External) => self.external(length)?,
-                Some(Kind::Operator) if length == zipmap::OPERATOR.len() as u64 => {
-                    self.operator(inner_end)?;
+                Some(Kind::Operator) if LENGTHS_OF_OPERATORS.contains(&length) => {
+                    self.operator(length, inner_end)?;
                 }
                 Some(Kind::Operator) => self.skip(inner_end)?,
                 Some(inner) => open.push((inner, inner_end)),
@@ -203,12 +216,13 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads an operator's name, which is as long as that of `ZipMap`.
-    fn operator(&mut self, end: u64) -> io::Result<()> {
-        let mut name = [0; zipmap::OPERATOR.len()];
+    /// Reads an operator's name, which may be one that matters.
+    fn operator(&mut self, length: u64, end: u64) -> io::Result<()> {
+        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
         self.file.read_exact(&mut name)?;
         self.at = end;
         self.has_zipmap |= name == zipmap::OPERATOR;
+        self.has_plain_shapes &= !OF_VALUES.iter().any(|it| it.as_bytes() == name);
         Ok(())
     }
 
@@ -276,6 +290,15 @@ mod tests {
 
     fn model(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(name)
+    }
+
+    #[test]
+    fn operators_whose_outputs_have_shapes_that_follow_from_values_are_found() {
+        let is_plain = |name| ModelFiles::of(&model(name)).unwrap().has_plain_shapes;
+        assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
+        assert!(!is_plain("long.onnx"), "it has a loop");
+        let lengths: Vec<u64> = OF_VALUES.iter().map(|it| it.len() as u64).collect();
+        assert!(lengths.iter().all(|it| LENGTHS_OF_OPERATORS.contains(it)));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct OnnxInstance {
     wide: Option<Arc<Wide>>,
     /// May runs take all processors?
     may_run_wide: bool,
+    /// Has the last one?
+    has_run_wide: bool,
     /// Shared with the outputs that are still held by somebody, and with other instances where the model is
     /// large.
     session: Arc<Session>,
@@ -85,6 +87,7 @@ impl OnnxInstance {
             device,
             wide: None,
             may_run_wide: false,
+            has_run_wide: false,
             session,
         })
     }
@@ -136,7 +139,9 @@ impl Instance for OnnxInstance {
         };
         let outcome = match (&wide, &trimming) {
             (Some(wide), _) => {
-                wide.run(session, batch.inputs, batch.stop, |session| run.on(session, options))
+                let ran = wide.run(session, batch, &|session| run.on(session, options));
+                self.has_run_wide = ran.is_wide;
+                ran.outputs
             }
             // That memory cannot be given back is no reason for a request to fail.
             (None, Some(trimming)) => match run.on(session, trimming) {
@@ -156,6 +161,11 @@ impl Instance for OnnxInstance {
 
     fn expect_runs(&mut self, terms: RunTerms) {
         self.may_run_wide = terms.wide;
+        self.has_run_wide = false;
+    }
+
+    fn has_run_wide(&self) -> bool {
+        self.has_run_wide
     }
 }
 

@@ -76,6 +76,8 @@ impl OnnxModel {
         let places: Vec<Place> = settings.into_iter().map(place).collect();
         let of_cpu = places.iter().find(|it| it.device == Device::Cpu);
         let wide = of_cpu.map(|it| it.settings.wide(source)).transpose()?.flatten();
+        let has_plain_shapes = files.as_ref().is_some_and(|it| it.has_plain_shapes);
+        let wide = wide.filter(|_| has_plain_shapes);
         let first = places.first().ok_or_else(|| {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;
@@ -91,6 +93,14 @@ impl OnnxModel {
         let opener = Arc::new(opener);
         let wide = wide.map(|settings| Wide::new(opener.clone(), settings, memory));
         Ok(OnnxModel { opener, spec, places, wide, trims: Trims::default() })
+    }
+}
+
+impl Drop for OnnxModel {
+    fn drop(&mut self) {
+        if let Some(wide) = &self.wide {
+            wide.end();
+        }
     }
 }
 

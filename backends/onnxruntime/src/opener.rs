@@ -57,6 +57,11 @@ impl Opener {
         self.files.as_ref().map_or(0, |it| it.bytes)
     }
 
+    /// Are they so many that what a load frees is worth giving back?
+    pub(crate) fn is_large(&self) -> bool {
+        self.files.as_ref().is_some_and(ModelFiles::is_large)
+    }
+
     /// Where such a session is kept. What is kept is made for the processor, and by the operators of ONNX Runtime
     /// alone.
     fn kept(&self, settings: &Settings) -> Option<(&Cache, &ModelFiles)> {

@@ -10,7 +10,7 @@ use backend::{BackendError, Device, ModelSource, Stop};
 
 use crate::{
     provider::{self, Provider},
-    session_keys,
+    session_keys::{self, SETTINGS_OF_FILES},
 };
 
 /// ONNX Runtime starts any number of threads that it is given. A larger number is taken for a mistake.
@@ -29,6 +29,9 @@ const INTRA_OP_THREADS: &str = "intra_op_thread_count";
 
 /// Threads within an operator, of a run beside which there is no other.
 const WIDE_INTRA_OP_THREADS: &str = "wide_intra_op_thread_count";
+
+/// The processors of each thread, of so many threads.
+const AFFINITIES: &str = "session.intra_op_thread_affinities";
 
 /// Lets threads that spin go to sleep when a run is over.
 const FORCE_SPINNING_STOP: &str = "session.force_spinning_stop";
@@ -70,6 +73,8 @@ pub(crate) struct Settings {
     pub(crate) op_libraries: Vec<PathBuf>,
     /// What runs on a GPU, the preferred one first; none on the CPU, which runs what is left in any case.
     pub(crate) providers: Vec<Provider>,
+    /// Is there one of the same model already?
+    pub(crate) is_second: bool,
     /// Ends the making of a session.
     pub(crate) stop: Arc<Stop>,
 }
@@ -137,6 +142,7 @@ impl Settings {
             entries: BTreeMap::new(),
             op_libraries: Vec::new(),
             providers: Vec::new(),
+            is_second: false,
             stop: Arc::default(),
         };
         options.flag("session.use_device_allocator_for_initializers")?;
@@ -175,15 +181,18 @@ impl Settings {
             Some(_) => self.intra_threads < *wide,
             None => 3 * self.intra_threads <= 2 * *wide,
         };
-        let threads = asked.or(all).filter(is_more).filter(|_| self.op_libraries.is_empty());
+        // What a session writes would be written twice.
+        let of_one = |it: &String| SETTINGS_OF_FILES.contains(&it.as_str()) || it == AFFINITIES;
+        let is_plain = self.op_libraries.is_empty() && !self.entries.keys().any(of_one);
+        let threads = asked.or(all).filter(is_more).filter(|_| is_plain);
         let Some(intra_threads) = threads else { return Ok(None) };
         let mut entries = self.entries.clone();
         if !source.options.contains_key(INTRA_OP_SPINNING) {
             entries.insert(INTRA_OP_SPINNING.to_owned(), "1".to_owned());
             entries.entry(FORCE_SPINNING_STOP.to_owned()).or_insert_with(|| "1".to_owned());
         }
-        let stop = Arc::default();
-        Ok(Some(Settings { intra_threads, entries, stop, ..self.clone() }))
+        let (stop, is_second) = (Arc::default(), true);
+        Ok(Some(Settings { intra_threads, entries, stop, is_second, ..self.clone() }))
     }
 
     /// The settings of one session that so many instances run side by side. The caller of a run works in
@@ -324,6 +333,8 @@ mod tests {
         assert_eq!(wide(2, &[("intra_op_thread_count", "2")]), None, "somebody has said how many");
         assert_eq!(wide(3, &[(WIDE_INTRA_OP_THREADS, "4")]), threads(4));
         assert_eq!(wide(1, &[(WIDE_INTRA_OP_THREADS, "1")]), None);
+        assert_eq!(wide(1, &[(AFFINITIES, "1")]), None);
+        assert_eq!(wide(1, &[("session.optimized_model_filepath", "/tmp/m.onnx")]), None);
         assert_eq!(wide(1, &[(INTRA_OP_SPINNING, "0")]), Some((4, "0".to_owned())));
     }
 

@@ -106,6 +106,11 @@ impl Slot {
         self.may_run_wide = may;
     }
 
+    /// Has its last run, as [`Instance::has_run_wide`] says?
+    pub(crate) fn has_run_wide(&self) -> bool {
+        self.instance.as_ref().is_some_and(|it| it.has_run_wide())
+    }
+
     /// Is there an instance to run on?
     pub fn is_made(&self) -> bool {
         self.instance.is_some()

@@ -297,7 +297,9 @@ fn run_batch<'a>(
     if times.len() == 1 && !is_padded {
         shared.sample(&mut state, &works, &answers);
     }
-    if is_known {
+    // Runs with more threads say nothing of those that have company.
+    let learns = !slot.has_run_wide();
+    if is_known && learns {
         state.learn(&times);
     }
     let now = Instant::now();
@@ -306,12 +308,13 @@ fn run_batch<'a>(
     }
     if let [time] = times.as_slice()
         && 0 < length
+        && learns
     {
         state.queue.learn_run(time.batch_rows, length, time.infer);
         shared.metrics.text_run(time.batch_rows, length);
     }
     // A batch of which something failed, or was run again, took longer than the next one will.
-    if let ([time], true) = (times.as_slice(), is_one_run) {
+    if let ([time], true) = (times.as_slice(), is_one_run && learns) {
         let occupied = now.saturating_duration_since(occupied_since);
         state.learn_occupancy(time.batch_rows, occupied.saturating_sub(stop.waited(now)));
     }

@@ -97,21 +97,27 @@ fn play_a_lane(
             let execute: Execute<'_> = batches.receive()?;
             let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
             let (run, outputs) = (execute.run, arena.put(&inputs));
-            sender.send(&Answer { run, took: Duration::ZERO, outputs })?;
+            sender.send(&Answer { run, took: Duration::ZERO, wide: false, outputs })?;
         }
     }
     if part == "answers before it is asked" {
         for run in 0.. {
-            sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(Vec::new()) })?;
+            sender.send(&Answer {
+                run,
+                took: Duration::ZERO,
+                wide: false,
+                outputs: Ok(Vec::new()),
+            })?;
         }
     }
     let execute: Execute<'_> = batches.receive()?;
     let run = execute.run;
     let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
-    let honest = |run| Answer { run, took: Duration::ZERO, outputs: arena.put(&inputs) };
+    let honest =
+        |run| Answer { run, took: Duration::ZERO, wide: false, outputs: arena.put(&inputs) };
     let mut lie = |dtype, dims: &[u64], at, len| {
         let output = Placed { name: "x", dtype, dims: dims.into(), at, len };
-        sender.send(&Answer { run, took: Duration::ZERO, outputs: Ok(vec![output]) })
+        sender.send(&Answer { run, took: Duration::ZERO, wide: false, outputs: Ok(vec![output]) })
     };
     match part {
         "outside of the memory" => lie(DataType::Fp32, &[2], 2 * HALF - 4, 8)?,
@@ -162,7 +168,7 @@ fn play_a_lane(
         }
         "a long text" => {
             let fault = Fault::execute("text ".repeat(1 << 20));
-            sender.send(&Answer { run, took: Duration::ZERO, outputs: Err(fault) })?;
+            sender.send(&Answer { run, took: Duration::ZERO, wide: false, outputs: Err(fault) })?;
         }
         _ => {
             sender.send(&honest(run))?;

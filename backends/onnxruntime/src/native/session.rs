@@ -320,6 +320,8 @@ impl Options {
             (_, GraphLevel::All) => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
         };
         let severity = match source {
+            // What there is to warn of has been said.
+            _ if settings.is_second => LogLevel::Error,
             // It would warn that such a file is good for one kind of processor, which is known.
             Source::ModelToKeep(_) => LogLevel::Error,
             Source::Model | Source::Content(_) | Source::Optimised => LogLevel::Warning,

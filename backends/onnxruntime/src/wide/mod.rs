@@ -1,28 +1,33 @@
 //! Runs with more threads than the instance's share of the processors, for when nothing else is to be run.
 //!
 //! A pool of threads belongs to a session, so there is a second one of the same graph. It is made in the background
-//! once such runs have come for a while and take long enough to be divided, and is used for shapes of which a run has
-//! given the same bytes either way, and in less time. Its threads spin inside a run, where operators follow each other
+//! once such runs have come for a while and take long enough to be divided, and is used where runs of either session
+//! have given the same bytes, and it was sooner. Its threads spin inside a run, where operators follow each other
 //! within microseconds, and sleep after it.
 
 mod gains;
 mod room;
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, NamedTensor, Stop};
+use backend::{BackendError, Batch, DataType, MODEL_STACK, NamedTensor};
+use twox_hash::XxHash3_128;
 
 use crate::{native::Session, opener::Opener, options::Settings};
-use gains::{Choice, Gains, Shapes};
+use gains::{Choice, Gains, Outcome, Shapes};
 use room::Room;
 pub(crate) use room::Rooms;
 
 /// A run that takes less is not divided: to wake a thread and to wait for it takes some ten microseconds.
 const LEAST: Duration = Duration::from_micros(200);
+
+/// A run that takes longer is not made twice to compare.
+const LONGEST_COMPARED: Duration = Duration::from_millis(500);
 
 /// After so many runs that could be divided the second session is made.
 const RUNS_BEFORE: u32 = 16;
@@ -42,6 +47,8 @@ pub(crate) struct Wide {
 struct State {
     second: Second,
     gains: Gains,
+    /// Makes the second session.
+    maker: Option<JoinHandle<()>>,
 }
 
 /// How far it is.
@@ -57,90 +64,131 @@ enum Second {
     Never,
 }
 
-/// How the run that comes is made.
-enum Plan {
-    Narrow { counts: bool },
-    Wide(Arc<Session>, Shapes),
-    Pair { wide: Arc<Session>, shapes: Shapes, wide_first: bool },
+/// What came of a run.
+pub(crate) struct Ran {
+    pub(crate) outputs: Result<Vec<NamedTensor>, BackendError>,
+    /// Was it made on the second session, or on both?
+    pub(crate) is_wide: bool,
 }
+
+/// A run on one of the sessions.
+type RunOn<'a> = &'a dyn Fn(&Arc<Session>) -> Result<Vec<NamedTensor>, BackendError>;
 
 impl Wide {
     /// Nothing is made yet. `settings` are those of the second session; `memory` is what the process
     /// may take, in bytes, where that is bounded.
     pub(crate) fn new(opener: Arc<Opener>, settings: Settings, memory: Option<u64>) -> Arc<Wide> {
-        let state = State { second: Second::NotYet(0), gains: Gains::new() };
+        let state = State { second: Second::NotYet(0), gains: Gains::new(), maker: None };
         let most_bytes = memory.map(|it| it / PART_OF_MEMORY);
         Arc::new(Wide { opener, settings, most_bytes, state: Mutex::new(state) })
     }
 
-    /// Makes a run that may take all processors: on `usual`, or on the second session. What `usual` gives counts, and
-    /// an error of the other is none.
+    /// Makes a run that may take all processors: on `usual`, or on the second session, or on both. What `usual` gives
+    /// counts, and an error of the other alone is none.
     pub(crate) fn run(
         self: &Arc<Self>,
         usual: &Arc<Session>,
-        inputs: &[NamedTensor],
-        stop: &Stop,
-        run: impl Fn(&Arc<Session>) -> Result<Vec<NamedTensor>, BackendError>,
-    ) -> Result<Vec<NamedTensor>, BackendError> {
-        let timed = |session| {
-            let began = Instant::now();
-            (run(session), began.elapsed())
+        batch: &Batch<'_>,
+        run: RunOn<'_>,
+    ) -> Ran {
+        let shapes = shapes_of(batch);
+        let planned = {
+            let mut state = self.lock();
+            let State { second, gains, .. } = &mut *state;
+            match second {
+                Second::Made { session, .. } => {
+                    Some((session.clone(), gains.choose(shapes, || hash_of(batch.inputs))))
+                }
+                Second::NotYet(_) | Second::Making | Second::Never => None,
+            }
         };
-        match self.plan(inputs) {
-            Plan::Narrow { counts } => {
-                let (outcome, took) = timed(usual);
-                if counts && LEAST <= took {
+        let (outputs, is_wide) = match planned {
+            None => {
+                let (outputs, took) = timed(run, usual);
+                if LEAST <= took {
                     self.could_be_divided();
                 }
-                outcome
+                (outputs, false)
             }
-            Plan::Wide(wide, shapes) => match timed(&wide) {
-                (Err(_), _) if !stop.is_stopped() => {
-                    self.lock().gains.refuse(shapes);
-                    run(usual)
-                }
-                (outcome, took) => {
-                    self.lock().gains.ran_wide(shapes, took);
-                    outcome
-                }
-            },
-            Plan::Pair { wide, shapes, wide_first } => {
-                let (narrow, other);
-                if wide_first {
-                    other = timed(&wide);
-                    narrow = timed(usual);
-                } else {
-                    narrow = timed(usual);
-                    other = timed(&wide);
-                }
-                if let (Ok(one), false) = (&narrow.0, stop.is_stopped()) {
-                    let is_same = other.0.is_ok_and(|it| are_same(one, &it));
-                    self.learn(shapes, is_same, narrow.1, other.1);
-                }
-                narrow.0
+            Some((_, Choice::Narrow)) => (run(usual), false),
+            Some((wide, Choice::Wide)) => (self.run_wide(usual, &wide, (batch, shapes), run), true),
+            Some((wide, Choice::Pair { wide_first })) => {
+                (self.pair(usual, &wide, (batch, shapes), wide_first, run), true)
             }
-        }
-    }
-
-    fn plan(&self, inputs: &[NamedTensor]) -> Plan {
-        let mut state = self.lock();
-        let State { second, gains } = &mut *state;
-        let Second::Made { session, .. } = second else {
-            return Plan::Narrow { counts: matches!(second, Second::NotYet(_)) };
         };
-        let (wide, shapes) = (session.clone(), Shapes::of(inputs));
-        match gains.choose(shapes) {
-            Choice::Narrow => Plan::Narrow { counts: false },
-            Choice::Wide => Plan::Wide(wide, shapes),
-            Choice::Pair { wide_first } => Plan::Pair { wide, shapes, wide_first },
-        }
+        Ran { outputs, is_wide }
     }
 
-    fn learn(&self, shapes: Shapes, is_same: bool, narrow: Duration, wide: Duration) {
-        let (model, is_short) = (&*self.settings.log_name, wide < narrow);
-        tracing::debug!(model, ?narrow, ?wide, is_same, is_short, "a run with more threads");
+    fn run_wide(
+        &self,
+        usual: &Arc<Session>,
+        wide: &Arc<Session>,
+        (batch, shapes): (&Batch<'_>, Shapes),
+        run: RunOn<'_>,
+    ) -> Result<Vec<NamedTensor>, BackendError> {
+        let (outputs, took) = timed(run, wide);
+        if outputs.is_err() && !batch.stop.is_stopped() {
+            let outputs = run(usual);
+            if outputs.is_ok() {
+                self.lock().gains.refuse(shapes);
+            }
+            return outputs;
+        }
+        self.lock().gains.ran_wide(shapes, took);
+        outputs
+    }
+
+    /// Makes the run both ways and compares what they give, as long as there is time for that.
+    fn pair(
+        &self,
+        usual: &Arc<Session>,
+        wide: &Arc<Session>,
+        (batch, shapes): (&Batch<'_>, Shapes),
+        wide_first: bool,
+        run: RunOn<'_>,
+    ) -> Result<Vec<NamedTensor>, BackendError> {
+        let is_in_time = |took: Duration| {
+            let end = Instant::now().checked_add(2 * took);
+            let ends_by = batch.stop.ends_by();
+            !batch.stop.is_stopped() && ends_by.is_none_or(|it| end.is_some_and(|end| end < it))
+        };
+        let first = if wide_first { wide } else { usual };
+        let (outputs, took) = timed(run, first);
+        if !wide_first && (outputs.is_err() || LONGEST_COMPARED < took) {
+            if outputs.is_ok() {
+                self.lock().gains.refuse(shapes);
+            }
+            return outputs;
+        }
+        if !is_in_time(took) {
+            return outputs;
+        }
+        let second = if wide_first { usual } else { wide };
+        let (other, other_took) = timed(run, second);
+        if batch.stop.is_stopped() {
+            return outputs;
+        }
+        let (narrow, wide, narrow_took, wide_took) = match wide_first {
+            true => (other, outputs, other_took, took),
+            false => (outputs, other, took, other_took),
+        };
+        if let Ok(narrow) = &narrow {
+            let is_same = wide.is_ok_and(|it| are_same(narrow, &it)) && tell(narrow);
+            let of = || Outcome { inputs: hash_of(batch.inputs), outputs: hash_of(narrow) };
+            self.learn(shapes, is_same.then(of), narrow_took, wide_took);
+        }
+        narrow
+    }
+
+    /// Takes in a pair; `of` is `None` where the two have differed, or cannot tell.
+    fn learn(&self, shapes: Shapes, of: Option<Outcome>, narrow: Duration, wide: Duration) {
+        let (model, is_same) = (&*self.settings.log_name, of.is_some());
+        tracing::debug!(model, ?narrow, ?wide, is_same, "a run with more threads");
         let mut state = self.lock();
-        state.gains.learn(shapes, is_same, narrow, wide);
+        match of {
+            Some(of) => state.gains.same(shapes, of, narrow, wide),
+            None => state.gains.refuse(shapes),
+        }
         let is_fruitless = state.gains.are_fruitless();
         drop(state);
         if is_fruitless {
@@ -156,32 +204,37 @@ impl Wide {
         if *runs < RUNS_BEFORE {
             return;
         }
-        state.second = Second::Making;
-        drop(state);
         let wide = Arc::downgrade(self);
-        let spawned =
-            thread::Builder::new().name("wide session".to_owned()).spawn(move || make(&wide));
-        if spawned.is_err() {
-            self.lock().second = Second::Never;
+        let builder = thread::Builder::new().name("wide session".to_owned());
+        match builder.stack_size(MODEL_STACK).spawn(move || make(&wide)) {
+            Ok(maker) => {
+                state.second = Second::Making;
+                state.maker = Some(maker);
+            }
+            Err(_) => state.second = Second::Never,
         }
     }
 
-    /// The second session goes, and does not come back.
+    /// The second session goes, and does not come back. One that is being made is made no further.
     pub(crate) fn let_go(&self) {
+        self.settings.stop.stop();
         let second = std::mem::replace(&mut self.lock().second, Second::Never);
         // Not under the lock: it may be the last that has the session.
         drop(second);
     }
 
+    /// The same, and waits for the thread that makes one. Blocking.
+    pub(crate) fn end(&self) {
+        self.let_go();
+        let maker = self.lock().maker.take();
+        if let Some(maker) = maker {
+            // One that has panicked has made nothing.
+            let _ = maker.join();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Wide {
-    fn drop(&mut self) {
-        // A session may still be in the making, for nobody.
-        self.settings.stop.stop();
     }
 }
 
@@ -194,16 +247,50 @@ fn make(wide: &Weak<Wide>) {
     let made = room.and_then(|room| match opener.another(&settings) {
         Ok(session) => Some(Second::Made { session: Arc::new(session), _room: room }),
         Err(error) => {
-            tracing::debug!(%error, "no second session for runs beside which there is no other");
+            let model = &*settings.log_name;
+            tracing::debug!(model, %error, "no second session for runs beside which there is no other");
             None
         }
     });
+    if opener.is_large() {
+        environment::give_back_memory();
+    }
     let Some(wide) = wide.upgrade() else { return };
     let mut state = wide.lock();
     // It may have been let go of before it was there.
     if matches!(state.second, Second::Making) {
         state.second = made.unwrap_or(Second::Never);
     }
+}
+
+/// A run, and how long it took.
+fn timed(
+    run: RunOn<'_>,
+    session: &Arc<Session>,
+) -> (Result<Vec<NamedTensor>, BackendError>, Duration) {
+    let began = Instant::now();
+    (run(session), began.elapsed())
+}
+
+fn shapes_of(batch: &Batch<'_>) -> Shapes {
+    let (mut hasher, mut elements) = (DefaultHasher::new(), 0usize);
+    for it in batch.inputs {
+        it.name.hash(&mut hasher);
+        it.tensor.shape().dims().hash(&mut hasher);
+        elements = elements.saturating_add(it.tensor.elements());
+    }
+    batch.outputs.hash(&mut hasher);
+    Shapes { key: hasher.finish(), elements }
+}
+
+/// A hash of what is in the tensors.
+fn hash_of(tensors: &[NamedTensor]) -> u128 {
+    let mut hasher = XxHash3_128::new();
+    for it in tensors {
+        hasher.write(it.name.as_bytes());
+        it.tensor.segments().iter().for_each(|it| hasher.write(it));
+    }
+    hasher.finish_128()
 }
 
 /// Are these the same outputs, to the byte?
@@ -215,4 +302,12 @@ fn are_same(one: &[NamedTensor], other: &[NamedTensor]) -> bool {
             && one.tensor.to_bytes() == other.tensor.to_bytes()
     };
     one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// Would they show that sums were made in another order? Labels would not.
+fn tell(outputs: &[NamedTensor]) -> bool {
+    let is_float = |it: DataType| {
+        matches!(it, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
+    };
+    outputs.iter().any(|it| is_float(it.tensor.dtype()) && 0 < it.tensor.elements())
 }

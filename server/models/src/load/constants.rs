@@ -127,6 +127,10 @@ impl Instance for InstanceWithConstants {
         self.instance.has_lost_state()
     }
 
+    fn has_run_wide(&self) -> bool {
+        self.instance.has_run_wide()
+    }
+
     fn last_turn(&self) -> Option<Turn> {
         self.instance.last_turn()
     }

@@ -1,0 +1,127 @@
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+const SHAPES: Shapes = Shapes { key: 1, elements: 1000 };
+
+/// Of another shape for each key, and about as large.
+fn shapes(key: u64) -> Shapes {
+    Shapes { key, ..SHAPES }
+}
+
+/// That of inputs and outputs which are those of this number alone.
+fn of(number: u128) -> Outcome {
+    Outcome { inputs: number, outputs: number }
+}
+
+/// After so many pairs of other inputs each, whose wide run took so many times as long as the narrow one.
+fn after(pairs: u64, times: f64) -> Gains {
+    let mut gains = Gains::new();
+    (0..u128::from(pairs)).for_each(|it| gains.same(SHAPES, of(it), MS, MS.mul_f64(times)));
+    gains
+}
+
+fn is_pair(choice: Choice) -> bool {
+    matches!(choice, Choice::Pair { .. })
+}
+
+#[test]
+fn three_pairs_decide_for_inputs_that_were_among_them() {
+    assert!(is_pair(after(2, 0.6).choose(SHAPES, || 0)));
+    assert_eq!(after(3, 0.6).choose(SHAPES, || 0), Choice::Wide);
+    assert_eq!(after(3, 0.95).choose(SHAPES, || 0), Choice::Narrow);
+}
+
+#[test]
+fn eight_inputs_with_outputs_of_their_own_decide_for_all_inputs() {
+    assert!(is_pair(after(TRUSTED as u64 - 1, 0.6).choose(SHAPES, || 100)) || TRUSTED == 8);
+    let mut gains = after(TRUSTED as u64, 0.6);
+    gains.sizes[SHAPES.size()].runs = 1;
+    assert_eq!(gains.choose(SHAPES, || unreachable!("they do not matter")), Choice::Wide);
+}
+
+#[test]
+fn inputs_with_the_same_outputs_prove_nothing_for_others() {
+    let mut gains = Gains::new();
+    let mut pairs = 0;
+    for it in 0..10_000 {
+        match gains.choose(SHAPES, || it) {
+            Choice::Pair { .. } => {
+                pairs += 1;
+                gains.same(SHAPES, Outcome { inputs: it, outputs: 0 }, MS, MS / 2);
+            }
+            choice => assert_eq!(choice, Choice::Narrow),
+        }
+    }
+    assert_eq!(pairs, MOST_TRIES, "then it is given up");
+}
+
+#[test]
+fn other_bytes_are_never_given_however_soon_they_come() {
+    let mut gains = after(20, 0.1);
+    gains.refuse(SHAPES);
+    assert!((0..2 * AGAIN).all(|_| gains.choose(SHAPES, || 0) == Choice::Narrow));
+    // However many other shapes there are.
+    (0..2 * MOST_SHAPES as u64).for_each(|it| gains.same(shapes(it + 10), of(0), MS, MS / 2));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
+}
+
+#[test]
+fn where_shapes_hardly_repeat_one_in_eight_runs_is_compared() {
+    let (mut gains, mut pairs) = (Gains::new(), 0);
+    for it in 0..800 {
+        if is_pair(gains.choose(shapes(it), || 0)) {
+            pairs += 1;
+            gains.same(shapes(it), of(0), MS, MS / 2);
+        }
+    }
+    assert!((100..=104).contains(&pairs), "{pairs}");
+}
+
+#[test]
+fn one_run_in_256_is_compared_again_in_either_order_so_that_a_loss_is_noticed() {
+    let mut gains = after(20, 0.6);
+    gains.sizes[SHAPES.size()].runs = AGAIN;
+    let mut first = Vec::new();
+    for _ in 0..20 * AGAIN {
+        if let Choice::Pair { wide_first } = gains.choose(SHAPES, || 0) {
+            first.push(wide_first);
+            gains.same(SHAPES, of(0), MS, 3 * MS);
+        }
+    }
+    assert_eq!((first.len(), first.iter().filter(|it| **it).count()), (20, 10));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
+}
+
+#[test]
+fn a_wide_run_that_was_no_gain_has_the_next_compared() {
+    let mut gains = after(20, 0.6);
+    gains.sizes[SHAPES.size()].runs = AGAIN;
+    gains.ran_wide(SHAPES, MS.mul_f64(0.9));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+    gains.ran_wide(SHAPES, MS.mul_f64(1.1));
+    assert!(is_pair(gains.choose(SHAPES, || 0)));
+    gains.same(SHAPES, of(0), MS, MS.mul_f64(0.6));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+}
+
+#[test]
+fn a_model_that_gains_nowhere_is_known_as_such() {
+    assert!(after(u64::from(FRUITLESS), 2.0).are_fruitless());
+    assert!(!after(u64::from(FRUITLESS), 0.6).are_fruitless());
+    assert!(!after(u64::from(FIRST_PAIRS), 2.0).are_fruitless(), "too early");
+    let mut gains = Gains::new();
+    (0..u64::from(FRUITLESS)).for_each(|it| gains.refuse(shapes(it)));
+    assert!(gains.are_fruitless());
+}
+
+#[test]
+fn so_many_shapes_are_kept_and_no_more() {
+    let mut gains = Gains::new();
+    for key in 0..3 * MOST_SHAPES as u64 {
+        if is_pair(gains.choose(Shapes { key, elements: 1 << (key % 60) }, || 0)) {
+            gains.same(shapes(key), of(0), MS, MS / 2);
+        }
+    }
+    assert!(gains.shapes.len() <= MOST_SHAPES);
+}
