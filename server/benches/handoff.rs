@@ -69,6 +69,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
+        rerun: Default::default(),
         splits: Default::default(),
         ragged: None,
         padding: None,

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, Once, PoisonError},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places};
+use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places, RerunPolicy};
 
 use crate::{
     children::Children,
@@ -178,7 +178,7 @@ impl Backend for Isolated {
         let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
-        let recycler = Recycler::new(limits.recycling);
+        let recycler = Recycler::new(limits.recycling, RerunPolicy::of(source)?);
         let stop = source.stop.clone();
         Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, recycler, stop, trial)))
     }

@@ -13,7 +13,8 @@ use std::{
 
 use backend::{
     Backend, BackendError, Batch, Device, EndReason, EngineDescription, Instance, Model,
-    ModelProcess, ModelSource, NamedTensor, ProcessFigures, RunTerms, Shape, Stop, Tensor,
+    ModelProcess, ModelSource, NamedTensor, ProcessFigures, RerunPolicy, RunTerms, Shape, Stop,
+    Tensor,
 };
 use rustix::process::Pid;
 
@@ -28,7 +29,7 @@ use crate::{
     sandbox::Sandbox,
     supervisor::Supervisor,
 };
-use parts::{HALF, loaded_once, play};
+use parts::{HALF, play, played_once};
 
 /// How long a test waits for what is sure to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -171,9 +172,13 @@ fn the_text_of_an_error_is_cut_so_that_it_is_an_answer() {
 }
 
 /// A lane of a model whose workers play that part and are replaced then, and what they have done.
-fn recycled(part: &str, when: Recycling) -> (Lane, impl Fn() -> ProcessFigures + use<>) {
+fn recycled(
+    part: &str,
+    when: Recycling,
+    rerun: RerunPolicy,
+) -> (Lane, impl Fn() -> ProcessFigures + use<>) {
     let supervisor = load(part, Stop::new()).unwrap();
-    let recycler = Recycler::new(when).map(Arc::new);
+    let recycler = Recycler::new(when, rerun).map(Arc::new);
     let lane = Lane::new(host(&supervisor, Arc::default()), recycler).unwrap();
     (lane, move || supervisor.figures().figures())
 }
@@ -194,7 +199,7 @@ fn a_worker_that_holds_too_much_is_replaced_after_a_run_that_fails_too() {
     within_reason(|| {
         // Each holds more than a byte.
         let when = Recycling { above_bytes: Some(1), ..Recycling::default() };
-        let (mut lane, figures) = recycled("a long text", when);
+        let (mut lane, figures) = recycled("a long text", when, RerunPolicy::default());
         let first = pid(&lane);
         assert!(matches!(run(&mut lane, &Stop::new()), Err(BackendError::Execute(_))));
         wait_for_another(&lane, first);
@@ -206,7 +211,7 @@ fn a_worker_that_holds_too_much_is_replaced_after_a_run_that_fails_too() {
 fn a_worker_is_replaced_once_it_has_answered_so_many_requests_whatever_runs_they_share() {
     within_reason(|| {
         let when = Recycling { after_requests: Some(6), ..Recycling::default() };
-        let (mut lane, figures) = recycled("honest runs", when);
+        let (mut lane, figures) = recycled("honest runs", when, RerunPolicy::default());
         let first = pid(&lane);
         let run_of = |requests, lane: &mut Lane| {
             lane.expect_runs(RunTerms { requests, ..RunTerms::default() });
@@ -221,6 +226,36 @@ fn a_worker_is_replaced_once_it_has_answered_so_many_requests_whatever_runs_they
         run_of(5, &mut lane);
         assert_eq!(figures().restarts[EndReason::Recycle as usize], 1);
     });
+}
+
+#[test]
+fn another_worker_is_warmed_up_with_the_last_run_unless_that_is_not_to_be_made_again() {
+    within_reason(|| {
+        let runs = |rerun| {
+            let when = Recycling { after_requests: Some(1), ..Recycling::default() };
+            let (mut lane, figures) = recycled("honest runs", when, rerun);
+            let first = pid(&lane);
+            lane.expect_runs(RunTerms { alone: false, requests: 1 });
+            run(&mut lane, &Stop::new()).unwrap();
+            wait_for_another(&lane, first);
+            figures().turn_overheads.counts().iter().sum::<u64>()
+        };
+        assert_eq!([RerunPolicy::Crash, RerunPolicy::Never].map(runs), [2, 1]);
+    });
+}
+
+#[test]
+fn a_run_that_a_worker_was_never_given_is_made_in_another_without_being_repeated() {
+    let file = played_once(rustix::process::getpid(), "reads nothing once");
+    let (outcome, worker) = within_reason(|| {
+        let supervisor = load("reads nothing once", Stop::new()).unwrap();
+        let worker = supervisor.worker().unwrap();
+        let mut lane = open(&supervisor).unwrap();
+        (run(&mut lane, &Stop::new()), worker)
+    });
+    fs::remove_file(file).unwrap();
+    assert!(outcome.is_ok(), "{outcome:?}");
+    check_ended(&worker);
 }
 
 #[test]
@@ -310,7 +345,7 @@ fn an_instance_whose_process_has_died_is_fresh_until_it_has_run_in_another() {
 
 #[test]
 fn a_process_that_cannot_take_the_place_of_another_is_no_failure_of_the_request_that_waits() {
-    let file = loaded_once(rustix::process::getpid());
+    let file = played_once(rustix::process::getpid(), "loads once");
     let error = within_reason(|| {
         let supervisor = load("loads once", Stop::new()).unwrap();
         let worker = supervisor.worker().unwrap();

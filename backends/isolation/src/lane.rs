@@ -10,7 +10,7 @@ use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, Run
 use crate::{
     channel::ChannelError,
     lost_gpu::has_lost_gpu,
-    open::{Host, Open, note_fault},
+    open::{Host, Lost, Open, Ran, note_fault},
     recycle::{Place, Recycler, lock},
     vitals::Vitals,
 };
@@ -51,23 +51,17 @@ impl Lane {
 
     fn run(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         let mut open = lock(&self.open);
-        if open.worker.is_dead() || open.worker.is_retired() {
-            if self.host.keeps_state {
-                return Err(BackendError::Crashed(open.worker.obituary()));
-            }
-            let waiting = batch.stop.wait();
-            *open = Open::new(&self.host)?;
-            drop(waiting);
+        let mut ran = self.attempt(&mut open, batch)?;
+        if let Err(Lost { has_begun: false, error: ChannelError::Closed }) = ran
+            && !self.host.keeps_state
+        {
+            // It had died, and nobody had noticed yet. The run has not begun, so that to make it in another worker is
+            // not to repeat it. Waits for its end.
+            let _ = open.worker.obituary();
+            ran = self.attempt(&mut open, batch)?;
         }
         self.last = open.worker.vitals().clone();
-        // It may have waited for a process, or for one that is to be alone, beyond its time: an engine that cannot be
-        // stopped is not to begin.
-        if batch.stop.is_over() {
-            return Err(BackendError::Execute(
-                "the time of the run was over before it began".into(),
-            ));
-        }
-        match open.run(batch, self.terms.wide) {
+        match ran {
             Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
                 let worker = &open.worker;
                 let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
@@ -91,7 +85,7 @@ impl Lane {
                 }
                 outcome
             }
-            Err(error) => {
+            Err(Lost { error, .. }) => {
                 let worker = &open.worker;
                 note_fault(worker, &error);
                 // What else ends a process by SIGKILL than its run: its operator, and the system for want of memory.
@@ -106,6 +100,29 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// One run, in a worker that lives as far as is known.
+    ///
+    /// # Errors
+    /// Where the run is not made at all.
+    fn attempt(&self, open: &mut Open, batch: &Batch<'_>) -> Result<Ran, BackendError> {
+        if open.worker.is_dead() || open.worker.is_retired() {
+            if self.host.keeps_state {
+                return Err(BackendError::Crashed(open.worker.obituary()));
+            }
+            let waiting = batch.stop.wait();
+            *open = Open::new(&self.host)?;
+            drop(waiting);
+        }
+        // It may have waited for a process, or for one that is to be alone, beyond its time: an engine that cannot be
+        // stopped is not to begin.
+        if batch.stop.is_over() {
+            return Err(BackendError::Execute(
+                "the time of the run was over before it began".into(),
+            ));
+        }
+        Ok(open.run(batch, self.terms.wide))
     }
 }
 

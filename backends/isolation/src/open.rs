@@ -39,6 +39,22 @@ pub(crate) struct Host {
     pub(crate) trial: Option<Arc<Trial>>,
 }
 
+/// What has come of a run. The outer error is that of the worker, which is of no more use then.
+pub(crate) type Ran = Result<Result<Vec<NamedTensor>, BackendError>, Lost>;
+
+/// A worker is of no more use to a run.
+pub(crate) struct Lost {
+    pub(crate) error: ChannelError,
+    /// May it have begun the run?
+    pub(crate) has_begun: bool,
+}
+
+impl From<ChannelError> for Lost {
+    fn from(error: ChannelError) -> Lost {
+        Lost { error, has_begun: true }
+    }
+}
+
 /// A lane of a worker.
 pub(crate) struct Open {
     pub(crate) worker: Arc<Worker>,
@@ -151,13 +167,8 @@ impl Open {
         }
     }
 
-    /// One run, which may take all processors or not. The outer error is that of the worker, which is of no more use
-    /// then.
-    pub(crate) fn run(
-        &mut self,
-        batch: &Batch<'_>,
-        wide: bool,
-    ) -> Result<Result<Vec<NamedTensor>, BackendError>, ChannelError> {
+    /// One run, which may take all processors or not.
+    pub(crate) fn run(&mut self, batch: &Batch<'_>, wide: bool) -> Ran {
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
             Err((given, room)) => {
@@ -180,7 +191,8 @@ impl Open {
             wide,
         };
         let began = Instant::now();
-        self.sender.send(&execute)?;
+        // A worker makes no run of which it has not read all.
+        self.sender.send(&execute).map_err(|error| Lost { error, has_begun: false })?;
         let (worker, lane) = (Arc::downgrade(&self.worker), self.lane);
         batch.stop.on_stop(move || {
             if let Some(worker) = worker.upgrade() {
@@ -198,10 +210,10 @@ impl Open {
         waited?;
         let answer: Answer<'_> = self.receiver.receive()?;
         if answer.run != run {
-            return Err(ChannelError::Garbage(format!(
+            return Err(Lost::from(ChannelError::Garbage(format!(
                 "an answer to run {}, where run {run} is waited for",
                 answer.run
-            )));
+            ))));
         }
         let overhead = began.elapsed().saturating_sub(answer.took);
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, NamedTensor, Stop};
+use backend::{BackendError, Batch, NamedTensor, RerunPolicy, Stop};
 
 use crate::{
     figures::SAMPLED_EVERY,
@@ -38,6 +38,8 @@ pub(crate) type Place = Arc<Mutex<Open>>;
 pub(crate) struct Recycler {
     /// When a worker is replaced.
     when: Recycling,
+    /// May the batch that was run last warm another worker up?
+    rerun: RerunPolicy,
     /// Guards which lanes there are.
     lanes: Mutex<Vec<(Host, Weak<Mutex<Open>>)>>,
     turn: Mutex<Turn>,
@@ -90,9 +92,9 @@ struct Sample {
 
 impl Recycler {
     /// `None` where no worker is ever to be replaced.
-    pub(crate) fn new(when: Recycling) -> Option<Recycler> {
+    pub(crate) fn new(when: Recycling, rerun: RerunPolicy) -> Option<Recycler> {
         let turn = Turn { is_taken: false, not_before: Instant::now() };
-        let recycler = Recycler { when, lanes: Mutex::default(), turn: Mutex::new(turn) };
+        let recycler = Recycler { when, rerun, lanes: Mutex::default(), turn: Mutex::new(turn) };
         (when != Recycling::default()).then_some(recycler)
     }
 
@@ -121,7 +123,7 @@ impl Recycler {
             "its process {due}: another takes its place"
         );
         let (recycler, host, old) = (self.clone(), host.clone(), worker.clone());
-        let sample = batch.and_then(Sample::of);
+        let sample = batch.filter(|_| self.rerun.allows_reruns()).and_then(Sample::of);
         let name = format!("recycle-{model}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
             let began = Instant::now();

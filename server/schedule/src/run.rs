@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, RunTerms, Stop, Tensor};
+use backend::{BackendError, Batch, Instance, NamedTensor, RerunPolicy, RunTerms, Stop, Tensor};
 
 use super::{
     merge::{gather, scatter, wanted},
@@ -32,8 +32,10 @@ pub struct Reruns {
     pub ok: u64,
     /// Run once more, and failed.
     pub failed: u64,
-    /// Not run again.
+    /// Not run again, as nobody waited any more.
     pub late: u64,
+    /// Not run again, as their model's configuration says.
+    pub never: u64,
 }
 
 impl Reruns {
@@ -42,12 +44,17 @@ impl Reruns {
         self.ok += more.ok;
         self.failed += more.failed;
         self.late += more.late;
+        self.never += more.never;
     }
 
     /// Counts them.
     pub fn count(self, metrics: &ModelMetrics) {
-        let outcomes =
-            [(Rerun::Ok, self.ok), (Rerun::Failed, self.failed), (Rerun::Late, self.late)];
+        let outcomes = [
+            (Rerun::Ok, self.ok),
+            (Rerun::Failed, self.failed),
+            (Rerun::Late, self.late),
+            (Rerun::Never, self.never),
+        ];
         for (outcome, requests) in outcomes.into_iter().filter(|(_, it)| 0 < *it) {
             metrics.reruns(outcome, requests);
         }
@@ -114,6 +121,7 @@ fn lacks_memory(answer: &Result<Done, Error>) -> bool {
 /// When a batch of several fails it is run again in halves, until each failing job is alone: at most
 /// `2 · log2(jobs)` extra executions for one culprit. Only the culprit gets the error. A job of several
 /// rows that the memory does not suffice for is run in halves, too. An instance that panicked is dropped and made anew.
+/// Where the model's configuration says that nothing is run again, all jobs of a run that fails get its error.
 pub fn run(
     slot: &mut Slot,
     context: &RunContext,
@@ -130,13 +138,16 @@ pub fn run(
         }
         done
     };
-    let Attempts { mut answers, reruns, killers } = in_halves(jobs, || !stop.is_over(), attempt);
+    let policy = context.rerun;
+    let repeats = |failure: &RunFailure| Repeat::after(failure, policy, stop);
+    let Attempts { mut answers, reruns, killers } = in_halves(jobs, repeats, attempt);
     if reruns != Reruns::default() {
         observe(Execution::Reran(reruns));
     }
     killers.into_iter().for_each(|it| observe(Execution::KilledTwice(it)));
     for (job, answer) in jobs.iter().zip(&mut answers) {
-        if lacks_memory(answer) && 1 < job.rows && context.splits.load(Relaxed) {
+        let is_cut = 1 < job.rows && context.splits.load(Relaxed) && policy.allows_reruns();
+        if is_cut && lacks_memory(answer) {
             *answer = run_rows(slot, context, job, stop, observe);
         }
     }
@@ -220,13 +231,34 @@ impl<D> Attempts<D> {
     }
 }
 
-/// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
+/// May what has failed be attempted again?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    Yes,
+    /// Nobody could use the answer any more.
+    Late,
+    /// The configuration of the model says that nothing is run twice.
+    Never,
+}
+
+impl Repeat {
+    /// After that failure of a run with that stop. What no instance could be made for has not run.
+    pub(super) fn after(failure: &RunFailure, policy: RerunPolicy, stop: &Stop) -> Repeat {
+        match failure {
+            _ if stop.is_over() => Repeat::Late,
+            RunFailure::Batch(_) if !policy.allows_reruns() => Repeat::Never,
+            RunFailure::Batch(_) | RunFailure::NoInstance(_) => Repeat::Yes,
+        }
+    }
+}
+
+/// Attempts all items together. What fails is attempted again in halves where it `repeats`, so that only the items at
 /// fault get the error. Where the process of the model has died, each item is attempted once more by itself, with no
 /// other run beside it: one that kills it costs two processes, and nobody else an answer. `attempt` is told whether the
 /// process is to be the group's alone. The answers are in the order of the items.
 pub(super) fn in_halves<T, D>(
     items: &[T],
-    repeats: impl Fn() -> bool,
+    repeats: impl Fn(&RunFailure) -> Repeat,
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Attempts<D> {
     let mut answers = Vec::with_capacity(items.len());
@@ -241,30 +273,37 @@ pub(super) fn in_halves<T, D>(
                 }
                 answers.extend(done.into_iter().map(Ok));
             }
-            Err(failure) if failure.is_crash() && crashes < failure.most_crashes() && repeats() => {
+            Err(failure)
+                if failure.is_crash()
+                    && crashes < failure.most_crashes()
+                    && repeats(&failure) == Repeat::Yes =>
+            {
                 groups.extend(group.chunks(1).rev().map(|it| (it, crashes + 1)));
             }
-            Err(RunFailure::Batch(error))
-                if 1 < group.len() && !is_of_process(&error) && repeats() =>
+            Err(failure)
+                if 1 < group.len() && failure.is_of_batch() && repeats(&failure) == Repeat::Yes =>
             {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([(right, crashes), (left, crashes)]);
             }
             Err(failure) => {
-                match crashes {
-                    0 if failure.is_crash() => reruns.late += group.len() as u64,
-                    0 => {}
-                    _ => reruns.failed += group.len() as u64,
-                }
+                let repeat = repeats(&failure);
+                let count = match (failure.is_crash(), repeat, crashes) {
+                    (true, Repeat::Never, _) => Some(&mut reruns.never),
+                    (true, Repeat::Yes | Repeat::Late, 0) => Some(&mut reruns.late),
+                    (false, _, 0) => None,
+                    (_, _, 1..) => Some(&mut reruns.failed),
+                };
+                count.into_iter().for_each(|it| *it += group.len() as u64);
                 if let RunFailure::Batch(BackendError::Crashed(_)) = &failure
                     && 0 < crashes
-                    && repeats()
+                    && repeat == Repeat::Yes
                 {
                     // It is alone, and answers are in the order of the items. One that was given up may have been ended
                     // for its time, which is not its fault.
                     killers.push(answers.len());
                 }
-                let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
+                let error = told(failure, repeat);
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
             }
         }
@@ -272,9 +311,16 @@ pub(super) fn in_halves<T, D>(
     Attempts { answers, reruns, killers }
 }
 
-/// Is it the end of the model's process, and says nothing of what was run?
-fn is_of_process(error: &BackendError) -> bool {
-    matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_))
+/// What requests hear of a failure after which they are not run again.
+fn told(failure: RunFailure, repeat: Repeat) -> BackendError {
+    let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
+    match (error, repeat) {
+        (BackendError::Crashed(how), Repeat::Never) => BackendError::Crashed(format!(
+            "{how}; a request that was in it is not run again, as parameter '{}' is 'never'",
+            RerunPolicy::PARAMETER
+        )),
+        (error, _) => error,
+    }
 }
 
 fn execute(

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+use backend::RerunPolicy;
+
 use super::{padding::Padding, ragged::Ragged, work::Work};
 
 /// What every execution of one model needs to know.
@@ -11,6 +13,8 @@ pub struct RunContext {
     pub batches: bool,
     /// Names of all outputs of the model.
     pub outputs: Vec<Arc<str>>,
+    /// May requests be run again?
+    pub rerun: RerunPolicy,
     /// May the rows of a request be run apart? Only of a model whose rows are known to be independent.
     pub splits: Arc<AtomicBool>,
     /// How batches are put together whose requests differ in shape; `None` where they do not.

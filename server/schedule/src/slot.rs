@@ -203,6 +203,13 @@ impl RunFailure {
         matches!(error, BackendError::Crashed(_))
     }
 
+    /// Did the engine refuse this batch, of which a part may pass? The end of the model's process says nothing of what
+    /// was run.
+    pub(super) fn is_of_batch(&self) -> bool {
+        let RunFailure::Batch(error) = self else { return false };
+        !matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_))
+    }
+
     /// So many ends of processes an item may see before the next is its own. One in which no instance could be made
     /// was not the item's.
     pub(super) fn most_crashes(&self) -> usize {

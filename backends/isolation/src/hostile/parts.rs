@@ -41,7 +41,9 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     match part {
         "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
         "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
-        "leaves at the load" | "loads once" if part == "leaves at the load" || has_loaded()? => {
+        "leaves at the load" | "loads once"
+            if part == "leaves at the load" || has_played(part)? =>
+        {
             rustix::net::shutdown(&control, rustix::net::Shutdown::Both)?;
             thread::park();
         }
@@ -65,15 +67,16 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     play_a_lane(part, socket, memory)
 }
 
-/// A file that says that a worker of this server has loaded its model.
-pub(super) fn loaded_once(server: Pid) -> PathBuf {
-    std::env::temp_dir().join(format!("muster-loads-once-{}", server.as_raw_pid()))
+/// A file that says that a worker of this server has played its part, which is played once.
+pub(super) fn played_once(server: Pid, part: &str) -> PathBuf {
+    let part = part.replace(' ', "-");
+    std::env::temp_dir().join(format!("muster-{part}-{}", server.as_raw_pid()))
 }
 
-/// Has another worker of the server loaded its model? It has from now on.
-fn has_loaded() -> io::Result<bool> {
+/// Has another worker of the server played that part? It has from now on.
+fn has_played(part: &str) -> io::Result<bool> {
     let server = rustix::process::getppid().ok_or(io::ErrorKind::NotFound)?;
-    match File::create_new(loaded_once(server)) {
+    match File::create_new(played_once(server, part)) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
         Err(error) => Err(error),
@@ -91,7 +94,16 @@ fn play_a_lane(
     if part == "stopped at the opening" {
         stop_here();
     }
+    let reads_nothing = part == "reads nothing once" && !has_played(part)?;
+    if reads_nothing {
+        rustix::net::shutdown(&socket, rustix::net::Shutdown::Read)?;
+    }
     sender.send(&Opened::Ok(()))?;
+    if reads_nothing {
+        loop {
+            thread::park();
+        }
+    }
     if part == "honest runs" {
         loop {
             let execute: Execute<'_> = batches.receive()?;

@@ -78,7 +78,8 @@ mod tests {
         refused(OUTER, &[], &["ensemble_scheduling has no step; expected at least one"]);
         let outer = format!(
             "{OUTER} backend: 'onnxruntime' instance_group {{ }} optimization {{ }} model_warmup {{ name: 'w' }}
-             parameters {{ key: 'execution_timeout_seconds' value {{ string_value: '5' }} }}"
+             parameters {{ key: 'execution_timeout_seconds' value {{ string_value: '5' }} }}
+             parameters {{ key: 'RERUN' value {{ string_value: 'never' }} }}"
         );
         let found = problems(&outer, &[step("m", "x", "y")]);
         for part in [
@@ -87,6 +88,7 @@ mod tests {
             "an ensemble takes no optimization: its members are optimized",
             "an ensemble takes no model_warmup: its members are warmed up",
             "an ensemble takes no parameter EXECUTION_TIMEOUT_SECONDS: the runs of its members have limits",
+            "an ensemble takes no parameter RERUN: its members say whether their runs may be made again",
         ] {
             assert!(found.iter().any(|it| it == part), "{part}: {found:#?}");
         }

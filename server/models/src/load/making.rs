@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::SystemTime};
 
-use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec};
+use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec, RerunPolicy};
 use bytes::Bytes;
 
 use crate::{
@@ -106,6 +106,7 @@ impl Loader {
             code_refusal: code_refusal(&self.settings.repository, found),
             stop: load.stop.clone(),
         };
+        let rerun = RerunPolicy::of(&source)?;
         let limit = self.engine_limit(load, plan.uses_gpus());
         let loaded = load.watch.during(limit, &load.stop, || load.engine.load(&source));
         let loaded = loaded.map_err(BackendError::from)?;
@@ -210,8 +211,17 @@ impl Loader {
             metrics.has_process(process.clone());
         }
         let (row_check, kept) = (settled.row_check, settled.kept);
-        let runs =
-            InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept };
+        let runs = InstanceSet {
+            extra,
+            slots,
+            times,
+            rerun,
+            keeps_state,
+            runs_elsewhere,
+            row_check,
+            rows,
+            kept,
+        };
         let faces = Faces { config: &config, signature: &signature, others: &others.configs };
         let dispatch = dispatch(runs, &faces, &self.settings, metrics.clone());
         let mut config_message = completed.raw;

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use backend::RerunPolicy;
+
 use crate::{
     config::model::{ModelConfig, Scheduling},
     load::{
@@ -19,7 +21,7 @@ use schedule::{
     packing::Packing,
     row_check::RowCheck,
     run_context::{OtherSignature, RunContext},
-    sequence::SequenceScheduler,
+    sequence::{self, SequenceScheduler},
     slot::Slot,
 };
 use telemetry::metrics::ModelMetrics;
@@ -32,6 +34,8 @@ pub(crate) struct InstanceSet {
     pub(crate) slots: Vec<Slot>,
     /// What warming up has taught.
     pub(crate) times: RunTimes,
+    /// May requests be run again?
+    pub(crate) rerun: RerunPolicy,
     /// Does the engine keep something of a run for the next one?
     pub(crate) keeps_state: bool,
     /// Are there instances on GPUs, or in a process of their own?
@@ -79,13 +83,14 @@ pub(crate) fn dispatch(
     metrics: ModelMetrics,
 ) -> Dispatch {
     let Faces { config, signature, .. } = *faces;
-    let InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, row_check, rows, kept } =
-        runs;
+    let InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, rows, kept, .. } = runs;
+    let (rerun, row_check) = (runs.rerun, runs.row_check);
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
         let settings =
             sequence_settings::settings(config, batching, wiring.clone(), keeps_state, server);
+        let settings = sequence::Settings { rerun, ..settings };
         return Dispatch::Sequences(SequenceScheduler::new(settings, slots, metrics));
     }
     let splits = signature.batches()
@@ -96,6 +101,7 @@ pub(crate) fn dispatch(
         batches: signature.batches(),
         splits: Arc::new(splits.into()),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
+        rerun,
         ragged: match extra {
             ExtraInputs::Ragged(ragged) => Some(ragged),
             ExtraInputs::Plain | ExtraInputs::Sequences(_) => None,
@@ -110,6 +116,10 @@ pub(crate) fn dispatch(
     if runs_elsewhere || slots.iter().any(|it| it.limit().is_some()) {
         // A thread that waits for a GPU, another process or resources is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;
+    }
+    if !rerun.allows_reruns() {
+        // A run in place that lasts too long is made again elsewhere, and a row that is looked at runs once more.
+        (settings.caller_runs_below, settings.row_check) = (Duration::ZERO, RowCheck::Off);
     }
     Dispatch::Batches(Arc::new(Scheduler::new(settings, context, slots, times, metrics)))
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use backend::{DataType, Shape, Tensor};
+use backend::{DataType, RerunPolicy, Shape, Tensor};
 
 use crate::{
     config::{
@@ -75,6 +75,7 @@ pub(crate) fn settings(
         watchdog: server.watchdog.clone(),
         busy: server.busy.clone(),
         niceness: niceness(config.priority),
+        rerun: RerunPolicy::default(),
         engine_keeps_state,
         hold: server.scheduling.hold,
     }

@@ -81,6 +81,7 @@ impl Fast {
             others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
+            rerun: Default::default(),
             splits: Default::default(),
             ragged: None,
             padding: None,

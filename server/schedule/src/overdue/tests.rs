@@ -141,6 +141,7 @@ impl Model {
             others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
+            rerun: Default::default(),
             splits: Default::default(),
             ragged: None,
             padding: None,

@@ -39,6 +39,18 @@ fn work(values: &[i32]) -> Work {
     Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
 }
 
+fn context() -> RunContext {
+    RunContext {
+        others: Vec::new(),
+        batches: true,
+        outputs: vec!["y".into()],
+        rerun: RerunPolicy::default(),
+        splits: Default::default(),
+        ragged: None,
+        padding: None,
+    }
+}
+
 fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
     let runs = runs.clone();
     Slot::empty(Arc::new(move || Ok(Box::new(Doubler { runs: runs.clone() }))))
@@ -52,26 +64,23 @@ fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
 
 /// The same, with what became of those whose process died.
 fn run_observed(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize, Reruns) {
-    let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
-    let works: Vec<&Work> = works.iter().collect();
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
-    let runs = Arc::new(AtomicUsize::new(0));
-    let mut observed = Observed::default();
-    let observe = &mut |it: Execution<'_>| observed.take(&it);
-    let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), observe);
+    let (answers, runs, observed) = run_in(jobs, &context());
     let values = |done: Done| {
         let bytes = done.outputs[0].tensor.to_bytes();
         bytes.chunks_exact(4).map(|it| i32::from_le_bytes(it.try_into().unwrap())).collect()
     };
-    let answers = answers.into_iter().map(|it| it.ok().map(values)).collect();
-    (answers, runs.load(Ordering::Relaxed), observed.reruns)
+    (answers.into_iter().map(|it| it.ok().map(values)).collect(), runs, observed.reruns)
+}
+
+/// The answers of jobs of these values, the number of runs made, and what they have told.
+fn run_in(jobs: &[&[i32]], context: &RunContext) -> (Vec<Result<Done, Error>>, usize, Observed) {
+    let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
+    let works: Vec<&Work> = works.iter().collect();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut observed = Observed::default();
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    let answers = run(&mut slot_of(&runs), context, &works, &Stop::new(), observe);
+    (answers, runs.load(Ordering::Relaxed), observed)
 }
 
 #[test]
@@ -109,34 +118,61 @@ fn each_request_of_a_process_that_died_is_counted_once_by_what_became_of_it() {
     let reruns = |jobs: &[&[i32]]| run_observed(jobs).2;
     assert_eq!(reruns(&[&[1], &[13]]), Reruns::default());
     assert_eq!(reruns(&[&[1], &[112]]), Reruns { ok: 2, ..Reruns::default() });
-    let expected = Reruns { ok: 2, failed: 2, late: 0 };
+    let expected = Reruns { ok: 2, failed: 2, ..Reruns::default() };
     assert_eq!(reruns(&[&[1], &[911], &[2], &[13]]), expected);
 }
 
 #[test]
 fn a_request_that_ends_its_process_twice_is_told_from_those_beside_it() {
-    let jobs: [&[i32]; 4] = [&[1], &[911], &[13], &[2]];
-    let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
-    let works: Vec<&Work> = works.iter().collect();
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
-    let mut observed = Observed::default();
-    let observe = &mut |it: Execution<'_>| observed.take(&it);
-    run(&mut slot_of(&Arc::default()), &context, &works, &Stop::new(), observe);
+    let (_, _, observed) = run_in(&[&[1], &[911], &[13], &[2]], &context());
     assert_eq!(observed.killers, [1]);
+}
+
+#[test]
+fn where_nothing_is_to_be_run_again_all_of_a_run_that_fails_get_its_error_and_are_counted() {
+    let context = RunContext { rerun: RerunPolicy::Never, ..context() };
+    for (jobs, error, never) in [
+        (
+            &[&[1][..], &[112], &[2]][..],
+            "the process ended; a request that was in it is not run again, as parameter 'RERUN' is 'never'",
+            3,
+        ),
+        (&[&[1], &[13]], "unlucky", 0),
+        (&[&[1], &[666]], "the engine panicked: the number of the beast", 0),
+    ] {
+        let (answers, runs, observed) = run_in(jobs, &context);
+        let told: Vec<String> = answers.into_iter().map(|it| it.unwrap_err().to_string()).collect();
+        assert_eq!((told, runs), (vec![error.to_owned(); jobs.len()], 1));
+        assert_eq!(observed.reruns, Reruns { never, ..Reruns::default() });
+        assert!(observed.killers.is_empty());
+    }
+    let always = RunContext { rerun: RerunPolicy::Always, ..context };
+    let (answers, runs, _) = run_in(&[&[1], &[112], &[2]], &always);
+    assert_eq!((answers.iter().filter(|it| it.is_ok()).count(), runs), (3, 1 + 3));
+}
+
+#[test]
+fn a_request_whose_instance_could_not_be_made_has_not_run_and_is_attempted_again_all_the_same() {
+    let (died, runs) = (AtomicUsize::new(0), Arc::<AtomicUsize>::default());
+    let made = runs.clone();
+    let mut slot = Slot::empty(Arc::new(move || match died.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(BackendError::Crashed("the process ended".into())),
+        _ => Ok(Box::new(Doubler { runs: made.clone() })),
+    }));
+    let context = RunContext { rerun: RerunPolicy::Never, ..context() };
+    let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
+    assert!(answers[0].is_ok());
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn a_request_whose_second_run_is_given_up_is_not_one_that_ends_processes() {
     for (is_given_up, expected) in [(false, vec![0]), (true, vec![])] {
         let runs = AtomicUsize::new(0);
-        let repeats = || !is_given_up || runs.load(Ordering::Relaxed) < 2;
+        let repeats = |_: &_| match !is_given_up || runs.load(Ordering::Relaxed) < 2 {
+            true => Repeat::Yes,
+            false => Repeat::Late,
+        };
         let attempts = in_halves(&[7], repeats, |_, _| -> Result<Vec<()>, RunFailure> {
             runs.fetch_add(1, Ordering::Relaxed);
             Err(RunFailure::Batch(BackendError::Crashed("ended".into())))
@@ -149,17 +185,9 @@ fn a_request_whose_second_run_is_given_up_is_not_one_that_ends_processes() {
 fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_dies() {
     let (stop, work) = (Stop::new(), work(&[911]));
     stop.stop();
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
     let (runs, mut observed) = (Arc::default(), Observed::default());
     let observe = &mut |it: Execution<'_>| observed.take(&it);
-    run(&mut slot_of(&runs), &context, &[&work], &stop, observe);
+    run(&mut slot_of(&runs), &context(), &[&work], &stop, observe);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_eq!(observed.reruns, Reruns { late: 1, ..Reruns::default() });
 }
@@ -181,31 +209,15 @@ fn a_batch_that_was_stopped_or_whose_deadline_has_passed_is_not_tried_again() {
 /// The runs that a batch of two takes of which one fails.
 fn runs_of_failing_batch(stop: &Stop) -> usize {
     let (one, two) = (work(&[13]), work(&[1]));
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
     let runs = Arc::new(AtomicUsize::new(0));
-    run(&mut slot_of(&runs), &context, &[&one, &two], stop, &mut |_| ());
+    run(&mut slot_of(&runs), &context(), &[&one, &two], stop, &mut |_| ());
     runs.load(Ordering::Relaxed)
 }
 
 #[test]
 fn without_an_instance_everybody_hears_why() {
     let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
-    let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &context(), &[&work(&[1])], &Stop::new(), &mut |_| ());
     assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
 }
 
@@ -228,17 +240,9 @@ impl Instance for OneRow {
 
 #[test]
 fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
-    let context = RunContext {
-        others: Vec::new(),
-        batches: true,
-        outputs: vec!["y".into()],
-        splits: Default::default(),
-        ragged: None,
-        padding: None,
-    };
     let work = work(&[1, 2]);
     let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
-    let answers = run(&mut slot, &context, &[&work], &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &context(), &[&work], &Stop::new(), &mut |_| ());
     let text = answers[0].as_ref().unwrap_err().to_string();
     assert_eq!(text, "the engine returned output 'y' of shape [1] for a batch of 2 rows");
 }

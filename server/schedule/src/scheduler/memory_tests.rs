@@ -74,6 +74,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
+        rerun: Default::default(),
         splits: Arc::new(splits.into()),
         ragged: None,
         padding: None,

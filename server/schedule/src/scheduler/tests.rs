@@ -110,6 +110,7 @@ fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
+        rerun: Default::default(),
         splits: Default::default(),
         ragged: None,
         padding: None,

@@ -8,7 +8,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Batch, DataType, Instance, NamedTensor, RunTerms, Shape, Stop, Tensor,
+    BackendError, Batch, DataType, Instance, NamedTensor, RerunPolicy, RunTerms, Shape, Stop,
+    Tensor,
 };
 use bytes::Bytes;
 
@@ -17,7 +18,7 @@ use super::{
     table::CarriedState,
 };
 use crate::{
-    run::{Attempts, in_halves},
+    run::{Attempts, Repeat, in_halves},
     slot::Slot,
     work::{Done, Work},
 };
@@ -45,8 +46,11 @@ pub(super) struct Ran {
 pub(super) struct RunMode {
     /// Where requests stand.
     pub rows: Rows,
-    /// May a run that failed be made again?
-    pub repeats: bool,
+    /// May requests be run again?
+    pub rerun: RerunPolicy,
+    /// Does the engine keep something of a run for the next one? Then no run that failed is made again, as it may have
+    /// changed that.
+    pub keeps_state: bool,
 }
 
 /// Where the requests of a batch stand.
@@ -71,7 +75,10 @@ pub(super) fn run(
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     in_halves(
         &places,
-        || mode.repeats && !stop.is_over(),
+        |failure| match Repeat::after(failure, mode.rerun, stop) {
+            Repeat::Yes if mode.keeps_state => Repeat::Late,
+            repeat => repeat,
+        },
         |group, alone| {
             let terms = RunTerms { alone, requests: group.len(), wide: false };
             let masked: Vec<Option<Row<'_>>> = match mode.rows {

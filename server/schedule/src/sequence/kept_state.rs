@@ -11,7 +11,7 @@ use inference::error::Error;
 
 /// Runs the requests in these rows. Where the instance has lost its state, only those that begin a sequence are run, on
 /// another one, and the rest gets the error `lost`; where it loses that in the run, those that begin are run once more,
-/// each by itself: no other could go on from what it had left behind.
+/// each by itself, unless nothing is to be run again: no other could go on from what it had left behind.
 ///
 /// One answer for each request that is there, in their order; and where the state is lost, which of them have begun on
 /// another instance, in the same order.
@@ -40,6 +40,9 @@ pub(super) fn on_kept_state(
         return (Attempts { answers, reruns, killers: Vec::new() }, begun);
     }
     let mut begun = vec![false; there.len()];
+    if 0 < reruns.never {
+        return (Attempts { answers, reruns, killers: Vec::new() }, Some(begun));
+    }
     for (number, at) in there.iter().enumerate() {
         let is_crash = matches!(&answers[number], Err(Error::Backend(BackendError::Crashed(_))));
         if !is_crash || !rows[*at].is_some_and(|it| it.start) || stop.is_over() {

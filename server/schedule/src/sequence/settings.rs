@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use backend::{DataType, Tensor};
+use backend::{DataType, RerunPolicy, Tensor};
 
 use crate::{
     busy::Busy,
@@ -34,6 +34,8 @@ pub struct Settings {
     pub busy: Busy,
     /// By how much the threads of the model are nicer than the process.
     pub niceness: i32,
+    /// May requests be run again?
+    pub rerun: RerunPolicy,
     /// Does the engine keep something of a run for the next one? Then a run is never repeated, and the
     /// sequences of an instance are lost with it.
     pub engine_keeps_state: bool,

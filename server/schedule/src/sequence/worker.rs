@@ -280,15 +280,15 @@ fn answers(
         }
         Strategy::Oldest { .. } => (Rows::Free, taken.iter().map(|it| Some(row(it))).collect()),
     };
-    // A run that failed may have changed the state that an engine keeps.
-    let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
+    let (rerun, keeps_state) = (shared.settings.rerun, shared.settings.engine_keeps_state);
+    let mode = RunMode { rows: layout, rerun, keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
     let run = |slot: &mut Slot, rows: &[Option<Row<'_>>]| {
         batch::run(slot, wiring, rows, mode, stop, &mut |it: &_| times.push(*it))
     };
     let _busy_run = shared.settings.busy.begin();
-    let (attempts, begun) = match shared.settings.engine_keeps_state {
+    let (attempts, begun) = match keeps_state {
         true => on_kept_state(slot, &rows, stop, || shared.cancelled(LOST), run),
         false => ({ run }(slot, &rows), None),
     };

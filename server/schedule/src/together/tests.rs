@@ -66,6 +66,7 @@ fn scheduler_that_keeps(
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
+        rerun: Default::default(),
         splits: Default::default(),
         ragged: None,
         padding: Some(Arc::new(Padding { inputs: vec![("x".into(), filler)] })),

@@ -68,11 +68,13 @@ pub enum Rerun {
     Failed,
     /// It was not run again: nobody could use the answer any more.
     Late,
+    /// It was not run again: the configuration of its model says so.
+    Never,
 }
 
 impl Rerun {
     /// Every outcome, in the order of the declaration.
-    pub(super) const ALL: [Rerun; 3] = [Rerun::Ok, Rerun::Failed, Rerun::Late];
+    pub(super) const ALL: [Rerun; 4] = [Rerun::Ok, Rerun::Failed, Rerun::Late, Rerun::Never];
 
     /// The value of the label.
     pub const fn name(self) -> &'static str {
@@ -80,6 +82,7 @@ impl Rerun {
             Rerun::Ok => "ok",
             Rerun::Failed => "failed",
             Rerun::Late => "late",
+            Rerun::Never => "never",
         }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backend::RerunPolicy;
+
 use crate::config::{
     check::report::Report,
     ensemble::{EnsembleConfig, StepConfig},
@@ -27,11 +29,14 @@ pub(crate) fn ensemble(
     }
     let has_run_limit = raw.parameters.keys().any(|it| run_limit::is_parameter(it));
     let run_limit = format!("parameter {}", run_limit::PARAMETER);
+    let has_rerun = raw.parameters.keys().any(|it| RerunPolicy::is_parameter(it));
+    let rerun = format!("parameter {}", RerunPolicy::PARAMETER);
     let foreign = [
         ("instance_group", !raw.instance_group.is_empty(), "its members have instances"),
         ("optimization", raw.optimization.is_some(), "its members are optimized"),
         ("model_warmup", !raw.model_warmup.is_empty(), "its members are warmed up"),
         (&*run_limit, has_run_limit, "the runs of its members have limits"),
+        (&*rerun, has_rerun, "its members say whether their runs may be made again"),
     ];
     for (field, _, why) in foreign.iter().filter(|(_, given, _)| *given) {
         report.problem(format!("an ensemble takes no {field}: {why}"));

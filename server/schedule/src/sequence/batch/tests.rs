@@ -99,8 +99,8 @@ fn run_counted(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Giv
     (answers, given, counted)
 }
 
-const FIXED: RunMode = RunMode { rows: Rows::Fixed, repeats: true };
-const FREE: RunMode = RunMode { rows: Rows::Free, repeats: true };
+const FIXED: RunMode = RunMode { rows: Rows::Fixed, rerun: RerunPolicy::Crash, keeps_state: false };
+const FREE: RunMode = RunMode { rows: Rows::Free, ..FIXED };
 
 #[test]
 fn a_row_without_a_request_is_masked_and_everybody_keeps_his_own() {
@@ -143,10 +143,12 @@ fn rows_that_are_free_stand_close() {
 
 #[test]
 fn a_run_that_must_not_be_repeated_fails_for_all() {
-    let mode = RunMode { rows: Rows::Fixed, repeats: false };
-    let (answers, given) = run_all(&[Some(1), Some(13)], mode);
-    assert_eq!(answers, [None, None]);
-    assert_eq!(given.len(), 1);
+    let kept = RunMode { keeps_state: true, ..FIXED };
+    for mode in [kept, RunMode { rerun: RerunPolicy::Never, ..FIXED }] {
+        let (answers, given) = run_all(&[Some(1), Some(13)], mode);
+        assert_eq!(answers, [None, None]);
+        assert_eq!(given.len(), 1);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
+use backend::{BackendError, Batch, Instance, NamedTensor, RerunPolicy, Shape, Tensor};
 
 use super::*;
 use crate::{
@@ -99,6 +99,7 @@ fn settings() -> Settings {
         watchdog: Arc::default(),
         busy: crate::Busy::default(),
         niceness: 0,
+        rerun: Default::default(),
         engine_keeps_state: false,
         hold: 0,
     }
@@ -265,9 +266,13 @@ impl Instance for Mortal {
 
 /// One instance with so many seats, and how many of its processes have ended.
 fn mortal(seats: usize) -> (Arc<SequenceScheduler>, Arc<AtomicUsize>) {
+    mortal_of(seats, RerunPolicy::default())
+}
+
+fn mortal_of(seats: usize, rerun: RerunPolicy) -> (Arc<SequenceScheduler>, Arc<AtomicUsize>) {
     let strategy =
         Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: false };
-    let settings = Settings { engine_keeps_state: true, seats, strategy, ..settings() };
+    let settings = Settings { engine_keeps_state: true, seats, strategy, rerun, ..settings() };
     let deaths = Arc::new(AtomicUsize::new(0));
     let (gate, counted) = (Arc::default(), deaths.clone());
     let slot = Slot::empty(Arc::new(move || {
@@ -323,6 +328,17 @@ async fn a_start_in_whose_run_the_process_dies_is_run_once_more_and_no_other_req
     assert_eq!(deaths.load(Ordering::SeqCst), 4);
     // Nothing has begun there.
     assert!(send(&scheduler, 3, NEXT, submission(1)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_start_that_is_not_to_be_run_again_gets_the_end_of_its_process() {
+    let (scheduler, deaths) = mortal_of(2, RerunPolicy::Never);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    let error = send(&scheduler, 2, START, submission(112)).await.unwrap_err();
+    assert!(error.to_string().ends_with("as parameter 'RERUN' is 'never'"), "{error}");
+    assert_eq!(deaths.load(Ordering::SeqCst), 1);
+    check_lost(send(&scheduler, 1, NEXT, submission(1)).await);
+    assert_eq!(send(&scheduler, 2, START, submission(112)).await, Ok(112));
 }
 
 /// What the watchdog does, when that much time has passed.

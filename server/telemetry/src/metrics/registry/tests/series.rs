@@ -251,7 +251,7 @@ fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
     assert_eq!((restarts.len(), restarts[0].as_str()), (EndReason::ALL.len(), signal));
     let reruns = lines(&metrics, "muster_worker_rerun_total{");
     assert_eq!(reruns[0], r#"muster_worker_rerun_total{model="m",outcome="ok",version="1"} 3"#);
-    assert_eq!(reruns.len(), 3);
+    assert_eq!(reruns.len(), 4);
     let starts = lines(&metrics, "muster_worker_start_seconds");
     let of = |end: &str| starts.iter().any(|it| it.ends_with(end));
     assert!(
