@@ -65,7 +65,7 @@ impl Shared {
             return None;
         }
         let alone = |state: &mut State, slot: Slot| {
-            state.runs.begin_in_place(slot.stop(), deadline, now);
+            state.runs.in_place.begin(slot.stop(), deadline, now);
             InlineRun::Alone(slot)
         };
         let most_rows = state.queue.batching().max_rows;
@@ -131,7 +131,7 @@ impl Shared {
     ) -> bool {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
-        let stopped_after = state.runs.end_in_place(slot.stop(), failed, Instant::now());
+        let stopped_after = state.runs.in_place.end(slot.stop(), failed, Instant::now());
         if let Some(took) = stopped_after {
             slot.renew_stop();
             // The next ones are for the workers, until the model has shown that it is fast again.
@@ -248,7 +248,7 @@ impl<'a> Leading<'a> {
         let mut state = self.shared.lock();
         let joined = state.coalescer.close(self.group);
         let bounded = state.memory_rows().map(|_| state.queue.batching().clone());
-        state.runs.begin_in_place(&stop, None, Instant::now());
+        state.runs.in_place.begin(&stop, None, Instant::now());
         drop(state);
         let own = own.map(|work| Member { joined: None, pending: self.pending, work });
         let joined = joined.into_iter().map(|(ticket, it)| {

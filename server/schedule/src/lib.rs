@@ -11,6 +11,7 @@ pub mod admission;
 mod busy;
 mod coalesce;
 pub mod cost;
+mod in_place_runs;
 mod inline_run;
 mod killers;
 pub mod learn;

@@ -8,10 +8,11 @@ use std::{
 
 use backend::{Device, Stop};
 
-use super::{ratelimit::ResourcePermit, reply::Reply, watchdog::SEEN_AFTER};
-
-/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
-const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
+use super::{
+    in_place_runs::{InPlaceRuns, LONGEST_IN_PLACE},
+    ratelimit::ResourcePermit,
+    reply::Reply,
+};
 
 /// How long a run that was asked to end may still take, at most.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -120,12 +121,6 @@ impl Batch {
     }
 }
 
-struct InPlace {
-    stop: Arc<Stop>,
-    started: Instant,
-    is_stopped: bool,
-}
-
 /// Whose thread is lost.
 struct Lost {
     stop: Arc<Stop>,
@@ -138,7 +133,7 @@ pub struct Runs {
     /// On worker threads; at most one per place.
     batches: Vec<Batch>,
     /// On the threads of those that asked.
-    in_place: Vec<InPlace>,
+    pub(crate) in_place: InPlaceRuns,
     lost: Vec<Lost>,
 }
 
@@ -160,27 +155,6 @@ impl Runs {
         let limit = asked.map(|(_, limit)| limit).or_else(outlasted);
         let overdue = limit.map(|limit| TimeOver { limit, is_for_nobody });
         Some(Ended { replies: run.replies, overdue })
-    }
-
-    /// A run starts on the thread of the one that asked, and is of no use after that deadline.
-    pub fn begin_in_place(&mut self, stop: &Arc<Stop>, deadline: Option<Instant>, now: Instant) {
-        let limit = now.checked_add(LONGEST_IN_PLACE + SEEN_AFTER);
-        stop.end_by(deadline.into_iter().chain(limit).min());
-        self.in_place.push(InPlace { stop: stop.clone(), started: now, is_stopped: false });
-    }
-
-    /// It has ended. How long it took where it was stopped. One that `failed` after the same time has ended itself,
-    /// though it may not have been stopped yet.
-    pub fn end_in_place(
-        &mut self,
-        stop: &Arc<Stop>,
-        failed: bool,
-        now: Instant,
-    ) -> Option<Duration> {
-        let at = self.in_place.iter().position(|it| Arc::ptr_eq(&it.stop, stop))?;
-        let run = self.in_place.swap_remove(at);
-        let took = now.saturating_duration_since(run.started);
-        (run.is_stopped || (failed && LONGEST_IN_PLACE <= took)).then_some(took)
     }
 
     /// Does a batch run on a worker thread?
@@ -218,13 +192,10 @@ impl Runs {
             let answered = if run.is_apart { mem::take(&mut run.replies) } else { Vec::new() };
             overdue.push(Overdue { stop: run.stop.clone(), replies: answered, limit });
         }
-        for run in self.in_place.iter_mut().filter(|it| !it.is_stopped) {
-            if LONGEST_IN_PLACE <= now.saturating_duration_since(run.started) {
-                run.is_stopped = true;
-                let (stop, replies) = (run.stop.clone(), Vec::new());
-                overdue.push(Overdue { stop, replies, limit: LONGEST_IN_PLACE });
-            }
-        }
+        let in_place = self.in_place.overdue(now).into_iter();
+        let in_place =
+            in_place.map(|stop| Overdue { stop, replies: Vec::new(), limit: LONGEST_IN_PLACE });
+        overdue.extend(in_place);
         overdue
     }
 
@@ -261,9 +232,7 @@ impl Runs {
             }
             (None, None) => None,
         };
-        let in_place = self.in_place.iter().filter(|it| !it.is_stopped);
-        let in_place = in_place.filter_map(|it| it.started.checked_add(LONGEST_IN_PLACE));
-        self.batches.iter().filter_map(due).chain(in_place).min()
+        self.batches.iter().filter_map(due).chain(self.in_place.next_due()).min()
     }
 
     /// The thread of an abandoned batch is back after all. Has its instance been replaced?
@@ -395,16 +364,6 @@ mod tests {
         };
         assert_eq!(ended(true, LIMIT), Some(OVER));
         assert_eq!([ended(true, LIMIT / 2), ended(false, LIMIT)], [None, None]);
-        let mut ended = |failed, took| {
-            let stop = Arc::new(Stop::new());
-            runs.begin_in_place(&stop, None, now);
-            runs.end_in_place(&stop, failed, now + took)
-        };
-        assert_eq!(ended(true, LONGEST_IN_PLACE), Some(LONGEST_IN_PLACE));
-        assert_eq!(
-            [ended(true, LONGEST_IN_PLACE / 2), ended(false, LONGEST_IN_PLACE)],
-            [None, None]
-        );
     }
 
     #[test]
@@ -425,30 +384,5 @@ mod tests {
         assert_eq!(runs.places_lost(), 1);
         let replaced = stops.iter().filter(|it| runs.is_back(it)).count();
         assert_eq!((replaced, runs.places_lost()), (MOST_REPLACED, 0));
-    }
-
-    #[test]
-    fn a_run_in_place_is_stopped_long_before_others() {
-        let (mut runs, now) = (Runs::default(), Instant::now());
-        let (slow, quick) = (Arc::new(Stop::new()), Arc::new(Stop::new()));
-        runs.begin_in_place(&slow, None, now);
-        runs.begin_in_place(&quick, None, now + LONGEST_IN_PLACE);
-        let later = now + LONGEST_IN_PLACE;
-        assert_eq!(runs.next_due(now), Some(later));
-        assert_eq!(runs.overdue(later).len(), 1);
-        assert_eq!(runs.end_in_place(&slow, false, later), Some(LONGEST_IN_PLACE));
-        assert_eq!(runs.end_in_place(&quick, true, later), None);
-    }
-
-    #[test]
-    fn a_run_in_place_ends_itself_at_its_deadline_or_once_it_was_stopped() {
-        let (mut runs, stop, now) = (Runs::default(), Arc::new(Stop::new()), Instant::now());
-        let soon = now + Duration::from_millis(20);
-        runs.begin_in_place(&stop, Some(soon), now);
-        assert_eq!(stop.ends_by(), Some(soon));
-        for deadline in [None, Some(now + LIMIT)] {
-            runs.begin_in_place(&stop, deadline, now);
-            assert_eq!(stop.ends_by(), Some(now + LONGEST_IN_PLACE + SEEN_AFTER));
-        }
     }
 }
