@@ -21,6 +21,7 @@ docs/performance.md has the tables beside the articles'.
 """
 
 import argparse
+import hashlib
 import os
 import signal
 import subprocess
@@ -36,7 +37,7 @@ import short  # noqa: E402
 from front import front  # noqa: E402
 from nets import nets  # noqa: E402
 from overload import load  # noqa: E402
-from serving import processors  # noqa: E402
+from serving import engines, processors  # noqa: E402
 from trees import trees, workers  # noqa: E402
 
 
@@ -49,7 +50,8 @@ def main():
         sys.exit(f"{given.muster}: no such program; cargo build --release -p muster makes it")
     begun = time.monotonic()
     command = f"`tests/published/run.py {' '.join(sys.argv[1:])}`"
-    print(f"{time.strftime('%Y-%m-%d')}, {machine()}, {version(given)}: {command}\n", flush=True)
+    print(f"{time.strftime('%Y-%m-%d')}, {machine()}: {command}\n", flush=True)
+    print(", ".join([version(given), *engines(given)]) + "\n", flush=True)
     status = CASES[given.case](given)
     load_averages = " ".join(f"{it:.1f}" for it in os.getloadavg())
     print(f"{time.monotonic() - begun:.0f} s; load averages at the end {load_averages}")
@@ -83,8 +85,9 @@ def machine():
 
 
 def version(given):
-    """The program's."""
-    return subprocess.run([given.muster, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    """The program's, with the hash of its file, which says which build it is."""
+    said = subprocess.run([given.muster, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{said} (SHA-256 `{hashlib.sha256(given.muster.read_bytes()).hexdigest()}`)"
 
 
 def threads(given):

@@ -3,8 +3,11 @@
 import json
 import os
 import random
+import re
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -43,6 +46,10 @@ class Endpoint(Server):
         except Unavailable as error:
             self.__exit__()
             sys.exit(f"{Path(str(command[0])).name}: {error}; its log is {self.log}")
+
+    def written(self):
+        """Its log so far."""
+        return self.log.read_text(errors="replace")
 
     def problem(self):
         """What is wrong with the answer to /ping, or nothing."""
@@ -93,6 +100,21 @@ class Muster(Endpoint):
         """The outputs of a model by name, as flat lists of numbers."""
         reply = self.ask(f"/v2/models/{model}/infer", {"inputs": inputs}, self.http_port)
         return {it["name"]: it["data"] for it in reply["outputs"]}
+
+
+def engines(given):
+    """The libraries that this muster finds for its engines, each with its version, as the server names them once it has
+    loaded a small model: `ONNX Runtime 1.31.1`, `libtorch 2.13.0`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for model in ("models/type_fp32", "torchscript/mlp"):
+            shutil.copytree(ROOT / "tests/fixtures" / model, Path(folder) / Path(model).name)
+        # It needs no library, so that there is something to serve where none is found.
+        (Path(folder) / "none/1").mkdir(parents=True)
+        (Path(folder) / "none/config.pbtxt").write_text('backend: "identity" max_batch_size: 1\n' + "".join(
+            f'{port} {{ name: "{port}" data_type: TYPE_FP32 dims: [ 1 ] }}\n' for port in ("input", "output")))
+        with Muster(given, "--model-repository", folder, "--strict-readiness=false", name="engines") as server:
+            server.wait_until_right(lambda: None if "ready to serve" in server.written() else "it loads", START_LIMIT)
+            return re.findall(r'engine_version="([^",]+)', server.written())
 
 
 def bench(given, *arguments):
