@@ -1,8 +1,8 @@
 //! Loads in processes of their own that do not end, or end their process: others go on, and nothing is left.
 
 use crate::{
-    isolation::{process, workers},
-    support::{Process, Repository, first_of, infer, row, wait_for},
+    isolation::{kill, of_worker, process, workers},
+    support::{Page, Process, Repository, Traffic, first_of, infer, row, wait_for},
 };
 
 /// A server with the model `m`, and `stuck`, whose load takes longer than it may, as the line says that is waited for.
@@ -55,4 +55,25 @@ fn a_reload_that_ends_its_process_leaves_the_version_that_serves() {
     client.get("/v2/models/m/ready").expect(200);
     assert_eq!(workers(server.id()), before);
     drop(repository);
+}
+
+#[test]
+fn others_wait_for_nothing_while_a_model_whose_process_was_killed_loads_again() {
+    let repository =
+        Repository::identity("m", &[("creation_delay_sec", "3")]).with_identity("other", &[]);
+    let mut server = process(&repository, &["--strict-readiness=false"]);
+    let (http, mut client) = (server.address("http"), server.client());
+    let others = Traffic::start(http, "other", 16);
+    others.wait_for_more(16);
+    kill(of_worker(&Page::read(http), "m", "pid", "") as u32);
+    wait_for("the model not to be ready", || {
+        (client.get("/v2/models/m/ready").status == 503).then_some(())
+    });
+    // Several for each client, all of them before the load has ended.
+    others.wait_for_more(64);
+    assert_eq!(client.get("/v2/models/m/ready").status, 503);
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    });
+    others.stop();
 }
