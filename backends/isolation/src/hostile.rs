@@ -235,7 +235,7 @@ fn another_worker_is_warmed_up_with_the_last_run_unless_that_is_not_to_be_made_a
             let when = Recycling { after_requests: Some(1), ..Recycling::default() };
             let (mut lane, figures) = recycled("honest runs", when, rerun);
             let first = pid(&lane);
-            lane.expect_runs(RunTerms { alone: false, requests: 1 });
+            lane.expect_runs(RunTerms { requests: 1, ..RunTerms::default() });
             run(&mut lane, &Stop::new()).unwrap();
             wait_for_another(&lane, first);
             figures().turn_overheads.counts().iter().sum::<u64>()
