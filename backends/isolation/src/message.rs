@@ -48,13 +48,19 @@ impl Loaded {
     /// What makes another load one of another model. Files are looked at elsewhere.
     pub(crate) fn change_to(&self, other: &Loaded) -> Option<String> {
         let of = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
+        // What the same requests took is another time with each load.
+        let requests = |it: &Loaded| it.warm_up.map(|it| it.requests);
+        let is_same = || {
+            let other = Loaded { warm_up: self.warm_up, ..other.clone() };
+            *self == other
+        };
         match other {
             other if self.version != other.version => Some(format!(
                 "the version of its engine's library has changed from {} to {}",
                 of(&self.version),
                 of(&other.version)
             )),
-            other if self != other => {
+            other if requests(self) != requests(other) || !is_same() => {
                 Some("it has got other inputs, outputs or properties".to_owned())
             }
             _ => None,
@@ -179,5 +185,30 @@ impl From<Fault> for BackendError {
             FaultKind::Execute => BackendError::Execute(text),
             FaultKind::Panic => BackendError::Execute(format!("the engine panicked: {text}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_of_the_same_model_may_take_another_time_for_the_same_requests() {
+        let loaded = |requests, seconds| Loaded {
+            spec: None,
+            signatures: None,
+            large_outputs: Vec::new(),
+            notes: Vec::new(),
+            keeps_state: false,
+            allows_trial_runs: true,
+            warm_up: Some(WarmUp { requests, took: Duration::from_secs(seconds) }),
+            version: Some("1.0".to_owned()),
+        };
+        assert_eq!(loaded(3, 1).change_to(&loaded(3, 2)), None);
+        assert!(loaded(3, 1).change_to(&loaded(4, 1)).unwrap().contains("properties"));
+        let newer = Loaded { version: Some("1.1".to_owned()), ..loaded(3, 1) };
+        assert!(loaded(3, 1).change_to(&newer).unwrap().contains("from 1.0 to 1.1"));
+        let stateful = Loaded { keeps_state: true, ..loaded(3, 1) };
+        assert!(loaded(3, 1).change_to(&stateful).unwrap().contains("properties"));
     }
 }
