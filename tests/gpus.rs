@@ -27,7 +27,11 @@ pub(crate) fn driver() -> &'static str {
 }
 
 /// A server on that machine.
-fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
+pub(crate) fn start(
+    repository: &Repository,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> Process {
     let mut all = vec![("LD_LIBRARY_PATH", driver()), (NO_GPUS.0, "0,1")];
     all.extend(environment);
     let mut server = Process::start(repository, flags, &all);

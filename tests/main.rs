@@ -70,6 +70,7 @@ mod tfs_metrics; // metrics with TensorFlow Serving's names
 mod vertex; // the port of Vertex AI
 mod websocket; // conversations in which each message is a request
 mod worker_batches; // batches whose process is killed, and a system without shared memory
+mod worker_devices; // models with a process on each of several devices
 mod worker_engines; // TorchScript models and SavedModels whose processes are killed
 mod worker_faults; // native code that crashes, and servers that stop in the middle of that
 mod worker_loads; // loads in processes of their own that do not end, or end their process

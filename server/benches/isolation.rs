@@ -165,7 +165,7 @@ fn deaths() -> Vec<Duration> {
     let deaths = (0..KILLS).map(|_| {
         // A model of its own for each: one whose workers die too often waits before it starts the next.
         let mut way = way(true, LONG_RUN.as_micros() as u64, 1);
-        let figures = way.model.process().expect("a process").figures();
+        let figures = way.model.processes().iter().next().expect("a process").process.figures();
         let worker = Pid::from_raw(figures.pid.expect("a worker") as i32).expect("a process id");
         let killed = thread::spawn(move || {
             thread::sleep(KILLED_AFTER);

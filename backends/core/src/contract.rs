@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Device, EngineDescription, ModelProcess, ModelSource, ModelSpec, NamedTensor, Outage, Places,
+    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Outage, Places, Processes,
     Signatures, Stop, Turn,
 };
 
@@ -88,9 +88,10 @@ pub trait Model: Send + Sync {
         None
     }
 
-    /// The process that it runs in, where that is not this one. No thread that has other work waits for its runs then.
-    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
-        None
+    /// The processes that it runs in, where that is not this one. No thread that has other work waits for its runs
+    /// then.
+    fn processes(&self) -> Processes {
+        Processes::default()
     }
 
     /// Have its first runs shown that it belongs in another process than the one that it is in? It is let go of then,
@@ -135,6 +136,12 @@ pub trait Instance: Send {
     /// Is its next run made in another process than the last, as that has ended since? It may take longer then, like
     /// the first run of an instance. Returns at once.
     fn is_fresh(&self) -> bool {
+        false
+    }
+
+    /// Has its process ended, so that its next run would wait for another? One that is made anew waits as long, with no
+    /// run in it. Returns at once.
+    fn has_lost_process(&self) -> bool {
         false
     }
 

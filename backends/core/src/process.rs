@@ -1,16 +1,16 @@
-//! What is known of the process that a model version runs in, where that is not the server's.
+//! What is known of a process that instances of a model version run in, where that is not the server's.
 
 use std::{fmt, time::Duration};
 
-/// The process of a model version, for those who watch it. It may be held longer than the model: what was counted last
-/// can be read when the process is gone.
+/// The process of a model version's instances on one device, and those that take its place, for those who watch it. It
+/// may be held longer than the model: what was counted last can be read when the process is gone.
 pub trait ModelProcess: Send + Sync {
-    /// What the processes of the model have done so far. Looks at the system at most once a second, and only where the
+    /// What it and those before it have done so far. Looks at the system at most once a second, and only where the
     /// model has run since; a few short reads then.
     fn figures(&self) -> ProcessFigures;
 
-    /// Why no run can be made at this moment, although the model is loaded: there is no process, and none that would be
-    /// worth to wait for. Cheap: it is asked before every request.
+    /// Why no run can be made on its device at this moment, although the model is loaded: there is no process, and none
+    /// that would be worth to wait for. Cheap: it is asked before every request.
     fn outage(&self) -> Option<Outage>;
 
     /// Is there no process, and none started, as it would serve another model than the one that was loaded? Its files
@@ -89,7 +89,7 @@ pub struct Turn {
     pub overhead: Duration,
 }
 
-/// What the processes of one loaded model version have done so far.
+/// What the process of one loaded model version's instances on a device, and those before it, have done so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessFigures {
     /// The process that serves; `None` while there is none.

@@ -113,6 +113,9 @@ pub struct ModelSource {
     pub niceness: i32,
     /// Where its instances will run, each device once, in the order in which the first of each are made.
     pub placements: Vec<Placement>,
+    /// Instances of the same model version that are not this load's to make: those on other devices, which are in
+    /// processes of their own.
+    pub elsewhere: Vec<Placement>,
     /// Accelerators for instances on GPUs, the preferred one first.
     pub accelerators: Vec<Accelerator>,
     /// What the configuration says of its inputs and outputs.
@@ -144,6 +147,7 @@ impl ModelSource {
             wide_threads: None,
             niceness: 0,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
+            elsewhere: Vec::new(),
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),
@@ -152,8 +156,38 @@ impl ModelSource {
         }
     }
 
-    /// Will there be instances on that device?
+    /// Will the model have instances on that device, whoever makes them?
     pub fn is_for(&self, device: Device) -> bool {
-        self.placements.iter().any(|it| it.device == device)
+        self.placements.iter().chain(&self.elsewhere).any(|it| it.device == device)
+    }
+
+    /// The same for each device in turn: its own instances are there, and the others are elsewhere.
+    pub fn by_device(&self) -> Vec<ModelSource> {
+        let on_one = |own: &Placement| {
+            let others = self.placements.iter().filter(|it| it.device != own.device);
+            let elsewhere = self.elsewhere.iter().chain(others).copied().collect();
+            ModelSource { placements: vec![*own], elsewhere, ..self.clone() }
+        };
+        self.placements.iter().map(on_one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_on_several_devices_is_one_on_each_that_knows_of_the_others() {
+        let on = |device| Placement { device, instances: NonZeroUsize::MIN };
+        let placements = vec![on(Device::Gpu(0)), on(Device::Gpu(1)), on(Device::Cpu)];
+        let source = ModelSource { placements: placements.clone(), ..ModelSource::new("m", "/m") };
+        let apart = source.by_device();
+        let own: Vec<_> = apart.iter().flat_map(|it| it.placements.clone()).collect();
+        assert_eq!(own, placements);
+        for source in &apart {
+            assert!(placements.iter().all(|it| source.is_for(it.device)));
+            assert!(!source.is_for(Device::Gpu(2)));
+            assert_eq!((source.placements.len(), source.elsewhere.len()), (1, 2));
+        }
     }
 }

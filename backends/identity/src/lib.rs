@@ -99,7 +99,9 @@ impl Backend for Identity {
             Some(LoadFault::Abort) => std::process::abort(),
             Some(LoadFault::Instance | LoadFault::InstanceHang) | None => {}
         }
-        let instances = source.placements.iter().map(|it| it.instances.get()).sum();
+        // Those in other processes share the processors with these.
+        let placements = source.placements.iter().chain(&source.elsewhere);
+        let instances = placements.map(|it| it.instances.get()).sum();
         let shared = Shared {
             name: source.name.clone(),
             spec: settings.columns.map(rows_of),

@@ -6,13 +6,16 @@ use std::{
     sync::{Arc, Mutex, Once, PoisonError},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places, RerunPolicy};
+use backend::{
+    Backend, BackendError, Device, EngineDescription, Model, ModelSource, Places, RerunPolicy,
+};
 
 use crate::{
     children::Children,
     launch::Program,
     limits::WorkerLimits,
-    model::IsolatedModel,
+    message::Loaded,
+    model::{Home, IsolatedModel},
     place::Place,
     recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
@@ -125,6 +128,9 @@ impl Isolation {
     }
 }
 
+/// The workers of a model by the device of their instances.
+type Started = Vec<(Device, Arc<Supervisor>)>;
+
 /// An engine that loads some models, or all, in workers.
 pub struct Isolated {
     engine: Arc<dyn Backend>,
@@ -137,6 +143,32 @@ impl Isolated {
     /// That engine, with these settings.
     pub fn new(engine: Arc<dyn Backend>, isolation: Arc<Isolation>) -> Isolated {
         Isolated { engine, isolation, version: Mutex::default() }
+    }
+
+    /// Loads the model in a worker for each of its devices, one after the other: they read the same files. What the
+    /// first says of the model the others must say as well. Blocking.
+    fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), BackendError> {
+        let Settings { program, children, .. } = &self.isolation.settings;
+        let load =
+            |source: &ModelSource| Supervisor::start(program, children, &*self.engine, source);
+        let mut sources = source.by_device().into_iter();
+        let first = sources.next().unwrap_or_else(|| source.clone());
+        let device = |it: &ModelSource| it.placements.first().map_or(Device::Cpu, |it| it.device);
+        let (supervisor, loaded) = load(&first)?;
+        let mut started = vec![(device(&first), supervisor)];
+        for source in sources {
+            let (supervisor, other) = load(&source)?;
+            if let Some(change) = loaded.change_to(&other) {
+                return Err(BackendError::Load(format!(
+                    "model '{}' is not the same on all of its devices: loaded for {:?} after {:?}, {change}",
+                    source.name,
+                    device(&source),
+                    device(&first)
+                )));
+            }
+            started.push((device(&source), supervisor));
+        }
+        Ok((started, loaded))
     }
 }
 
@@ -174,13 +206,16 @@ impl Backend for Isolated {
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let Settings { program, children, arena_bytes, .. } = settings;
-        let (supervisor, loaded) = Supervisor::start(program, children, &*self.engine, source)?;
+        let (started, loaded) = self.start(source)?;
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
-        let recycler = Recycler::new(limits.recycling, RerunPolicy::of(source)?);
+        let rerun = RerunPolicy::of(source)?;
+        let recycler = || Recycler::new(limits.recycling, rerun);
         let stop = source.stop.clone();
-        Ok(Arc::new(IsolatedModel::new(supervisor, loaded, *arena_bytes, recycler, stop, trial)))
+        let home = |(device, supervisor)| Home::new(device, supervisor, recycler());
+        let homes = started.into_iter().map(home).collect();
+        let arena_bytes = settings.arena_bytes;
+        Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, trial)))
     }
 
     fn found_place(&self, source: &ModelSource) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What the workers of one model version have done so far, for whoever asks.
+//! What the workers of one model version on one device have done so far, for whoever asks.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use crate::{mapping::Mapping, usage::Usage, vitals::Vitals};
 /// A worker is looked at no more often than that.
 pub(crate) const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
-/// What is counted of the workers of one model version. It holds none of them.
+/// What is counted of the workers of one model version on one device. It holds none of them.
 #[derive(Default)]
 pub(crate) struct Figures {
     counted: Mutex<Counted>,
@@ -276,7 +276,7 @@ mod tests {
             sandbox: Sandbox::Off,
             temporary: std::env::temp_dir(),
         };
-        let whose = Whose { model: "m".to_owned(), version: 1 };
+        let whose = Whose { model: "m".to_owned(), version: 1, device: None };
         Worker::start(&program, &whose, &Children::default(), figures, drop).unwrap().0
     }
 

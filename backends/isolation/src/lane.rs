@@ -150,6 +150,11 @@ impl Instance for Lane {
         self.last.is_dead()
     }
 
+    fn has_lost_process(&self) -> bool {
+        // Somebody who has it is at it to give memory back, or to move it to another process.
+        self.open.try_lock().is_ok_and(|open| open.worker.is_dead())
+    }
+
     fn has_run_wide(&self) -> bool {
         self.terms.wide && lock(&self.open).has_run_wide
     }

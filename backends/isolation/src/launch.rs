@@ -260,7 +260,7 @@ impl Worker {
     /// What a client hears of its end. Ends it where it has not: one whose sockets are closed is of no use. Blocking.
     pub(crate) fn obituary(&self) -> String {
         self.kill();
-        format!("the process of model '{}' ended {}", self.whose.model, self.process.wait().how)
+        format!("{} ended {}", self.whose.process(), self.process.wait().how)
     }
 
     /// Was it ended by SIGKILL: by somebody else, or by the system for want of memory? Blocking until it has ended.

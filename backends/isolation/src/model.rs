@@ -1,4 +1,4 @@
-//! A model version that runs in a worker.
+//! A model version that runs in workers: one for each device that it has instances on.
 
 use std::{
     borrow::Cow,
@@ -7,7 +7,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, Instance, Model, ModelProcess, ModelSpec, Signatures, Stop, WarmUp,
+    BackendError, Device, DeviceProcess, Instance, Model, ModelSpec, Processes, Signatures, Stop,
+    WarmUp,
 };
 
 use crate::{
@@ -20,33 +21,57 @@ use crate::{
 };
 
 pub(crate) struct IsolatedModel {
-    supervisor: Arc<Supervisor>,
+    /// At least one.
+    homes: Vec<Home>,
     loaded: Loaded,
     arena_bytes: usize,
-    sharing: Arc<RwLock<()>>,
-    recycler: Option<Arc<Recycler>>,
     /// Guards which lanes there are.
     lanes: Mutex<Vec<Weak<Mutex<Open>>>>,
     /// That of its load.
     stop: Arc<Stop>,
-    /// Where it is to be found out whether a process of its own is worth what it costs.
+    /// Where it is to be found out whether processes of its own are worth what they cost.
     trial: Option<Arc<Trial>>,
 }
 
-impl IsolatedModel {
-    /// `recycler`: what replaces its workers. `stop`: that of the load, which also ends the making of instances.
-    /// `trial`: its first runs are to show where it belongs.
+/// Where the instances on one device are.
+pub(crate) struct Home {
+    device: Device,
+    supervisor: Arc<Supervisor>,
+    sharing: Arc<RwLock<()>>,
+    recycler: Option<Arc<Recycler>>,
+}
+
+impl Home {
+    /// `recycler`: what replaces its workers.
     pub(crate) fn new(
+        device: Device,
         supervisor: Arc<Supervisor>,
+        recycler: Option<Recycler>,
+    ) -> Home {
+        Home { device, supervisor, sharing: Arc::default(), recycler: recycler.map(Arc::new) }
+    }
+}
+
+impl IsolatedModel {
+    /// `homes`: where its instances are, on each device; at least one. `stop`: that of the load, which also ends the
+    /// making of instances. `trial`: its first runs are to show where it belongs.
+    pub(crate) fn new(
+        homes: Vec<Home>,
         loaded: Loaded,
         arena_bytes: usize,
-        recycler: Option<Recycler>,
         stop: Arc<Stop>,
         trial: Option<Trial>,
     ) -> Self {
-        let recycler = recycler.map(Arc::new);
-        let (sharing, lanes, trial) = (Arc::default(), Mutex::default(), trial.map(Arc::new));
-        IsolatedModel { supervisor, loaded, arena_bytes, sharing, recycler, lanes, stop, trial }
+        let (lanes, trial) = (Mutex::default(), trial.map(Arc::new));
+        IsolatedModel { homes, loaded, arena_bytes, lanes, stop, trial }
+    }
+
+    /// Where the instances on that device are. What a device is worth that the model was not loaded for, its engine
+    /// says.
+    fn home(&self, device: Device) -> Result<&Home, BackendError> {
+        let own = self.homes.iter().find(|it| it.device == device);
+        let none = || BackendError::Device(format!("the model was not loaded for {device:?}"));
+        own.or_else(|| self.homes.first()).ok_or_else(none)
     }
 }
 
@@ -79,12 +104,16 @@ impl Model for IsolatedModel {
         self.loaded.warm_up
     }
 
-    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
-        Some(self.supervisor.figures().clone())
+    fn processes(&self) -> Processes {
+        let process = |it: &Home| DeviceProcess {
+            device: it.device,
+            process: it.supervisor.figures().clone(),
+        };
+        self.homes.iter().map(process).collect()
     }
 
     fn trim_memory(&self) {
-        self.supervisor.trim_memory();
+        self.homes.iter().for_each(|it| it.supervisor.trim_memory());
     }
 
     fn rest(&self, now: Instant) {
@@ -103,16 +132,17 @@ impl Model for IsolatedModel {
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
+        let home = self.home(device)?;
         let host = Host {
-            supervisor: self.supervisor.clone(),
-            sharing: self.sharing.clone(),
+            supervisor: home.supervisor.clone(),
+            sharing: home.sharing.clone(),
             device,
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
             stop: self.stop.clone(),
             trial: self.trial.clone(),
         };
-        let lane = Lane::new(host, self.recycler.clone())?;
+        let lane = Lane::new(host, home.recycler.clone())?;
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|it| 0 < it.strong_count());
         lanes.push(Arc::downgrade(lane.place()));

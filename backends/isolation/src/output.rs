@@ -91,7 +91,7 @@ pub(crate) fn drain(
         }
         let is_rest = std::mem::replace(&mut is_cut, !line.ends_with(b"\n"));
         if let Some(lines) = budget.next_second(Instant::now()) {
-            let Whose { model, version } = whose;
+            let Whose { model, version, .. } = whose;
             tracing::warn!(
                 model,
                 version,
@@ -118,7 +118,7 @@ pub(crate) fn drain(
 
 /// At the level that the line begins with, else as information.
 fn log(whose: &Whose, worker: u32, line: &str) {
-    let Whose { model, version } = whose;
+    let Whose { model, version, .. } = whose;
     let (level, text) = line.trim_start().split_once(' ').unwrap_or(("", line));
     match level {
         "ERROR" => tracing::error!(model, version, worker, "{text}"),
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn whose() -> Whose {
-        Whose { model: "m".to_owned(), version: 1 }
+        Whose { model: "m".to_owned(), version: 1, device: None }
     }
 
     #[test]

@@ -34,7 +34,7 @@ const USELESS_PAUSE: Duration = Duration::from_secs(60);
 /// A lane, as the recycler moves it.
 pub(crate) type Place = Arc<Mutex<Open>>;
 
-/// Replaces the workers of one model version.
+/// Replaces the workers of one model version on one device.
 pub(crate) struct Recycler {
     /// When a worker is replaced.
     when: Recycling,

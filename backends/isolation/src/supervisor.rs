@@ -1,4 +1,4 @@
-//! The worker of one model version: started with it, and again whenever it has died.
+//! The worker of one model version on one device: started with it, and again whenever it has died.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},
@@ -24,12 +24,13 @@ use crate::{
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
-/// Keeps one worker of a model version alive.
+/// Keeps the worker of a model version's instances on one device alive.
 pub(crate) struct Supervisor {
     program: Program,
     children: Children,
     engine: String,
     source: ModelSource,
+    whose: Whose,
     /// Its files, before they were loaded first.
     stamp: Stamp,
     /// How long loads have taken, and the making of instances. The first of each has the limits of the server's loads.
@@ -62,7 +63,14 @@ impl Supervisor {
                  some are not noticed"
             );
         }
+        let device = source.placements.first().filter(|_| !source.elsewhere.is_empty());
+        let whose = Whose {
+            model: source.name.clone(),
+            version: source.version,
+            device: device.map(|it| it.device),
+        };
         let supervisor = Arc::new(Supervisor {
+            whose,
             program: program.clone(),
             children: children.clone(),
             engine: engine.name().to_owned(),
@@ -232,13 +240,13 @@ impl Supervisor {
 
     /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
     fn is_another(&self, state: &mut State, what: &str, evidence: Evidence) -> BackendError {
-        let model = self.model();
         let problem = format!(
-            "the process of model '{model}' has died and is not started again: {what} since the model was loaded; \
-             load it again, or start the server anew"
+            "{} has died and is not started again: {what} since the model was loaded; load it again, or start the \
+             server anew",
+            self.whose.process()
         );
         if state.another.as_ref().is_none_or(|it| it.problem != problem) {
-            tracing::error!(model, version = self.source.version, "{problem}");
+            tracing::error!(model = self.model(), version = self.source.version, "{problem}");
         }
         let before = state.another.take();
         let another = Another::found(problem.clone(), evidence, before.as_ref(), Instant::now());
@@ -252,8 +260,7 @@ impl Supervisor {
     fn is_down(&self, state: &mut State) -> Outage {
         let now = Instant::now();
         let retry_after = state.life.pause(now);
-        let model = self.model();
-        let reason = format!("the process of model '{model}' has died too often of late");
+        let reason = format!("{} has died too often of late", self.whose.process());
         // What is said already may be more.
         if self.figures.outage().is_none() {
             self.figures.is_down(reason.clone(), now + retry_after);
@@ -274,8 +281,7 @@ impl Supervisor {
     fn note_load(&self, pause: Duration) -> LoadNote<'_> {
         let (now, expected) = (Instant::now(), pause + self.loads.last());
         let worth_waiting = if WORTH_WAITING < expected { Duration::ZERO } else { WORTH_WAITING };
-        let reason =
-            format!("the process of model '{}' has died, and another loads it", self.model());
+        let reason = format!("{} has died, and another loads it", self.whose.process());
         self.figures.loads(reason, now + worth_waiting, now + expected)
     }
 
@@ -313,8 +319,7 @@ impl Supervisor {
             }
         };
         let (program, children, figures) = (&self.program, &self.children, &self.figures);
-        let whose = Whose { model: self.source.name.clone(), version: self.source.version };
-        let started = Worker::start(program, &whose, children, figures, ended);
+        let started = Worker::start(program, &self.whose, children, figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
             BackendError::Load(format!("cannot start a process ({program}): {error}"))

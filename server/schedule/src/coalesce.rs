@@ -119,6 +119,7 @@ mod tests {
             expiry: None,
             deadline: None,
             passed_over: None,
+            has_crashed: false,
             reply: Reply::none(),
             counted: None,
         }

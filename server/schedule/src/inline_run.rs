@@ -13,7 +13,7 @@ use super::{
     policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
     reply::Reply,
-    run::{self, Execution, Observed},
+    run::{self, Execution, Observed, Standing},
     shared::Shared,
     slot::Slot,
     state::State,
@@ -30,6 +30,11 @@ const COALESCE_ABOVE: Duration = Duration::from_micros(3);
 
 /// A coalesced batch may keep its thread for so many times the longest run that is made in place.
 const LONGEST_COALESCED: u32 = 4;
+
+/// Jobs of which nothing is known.
+fn in_place<'a>(jobs: &'a [&'a Work]) -> (&'a [&'a Work], Standing) {
+    (jobs, Standing::default())
+}
 
 /// Where a job may run without leaving its thread.
 pub(super) enum InlineRun {
@@ -101,10 +106,16 @@ impl Shared {
         let (mut time, stop) = (None, slot.stop().clone());
         // The first time is no list: most runs have one.
         let mut answers =
-            run::run(&mut slot, &self.context, &[work], &stop, &mut |it| match (it, time) {
-                (Execution::Ran(first), None) => time = Some(*first),
-                (other, _) => observed.take(&other),
-            });
+            run::run(
+                &mut slot,
+                &self.context,
+                in_place(&[work]),
+                &stop,
+                &mut |it| match (it, time) {
+                    (Execution::Ran(first), None) => time = Some(*first),
+                    (other, _) => observed.take(&other),
+                },
+            );
         let ran_out = observed.has_halved(&answers);
         observed.reruns.count(&self.metrics);
         let (size, failed) = ((work.rows, length), answers.iter().any(Result::is_err));
@@ -234,7 +245,16 @@ impl<'a> Leading<'a> {
         let (reply, receiver) = Reply::channel(None);
         let ticket = shared.lock().queue.ticket();
         let counted = Some(shared.metrics.pending());
-        let job = Job { pending, work, expiry: None, deadline, passed_over: None, reply, counted };
+        let job = Job {
+            pending,
+            work,
+            expiry: None,
+            deadline,
+            passed_over: None,
+            has_crashed: false,
+            reply,
+            counted,
+        };
         shared.make_again(vec![(ticket, job)]);
         let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
         let is_counted = self.is_counted;
@@ -274,7 +294,13 @@ impl<'a> Leading<'a> {
             let (batch, later) = rest.split_at(batch.min(rest.len()));
             let works: Vec<&Work> = batch.iter().map(|it| &it.work).collect();
             let observe = &mut |it: Execution<'_>| observed.take(&it);
-            answers.extend(run::run(&mut slot, &self.shared.context, &works, &stop, observe));
+            answers.extend(run::run(
+                &mut slot,
+                &self.shared.context,
+                in_place(&works),
+                &stop,
+                observe,
+            ));
             rest = later;
         }
         // Before the answers leave: a client that sends its next request at once must find it idle.
@@ -313,6 +339,7 @@ impl<'a> Leading<'a> {
                             expiry: None,
                             deadline,
                             passed_over: None,
+                            has_crashed: false,
                             reply,
                             counted,
                         },

@@ -42,9 +42,12 @@ impl Queue {
         let drain = packing.drain();
         let (oldest, _, first) = window.get(leader(&candidates, drain, now))?;
         let pending = first.pending;
-        let alike = window.iter().filter(|(_, _, job)| {
+        let alike = window.iter().filter(|(place, _, job)| {
             let it = job.pending;
-            it.shape_key == pending.shape_key && (it.length == 0) == (pending.length == 0)
+            let may_join = !pending.is_alone && !it.is_alone;
+            (may_join || place == oldest)
+                && it.shape_key == pending.shape_key
+                && (it.length == 0) == (pending.length == 0)
         });
         if pending.length == 0 {
             // Of one shape: as many as fit, the leading job first.

@@ -75,6 +75,8 @@ pub struct Job {
     pub deadline: Option<Instant>,
     /// Since when jobs that came later have run before it.
     pub passed_over: Option<Instant>,
+    /// Has the model's process died in a run of it?
+    pub has_crashed: bool,
     /// Where the answer goes.
     pub reply: Reply,
     /// Keeps the job among those that wait, as the metrics see it.

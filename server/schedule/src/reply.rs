@@ -36,6 +36,11 @@ impl Reply {
         Reply { sender: None, place: None }
     }
 
+    /// Does a request wait for it?
+    pub fn is_awaited(&self) -> bool {
+        self.sender.as_ref().is_some_and(|it| !it.is_closed())
+    }
+
     /// Sends the answer, now or when every earlier request has been answered.
     pub fn send(mut self, answer: Answer) {
         let Some(sender) = self.sender.take() else { return };

@@ -61,6 +61,24 @@ impl Reruns {
     }
 }
 
+/// What is known of jobs beforehand, and what becomes of them where the process of the model dies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Has a process died in a run of the job before? It is alone then, and the next that dies is its own.
+    pub has_crashed: bool,
+    /// Are they left to another device, which can serve, instead of waiting for the next process here?
+    pub moves: bool,
+}
+
+/// A job that another device is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Its place among the jobs.
+    pub place: usize,
+    /// Has a process died in a run of it?
+    pub has_crashed: bool,
+}
+
 /// What an execution tells.
 pub enum Execution<'a> {
     /// It has succeeded.
@@ -71,6 +89,8 @@ pub enum Execution<'a> {
     Reran(Reruns),
     /// The job of that place has ended the process of the model twice, the second time alone.
     KilledTwice(usize),
+    /// A job is to run elsewhere. What it is answered here says why.
+    Left(Moved),
 }
 
 /// What the executions of one batch have told.
@@ -84,6 +104,8 @@ pub struct Observed {
     pub reruns: Reruns,
     /// The places of those that have ended the process twice.
     pub killers: Vec<usize>,
+    /// Those that are to run elsewhere, in the order of their places.
+    pub moved: Vec<Moved>,
 }
 
 impl Observed {
@@ -96,6 +118,7 @@ impl Observed {
             }
             Execution::Reran(reruns) => self.reruns.add(*reruns),
             Execution::KilledTwice(place) => self.killers.push(*place),
+            Execution::Left(moved) => self.moved.push(*moved),
         }
     }
 
@@ -125,7 +148,7 @@ fn lacks_memory(answer: &Result<Done, Error>) -> bool {
 pub fn run(
     slot: &mut Slot,
     context: &RunContext,
-    jobs: &[&Work],
+    (jobs, standing): (&[&Work], Standing),
     stop: &Stop,
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
@@ -140,11 +163,13 @@ pub fn run(
     };
     let policy = context.rerun;
     let repeats = |failure: &RunFailure| Repeat::after(failure, policy, stop);
-    let Attempts { mut answers, reruns, killers } = in_halves(jobs, repeats, attempt);
+    let Attempts { mut answers, reruns, killers, moved } =
+        in_halves(jobs, standing, repeats, attempt);
     if reruns != Reruns::default() {
         observe(Execution::Reran(reruns));
     }
     killers.into_iter().for_each(|it| observe(Execution::KilledTwice(it)));
+    moved.into_iter().for_each(|it| observe(Execution::Left(it)));
     for (job, answer) in jobs.iter().zip(&mut answers) {
         let is_cut = 1 < job.rows && context.splits.load(Relaxed) && policy.allows_reruns();
         if is_cut && lacks_memory(answer) {
@@ -222,12 +247,15 @@ pub(super) struct Attempts<D> {
     pub(super) reruns: Reruns,
     /// The places of the items that have ended the process twice, the second time alone.
     pub(super) killers: Vec<usize>,
+    /// The items that are to be attempted elsewhere, in the order of their places.
+    pub(super) moved: Vec<Moved>,
 }
 
 impl<D> Attempts<D> {
     /// Nothing was attempted.
     pub(super) fn none() -> Attempts<D> {
-        Attempts { answers: Vec::new(), reruns: Reruns::default(), killers: Vec::new() }
+        let (answers, moved) = (Vec::new(), Vec::new());
+        Attempts { answers, reruns: Reruns::default(), killers: Vec::new(), moved }
     }
 }
 
@@ -246,6 +274,8 @@ impl Repeat {
     pub(super) fn after(failure: &RunFailure, policy: RerunPolicy, stop: &Stop) -> Repeat {
         match failure {
             _ if stop.is_over() => Repeat::Late,
+            // It has found no process, and has not begun.
+            RunFailure::Batch(BackendError::Unavailable(_)) => Repeat::Yes,
             RunFailure::Batch(_) if !policy.allows_reruns() => Repeat::Never,
             RunFailure::Batch(_) | RunFailure::NoInstance(_) => Repeat::Yes,
         }
@@ -255,16 +285,18 @@ impl Repeat {
 /// Attempts all items together. What fails is attempted again in halves where it `repeats`, so that only the items at
 /// fault get the error. Where the process of the model has died, each item is attempted once more by itself, with no
 /// other run beside it: one that kills it costs two processes, and nobody else an answer. `attempt` is told whether the
-/// process is to be the group's alone. The answers are in the order of the items.
+/// process is to be the group's alone. The answers are in the order of the items. Where `standing` says so, the
+/// attempts after a death are left to others.
 pub(super) fn in_halves<T, D>(
     items: &[T],
+    standing: Standing,
     repeats: impl Fn(&RunFailure) -> Repeat,
     mut attempt: impl FnMut(&[T], bool) -> Result<Vec<D>, RunFailure>,
 ) -> Attempts<D> {
     let mut answers = Vec::with_capacity(items.len());
-    let (mut reruns, mut killers) = (Reruns::default(), Vec::new());
+    let (mut reruns, mut killers, mut moved) = (Reruns::default(), Vec::new(), Vec::new());
     // Groups still to run, the leftmost on top, so that answers come in order; and how many processes died in each.
-    let mut groups = vec![(items, 0)];
+    let mut groups = vec![(items, usize::from(standing.has_crashed))];
     while let Some((group, crashes)) = groups.pop() {
         match attempt(group, 0 < crashes) {
             Ok(done) => {
@@ -272,6 +304,19 @@ pub(super) fn in_halves<T, D>(
                     reruns.ok += group.len() as u64;
                 }
                 answers.extend(done.into_iter().map(Ok));
+            }
+            Err(failure)
+                if standing.moves
+                    && failure.may_move(crashes)
+                    && repeats(&failure) == Repeat::Yes =>
+            {
+                let is_of_run = matches!(failure, RunFailure::Batch(BackendError::Crashed(_)));
+                let has_crashed = standing.has_crashed || is_of_run;
+                let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
+                for _ in group {
+                    moved.push(Moved { place: answers.len(), has_crashed });
+                    answers.push(Err(Error::Backend(error.clone())));
+                }
             }
             Err(failure)
                 if failure.is_crash()
@@ -308,7 +353,7 @@ pub(super) fn in_halves<T, D>(
             }
         }
     }
-    Attempts { answers, reruns, killers }
+    Attempts { answers, reruns, killers, moved }
 }
 
 /// What requests hear of a failure after which they are not run again.

@@ -367,7 +367,16 @@ impl Shared {
         let ReplySlot { reply, receiver } =
             slot.unwrap_or_else(|| ReplySlot::new(self.order.as_ref()));
         let counted = Some(self.metrics.pending());
-        let job = Job { pending, work, expiry, deadline, passed_over: None, reply, counted };
+        let job = Job {
+            pending,
+            work,
+            expiry,
+            deadline,
+            passed_over: None,
+            has_crashed: false,
+            reply,
+            counted,
+        };
         let (ticket, wake) = match joining {
             Some(group) => {
                 let ticket = state.queue.ticket();
@@ -413,6 +422,8 @@ enum Entered<'a> {
     Queued(Waiting<'a>),
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod estimate_tests;
 #[cfg(test)]

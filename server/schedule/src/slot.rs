@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{BackendError, Device, Instance, RunTerms, Stop};
+use backend::{BackendError, Device, Instance, ModelProcess, Processes, RunTerms, Stop};
 
 use crate::{ratelimit::Limited, watchdog::RunPlace};
 
@@ -19,8 +19,9 @@ pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
     device: Device,
-    /// Is the instance in a process of its model's own, which bounds the time that its making takes?
-    is_apart: bool,
+    /// Those of its model. The instance is in one of them where there are any, which bounds the time that its making
+    /// takes.
+    processes: Processes,
     /// Runs of the instance, as far as they are counted.
     runs: u8,
     /// What its runs have to wait for.
@@ -45,12 +46,12 @@ impl Slot {
 
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        let (instance, limited) = Default::default();
+        let (instance, processes, limited) = Default::default();
         Slot {
             instance,
             make,
             device,
-            is_apart: false,
+            processes,
             runs: 0,
             limited,
             stop: Arc::default(),
@@ -60,21 +61,36 @@ impl Slot {
 
     /// Another place like this one, without an instance yet.
     pub fn another(&self) -> Slot {
-        let (is_apart, limited) = (self.is_apart, self.limited.clone());
-        Slot { is_apart, limited, ..Slot::empty_on(self.device, self.make.clone()) }
+        let (processes, limited) = (self.processes.clone(), self.limited.clone());
+        Slot { processes, limited, ..Slot::empty_on(self.device, self.make.clone()) }
     }
 
-    /// The same, whose instance is in a process of its model's own: that bounds the time that its making takes, and a
-    /// run that waits for it has all of its own time left.
-    pub fn apart(self) -> Slot {
-        Slot { is_apart: true, ..self }
+    /// The same, whose instance is in that one of these processes which is for its device: that bounds the time that
+    /// its making takes, and a run that waits for it has all of its own time left.
+    pub fn apart(self, processes: Processes) -> Slot {
+        Slot { processes, ..self }
+    }
+
+    /// The process of its instance; `None` where that is in this one.
+    pub(crate) fn process(&self) -> Option<&Arc<dyn ModelProcess>> {
+        self.processes.on(self.device)
+    }
+
+    /// Is there no process for its instance, and none that is worth to wait for?
+    pub(crate) fn is_out(&self) -> bool {
+        self.process().is_some_and(|it| it.outage().is_some())
+    }
+
+    /// Has its instance been in a process that has died?
+    pub(crate) fn has_lost_process(&self) -> bool {
+        self.instance.as_ref().is_some_and(|it| it.has_lost_process())
     }
 
     /// Where its next run is made, as far as its limit depends on that.
     pub(crate) fn run_place(&self) -> RunPlace {
         let is_fresh = self.instance.as_ref().is_none_or(|it| it.is_fresh());
         let is_first = is_fresh || self.runs < FIRST_RUNS;
-        match (self.is_apart, self.device) {
+        match (self.is_apart(), self.device) {
             (true, Device::Cpu) => RunPlace::OwnProcess { is_first },
             // Any run on a GPU may compile what later ones use, for minutes.
             (true, Device::Gpu(_)) | (false, _) => RunPlace::Server,
@@ -83,7 +99,7 @@ impl Slot {
 
     /// Is its instance in a process of its model's own?
     pub(crate) fn is_apart(&self) -> bool {
-        self.is_apart
+        !self.processes.is_empty()
     }
 
     /// Where its instance is, or will be.
@@ -146,8 +162,12 @@ impl Slot {
         }
     }
 
-    /// The same, and where the process of the model dies meanwhile in the one that takes its place. Blocking.
+    /// The same, also in the place of one whose process has died; and where the process of the model dies meanwhile in
+    /// the one that takes its place. Blocking.
     pub(crate) fn fill_anew(&mut self) -> Result<(), BackendError> {
+        if self.has_lost_process() {
+            self.instance = None;
+        }
         for _ in 0..MOST_LOST {
             match self.fill() {
                 Err(BackendError::Crashed(_)) => {}
@@ -167,7 +187,7 @@ impl Slot {
         stop: &Stop,
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
-        let waiting = self.is_apart.then(|| stop.wait());
+        let waiting = self.is_apart().then(|| stop.wait());
         self.fill().map_err(RunFailure::NoInstance)?;
         drop(waiting);
         let is_fresh = self.instance.as_ref().is_some_and(|it| it.is_fresh());
@@ -210,6 +230,18 @@ impl RunFailure {
         !matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_))
     }
 
+    /// Is it for another device to run what so many processes have died in? Not what has ended the one that it had
+    /// alone.
+    pub(super) fn may_move(&self, crashes: usize) -> bool {
+        match self {
+            RunFailure::Batch(BackendError::Unavailable(_)) => crashes == 0,
+            RunFailure::NoInstance(BackendError::Unavailable(_)) => true,
+            RunFailure::Batch(_) | RunFailure::NoInstance(_) => {
+                self.is_crash() && crashes < self.most_crashes()
+            }
+        }
+    }
+
     /// So many ends of processes an item may see before the next is its own. One in which no instance could be made
     /// was not the item's.
     pub(super) fn most_crashes(&self) -> usize {
@@ -234,11 +266,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::test_process::processes;
 
     #[test]
     fn the_first_three_runs_of_an_instance_in_a_process_of_its_own_are_told_from_later_ones() {
         let make = || -> Arc<MakeInstance> { Arc::new(|| Err(BackendError::Load("none".into()))) };
-        let mut slot = Slot::empty(make()).apart();
+        let mut slot = Slot::empty(make()).apart(processes(&[Device::Cpu]));
         assert_eq!(slot.run_place(), RunPlace::OwnProcess { is_first: true });
         struct Nothing(Arc<AtomicBool>);
         impl Instance for Nothing {
@@ -271,7 +304,7 @@ mod tests {
         has_died.store(true, Ordering::Relaxed);
         assert_eq!(four_runs(), expected, "its process has died while it was idle");
         assert_eq!(Slot::empty(make()).run_place(), RunPlace::Server);
-        let on_gpu = Slot::empty_on(Device::Gpu(0), make()).apart();
+        let on_gpu = Slot::empty_on(Device::Gpu(0), make()).apart(processes(&[Device::Gpu(0)]));
         assert_eq!(on_gpu.run_place(), RunPlace::Server);
     }
 }

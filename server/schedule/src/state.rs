@@ -45,7 +45,7 @@ pub struct State {
     /// Places whose instance is yet to be made, or was lost.
     pub unmade: Vec<Slot>,
     /// After a failed attempt none is made before then.
-    make_after: Instant,
+    pub(crate) make_after: Instant,
     /// Places in all.
     pub slots: usize,
     /// For each device of the model an empty place, of which further ones are made, and how many there are.
@@ -165,9 +165,9 @@ impl State {
     /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,
     /// an instance to make, a time to watch? Expired jobs are left for it to find.
     pub fn needs_worker(&self, now: Instant) -> bool {
-        if self.idle.is_empty() {
+        if !self.has_idle() {
             let due = |at: Instant| at <= now || !self.is_watched(at);
-            return !self.queue.is_empty() && self.makes_at().is_some_and(due);
+            return !self.queue.is_empty() && self.looks_at(now).is_some_and(due);
         }
         match self.queue.decide(now, self.flushing) {
             Decision::Run { .. } => true,
@@ -181,16 +181,6 @@ impl State {
         self.watched.iter().any(|it| *it <= at)
     }
 
-    /// From when on one more instance may be made; `None` where all places have one.
-    pub fn makes_at(&self) -> Option<Instant> {
-        (!self.unmade.is_empty()).then_some(self.make_after)
-    }
-
-    /// Takes the place where the next instance is to be made: there is work, and no other worker to do it.
-    pub fn place_to_fill(&mut self, now: Instant) -> Option<Slot> {
-        self.unmade.pop_if(|_| self.make_after <= now)
-    }
-
     /// Could not be made: tried again when there is work, but not at once.
     pub fn put_back_unmade(&mut self, slot: Slot, now: Instant) {
         self.make_after = now + RETRY_MAKING;
@@ -199,8 +189,7 @@ impl State {
 
     /// Would a request that came now have a place to run at once?
     pub fn has_room(&self, now: Instant) -> bool {
-        self.queue.is_empty()
-            && (!self.idle.is_empty() || self.makes_at().is_some_and(|it| it <= now))
+        self.queue.is_empty() && (self.has_idle() || self.makes_at().is_some_and(|it| it <= now))
     }
 
     /// Gives an instance back after a run. If it was lost, its place waits to be filled again. What this returns is one
@@ -318,7 +307,7 @@ impl State {
             own_time: self.occupancy.p95(rows).unwrap_or_default(),
             own_mean: self.occupancy.mean(rows).unwrap_or_default(),
             usual_time: self.occupancy.mean_of_all(usual_rows).unwrap_or_default(),
-            instances: self.slots,
+            instances: self.serving_places(),
         }
     }
 }
@@ -365,6 +354,7 @@ mod tests {
                 expiry: None,
                 deadline: None,
                 passed_over: None,
+                has_crashed: false,
                 reply: Reply::none(),
                 counted: None,
             };

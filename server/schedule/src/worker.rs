@@ -9,11 +9,12 @@ use std::{
 use backend::{MODEL_STACK, Stop};
 
 use super::{
+    moved::{Left, Waited},
     policy::Decision,
     queue::{Dropped, Job},
     ratelimit::{Limited, ResourcePermit},
     row_check::Sample,
-    run::{self, Observed},
+    run::{self, Execution, Observed, Standing},
     running::{Ended as EndedRun, Running},
     shared::Shared,
     slot::Slot,
@@ -23,7 +24,7 @@ use super::{
     work::Work,
 };
 use inference::error::Error;
-use telemetry::metrics::BatchReason;
+use telemetry::metrics::{BatchReason, Rerun};
 
 /// Wakes a parked worker, or starts a new one.
 pub(super) fn wake(shared: &Arc<Shared>, wake: Option<Wake>) {
@@ -110,9 +111,9 @@ fn work(shared: &Arc<Shared>) -> bool {
             continue;
         }
         // The answers have left.
-        let has_instance = !state.idle.is_empty() && !closing;
+        let has_instance = state.has_idle() && !closing;
         if let Some(sample) = state.sample.take_if(|_| has_instance)
-            && let Some(slot) = state.idle.pop()
+            && let Some(slot) = state.take_idle()
         {
             match check_rows(shared, state, slot, &sample) {
                 Some(locked) => state = locked,
@@ -122,7 +123,7 @@ fn work(shared: &Arc<Shared>) -> bool {
         }
         let until = match state.queue.decide(now, state.flushing) {
             Decision::Run { jobs, reason } => {
-                if let Some(slot) = state.idle.pop() {
+                if let Some(slot) = state.take_idle() {
                     spin.found(now);
                     let busy = &mut busy_since;
                     let locked = match slot.limit().cloned() {
@@ -140,8 +141,8 @@ fn work(shared: &Arc<Shared>) -> bool {
                     state = fill(shared, state, slot);
                     continue;
                 }
-                // An instance comes back, or it is time to try again to make one.
-                state.makes_at()
+                // An instance comes back, or it is time to try again to make one, or to look for one.
+                state.looks_at(now)
             }
             // Places were taken away: there are others for whatever comes.
             Decision::WaitForJob if closing || state.slots < state.threads => return true,
@@ -241,15 +242,21 @@ fn run_batch<'a>(
     let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
     stop.end_by(deadline);
     stop.limit_to(ends);
+    let has_crashed = matches!(&taken[..], [(_, only)] if only.has_crashed);
+    let standing = Standing { has_crashed, moves: state.may_move(&slot) };
     let mut tickets = Vec::with_capacity(taken.len());
     let mut replies = Vec::with_capacity(taken.len());
     let mut works: Vec<Work> = Vec::with_capacity(taken.len());
+    let mut waited = Vec::new();
     for (ticket, job) in taken {
         // Its metrics do not count it among those that wait any more.
-        let Job { reply, work, .. } = job;
+        let Job { reply, work, pending, deadline, .. } = job;
         tickets.push(ticket);
         replies.push(reply);
         works.push(work);
+        if standing.moves {
+            waited.push(Waited { ticket, pending, deadline });
+        }
     }
     let (device, is_apart) = (slot.device(), slot.is_apart());
     let (run_stop, started) = (stop.clone(), now);
@@ -273,9 +280,11 @@ fn run_batch<'a>(
     drop(state);
     wake(shared, woken);
 
-    let works: Vec<&Work> = works.iter().collect();
+    let owned = works;
+    let works: Vec<&Work> = owned.iter().collect();
     let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
-    let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    let answers = run::run(&mut slot, &shared.context, (&works, standing), &stop, observe);
     slot.may_run_wide(false);
     drop(busy_run);
     let ran_out = observed.has_halved(&answers);
@@ -318,6 +327,14 @@ fn run_batch<'a>(
         let occupied = now.saturating_duration_since(occupied_since);
         state.learn_occupancy(time.batch_rows, occupied.saturating_sub(stop.waited(now)));
     }
+    let moved = observed.moved;
+    let replies = match moved.is_empty() {
+        true => replies,
+        false => {
+            let is_overdue = overdue.is_some();
+            Left { waited, works: owned, replies, moved, is_overdue }.put_back(shared, &mut state)
+        }
+    };
     *busy_since = state.is_backlogged(now).then_some(now);
     let surplus = state.put_back(slot);
     shared.hints.update(&state);
@@ -434,6 +451,9 @@ fn fail_all<'a>(
 
 fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Instant) {
     for (job, reason) in dropped.drain(..) {
+        if job.has_crashed {
+            shared.metrics.reruns(Rerun::Late, 1);
+        }
         let model = shared.settings.model.to_string();
         let error = match reason {
             Dropped::Late => Error::DeadlineExceeded { model },

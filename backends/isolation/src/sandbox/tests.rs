@@ -156,7 +156,7 @@ fn a_thread_starts_where_the_server_lets_it_and_nowhere_else() {
     if !threads::can_be_asked() {
         return;
     }
-    let whose = Whose { model: "m".to_owned(), version: 1 };
+    let whose = Whose { model: "m".to_owned(), version: 1, device: None };
     let own = std::process::id();
     let answered = start_of_a_thread(|asks| threads::answer(asks, &whose, own).unwrap());
     assert_eq!(answered.unwrap(), 7);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use backend::{
-    BackendError, Batch, Device, Instance, Model, ModelProcess, ModelSpec, NamedTensor, RunTerms,
+    BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor, Processes, RunTerms,
     Signatures, Turn, WarmUp,
 };
 
@@ -84,8 +84,8 @@ impl Model for WithConstants {
         self.model.warm_up()
     }
 
-    fn process(&self) -> Option<Arc<dyn ModelProcess>> {
-        self.model.process()
+    fn processes(&self) -> Processes {
+        self.model.processes()
     }
 
     fn is_to_be_moved(&self) -> bool {
@@ -125,6 +125,14 @@ impl Instance for InstanceWithConstants {
 
     fn has_lost_state(&self) -> bool {
         self.instance.has_lost_state()
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.instance.is_fresh()
+    }
+
+    fn has_lost_process(&self) -> bool {
+        self.instance.has_lost_process()
     }
 
     fn has_run_wide(&self) -> bool {

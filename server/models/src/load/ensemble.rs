@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use backend::Processes;
 use bytes::Bytes;
 
 use crate::{
@@ -105,7 +106,7 @@ impl Loader {
             large_outputs: LargeOutputs::default(),
             pipeline: None,
             model: None,
-            process: None,
+            processes: Processes::default(),
             dispatch,
             metrics,
             content_hash,

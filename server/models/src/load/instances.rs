@@ -86,10 +86,11 @@ pub(crate) fn make(
     // Those of one device are made alike.
     let makers: Vec<(Device, Arc<MakeInstance>)> =
         plan.placements().into_iter().map(|it| (it.device, make_on(it.device))).collect();
+    let processes = model.processes();
     let slot = |device: &Device| {
         let maker = makers.iter().find(|it| it.0 == *device);
         let slot = maker.map(|(_, make)| Slot::empty_on(*device, make.clone()))?;
-        Some(if model.process().is_some() { slot.apart() } else { slot })
+        Some(if processes.is_empty() { slot } else { slot.apart(processes.clone()) })
     };
     let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
     for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {

@@ -100,6 +100,7 @@ impl Loader {
             wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),
             niceness: asked_niceness(raw),
             placements: plan.placements(),
+            elsewhere: Vec::new(),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
@@ -205,11 +206,9 @@ impl Loader {
             metrics.warm_up(warm_up);
         }
         let keeps_state = model.keeps_state();
-        let process = model.process();
-        let runs_elsewhere = plan.uses_gpus() || process.is_some();
-        if let Some(process) = &process {
-            metrics.has_process(process.clone());
-        }
+        let processes = model.processes();
+        let runs_elsewhere = plan.uses_gpus() || !processes.is_empty();
+        metrics.has_processes(processes.clone());
         let (row_check, kept) = (settled.row_check, settled.kept);
         let runs = InstanceSet {
             extra,
@@ -252,7 +251,7 @@ impl Loader {
             pipeline,
             dispatch,
             model: Some(model),
-            process,
+            processes,
             metrics,
             content_hash,
             answers_zeros,

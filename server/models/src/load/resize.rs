@@ -63,7 +63,7 @@ impl Loader {
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
             model: served.model.clone(),
-            process: served.process.clone(),
+            processes: served.processes.clone(),
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),
             content_hash: served.content_hash,

@@ -329,8 +329,7 @@ impl ModelManager {
     /// since the last time, at most once a second.
     pub fn process_bytes(&self) -> u64 {
         let serving = self.serving.load();
-        let processes = all_of(&serving).filter_map(|it| it.process.as_ref());
-        processes.map(|it| it.figures().memory_bytes()).fold(0, u64::saturating_add)
+        all_of(&serving).map(|it| it.processes.memory_bytes()).fold(0, u64::saturating_add)
     }
 
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use backend::{BackendError, Model, ModelProcess};
+use backend::{BackendError, Model, Processes};
 use bytes::Bytes;
 
 use crate::{
@@ -55,8 +55,8 @@ pub struct ServedModel {
     pub dispatch: Dispatch,
     /// What its engine has loaded; `None` where there is no engine.
     pub(crate) model: Option<Arc<dyn Model>>,
-    /// The process that it runs in, where that is not this one.
-    pub(crate) process: Option<Arc<dyn ModelProcess>>,
+    /// The processes that it runs in, where that is not this one.
+    pub(crate) processes: Processes,
     /// Its counters.
     pub metrics: ModelMetrics,
     /// What distinguishes its answers from those of any other model, also of the same name and version.
@@ -250,13 +250,13 @@ impl ServedModel {
         })
     }
 
-    /// Has its process ended for good, so that only a load helps, also where its files are the same?
+    /// Has one of its processes ended for good, so that only a load helps, also where its files are the same?
     pub(crate) fn is_to_be_loaded_again(&self) -> bool {
-        self.process.as_ref().is_some_and(|it| it.is_to_be_loaded_again())
+        self.processes.is_to_be_loaded_again()
     }
 
     /// Could the model answer? An ensemble cannot where a member is missing, does not fit or cannot answer; others not
-    /// while their instances are in runs that do not end, or while there is no process for them to run in.
+    /// while their instances are in runs that do not end, or while there is no process for any of them to run in.
     ///
     /// # Errors
     /// [`Error::ModelNotReady`].
@@ -275,7 +275,7 @@ impl ServedModel {
 
     /// Why its own instances cannot answer, if they cannot.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let outage = self.process.as_ref().and_then(|it| it.outage());
+        let outage = self.processes.outage();
         outage.map(|it| it.reason).or_else(|| self.dispatch.queue().trouble().map(str::to_owned))
     }
 
@@ -290,7 +290,7 @@ impl ServedModel {
     /// # Errors
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`]; [`Error::Backend`] while there is no process to run it in.
     pub fn admit(&self) -> Result<(), Error> {
-        let outage = self.process.as_ref().and_then(|it| it.outage());
+        let outage = self.processes.outage();
         // An attempt that is due is made by whoever comes.
         if let Some(outage) = outage.filter(|it| !it.retry_after.is_zero()) {
             self.metrics.failure(FailureReason::Backend);
@@ -299,10 +299,10 @@ impl ServedModel {
         self.dispatch.queue().admit()
     }
 
-    /// The memory that it takes: as it was measured at its load, or that of its own process now, whichever is more. In
-    /// bytes.
+    /// The memory that it takes: as it was measured at its load, or that of its own processes now, whichever is more.
+    /// In bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let own = self.process.as_ref().map_or(0, |it| it.figures().memory_bytes());
+        let own = self.processes.memory_bytes();
         self.bytes.max(own)
     }
 

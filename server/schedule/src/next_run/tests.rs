@@ -29,6 +29,7 @@ fn row(length: usize, shape_key: u64, enqueued_at: Instant) -> Job {
         expiry: None,
         deadline: None,
         passed_over: None,
+        has_crashed: false,
         reply: Reply::none(),
         counted: None,
     }
@@ -135,6 +136,18 @@ fn jobs_are_taken_from_wherever_they_stand() {
     };
     assert_eq!(lengths(queue.take_at(&[1, 2, 4])), [2, 3, 5]);
     assert_eq!(lengths(queue.take(9)), [1, 4, 6]);
+}
+
+#[test]
+fn a_row_that_is_to_run_alone_joins_no_other() {
+    let (mut queue, now) = (queue(1), Instant::now());
+    for (length, is_alone) in [(10, false), (11, true), (12, false)] {
+        let mut row = row(length, 0, now);
+        row.pending.is_alone = is_alone;
+        queue.push(0, row).unwrap();
+    }
+    assert_eq!(next(&mut queue, now).0, [10, 12]);
+    assert_eq!(next(&mut queue, now).0, [11]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::{
     scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
     slot::{MakeInstance, Slot},
+    test_process::processes,
     watchdog::RunLimit,
     work::Work,
 };
@@ -245,9 +246,14 @@ async fn an_instance_that_cannot_be_stopped_is_replaced() {
     model.engine.hears.store(true, Ordering::SeqCst);
 }
 
+/// The same in a process of its model's own.
+fn apart(slot: Slot) -> Slot {
+    slot.apart(processes(&[Device::Cpu]))
+}
+
 #[tokio::test]
 async fn a_run_in_a_process_of_its_own_is_answered_at_its_limit_though_it_goes_on() {
-    let model = Model::with(1, Duration::ZERO, Slot::apart);
+    let model = Model::with(1, Duration::ZERO, apart);
     let deaf = model.spawn(DEAF);
     model.entered(1).await;
     model.look(LATER);
@@ -262,7 +268,7 @@ async fn a_run_in_a_process_of_its_own_is_answered_at_its_limit_though_it_goes_o
 async fn a_run_in_a_process_of_its_own_that_nobody_waits_for_is_given_up_after_ten_seconds() {
     // The first three runs of an instance have all of their time.
     for (is_apart, earlier, is_given_up) in [(true, 3, true), (true, 2, false), (false, 3, false)] {
-        let place = |slot: Slot| if is_apart { slot.apart() } else { slot };
+        let place = |slot: Slot| if is_apart { apart(slot) } else { slot };
         let model = Model::with(1, Duration::ZERO, place);
         for _ in 0..earlier {
             model.spawn(1.0).await.unwrap().unwrap();

@@ -21,6 +21,7 @@ fn job(rows: usize, expiry: Option<Instant>) -> Job {
         expiry: expiry.map(|at| (at, Duration::from_millis(1))),
         deadline: None,
         passed_over: None,
+        has_crashed: false,
         reply: Reply::none(),
         counted: None,
     }

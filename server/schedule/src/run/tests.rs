@@ -1,10 +1,10 @@
 //! Batches in which a request fails, panics or ends its process.
 
 use super::*;
-use backend::Shape;
+use backend::{Outage, Shape};
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 /// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666; its process dies at 911, and at
@@ -51,6 +51,11 @@ fn context() -> RunContext {
     }
 }
 
+/// Jobs of which nothing is known.
+fn alike<'a>(jobs: &'a [&'a Work]) -> (&'a [&'a Work], Standing) {
+    (jobs, Standing::default())
+}
+
 fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
     let runs = runs.clone();
     Slot::empty(Arc::new(move || Ok(Box::new(Doubler { runs: runs.clone() }))))
@@ -79,7 +84,7 @@ fn run_in(jobs: &[&[i32]], context: &RunContext) -> (Vec<Result<Done, Error>>, u
     let runs = Arc::new(AtomicUsize::new(0));
     let mut observed = Observed::default();
     let observe = &mut |it: Execution<'_>| observed.take(&it);
-    let answers = run(&mut slot_of(&runs), context, &works, &Stop::new(), observe);
+    let answers = run(&mut slot_of(&runs), context, alike(&works), &Stop::new(), observe);
     (answers, runs.load(Ordering::Relaxed), observed)
 }
 
@@ -160,7 +165,7 @@ fn a_request_whose_instance_could_not_be_made_has_not_run_and_is_attempted_again
         _ => Ok(Box::new(Doubler { runs: made.clone() })),
     }));
     let context = RunContext { rerun: RerunPolicy::Never, ..context() };
-    let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &context, alike(&[&work(&[1])]), &Stop::new(), &mut |_| ());
     assert!(answers[0].is_ok());
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
@@ -173,7 +178,8 @@ fn a_request_whose_second_run_is_given_up_is_not_one_that_ends_processes() {
             true => Repeat::Yes,
             false => Repeat::Late,
         };
-        let attempts = in_halves(&[7], repeats, |_, _| -> Result<Vec<()>, RunFailure> {
+        let standing = Standing::default();
+        let attempts = in_halves(&[7], standing, repeats, |_, _| -> Result<Vec<()>, RunFailure> {
             runs.fetch_add(1, Ordering::Relaxed);
             Err(RunFailure::Batch(BackendError::Crashed("ended".into())))
         });
@@ -187,9 +193,78 @@ fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_di
     stop.stop();
     let (runs, mut observed) = (Arc::default(), Observed::default());
     let observe = &mut |it: Execution<'_>| observed.take(&it);
-    run(&mut slot_of(&runs), &context(), &[&work], &stop, observe);
+    run(&mut slot_of(&runs), &context(), alike(&[&work]), &stop, observe);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_eq!(observed.reruns, Reruns { late: 1, ..Reruns::default() });
+}
+
+#[test]
+fn what_a_process_has_died_in_is_left_to_another_device_where_that_can_serve() {
+    let crashed = || RunFailure::Batch(BackendError::Crashed("ended".into()));
+    let outage = || Outage { reason: "out".into(), retry_after: Duration::ZERO };
+    let moved = |place, has_crashed| Moved { place, has_crashed };
+    let attempts = |has_crashed, items: &[i32], fail: &dyn Fn() -> RunFailure| {
+        let standing = Standing { has_crashed, moves: true };
+        let runs = AtomicUsize::new(0);
+        let attempts = in_halves(
+            items,
+            standing,
+            |_| Repeat::Yes,
+            |_, _| -> Result<Vec<()>, RunFailure> {
+                runs.fetch_add(1, Ordering::Relaxed);
+                Err(fail())
+            },
+        );
+        assert_eq!(runs.into_inner(), 1, "it is not run here again");
+        attempts
+    };
+    let first = attempts(false, &[7, 8], &crashed);
+    assert_eq!(first.moved, [moved(0, true), moved(1, true)]);
+    assert_eq!((first.reruns, first.killers), (Reruns::default(), vec![]));
+    // The second process that it ends is its own fault, wherever that was.
+    let second = attempts(true, &[7], &crashed);
+    assert_eq!((second.moved, second.killers), (vec![], vec![0]));
+    assert_eq!(second.reruns, Reruns { failed: 1, ..Reruns::default() });
+    let unavailable = || RunFailure::Batch(BackendError::Unavailable(outage()));
+    assert_eq!(attempts(false, &[7], &unavailable).moved, [moved(0, false)]);
+    // One that has a process alone and is told so has ended it.
+    assert_eq!(attempts(true, &[7], &unavailable).moved, []);
+    let none = || RunFailure::NoInstance(BackendError::Unavailable(outage()));
+    assert_eq!(attempts(true, &[7], &none).moved, [moved(0, true)]);
+}
+
+#[test]
+fn where_nothing_is_to_be_run_again_another_device_runs_only_what_has_not_begun() {
+    let standing = Standing { has_crashed: false, moves: true };
+    let stop = Stop::new();
+    let attempts = |fail: &dyn Fn() -> BackendError| {
+        let repeats = |it: &_| Repeat::after(it, RerunPolicy::Never, &stop);
+        in_halves(&[7, 8], standing, repeats, |_, _| -> Result<Vec<()>, RunFailure> {
+            Err(RunFailure::Batch(fail()))
+        })
+    };
+    let crashed = attempts(&|| BackendError::Crashed("ended".into()));
+    assert_eq!((crashed.moved, crashed.reruns.never), (vec![], 2));
+    let outage = || Outage { reason: "out".into(), retry_after: Duration::ZERO };
+    let unavailable = attempts(&|| BackendError::Unavailable(outage()));
+    assert_eq!((unavailable.moved.len(), unavailable.reruns), (2, Reruns::default()));
+}
+
+#[test]
+fn a_request_that_is_run_again_on_another_device_is_counted_there() {
+    let standing = Standing { has_crashed: true, moves: true };
+    let alone = AtomicBool::new(false);
+    let attempts = in_halves(
+        &[7],
+        standing,
+        |_| Repeat::Yes,
+        |_, is_alone| {
+            alone.store(is_alone, Ordering::Relaxed);
+            Ok(vec![()])
+        },
+    );
+    assert!(alone.into_inner(), "it shares its process with no other run");
+    assert_eq!(attempts.reruns, Reruns { ok: 1, ..Reruns::default() });
 }
 
 #[test]
@@ -210,14 +285,14 @@ fn a_batch_that_was_stopped_or_whose_deadline_has_passed_is_not_tried_again() {
 fn runs_of_failing_batch(stop: &Stop) -> usize {
     let (one, two) = (work(&[13]), work(&[1]));
     let runs = Arc::new(AtomicUsize::new(0));
-    run(&mut slot_of(&runs), &context(), &[&one, &two], stop, &mut |_| ());
+    run(&mut slot_of(&runs), &context(), alike(&[&one, &two]), stop, &mut |_| ());
     runs.load(Ordering::Relaxed)
 }
 
 #[test]
 fn without_an_instance_everybody_hears_why() {
     let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
-    let answers = run(&mut slot, &context(), &[&work(&[1])], &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &context(), alike(&[&work(&[1])]), &Stop::new(), &mut |_| ());
     assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
 }
 
@@ -242,7 +317,7 @@ impl Instance for OneRow {
 fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
     let work = work(&[1, 2]);
     let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
-    let answers = run(&mut slot, &context(), &[&work], &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &context(), alike(&[&work]), &Stop::new(), &mut |_| ());
     let text = answers[0].as_ref().unwrap_err().to_string();
     assert_eq!(text, "the engine returned output 'y' of shape [1] for a batch of 2 rows");
 }

@@ -18,7 +18,7 @@ use super::{
     table::CarriedState,
 };
 use crate::{
-    run::{Attempts, Repeat, in_halves},
+    run::{Attempts, Repeat, Standing, in_halves},
     slot::Slot,
     work::{Done, Work},
 };
@@ -75,6 +75,8 @@ pub(super) fn run(
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     in_halves(
         &places,
+        // What a sequence has left behind is on its instance.
+        Standing::default(),
         |failure| match Repeat::after(failure, mode.rerun, stop) {
             Repeat::Yes if mode.keeps_state => Repeat::Late,
             repeat => repeat,

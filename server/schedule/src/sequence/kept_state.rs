@@ -37,11 +37,11 @@ pub(super) fn on_kept_state(
     let mut reruns = first.reruns;
     if slot.is_made() || !has_run {
         let begun = is_another.then(|| there.iter().map(|it| runs[*it].is_some()).collect());
-        return (Attempts { answers, reruns, killers: Vec::new() }, begun);
+        return (Attempts { answers, reruns, ..Attempts::none() }, begun);
     }
     let mut begun = vec![false; there.len()];
     if 0 < reruns.never {
-        return (Attempts { answers, reruns, killers: Vec::new() }, Some(begun));
+        return (Attempts { answers, reruns, ..Attempts::none() }, Some(begun));
     }
     for (number, at) in there.iter().enumerate() {
         let is_crash = matches!(&answers[number], Err(Error::Backend(BackendError::Crashed(_))));
@@ -63,5 +63,5 @@ pub(super) fn on_kept_state(
             false => begun.fill(false),
         }
     }
-    (Attempts { answers, reruns, killers: Vec::new() }, Some(begun))
+    (Attempts { answers, reruns, ..Attempts::none() }, Some(begun))
 }

@@ -11,15 +11,15 @@ use super::{
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
     pipeline_counts::PipelineCounts,
-    process_counts::LoadProcess,
+    process_counts::LoadProcesses,
     reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
 };
 
 /// What one load counts, in a lane for each thread.
 pub(super) struct Counters {
     lanes: Lanes<Counts>,
-    /// What runs the model, where that is another process.
-    pub(super) process: LoadProcess,
+    /// What runs the model, where those are other processes.
+    pub(super) processes: LoadProcesses,
     first_response_ms: Option<Vec<u64>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Counts {
 impl Counters {
     /// No thread has counted yet.
     pub(super) fn new(first_response_ms: Option<Vec<u64>>) -> Counters {
-        Counters { lanes: Lanes::new(), process: LoadProcess::new(), first_response_ms }
+        Counters { lanes: Lanes::new(), processes: LoadProcesses::new(), first_response_ms }
     }
 
     /// Those of this thread.

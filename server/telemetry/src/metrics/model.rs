@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use backend::{ModelProcess, WarmUp};
+use backend::{Processes, WarmUp};
 use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -154,10 +154,12 @@ impl ModelMetrics {
         }
     }
 
-    /// The model runs in that process, whose figures are shown from now on. Only the first one counts.
-    pub fn has_process(&self, process: Arc<dyn ModelProcess>) {
-        // A load has one.
-        let _ = self.0.counters.process.set(process);
+    /// The model runs in those processes, whose figures are shown from now on. Only the first call counts.
+    pub fn has_processes(&self, processes: Processes) {
+        if !processes.is_empty() {
+            // A load has the same for as long as it lives.
+            let _ = self.0.counters.processes.set(processes);
+        }
     }
 
     /// Says how long loading the model took.
@@ -211,11 +213,7 @@ impl ModelMetrics {
         let (answered, computed) = (counts.request.count(), counts.compute.count());
         let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
         let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
-        let memory = |it: &Arc<dyn ModelProcess>| MemoryUsage {
-            kind: "CPU",
-            id: 0,
-            bytes: it.figures().memory_bytes(),
-        };
+        let memory = |it: &Processes| MemoryUsage { kind: "CPU", id: 0, bytes: it.memory_bytes() };
         let total = |count: &AtomicU64, ns: &AtomicU64| Total {
             count: count.load(Relaxed),
             ns: ns.load(Relaxed),
@@ -231,7 +229,7 @@ impl ModelMetrics {
             compute_infer: compute(&counts.compute_infer),
             compute_output: compute(&counts.compute_output),
             batches: counts.batches.statistics(),
-            memory: self.0.counters.process.get().map(memory).into_iter().collect(),
+            memory: self.0.counters.processes.get().map(memory).into_iter().collect(),
             cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
             cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
         }

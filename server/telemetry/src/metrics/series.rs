@@ -12,7 +12,7 @@ use super::{
     counters::{Counters, Counts},
     gauge::Gauge,
     lock::lock,
-    process_counts::ProcessCounts,
+    process_counts::DeviceCounts,
     summary::Summaries,
     tensorflow_counts::TensorFlowLanes,
 };
@@ -56,7 +56,7 @@ struct Loads {
     /// The sum of those that are gone.
     gone: Option<Counts>,
     /// The same for their processes.
-    gone_processes: Option<ProcessCounts>,
+    gone_processes: DeviceCounts,
 }
 
 impl Series {
@@ -92,8 +92,8 @@ impl Series {
     pub(super) fn retire(&self, counters: &Arc<Counters>) {
         let mut loads = lock(&self.loads);
         loads.living.retain(|it| !Arc::ptr_eq(it, counters));
-        if let Some(process) = counters.process.get() {
-            loads.gone_processes.get_or_insert_default().retire(&process.figures());
+        if let Some(processes) = counters.processes.get() {
+            loads.gone_processes.retire(processes);
         }
         let sum = counters.sum();
         match &loads.gone {
@@ -102,18 +102,13 @@ impl Series {
         }
     }
 
-    /// What the processes of all loads have done together; `None` where none has a process.
-    pub(super) fn process(&self) -> Option<ProcessCounts> {
+    /// What the processes of all loads have done together, by device; nothing where none has a process.
+    pub(super) fn processes(&self) -> DeviceCounts {
         let loads = lock(&self.loads);
-        let living: Vec<_> = loads.living.iter().filter_map(|it| it.process.get()).collect();
-        let gone = loads.gone_processes.as_ref();
-        if living.is_empty() && gone.is_none() {
-            return None;
-        }
-        let mut sum = ProcessCounts::default();
-        gone.into_iter().for_each(|it| sum.add(&it.figures));
-        living.iter().for_each(|it| sum.add(&it.figures()));
-        Some(sum)
+        let mut sum = DeviceCounts::default();
+        sum.absorb(&loads.gone_processes);
+        loads.living.iter().filter_map(|it| it.processes.get()).for_each(|it| sum.add(it));
+        sum
     }
 
     /// Those of all loads together.

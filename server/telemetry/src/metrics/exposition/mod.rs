@@ -107,8 +107,11 @@ const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
 /// The text of everything, the models being those given.
 pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let mut text = Text(String::new());
-    let shown =
-        models.iter().map(|it| Shown { series: it, counts: it.counts(), process: it.process() });
+    let shown = models.iter().map(|it| Shown {
+        series: it,
+        counts: it.counts(),
+        processes: it.processes(),
+    });
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);

@@ -12,43 +12,68 @@ use super::{
 use crate::metrics::{
     process_counts::{ProcessCounts, histogram_of},
     reasons::Rerun,
-    series::Series,
+    series::{Labels, Series},
 };
 
 /// What a histogram of nanoseconds is divided by to show microseconds.
 const NANOSECONDS_OF_A_MICROSECOND: f64 = 1e3;
 
+/// A model's process, and those before it, on one of its devices.
+struct OnDevice<'a> {
+    series: &'a Series,
+    /// Those of the series, and the device where the model has several.
+    labels: Labels,
+    counts: &'a ProcessCounts,
+}
+
+impl<'a> OnDevice<'a> {
+    fn of(series: &'a Series, (device, counts): (Option<&str>, &'a ProcessCounts)) -> OnDevice<'a> {
+        let labels = match device {
+            Some(device) => with_label(&series.labels, "device", device),
+            None => series.labels.clone(),
+        };
+        OnDevice { series, labels, counts }
+    }
+
+    fn with(&self, name: &str, value: &str) -> Labels {
+        with_label(&self.labels, name, value)
+    }
+}
+
 /// Those of the models that have processes.
 pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
-    let with_process = models.iter().filter_map(|it| Some((it, it.process.as_ref()?)));
-    let all: Vec<(&Shown<'_>, &ProcessCounts)> = with_process.collect();
-    // One number for several models would say nothing.
-    let own = all.iter().filter(|(it, _)| !it.series.is_overflow);
+    let counted = models
+        .iter()
+        .flat_map(|model| model.processes.iter().map(move |it| OnDevice::of(model.series, it)));
+    let counted: Vec<OnDevice<'_>> = counted.collect();
+    let present = models
+        .iter()
+        .flat_map(|model| model.processes.present().map(move |it| OnDevice::of(model.series, it)));
+    let present: Vec<OnDevice<'_>> = present.collect();
     text.gauges(
         "muster_worker_up",
         "Processes of models that serve",
-        all.iter().map(|(it, process)| (it.series.labels.clone(), whole(process.up))),
+        present.iter().map(|it| (it.labels.clone(), whole(it.counts.up))),
     );
+    // One number for several models would say nothing.
+    let own = present.iter().filter(|it| !it.series.is_overflow);
     text.gauges(
         "muster_worker_pid",
         "The process of a model; 0 while there is none",
-        own.map(|(it, process)| {
-            (it.series.labels.clone(), whole(process.figures.pid.unwrap_or(0).into()))
-        }),
+        own.map(|it| (it.labels.clone(), whole(it.counts.figures.pid.unwrap_or(0).into()))),
     );
-    let label = |it: &Series, name: &str, value: &str| with_label(&it.labels, name, value);
-    let restarts = all.iter().flat_map(|(it, process)| {
-        let counts = EndReason::ALL.iter().zip(process.figures.restarts);
-        counts.map(|(reason, count)| (label(it.series, "reason", reason.name()), whole(count)))
+    let restarts = counted.iter().flat_map(|it| {
+        let counts = EndReason::ALL.iter().zip(it.counts.figures.restarts);
+        counts.map(|(reason, count)| (it.with("reason", reason.name()), whole(count)))
     });
     text.counters(
         "muster_worker_restarts_total",
         "Processes of models started in the place of others, by why those had ended",
         restarts,
     );
-    let starts = all.iter().map(|(it, process)| {
-        let histogram = histogram_of(&process.figures.starts);
-        histogram_metric(&it.series.labels, &histogram, NANOSECONDS)
+    let starts = counted.iter().map(|it| {
+        let histogram = histogram_of(&it.counts.figures.starts);
+        histogram_metric(&it.labels, &histogram, NANOSECONDS)
     });
     text.family(
         "muster_worker_start_seconds",
@@ -56,9 +81,9 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
         MetricType::HISTOGRAM,
         starts.collect(),
     );
-    let turns = all.iter().map(|(it, process)| {
-        let histogram = histogram_of(&process.figures.turn_overheads);
-        histogram_metric(&it.series.labels, &histogram, NANOSECONDS_OF_A_MICROSECOND)
+    let turns = counted.iter().map(|it| {
+        let histogram = histogram_of(&it.counts.figures.turn_overheads);
+        histogram_metric(&it.labels, &histogram, NANOSECONDS_OF_A_MICROSECOND)
     });
     text.family(
         "muster_worker_turn_overhead_us",
@@ -66,10 +91,10 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
         MetricType::HISTOGRAM,
         turns.collect(),
     );
-    let memory = all.iter().flat_map(|(it, process)| {
-        let figures = &process.figures;
+    let memory = present.iter().flat_map(|it| {
+        let figures = &it.counts.figures;
         let kinds = [("private", figures.private_bytes), ("arena", figures.arena_bytes)];
-        kinds.map(|(kind, bytes)| (label(it.series, "kind", kind), whole(bytes)))
+        kinds.map(|(kind, bytes)| (it.with("kind", kind), whole(bytes)))
     });
     text.gauges(
         "muster_worker_memory_bytes",
@@ -79,14 +104,14 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
     text.counters(
         "muster_worker_cpu_seconds_total",
         "User and system time of processes of models, those that have ended included",
-        all.iter().map(|(it, process)| {
-            (it.series.labels.clone(), process.figures.cpu_time.as_secs_f64())
-        }),
+        counted.iter().map(|it| (it.labels.clone(), it.counts.figures.cpu_time.as_secs_f64())),
     );
-    let reruns = all.iter().flat_map(|(it, _)| {
+    let with_processes = models.iter().filter(|it| !it.processes.is_empty());
+    let reruns = with_processes.flat_map(|it| {
         let counts = Rerun::ALL.iter().zip(&it.counts.reruns);
         counts.map(|(outcome, count)| {
-            (label(it.series, "outcome", outcome.name()), whole(count.load(Relaxed)))
+            let labels = with_label(&it.series.labels, "outcome", outcome.name());
+            (labels, whole(count.load(Relaxed)))
         })
     });
     text.counters(
@@ -97,8 +122,6 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>]) {
     text.counters(
         "muster_worker_log_dropped_total",
         "What processes of models wrote and was too much for the log",
-        all.iter().map(|(it, process)| {
-            (label(it.series, "unit", "lines"), whole(process.figures.dropped_lines))
-        }),
+        counted.iter().map(|it| (it.with("unit", "lines"), whole(it.counts.figures.dropped_lines))),
     );
 }

@@ -1,6 +1,6 @@
 //! Which series there are, and that their counts hold whatever goes on beside.
 
-use backend::{EndReason, ModelProcess, Outage, ProcessFigures};
+use backend::{Device, DeviceProcess, EndReason, ModelProcess, Outage, ProcessFigures, Processes};
 
 use super::*;
 use crate::metrics::Rerun;
@@ -214,16 +214,60 @@ impl ModelProcess for Worker {
     }
 }
 
+fn on(device: Device, worker: Worker) -> DeviceProcess {
+    DeviceProcess { device, process: Arc::new(worker) }
+}
+
+fn on_one(worker: Worker) -> Processes {
+    [on(Device::Cpu, worker)].into_iter().collect()
+}
+
+#[test]
+fn each_device_of_a_model_on_several_has_a_series_of_its_own() {
+    let metrics = metrics();
+    let before = model(&metrics, "m");
+    before.has_processes(on_one(Worker { pid: Some(5), restarts: 4 }));
+    let now = model(&metrics, "m");
+    drop(before);
+    let gpu = on(Device::Gpu(1), Worker { pid: Some(7), restarts: 2 });
+    let cpu = on(Device::Cpu, Worker { pid: None, restarts: 1 });
+    now.has_processes([gpu, cpu].into_iter().collect());
+    now.reruns(Rerun::Ok, 3);
+    let [cpu, gpu] = ["device=\"cpu\",", "device=\"gpu:1\","];
+    let series = |family: &str, device: &str, value: u64| {
+        format!("muster_worker_{family}{{{device}model=\"m\",version=\"1\"}} {value}")
+    };
+    // What is only of the load before has no process any more.
+    for (family, of_cpu, of_gpu) in [("up", 0, 1), ("pid", 0, 7)] {
+        let expected = [series(family, cpu, of_cpu), series(family, gpu, of_gpu)];
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check(&metrics, &format!("muster_worker_{family}{{"), &expected);
+    }
+    let restarts = lines(&metrics, "muster_worker_restarts_total{");
+    let signals: Vec<&String> = restarts.iter().filter(|it| it.contains("\"signal\"")).collect();
+    let counted = |device: &str, value: u64| {
+        let labels = format!("{device}model=\"m\",reason=\"signal\",version=\"1\"");
+        format!("muster_worker_restarts_total{{{labels}}} {value}")
+    };
+    assert_eq!(signals, [&counted("", 4), &counted(cpu, 1), &counted(gpu, 2)]);
+    let reruns = lines(&metrics, "muster_worker_rerun_total{");
+    assert_eq!(reruns[0], r#"muster_worker_rerun_total{model="m",outcome="ok",version="1"} 3"#);
+    let memory: u64 = now.statistics().memory.iter().map(|it| it.bytes).sum();
+    assert_eq!((memory, now.statistics().memory.len()), (2 * 1024, 1));
+    drop(now);
+    check(&metrics, "muster_worker_up{", &[]);
+}
+
 #[test]
 fn processes_of_models_are_shown_and_what_they_have_done_outlives_a_reload() {
     let metrics = metrics();
     let inside = model(&metrics, "inside");
     check(&metrics, "muster_worker_", &[]);
     let old = model(&metrics, "m");
-    old.has_process(Arc::new(Worker { pid: Some(7), restarts: 2 }));
+    old.has_processes(on_one(Worker { pid: Some(7), restarts: 2 }));
     old.reruns(Rerun::Ok, 3);
     let new = model(&metrics, "m");
-    new.has_process(Arc::new(Worker { pid: Some(9), restarts: 1 }));
+    new.has_processes(on_one(Worker { pid: Some(9), restarts: 1 }));
     let labels = r#"model="m",version="1""#;
     let shown = |name: &str, value: &str| {
         let name = format!("muster_worker_{name}");

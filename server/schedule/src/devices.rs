@@ -1,0 +1,107 @@
+//! Which place gets the next run, or the next instance, where a model has instances on several devices. A device may be
+//! out, as its process has died and is not started again at once: its places are left alone while another can serve.
+
+use std::time::{Duration, Instant};
+
+use backend::Device;
+
+use super::{slot::Slot, state::State};
+
+/// A place that is left alone is looked at again after so long, where requests wait.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+impl State {
+    /// Takes the idle instance for the next run: of those that can make it, the one that was used last.
+    pub fn take_idle(&mut self) -> Option<Slot> {
+        if !self.has_several_devices() {
+            return self.idle.pop();
+        }
+        let at = self.idle.iter().rposition(|it| self.is_ready(it))?;
+        Some(self.idle.remove(at))
+    }
+
+    /// Is there one?
+    pub fn has_idle(&self) -> bool {
+        match self.has_several_devices() {
+            true => self.idle.iter().any(|it| self.is_ready(it)),
+            false => !self.idle.is_empty(),
+        }
+    }
+
+    /// Takes the place where the next instance is to be made: there is work, and no other worker to do it.
+    pub fn place_to_fill(&mut self, now: Instant) -> Option<Slot> {
+        if now < self.make_after {
+            return None;
+        }
+        if !self.has_several_devices() {
+            return self.unmade.pop();
+        }
+        if let Some(at) = self.unmade.iter().rposition(|it| !self.is_left_alone(it)) {
+            return Some(self.unmade.remove(at));
+        }
+        let at = self.idle.iter().rposition(|it| self.is_to_be_made_anew(it))?;
+        Some(self.idle.remove(at))
+    }
+
+    /// From when on one more instance may be made; `None` where all places have one, or are left alone.
+    pub fn makes_at(&self) -> Option<Instant> {
+        let waits = match self.has_several_devices() {
+            true => {
+                self.unmade.iter().any(|it| !self.is_left_alone(it))
+                    || self.idle.iter().any(|it| self.is_to_be_made_anew(it))
+            }
+            false => !self.unmade.is_empty(),
+        };
+        waits.then_some(self.make_after)
+    }
+
+    /// When to look again for a place, where none is free.
+    pub fn looks_at(&self, now: Instant) -> Option<Instant> {
+        let leaves_some = self.has_several_devices()
+            && self.idle.iter().chain(&self.unmade).any(|it| self.is_left_alone(it));
+        let looks_again = leaves_some.then(|| now + LOOK_AGAIN);
+        self.makes_at().into_iter().chain(looks_again).min()
+    }
+
+    /// May what runs there be left to another device, where its process dies?
+    pub fn may_move(&self, slot: &Slot) -> bool {
+        slot.is_apart() && self.has_several_devices() && self.has_other(slot.device())
+    }
+
+    /// Places on devices that can serve; all where none can.
+    pub fn serving_places(&self) -> usize {
+        if !self.has_several_devices() {
+            return self.slots;
+        }
+        let out: usize = self.kinds.iter().filter(|(it, _)| it.is_out()).map(|(_, it)| it).sum();
+        Some(self.slots.saturating_sub(out)).filter(|it| 0 < *it).unwrap_or(self.slots)
+    }
+
+    fn has_several_devices(&self) -> bool {
+        1 < self.kinds.len()
+    }
+
+    /// Can its instance make a run at once?
+    fn is_ready(&self, slot: &Slot) -> bool {
+        !slot.has_lost_process() && !self.is_left_alone(slot)
+    }
+
+    /// Is its instance one of a process that has died? A run would wait for the next process in it.
+    fn is_to_be_made_anew(&self, slot: &Slot) -> bool {
+        slot.has_lost_process() && !self.is_left_alone(slot)
+    }
+
+    /// Is its device out, and another not?
+    fn is_left_alone(&self, slot: &Slot) -> bool {
+        slot.is_out() && self.has_other(slot.device())
+    }
+
+    /// Is there another device with places that can serve?
+    fn has_other(&self, device: Device) -> bool {
+        let others = self.kinds.iter().filter(|(it, places)| it.device() != device && 0 < *places);
+        others.into_iter().any(|(it, _)| !it.is_out())
+    }
+}
+
+#[cfg(test)]
+mod tests;

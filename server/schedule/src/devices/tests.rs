@@ -1,0 +1,146 @@
+//! Places on two devices, of which one is out, or has had another process.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use backend::{BackendError, Batch, Instance, NamedTensor, Processes};
+
+use super::*;
+use crate::{
+    learn::RunTimes,
+    policy::BatchPolicy,
+    queue::Queue,
+    test_process::{TestProcess, on},
+};
+
+const DEVICES: [Device; 2] = [Device::Gpu(0), Device::Gpu(1)];
+
+/// An instance whose process may have died.
+struct Nothing(Arc<AtomicBool>);
+
+impl Instance for Nothing {
+    fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    fn has_lost_process(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Two devices with a process and an idle instance each; the second is the one that was used last.
+struct Two {
+    state: State,
+    processes: [Arc<TestProcess>; 2],
+    have_died: [Arc<AtomicBool>; 2],
+}
+
+impl Two {
+    fn new() -> Two {
+        let (processes, have_died): ([Arc<TestProcess>; 2], [Arc<AtomicBool>; 2]) =
+            Default::default();
+        let all: Processes =
+            DEVICES.iter().zip(&processes).map(|(device, it)| on(*device, it)).collect();
+        let slots = DEVICES.iter().zip(&have_died).map(|(device, has_died)| {
+            let has_died = has_died.clone();
+            let make =
+                Arc::new(move || Ok(Box::new(Nothing(has_died.clone())) as Box<dyn Instance>));
+            let mut slot = Slot::empty_on(*device, make).apart(all.clone());
+            slot.fill().unwrap();
+            slot
+        });
+        let queue = Queue::new(BatchPolicy::one_by_one(), Vec::new(), 0, 0);
+        let state = State::new(queue, slots.collect(), RunTimes::default());
+        Two { state, processes, have_died }
+    }
+
+    fn is_out(&self, which: usize, is_out: bool) {
+        self.processes[which].is_out.store(is_out, Relaxed);
+    }
+
+    fn has_died(&self, which: usize) {
+        self.have_died[which].store(true, Relaxed);
+    }
+
+    fn take_idle(&mut self) -> Option<Device> {
+        self.state.take_idle().map(|it| it.device())
+    }
+
+    fn take_unmade(&mut self) -> Option<Device> {
+        self.state.place_to_fill(Instant::now()).map(|it| it.device())
+    }
+}
+
+#[test]
+fn a_device_that_is_out_gets_no_run_while_another_is_idle_or_runs() {
+    let mut two = Two::new();
+    two.is_out(1, true);
+    assert_eq!(two.take_idle(), Some(DEVICES[0]));
+    assert_eq!(two.take_idle(), None, "what waits is for the other, which runs");
+    assert!(!two.state.has_idle() && !two.state.has_room(Instant::now()));
+    let now = Instant::now();
+    assert_eq!(two.state.looks_at(now), Some(now + LOOK_AGAIN));
+    two.is_out(1, false);
+    assert!(two.state.has_idle());
+    assert_eq!(two.take_idle(), Some(DEVICES[1]));
+}
+
+#[test]
+fn where_every_device_is_out_a_run_is_given_to_one_that_says_so() {
+    let mut two = Two::new();
+    two.is_out(0, true);
+    two.is_out(1, true);
+    assert_eq!([two.take_idle(), two.take_idle()], [Some(DEVICES[1]), Some(DEVICES[0])]);
+}
+
+#[test]
+fn an_instance_whose_process_has_died_is_made_anew_before_it_gets_a_run() {
+    let mut two = Two::new();
+    two.has_died(1);
+    assert_eq!(two.take_idle(), Some(DEVICES[0]));
+    assert_eq!(two.take_idle(), None);
+    assert!(two.state.makes_at().is_some());
+    two.is_out(1, true);
+    assert_eq!(two.take_unmade(), None, "its process is not there yet");
+    assert_eq!(two.state.makes_at(), None);
+    two.is_out(1, false);
+    assert_eq!(two.take_unmade(), Some(DEVICES[1]));
+}
+
+#[test]
+fn no_instance_is_made_on_a_device_that_is_out() {
+    let mut two = Two::new();
+    while let Some(slot) = two.state.take_idle() {
+        two.state.unmade.push(slot.another());
+    }
+    two.is_out(1, true);
+    assert_eq!([two.take_unmade(), two.take_unmade()], [Some(DEVICES[0]), None]);
+    two.is_out(1, false);
+    assert_eq!(two.take_unmade(), Some(DEVICES[1]));
+}
+
+#[test]
+fn what_runs_on_a_device_may_be_left_to_the_other_while_that_can_serve() {
+    let mut two = Two::new();
+    let slot = two.state.take_idle().unwrap();
+    assert!(two.state.may_move(&slot));
+    two.is_out(0, true);
+    assert!(!two.state.may_move(&slot));
+    two.is_out(0, false);
+    // It has no places any more.
+    two.state.kinds[1].1 = 0;
+    two.state.kinds[0].1 = 0;
+    assert!(!two.state.may_move(&slot));
+}
+
+#[test]
+fn a_wait_is_reckoned_with_the_devices_that_can_serve() {
+    let two = Two::new();
+    assert_eq!(two.state.serving_places(), 2);
+    two.is_out(1, true);
+    assert_eq!(two.state.serving_places(), 1);
+    two.is_out(0, true);
+    assert_eq!(two.state.serving_places(), 2);
+}

@@ -1,0 +1,99 @@
+//! Requests of a model on two devices, whose process on one of them dies in a run.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Tensor};
+
+use super::{
+    tests::{over, settings, spawn, submission},
+    *,
+};
+use crate::{
+    slot::MakeInstance,
+    test_process::{TestProcess, on},
+};
+
+/// A run in which the process dies, whatever the device.
+const KILLS: f32 = 911.0;
+
+/// A run of so many rows on that device. Did it have the process alone?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run(Device, usize, bool);
+
+/// What runs there have been, and whether the next one ends its process.
+#[derive(Default)]
+struct Engine {
+    runs: Mutex<Vec<Run>>,
+    dies: AtomicBool,
+}
+
+struct Echo {
+    engine: Arc<Engine>,
+    device: Device,
+    process: Arc<TestProcess>,
+    is_alone: bool,
+}
+
+impl Instance for Echo {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.engine.runs.lock().unwrap().push(Run(self.device, batch.rows, self.is_alone));
+        let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
+        let kills = tensor.to_bytes().chunks_exact(4).any(|it| it == KILLS.to_le_bytes());
+        if self.engine.dies.swap(false, SeqCst) {
+            self.process.is_out.store(true, SeqCst);
+            return Err(BackendError::Crashed("the process ended".into()));
+        }
+        match kills {
+            true => Err(BackendError::Crashed("the process ended".into())),
+            false => Ok(vec![NamedTensor { name: "y".into(), tensor }]),
+        }
+    }
+
+    fn expect_runs(&mut self, terms: RunTerms) {
+        self.is_alone = terms.alone;
+    }
+}
+
+const FIRST: Device = Device::Gpu(0);
+const LAST: Device = Device::Gpu(1);
+
+/// A scheduler over an instance on each of two devices, of which the last is preferred. `hold` requests are the first
+/// run.
+fn two_devices(hold: usize) -> (Arc<Scheduler>, Arc<Engine>) {
+    let engine = Arc::new(Engine::default());
+    let processes = [FIRST, LAST].map(|it| (it, Arc::<TestProcess>::default()));
+    let all: backend::Processes = processes.iter().map(|(device, it)| on(*device, it)).collect();
+    let slots = processes.iter().map(|(device, process)| {
+        let (engine, device, process) = (engine.clone(), *device, process.clone());
+        let make: Arc<MakeInstance> = Arc::new(move || {
+            let (engine, process) = (engine.clone(), process.clone());
+            Ok(Box::new(Echo { engine, device, process, is_alone: false }))
+        });
+        let mut slot = Slot::empty_on(device, make).apart(all.clone());
+        slot.fill().unwrap();
+        slot
+    });
+    (over(slots.collect(), Settings { hold, ..settings() }), engine)
+}
+
+#[tokio::test]
+async fn requests_whose_process_has_died_are_answered_by_the_other_device_each_by_itself() {
+    let (scheduler, engine) = two_devices(2);
+    engine.dies.store(true, SeqCst);
+    let answers = [1.0, 2.0].map(|it| spawn(&scheduler, submission(it)));
+    for (answer, value) in answers.into_iter().zip([1.0, 2.0]) {
+        assert_eq!(answer.await.unwrap().unwrap(), value);
+    }
+    let runs = engine.runs.lock().unwrap().clone();
+    assert_eq!(runs, [Run(LAST, 2, false), Run(FIRST, 1, true), Run(FIRST, 1, true)]);
+}
+
+#[tokio::test]
+async fn a_request_that_ends_a_process_on_each_of_two_devices_is_answered_with_that() {
+    let (scheduler, engine) = two_devices(0);
+    let error = spawn(&scheduler, submission(KILLS)).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::Crashed(_))), "{error:?}");
+    let runs = engine.runs.lock().unwrap().clone();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert!(runs[1].2, "{runs:?}");
+}
