@@ -39,10 +39,11 @@ impl SequenceScheduler {
         let table = Table::new(slots.len(), settings.seats);
         let running = slots.iter().map(|_| None).collect();
         let changed = slots.iter().map(|_| Condvar::new()).collect();
+        // The preferred one comes last.
+        let processes = slots.iter().rev().map(|it| it.process().cloned()).collect();
         let ordered = matches!(settings.strategy, Strategy::Oldest { preserve_ordering: true, .. });
         let state = LockedState {
             table,
-            // The preferred one comes last.
             unstarted: slots.into_iter().rev().map(Some).collect(),
             running,
             threads: 0,
@@ -56,6 +57,7 @@ impl SequenceScheduler {
             order: ordered.then(Arc::default),
             state: Mutex::new(state),
             changed,
+            processes,
             ended: Condvar::new(),
             lost_instances: AtomicUsize::new(0),
             settings,

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use backend::ModelProcess;
+
 use super::{
     running::Running,
     settings::Settings,
@@ -36,6 +38,8 @@ pub(super) struct Shared {
     pub(super) changed: Vec<Condvar>,
     /// A thread has ended.
     pub(super) ended: Condvar,
+    /// The process of each instance; `None` where that is in this one.
+    pub(super) processes: Vec<Option<Arc<dyn ModelProcess>>>,
     /// Instances that are in runs which do not end.
     pub(super) lost_instances: AtomicUsize,
 }
@@ -106,7 +110,9 @@ impl Shared {
     /// returns are to be woken once the lock is free.
     pub(super) fn reseat(&self, state: &mut LockedState, now: Instant) -> Vec<Wake> {
         state.table.expire(now, self.patience(state));
-        let seated = state.table.seat();
+        let process = |instance: usize| self.processes.get(instance)?.as_ref();
+        let is_out = |instance| process(instance).is_some_and(|it| it.outage().is_some());
+        let seated = state.table.seat(is_out);
         let woken = seated.into_iter().map(|instance| {
             let slot = state.unstarted.get_mut(instance).and_then(Option::take);
             state.threads += usize::from(slot.is_some());

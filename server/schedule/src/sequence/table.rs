@@ -164,12 +164,12 @@ impl<J> Table<J> {
         number
     }
 
-    /// Gives free seats to those that wait longest: the lowest row first, so that instances fill evenly. Returns the
-    /// instance of each seat that was given.
-    pub fn seat(&mut self) -> Vec<usize> {
+    /// Gives free seats to those that wait longest: the lowest row first, so that instances fill evenly, and those on
+    /// instances that are out last. Returns the instance of each seat that was given.
+    pub fn seat(&mut self, is_out: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut given = Vec::new();
         while !self.backlog.is_empty()
-            && let Some(seat) = self.free_seat()
+            && let Some(seat) = self.free_seat(&is_out)
             && let Some(number) = self.backlog.pop_front()
         {
             if let Some(sequence) = self.sequences.get_mut(&number) {
@@ -181,12 +181,12 @@ impl<J> Table<J> {
         given
     }
 
-    fn free_seat(&self) -> Option<Seat> {
+    fn free_seat(&self, is_out: &impl Fn(usize) -> bool) -> Option<Seat> {
         let free = self.seats.iter().enumerate().filter_map(|(instance, rows)| {
             let row = rows.iter().position(Option::is_none)?;
             Some(Seat { instance, row })
         });
-        free.min_by_key(|it| it.row)
+        free.min_by_key(|it| (is_out(it.instance), it.row))
     }
 
     /// The seat of a sequence; `None` while it waits for one, or once it has ended.

@@ -25,7 +25,7 @@ impl Scene {
             return None;
         }
         let entered = self.table.enter(&asked, job, self.now);
-        self.table.seat();
+        self.table.seat(|_| false);
         Some(entered)
     }
 
@@ -38,7 +38,7 @@ impl Scene {
     fn run(&mut self, instance: usize, row: usize, ends: bool) -> u32 {
         let taken = self.table.take(instance, &[row]).pop().unwrap();
         self.table.finish(taken.number, None, ends, self.now);
-        self.table.seat();
+        self.table.seat(|_| false);
         taken.job
     }
 }
@@ -106,7 +106,7 @@ fn a_sequence_that_is_left_ends_with_its_last_request() {
     // The next one sits there now, and leaves at once where it has nothing to run.
     assert_eq!(scene.run(0, 0, false), 20);
     assert_eq!(leave(&mut scene, 2), Some(Seat { instance: 0, row: 0 }));
-    assert_eq!(scene.table.free_seat(), Some(Seat { instance: 0, row: 0 }));
+    assert_eq!(scene.table.free_seat(&|_| false), Some(Seat { instance: 0, row: 0 }));
     assert!(!scene.table.has_open());
 }
 
@@ -131,7 +131,7 @@ fn an_idle_sequence_loses_its_seat_and_must_start_again() {
     assert!(scene.table.is_open(&SequenceId::Number(1)));
     scene.now += IDLE;
     scene.table.expire(scene.now, IDLE);
-    scene.table.seat();
+    scene.table.seat(|_| false);
     assert_eq!(scene.heads(0), [(0, 20)]);
     assert_eq!(scene.ask(1, 0, 11), None);
 }
@@ -161,7 +161,7 @@ fn a_cancelled_request_takes_the_rest_of_its_sequence_with_it() {
     // The one that runs is answered, then the seat is free.
     assert_eq!(scene.heads(0), []);
     scene.table.finish(taken.number, None, false, scene.now);
-    scene.table.seat();
+    scene.table.seat(|_| false);
     assert_eq!(scene.heads(0), [(0, 20)]);
     assert_eq!(scene.table.queued(), 1);
 }
@@ -194,7 +194,7 @@ fn the_seat_of_a_request_that_was_lost_while_it_ran_is_free() {
     scene.ask(1, 0, 11);
     scene.ask(2, FIRST, 20);
     assert_eq!(scene.table.lose(0), [11]);
-    scene.table.seat();
+    scene.table.seat(|_| false);
     assert_eq!(scene.heads(0), [(0, 20)]);
 }
 
@@ -206,4 +206,16 @@ fn a_lost_instance_ends_its_sequences_and_no_others() {
     assert_eq!(scene.table.lose(0), [10]);
     assert_eq!(scene.heads(1), [(0, 20)]);
     assert_eq!(scene.ask(1, 0, 11), None);
+}
+
+#[test]
+fn a_sequence_sits_down_on_an_instance_that_is_out_only_where_no_other_has_a_seat() {
+    let mut table = Table::new(2, 1);
+    let asked = |id| Asked { id: SequenceId::Number(id), start: true, end: false };
+    let mut seated = |id, out: usize| {
+        let (number, _) = table.enter(&asked(id), 10, Instant::now());
+        table.seat(|it| it == out);
+        table.seat_of(number).map(|it| it.instance)
+    };
+    assert_eq!([seated(1, 0), seated(2, 0), seated(3, 0)], [Some(1), Some(0), None]);
 }
