@@ -382,20 +382,23 @@ mod tests {
         );
     }
 
+    fn source(devices: &[Device], options: &[(&str, &str)]) -> ModelSource {
+        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let instances = NonZeroUsize::MIN;
+        ModelSource {
+            options: options.collect(),
+            default_threads: NonZeroUsize::new(3).unwrap(),
+            placements: devices.iter().map(|&device| Placement { device, instances }).collect(),
+            ..ModelSource::new("m", "m.onnx")
+        }
+    }
+
     fn on(
         device: Device,
         devices: &[Device],
         options: &[(&str, &str)],
     ) -> Result<Settings, String> {
-        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
-        let instances = NonZeroUsize::MIN;
-        let source = ModelSource {
-            options: options.collect(),
-            default_threads: NonZeroUsize::new(3).unwrap(),
-            placements: devices.iter().map(|&device| Placement { device, instances }).collect(),
-            ..ModelSource::new("m", "m.onnx")
-        };
-        Settings::of(&source, device).map_err(|it| it.to_string())
+        Settings::of(&source(devices, options), device).map_err(|it| it.to_string())
     }
 
     #[test]
@@ -420,6 +423,19 @@ mod tests {
         assert_eq!(threads(&[Device::Gpu(0), Device::Cpu], &[]), 1);
         assert_eq!(threads(&[Device::Gpu(0)], &[]), 3);
         assert_eq!(threads(&[Device::Gpu(0), Device::Cpu], &own), 5);
+    }
+
+    #[test]
+    fn a_session_is_the_same_where_those_on_other_devices_are_in_other_processes() {
+        let devices = [Device::Gpu(0), Device::Gpu(1), Device::Cpu];
+        let source = source(&devices, &[(SHRINKAGE, "gpu:0;gpu:1")]);
+        for (device, apart) in devices.into_iter().zip(source.by_device()) {
+            let settings = |source: &ModelSource| {
+                let it = Settings::of(source, device).unwrap();
+                (it.intra_threads, it.shrinkage, it.providers)
+            };
+            assert_eq!(settings(&apart), settings(&source), "{device:?}");
+        }
     }
 
     #[test]
