@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::{
     gpus::start,
     isolation::{kill, workers},
-    support::{Page, Repository, Traffic, ask, first_of, infer, row, wait_for},
+    support::{Page, Repository, Traffic, ask, first_of, infer, row, rows, wait_for},
 };
 
 /// A model of the engine `identity` in processes of its own, with these groups and parameters.
@@ -85,7 +85,17 @@ fn a_model_has_a_process_on_each_device_and_their_metrics_are_told_apart() {
 
 #[test]
 fn a_process_that_is_killed_on_one_device_loses_no_request_and_leaves_the_other_device_alone() {
-    let mut server = start(&model(TWO_GPUS, &[("execute_delay_ms", "2")]), &[], &[]);
+    kill_one_of_two(&[("execute_delay_ms", "2")]);
+}
+
+#[test]
+fn the_other_device_answers_while_the_next_process_loads_for_long_and_that_gets_runs_again() {
+    kill_one_of_two(&[("execute_delay_ms", "2"), ("creation_delay_sec", "2")]);
+}
+
+/// Kills the process on one of two GPUs under load.
+fn kill_one_of_two(parameters: &[(&str, &str)]) {
+    let mut server = start(&model(TWO_GPUS, parameters), &[], &[]);
     let http = server.address("http");
     let [first, second] = ["gpu:0", "gpu:1"].map(|it| process_on(http, it));
     let traffic = Traffic::start(http, "m", 6);
@@ -147,16 +157,13 @@ fn what_runs_on_a_device_whose_process_dies_is_answered_by_the_other_and_waits_f
     let mut server = start(&model(TWO_GPUS, &slow), &[], &[]);
     let http = server.address("http");
     let second = process_on(http, "gpu:1");
-    let in_flight = || Page::read(http).value("muster_bytes_in_flight");
-    let first = ask(http, "m", row(2));
-    // What one takes, once all of it is taken.
-    let of_one = wait_for("the first request to be taken", || {
-        Some(in_flight()).filter(|it| 0.0 < *it && *it == in_flight())
-    });
-    let mut clients = [first, ask(http, "m", row(3))];
+    // Each fills a run.
+    let mut clients = [2, 3].map(|it| ask(http, "m", rows(it, 8)));
+    // What a run takes in is in the memory that is shared with its process.
     wait_for("both requests to run", || {
-        let queued = Page::read(http).of("m", "muster_queue_depth");
-        (2.0 * of_one <= in_flight() && queued == 0.0).then_some(())
+        let page = Page::read(http);
+        let arena = |device| shown(&page, device, "memory_bytes", "kind=\"arena\"");
+        ["gpu:0", "gpu:1"].iter().all(|it| Some(0.0) < arena(it)).then_some(())
     });
     // A run lasts, so that this comes before its end.
     kill(second);
