@@ -23,6 +23,8 @@ pub(crate) struct Lane {
     recycler: Option<Arc<Recycler>>,
     /// Those of the runs that come.
     terms: RunTerms,
+    /// Has the last one taken more threads than any run does?
+    has_run_wide: bool,
     /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
     last: Arc<Vitals>,
 }
@@ -41,7 +43,7 @@ impl Lane {
         if let Some(recycler) = &recycler {
             recycler.has_lane(&host, &open);
         }
-        Ok(Lane { host, open, recycler, terms: RunTerms::default(), last })
+        Ok(Lane { host, open, recycler, terms: RunTerms::default(), has_run_wide: false, last })
     }
 
     /// Where it is open.
@@ -61,6 +63,7 @@ impl Lane {
             ran = self.attempt(&mut open, batch)?;
         }
         self.last = open.worker.vitals().clone();
+        self.has_run_wide = self.terms.wide && open.has_run_wide;
         match ran {
             Ok(Err(error)) if has_lost_gpu(self.host.device, &error) => {
                 let worker = &open.worker;
@@ -156,7 +159,7 @@ impl Instance for Lane {
     }
 
     fn has_run_wide(&self) -> bool {
-        self.terms.wide && lock(&self.open).has_run_wide
+        self.has_run_wide
     }
 
     fn last_turn(&self) -> Option<Turn> {

@@ -23,10 +23,22 @@ pub(crate) const LARGE: u64 = 16 << 20;
 /// each. From 2 MB on they get as many and more, since the weights are in the processors' caches once.
 const TINY: u64 = 2 << 20;
 
-/// Operators whose outputs have shapes that follow from what is in their inputs, or which run parts of the graph as often
-/// as that says.
-const OF_VALUES: [&str; 7] =
-    ["NonZero", "NonMaxSuppression", "Unique", "Compress", "Loop", "Scan", "If"];
+/// Operators whose outputs have shapes that follow from what is in their inputs, or which run parts of the graph as
+/// often as that says.
+const OF_VALUES: [&str; 12] = [
+    "BeamSearch",
+    "Compress",
+    "GreedySearch",
+    "If",
+    "Loop",
+    "MoE",
+    "NonMaxSuppression",
+    "NonZero",
+    "QMoE",
+    "Sampling",
+    "Scan",
+    "Unique",
+];
 
 /// Names of operators that matter are so long.
 const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=17;

@@ -9,7 +9,7 @@ use std::{
 
 use backend::{
     BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec, Placement,
-    TensorHint, TensorSpec,
+    RerunPolicy, TensorHint, TensorSpec,
 };
 
 use crate::{
@@ -77,7 +77,9 @@ impl OnnxModel {
         let of_cpu = places.iter().find(|it| it.device == Device::Cpu);
         let wide = of_cpu.map(|it| it.settings.wide(source)).transpose()?.flatten();
         let has_plain_shapes = files.as_ref().is_some_and(|it| it.has_plain_shapes);
-        let wide = wide.filter(|_| has_plain_shapes);
+        // To compare two ways is to run twice.
+        let reruns = RerunPolicy::of(source)?.allows_reruns();
+        let wide = wide.filter(|_| has_plain_shapes && reruns);
         let first = places.first().ok_or_else(|| {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;

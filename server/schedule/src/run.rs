@@ -153,7 +153,9 @@ pub fn run(
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
     let attempt = |group: &[&Work], alone: bool| {
-        let terms = RunTerms { alone, requests: group.len(), wide: false };
+        // Parts of a batch that has failed have been counted with it; a process that is new has seen none of them.
+        let is_new = alone || group.len() == jobs.len();
+        let terms = RunTerms { alone, requests: if is_new { group.len() } else { 0 }, wide: false };
         let done =
             slot.call(terms, stop, |instance| execute(instance, context, group, stop, observe));
         if is_out_of_memory(&done) {

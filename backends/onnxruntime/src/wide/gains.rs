@@ -5,30 +5,40 @@
 //! runs of one shape that differ do so for nearly all inputs; and where several inputs with several outputs give the
 //! same bytes, all do.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 /// Before a size of inputs is judged it takes so many pairs.
-const FIRST_PAIRS: u32 = 3;
+const FIRST_PAIRS: usize = 3;
 
-/// From then on one in so many runs of the size is a pair: what else the machine does may change.
-const AGAIN: u32 = 256;
+/// It is judged by so many of the latest. A few of them may have had other work beside them.
+const LATEST_PAIRS: usize = 5;
+
+/// After a judgement the next pair is so many runs away, and with each that confirms it twice as many.
+const SOON: u32 = 8;
+
+/// But no more than these: what else the machine does may change.
+const LATER: u32 = 256;
 
 /// At most one in so many runs of a size is a pair, but for the first ones.
 const PART_OF_RUNS: u32 = 8;
-
-/// Older pairs count less: sums are halved once they are of so many.
-const MOST_PAIRS: u32 = 16;
+const FIRST_RUNS: u32 = 8;
 
 /// More threads cost more processor time, so they are to take no longer than this part of the time.
 const WORTHWHILE: f64 = 0.9;
 
-/// After so many pairs that show no gain at any size, none is looked for.
+/// After so many pairs in a row without a gain at any size, none is looked for.
 const FRUITLESS: u32 = 32;
 
 /// A shape is trusted when inputs with so many different outputs have given the same bytes either way.
 const TRUSTED: usize = 8;
 
-/// A shape that is not after so many pairs never will be: its outputs hardly depend on its inputs.
+/// And these outputs have so many floating point numbers together: a single one may hide what came before it.
+const FLOATS: usize = 64;
+
+/// Of a shape that is not trusted after so many inputs no others are looked at.
 const MOST_TRIES: u32 = 64;
 
 /// So many shapes are known at most; others are never run with more threads.
@@ -39,8 +49,8 @@ const MOST_SHAPES: usize = 4096;
 pub(super) struct Gains {
     shapes: HashMap<u64, Shape>,
     /// By the binary logarithm of the number of elements.
-    sizes: [Size; 64],
-    /// Pairs in all.
+    sizes: Vec<Size>,
+    /// Pairs since there was a gain at any size.
     pairs: u32,
 }
 
@@ -58,29 +68,33 @@ struct Shape {
 /// Does a wide run give the same bytes?
 #[derive(Debug)]
 enum Trust {
-    /// For these inputs, of which each has other outputs; pairs so far.
+    /// For these inputs, of which each has other outputs; inputs that were looked at.
     Inputs(Vec<Outcome>, u32),
     Always,
     Never,
 }
 
-/// The hashes of a run's inputs and of its outputs.
+/// What a run took and gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
+    /// A hash of its inputs.
     pub(super) inputs: u128,
+    /// A hash of the outputs that are floating point numbers, and how many numbers they are.
     pub(super) outputs: u128,
+    pub(super) floats: usize,
 }
 
 /// What is known of runs of inputs of about the same size.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Size {
-    /// Seconds of either kind, of as many pairs.
-    narrow: f64,
-    wide: f64,
-    pairs: u32,
-    /// Those of which it was seen whether they are pairs, and pairs in all.
+    /// The time of the wide run by that of the narrow one, of the latest pairs.
+    ratios: VecDeque<f64>,
+    /// Runs, and pairs among them.
     runs: u32,
     compared: u32,
+    /// Runs from one pair to the next, and those since the last.
+    interval: u32,
+    since: u32,
 }
 
 /// The shapes of a run's inputs with the outputs that are wanted, and about how large they are.
@@ -99,8 +113,8 @@ pub(super) enum Choice {
     /// With more.
     Wide,
     /// Both ways, to compare them. Wide first, now and then, where its outputs are trusted: who is second finds warm
-    /// caches.
-    Pair { wide_first: bool },
+    /// caches. `narrow` is how long a narrow run takes, where that is known.
+    Pair { wide_first: bool, narrow: Option<Duration> },
 }
 
 impl Shapes {
@@ -112,7 +126,8 @@ impl Shapes {
 impl Gains {
     /// Nothing is known.
     pub(super) fn new() -> Gains {
-        Gains { shapes: HashMap::new(), sizes: [Size::default(); 64], pairs: 0 }
+        let sizes = (0..usize::BITS).map(|_| Size::default()).collect();
+        Gains { shapes: HashMap::new(), sizes, pairs: 0 }
     }
 
     /// How the run that comes is to be made. `inputs` gives the hash of its inputs, if that is of interest.
@@ -120,26 +135,33 @@ impl Gains {
         let is_full = MOST_SHAPES <= self.shapes.len();
         let size = &mut self.sizes[shapes.size()];
         size.runs = size.runs.saturating_add(1);
-        let is_due = size.pairs < FIRST_PAIRS || size.runs.is_multiple_of(AGAIN);
-        let may_compare = size.compared <= FIRST_PAIRS.saturating_add(size.runs / PART_OF_RUNS);
+        size.since = size.since.saturating_add(1);
+        let is_due = size.ratios.len() < FIRST_PAIRS || size.interval <= size.since;
+        let may_compare = size.compared <= FIRST_RUNS.saturating_add(size.runs / PART_OF_RUNS);
         let new = || match may_compare && (is_due || size.gains()) {
-            true => Choice::Pair { wide_first: false },
+            true => Choice::Pair { wide_first: false, narrow: None },
             false => Choice::Narrow,
         };
         match self.shapes.get(&shapes.key) {
             None if is_full => Choice::Narrow,
             None => new(),
             Some(Shape { trust: Trust::Never, .. }) => Choice::Narrow,
-            Some(Shape { trust: Trust::Inputs(known, _), is_in_doubt, .. }) => {
+            Some(Shape { trust: Trust::Inputs(known, tries), is_in_doubt, .. }) => {
+                if !(size.gains() || is_due) {
+                    return Choice::Narrow;
+                }
                 let inputs = inputs();
                 match known.iter().any(|it| it.inputs == inputs) {
                     true if size.gains() && !(is_due || *is_in_doubt) => Choice::Wide,
-                    _ => new(),
+                    false if MOST_TRIES <= *tries => Choice::Narrow,
+                    true | false => new(),
                 }
             }
-            Some(Shape { trust: Trust::Always, is_in_doubt, .. }) => {
+            Some(Shape { trust: Trust::Always, is_in_doubt, narrow, .. }) => {
+                let narrow = Some(Duration::from_secs_f64(*narrow));
+                let wide_first = size.compared.is_multiple_of(2);
                 match (is_due || *is_in_doubt) && may_compare {
-                    true => Choice::Pair { wide_first: size.compared.is_multiple_of(2) },
+                    true => Choice::Pair { wide_first, narrow },
                     false if size.gains() => Choice::Wide,
                     false => Choice::Narrow,
                 }
@@ -150,8 +172,7 @@ impl Gains {
     /// Takes in a pair of runs that have given the same bytes.
     pub(super) fn same(&mut self, shapes: Shapes, of: Outcome, narrow: Duration, wide: Duration) {
         self.pairs = self.pairs.saturating_add(1);
-        let size = &mut self.sizes[shapes.size()];
-        size.compared = size.compared.saturating_add(1);
+        self.sizes[shapes.size()].compare(Some(wide.as_secs_f64() / narrow.as_secs_f64()));
         let first = || Shape {
             size: shapes.size(),
             trust: Trust::Inputs(Vec::new(), 0),
@@ -162,31 +183,26 @@ impl Gains {
         shape.narrow += (narrow.as_secs_f64() - shape.narrow) / 4.0;
         shape.is_in_doubt = false;
         if let Trust::Inputs(known, tries) = &mut shape.trust {
-            *tries += 1;
+            if known.iter().all(|it| it.inputs != of.inputs) {
+                *tries += 1;
+            }
             if known.iter().all(|it| it.outputs != of.outputs) {
                 known.push(of);
             }
-            if TRUSTED <= known.len() {
+            let floats = known.iter().fold(0usize, |sum, it| sum.saturating_add(it.floats));
+            if TRUSTED <= known.len() && FLOATS <= floats {
                 shape.trust = Trust::Always;
-            } else if MOST_TRIES <= *tries {
-                shape.trust = Trust::Never;
             }
         }
-        if MOST_PAIRS <= size.pairs {
-            size.pairs /= 2;
-            size.narrow /= 2.0;
-            size.wide /= 2.0;
+        if self.gains_somewhere() {
+            self.pairs = 0;
         }
-        size.pairs += 1;
-        size.narrow += narrow.as_secs_f64();
-        size.wide += wide.as_secs_f64();
     }
 
     /// A run of those shapes is not to be made with more threads again.
     pub(super) fn refuse(&mut self, shapes: Shapes) {
         self.pairs = self.pairs.saturating_add(1);
-        let size = &mut self.sizes[shapes.size()];
-        size.compared = size.compared.saturating_add(1);
+        self.sizes[shapes.size()].compare(None);
         let (size, trust) = (shapes.size(), Trust::Never);
         self.shapes.insert(shapes.key, Shape { size, trust, narrow: 0.0, is_in_doubt: false });
     }
@@ -200,14 +216,33 @@ impl Gains {
 
     /// Is there nothing to be gained?
     pub(super) fn are_fruitless(&self) -> bool {
+        FRUITLESS <= self.pairs && !self.gains_somewhere()
+    }
+
+    fn gains_somewhere(&self) -> bool {
         let gains = |it: &Shape| !matches!(it.trust, Trust::Never) && self.sizes[it.size].gains();
-        FRUITLESS <= self.pairs && !self.shapes.values().any(gains)
+        self.shapes.values().any(gains)
     }
 }
 
 impl Size {
     fn gains(&self) -> bool {
-        FIRST_PAIRS <= self.pairs && self.wide < self.narrow * WORTHWHILE
+        let mut sorted: Vec<f64> = self.ratios.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        FIRST_PAIRS <= sorted.len() && sorted[sorted.len() / 2] < WORTHWHILE
+    }
+
+    /// Takes in a pair: the ratio of its times, where both runs count.
+    fn compare(&mut self, ratio: Option<f64>) {
+        let before = self.gains();
+        if LATEST_PAIRS <= self.ratios.len() && ratio.is_some() {
+            self.ratios.pop_front();
+        }
+        self.ratios.extend(ratio);
+        let confirms = self.gains() == before && FIRST_PAIRS <= self.ratios.len();
+        self.interval = if confirms { (2 * self.interval).clamp(SOON, LATER) } else { SOON };
+        self.since = 0;
+        self.compared = self.compared.saturating_add(1);
     }
 }
 

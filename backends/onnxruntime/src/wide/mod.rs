@@ -29,6 +29,9 @@ const LEAST: Duration = Duration::from_micros(200);
 /// A run that takes longer is not made twice to compare.
 const LONGEST_COMPARED: Duration = Duration::from_millis(500);
 
+/// An input of whole numbers that has no more elements may say what shape something has.
+const LONGEST_SHAPE: usize = 4;
+
 /// After so many runs that could be divided the second session is made.
 const RUNS_BEFORE: u32 = 16;
 
@@ -112,8 +115,13 @@ impl Wide {
             }
             Some((_, Choice::Narrow)) => (run(usual), false),
             Some((wide, Choice::Wide)) => (self.run_wide(usual, &wide, (batch, shapes), run), true),
-            Some((wide, Choice::Pair { wide_first })) => {
-                (self.pair(usual, &wide, (batch, shapes), wide_first, run), true)
+            Some((wide, Choice::Pair { wide_first, narrow })) => {
+                let has_time = narrow.is_none_or(|it| has_time(batch, 2 * it));
+                let outputs = match (wide_first, has_time) {
+                    (true, false) => self.run_wide(usual, &wide, (batch, shapes), run),
+                    (wide_first, _) => self.pair(usual, &wide, (batch, shapes), wide_first, run),
+                };
+                (outputs, true)
             }
         };
         Ran { outputs, is_wide }
@@ -127,7 +135,7 @@ impl Wide {
         run: RunOn<'_>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
         let (outputs, took) = timed(run, wide);
-        if outputs.is_err() && !batch.stop.is_stopped() {
+        if outputs.is_err() && !batch.stop.is_over() {
             let outputs = run(usual);
             if outputs.is_ok() {
                 self.lock().gains.refuse(shapes);
@@ -147,11 +155,6 @@ impl Wide {
         wide_first: bool,
         run: RunOn<'_>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
-        let is_in_time = |took: Duration| {
-            let end = Instant::now().checked_add(2 * took);
-            let ends_by = batch.stop.ends_by();
-            !batch.stop.is_stopped() && ends_by.is_none_or(|it| end.is_some_and(|end| end < it))
-        };
         let first = if wide_first { wide } else { usual };
         let (outputs, took) = timed(run, first);
         if !wide_first && (outputs.is_err() || LONGEST_COMPARED < took) {
@@ -160,7 +163,7 @@ impl Wide {
             }
             return outputs;
         }
-        if !is_in_time(took) {
+        if outputs.is_ok() && !has_time(batch, 2 * took) {
             return outputs;
         }
         let second = if wide_first { usual } else { wide };
@@ -173,8 +176,15 @@ impl Wide {
             false => (outputs, other, took, other_took),
         };
         if let Ok(narrow) = &narrow {
-            let is_same = wide.is_ok_and(|it| are_same(narrow, &it)) && tell(narrow);
-            let of = || Outcome { inputs: hash_of(batch.inputs), outputs: hash_of(narrow) };
+            let tells = narrow.iter().any(|it| is_float(it.tensor.dtype()));
+            let is_same = wide.is_ok_and(|it| are_same(narrow, &it)) && tells;
+            let is_float = |it: &&NamedTensor| is_float(it.tensor.dtype());
+            let elements = narrow.iter().filter(is_float).map(|it| it.tensor.elements());
+            let of = || Outcome {
+                inputs: hash_of(batch.inputs),
+                outputs: hash_of(narrow.iter().filter(is_float)),
+                floats: elements.fold(0, usize::saturating_add),
+            };
             self.learn(shapes, is_same.then(of), narrow_took, wide_took);
         }
         narrow
@@ -277,6 +287,10 @@ fn shapes_of(batch: &Batch<'_>) -> Shapes {
     for it in batch.inputs {
         it.name.hash(&mut hasher);
         it.tensor.shape().dims().hash(&mut hasher);
+        // What is as short as a shape may be one, of something inside of the graph.
+        if it.tensor.elements() <= LONGEST_SHAPE && !is_float(it.tensor.dtype()) {
+            it.tensor.segments().iter().for_each(|it| it.hash(&mut hasher));
+        }
         elements = elements.saturating_add(it.tensor.elements());
     }
     batch.outputs.hash(&mut hasher);
@@ -284,7 +298,7 @@ fn shapes_of(batch: &Batch<'_>) -> Shapes {
 }
 
 /// A hash of what is in the tensors.
-fn hash_of(tensors: &[NamedTensor]) -> u128 {
+fn hash_of<'a>(tensors: impl IntoIterator<Item = &'a NamedTensor>) -> u128 {
     let mut hasher = XxHash3_128::new();
     for it in tensors {
         hasher.write(it.name.as_bytes());
@@ -304,10 +318,14 @@ fn are_same(one: &[NamedTensor], other: &[NamedTensor]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-/// Would they show that sums were made in another order? Labels would not.
-fn tell(outputs: &[NamedTensor]) -> bool {
-    let is_float = |it: DataType| {
-        matches!(it, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
-    };
-    outputs.iter().any(|it| is_float(it.tensor.dtype()) && 0 < it.tensor.elements())
+/// Would such outputs show that sums were made in another order? Labels would not.
+fn is_float(dtype: DataType) -> bool {
+    matches!(dtype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
+}
+
+/// May a run of that batch still take so long?
+fn has_time(batch: &Batch<'_>, time: Duration) -> bool {
+    let end = Instant::now().checked_add(time);
+    let ends_by = batch.stop.ends_by();
+    !batch.stop.is_stopped() && ends_by.is_none_or(|it| end.is_some_and(|end| end < it))
 }
