@@ -63,6 +63,16 @@ impl State {
         self.makes_at().into_iter().chain(looks_again).min()
     }
 
+    /// Is there no instance left to serve the queue: idle, running, or to be made in the place of one that was lost? One
+    /// whose device is left alone serves nothing.
+    pub fn is_without_instances(&self) -> bool {
+        let left_alone = match self.has_several_devices() {
+            true => self.idle.iter().filter(|it| self.is_left_alone(it)).count(),
+            false => 0,
+        };
+        self.unmade.len() + left_alone == self.slots
+    }
+
     /// May what runs there be left to another device, where its process dies?
     pub fn may_move(&self, slot: &Slot) -> bool {
         slot.is_apart() && self.has_several_devices() && self.has_other(slot.device())
@@ -81,14 +91,18 @@ impl State {
         1 < self.kinds.len()
     }
 
-    /// Can its instance make a run at once?
+    /// Can its instance make a run at once, or say at once that none can be made? Where every device is out, each place
+    /// says so.
     fn is_ready(&self, slot: &Slot) -> bool {
-        !slot.has_lost_process() && !self.is_left_alone(slot)
+        match slot.is_out() {
+            true => !self.has_other(slot.device()),
+            false => !slot.has_lost_process(),
+        }
     }
 
-    /// Is its instance one of a process that has died? A run would wait for the next process in it.
+    /// Is its instance one of a process that has died, and is there another? A run would wait for that.
     fn is_to_be_made_anew(&self, slot: &Slot) -> bool {
-        slot.has_lost_process() && !self.is_left_alone(slot)
+        slot.has_lost_process() && !slot.is_out()
     }
 
     /// Is its device out, and another not?

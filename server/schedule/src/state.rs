@@ -227,11 +227,6 @@ impl State {
         !is_replaced
     }
 
-    /// Is there no instance left, idle or running, to serve the queue?
-    pub fn is_without_instances(&self) -> bool {
-        self.unmade.len() == self.slots
-    }
-
     /// Takes in the times of executions.
     pub fn learn(&mut self, times: &[Timings]) {
         for it in times {

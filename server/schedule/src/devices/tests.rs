@@ -96,6 +96,32 @@ fn where_every_device_is_out_a_run_is_given_to_one_that_says_so() {
 }
 
 #[test]
+fn where_the_process_of_every_device_has_died_and_is_out_runs_are_given_to_those_that_say_so() {
+    let mut two = Two::new();
+    for device in [0, 1] {
+        two.has_died(device);
+        two.is_out(device, true);
+    }
+    assert!(two.state.has_idle());
+    assert_eq!(two.state.makes_at(), None, "there is no process to make one in");
+    assert_eq!([two.take_idle(), two.take_idle()], [Some(DEVICES[1]), Some(DEVICES[0])]);
+}
+
+#[test]
+fn no_instance_serves_where_one_device_is_out_and_none_can_be_made_on_the_other() {
+    let mut two = Two::new();
+    let never = two.state.idle.remove(0).another();
+    two.state.put_back_unmade(never, Instant::now());
+    assert!(!two.state.is_without_instances());
+    two.has_died(1);
+    assert!(!two.state.is_without_instances(), "it is made anew");
+    two.is_out(1, true);
+    assert!(two.state.is_without_instances());
+    two.is_out(0, true);
+    assert!(!two.state.is_without_instances(), "it says that no device can serve");
+}
+
+#[test]
 fn an_instance_whose_process_has_died_is_made_anew_before_it_gets_a_run() {
     let mut two = Two::new();
     two.has_died(1);
