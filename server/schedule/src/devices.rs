@@ -36,11 +36,12 @@ impl State {
         if !self.has_several_devices() {
             return self.unmade.pop();
         }
-        if let Some(at) = self.unmade.iter().rposition(|it| !self.is_left_alone(it)) {
-            return Some(self.unmade.remove(at));
+        // First those whose device has made an instance before: on another none may ever be made.
+        if let Some(at) = self.idle.iter().rposition(|it| self.is_to_be_made_anew(it)) {
+            return Some(self.idle.remove(at));
         }
-        let at = self.idle.iter().rposition(|it| self.is_to_be_made_anew(it))?;
-        Some(self.idle.remove(at))
+        let at = self.unmade.iter().rposition(|it| !self.is_left_alone(it))?;
+        Some(self.unmade.remove(at))
     }
 
     /// From when on one more instance may be made; `None` where all places have one, or are left alone.

@@ -181,10 +181,11 @@ impl State {
         self.watched.iter().any(|it| *it <= at)
     }
 
-    /// Could not be made: tried again when there is work, but not at once.
+    /// Could not be made: tried again when there is work, but not at once, and after all others. So one that can never
+    /// be made keeps none from being made.
     pub fn put_back_unmade(&mut self, slot: Slot, now: Instant) {
         self.make_after = now + RETRY_MAKING;
-        self.unmade.push(slot);
+        self.unmade.insert(0, slot);
     }
 
     /// Would a request that came now have a place to run at once?

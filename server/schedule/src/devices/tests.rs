@@ -108,6 +108,24 @@ fn where_the_process_of_every_device_has_died_and_is_out_runs_are_given_to_those
 }
 
 #[test]
+fn a_place_that_can_never_be_made_keeps_no_other_device_from_being_served() {
+    let mut two = Two::new();
+    let never = two.state.idle.remove(0).another();
+    two.state.put_back_unmade(never, Instant::now());
+    two.has_died(1);
+    // Each attempt fails.
+    let mut now = Instant::now();
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        now = two.state.make_after.max(now);
+        let slot = two.state.place_to_fill(now).expect("a place");
+        turns.push(slot.device());
+        two.state.put_back_unmade(slot.another(), now);
+    }
+    assert_eq!(turns, [DEVICES[1], DEVICES[0], DEVICES[1], DEVICES[0]]);
+}
+
+#[test]
 fn no_instance_serves_where_one_device_is_out_and_none_can_be_made_on_the_other() {
     let mut two = Two::new();
     let never = two.state.idle.remove(0).another();
