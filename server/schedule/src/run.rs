@@ -287,8 +287,8 @@ impl Repeat {
 /// Attempts all items together. What fails is attempted again in halves where it `repeats`, so that only the items at
 /// fault get the error. Where the process of the model has died, each item is attempted once more by itself, with no
 /// other run beside it: one that kills it costs two processes, and nobody else an answer. `attempt` is told whether the
-/// process is to be the group's alone. The answers are in the order of the items. Where `standing` says so, the
-/// attempts after a death are left to others.
+/// process is to be the group's alone. The answers are in the order of the items. Where `standing` says so, all
+/// attempts after a death are left to others, also those of groups that it has not died in.
 pub(super) fn in_halves<T, D>(
     items: &[T],
     standing: Standing,
@@ -315,9 +315,13 @@ pub(super) fn in_halves<T, D>(
                 let is_of_run = matches!(failure, RunFailure::Batch(BackendError::Crashed(_)));
                 let has_crashed = standing.has_crashed || is_of_run;
                 let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = failure;
-                for _ in group {
-                    moved.push(Moved { place: answers.len(), has_crashed });
-                    answers.push(Err(Error::Backend(error.clone())));
+                // The groups that are left would wait for the next process here. It has not died in a run of theirs.
+                let rest = groups.drain(..).rev().map(|(it, _)| (it, standing.has_crashed));
+                for (group, has_crashed) in [(group, has_crashed)].into_iter().chain(rest) {
+                    for _ in group {
+                        moved.push(Moved { place: answers.len(), has_crashed });
+                        answers.push(Err(Error::Backend(error.clone())));
+                    }
                 }
             }
             Err(failure)

@@ -234,6 +234,28 @@ fn what_a_process_has_died_in_is_left_to_another_device_where_that_can_serve() {
 }
 
 #[test]
+fn what_is_left_of_a_run_in_halves_waits_for_no_process_that_another_device_need_not_wait_for() {
+    let standing = Standing { has_crashed: false, moves: true };
+    // The run is refused, its first quarter is answered, and the process dies in the second.
+    let attempts = in_halves(
+        &[1, 2, 3, 4, 5, 6, 7, 8],
+        standing,
+        |_| Repeat::Yes,
+        |group, _| match group {
+            [1, 2] => Ok(vec![(); 2]),
+            [3, 4] => Err(RunFailure::Batch(BackendError::Crashed("ended".into()))),
+            [1, ..] => Err(RunFailure::Batch(BackendError::Execute("unlucky".into()))),
+            _ => panic!("{group:?} is run here"),
+        },
+    );
+    let moved: Vec<_> = attempts.moved.iter().map(|it| (it.place, it.has_crashed)).collect();
+    let begun = |it| (it, it < 4);
+    assert_eq!(moved, (2..8).map(begun).collect::<Vec<_>>());
+    let answered: Vec<bool> = attempts.answers.iter().map(Result::is_ok).collect();
+    assert_eq!(answered, [true, true, false, false, false, false, false, false]);
+}
+
+#[test]
 fn where_nothing_is_to_be_run_again_another_device_runs_only_what_has_not_begun() {
     let standing = Standing { has_crashed: false, moves: true };
     let stop = Stop::new();
