@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
+use backend::{Device, Processes};
+
 use crate::{
     config::{complete::Completed, raw},
     load::loader::Loader,
@@ -46,6 +48,9 @@ impl Loader {
         completed.show_instances(&plan.groups);
         let placed = plan.placements();
         let wanted: Vec<_> = placed.iter().map(|it| (it.device, it.instances.get())).collect();
+        if empties_process(&served.processes, &wanted) {
+            return Ok(None);
+        }
         if !scheduler.resize(&wanted).map_err(|it| it.to_string())? {
             return Ok(None);
         }
@@ -74,5 +79,42 @@ impl Loader {
             bytes: served.bytes,
             files: served.files.clone(),
         }))
+    }
+}
+
+/// Would one of these processes have no instance any more? Only a load ends it: left alone, it would go on as one that
+/// can serve, and keep its memory.
+fn empties_process(processes: &Processes, wanted: &[(Device, usize)]) -> bool {
+    let is_wanted = |on: Device| wanted.iter().any(|(device, count)| *device == on && 0 < *count);
+    processes.iter().any(|it| !is_wanted(it.device))
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::{DeviceProcess, ModelProcess, Outage, ProcessFigures};
+
+    use super::*;
+
+    struct Serving;
+
+    impl ModelProcess for Serving {
+        fn figures(&self) -> ProcessFigures {
+            ProcessFigures::default()
+        }
+
+        fn outage(&self) -> Option<Outage> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_model_is_loaded_anew_where_a_device_that_has_a_process_of_it_loses_its_last_instance() {
+        let [first, second] = [Device::Gpu(0), Device::Gpu(1)];
+        let on = |device| DeviceProcess { device, process: Arc::new(Serving) };
+        let processes: Processes = [on(first), on(second)].into_iter().collect();
+        assert!(!empties_process(&processes, &[(first, 3), (second, 1)]));
+        assert!(empties_process(&processes, &[(first, 1)]));
+        assert!(empties_process(&processes, &[(first, 1), (second, 0)]));
+        assert!(!empties_process(&Processes::default(), &[(first, 1)]), "all are in the server");
     }
 }
