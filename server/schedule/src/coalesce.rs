@@ -107,22 +107,10 @@ mod tests {
     use crate::{policy::Pending, reply::Reply, work::Work};
 
     fn job(rows: usize) -> Job {
-        Job {
-            pending: Pending {
-                rows,
-                enqueued_at: Instant::now(),
-                shape_key: 0,
-                length: 0,
-                is_alone: false,
-            },
-            work: Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows },
-            expiry: None,
-            deadline: None,
-            passed_over: None,
-            has_crashed: false,
-            reply: Reply::none(),
-            counted: None,
-        }
+        let enqueued_at = Instant::now();
+        let pending = Pending { rows, enqueued_at, shape_key: 0, length: 0, is_alone: false };
+        let work = Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows };
+        Job::new(pending, work, None, Reply::none(), None)
     }
 
     #[test]

@@ -245,16 +245,7 @@ impl<'a> Leading<'a> {
         let (reply, receiver) = Reply::channel(None);
         let ticket = shared.lock().queue.ticket();
         let counted = Some(shared.metrics.pending());
-        let job = Job {
-            pending,
-            work,
-            expiry: None,
-            deadline,
-            passed_over: None,
-            has_crashed: false,
-            reply,
-            counted,
-        };
+        let job = Job::new(pending, work, deadline, reply, counted);
         shared.make_again(vec![(ticket, job)]);
         let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
         let is_counted = self.is_counted;
@@ -331,19 +322,7 @@ impl<'a> Leading<'a> {
                 (Some(joined), Some(answer)) => joined.reply.send(answer),
                 (Some(Joined { ticket, reply, deadline }), None) => {
                     let counted = Some(self.shared.metrics.pending());
-                    again.push((
-                        ticket,
-                        Job {
-                            pending,
-                            work,
-                            expiry: None,
-                            deadline,
-                            passed_over: None,
-                            has_crashed: false,
-                            reply,
-                            counted,
-                        },
-                    ));
+                    again.push((ticket, Job::new(pending, work, deadline, reply, counted)));
                 }
                 (None, Some(answer)) => own = Some(Led::Answered(answer)),
                 (None, None) => own = Some(Led::Stopped(work)),

@@ -43,16 +43,9 @@ impl Left {
             }
             let Waited { ticket, pending, deadline } = waited;
             let pending = Pending { is_alone: pending.is_alone || it.has_crashed, ..pending };
-            let job = Job {
-                pending,
-                work,
-                expiry: None,
-                deadline,
-                passed_over: None,
-                has_crashed: it.has_crashed,
-                reply,
-                counted: Some(shared.metrics.pending()),
-            };
+            let counted = Some(shared.metrics.pending());
+            let has_crashed = it.has_crashed;
+            let job = Job { has_crashed, ..Job::new(pending, work, deadline, reply, counted) };
             state.queue.put_back(ticket, job);
             Reply::none()
         });

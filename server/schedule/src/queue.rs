@@ -83,6 +83,20 @@ pub struct Job {
     pub counted: Option<metrics::Pending>,
 }
 
+impl Job {
+    /// A job that has not run yet, and has no limit to its time in the queue.
+    pub fn new(
+        pending: Pending,
+        work: Work,
+        deadline: Option<Instant>,
+        reply: Reply,
+        counted: Option<metrics::Pending>,
+    ) -> Job {
+        let (expiry, passed_over, has_crashed) = (None, None, false);
+        Job { pending, work, expiry, deadline, passed_over, has_crashed, reply, counted }
+    }
+}
+
 /// Why a job left the queue without having run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {

@@ -367,16 +367,7 @@ impl Shared {
         let ReplySlot { reply, receiver } =
             slot.unwrap_or_else(|| ReplySlot::new(self.order.as_ref()));
         let counted = Some(self.metrics.pending());
-        let job = Job {
-            pending,
-            work,
-            expiry,
-            deadline,
-            passed_over: None,
-            has_crashed: false,
-            reply,
-            counted,
-        };
+        let job = Job { expiry, ..Job::new(pending, work, deadline, reply, counted) };
         let (ticket, wake) = match joining {
             Some(group) => {
                 let ticket = state.queue.ticket();

@@ -338,22 +338,10 @@ mod tests {
         let queue = Queue::new(batching, Vec::new(), 0, 0);
         let mut state = State::new(queue, vec![slot], RunTimes::default());
         for _ in 0..jobs {
-            let job = Job {
-                pending: Pending {
-                    rows: 1,
-                    enqueued_at: now,
-                    shape_key: 0,
-                    length: 0,
-                    is_alone: false,
-                },
-                work: Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
-                expiry: None,
-                deadline: None,
-                passed_over: None,
-                has_crashed: false,
-                reply: Reply::none(),
-                counted: None,
-            };
+            let pending =
+                Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0, is_alone: false };
+            let work = Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 };
+            let job = Job::new(pending, work, None, Reply::none(), None);
             state.queue.push(0, job).unwrap();
         }
         state

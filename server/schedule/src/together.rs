@@ -56,16 +56,7 @@ impl Scheduler {
             let expiry = limit.and_then(|it| Some((now.checked_add(it)?, it)));
             let (reply, receiver) = Reply::channel(None);
             let counted = Some(shared.metrics.pending());
-            let job = Job {
-                pending,
-                work,
-                expiry,
-                deadline,
-                passed_over: None,
-                has_crashed: false,
-                reply,
-                counted,
-            };
+            let job = Job { expiry, ..Job::new(pending, work, deadline, reply, counted) };
             let ticket = match is_later {
                 true => Ok(state.queue.push_admitted(priority, job)),
                 false => state.queue.push(priority, job),

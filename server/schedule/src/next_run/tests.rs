@@ -23,16 +23,9 @@ fn queue(levels: usize) -> Queue {
 
 /// A row of that length and kind, that came then.
 fn row(length: usize, shape_key: u64, enqueued_at: Instant) -> Job {
-    Job {
-        pending: Pending { rows: 1, enqueued_at, shape_key, length, is_alone: false },
-        work: Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
-        expiry: None,
-        deadline: None,
-        passed_over: None,
-        has_crashed: false,
-        reply: Reply::none(),
-        counted: None,
-    }
+    let pending = Pending { rows: 1, enqueued_at, shape_key, length, is_alone: false };
+    let work = Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 };
+    Job::new(pending, work, None, Reply::none(), None)
 }
 
 /// The lengths of the next run, and why they are no more.
