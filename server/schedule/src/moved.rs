@@ -14,6 +14,7 @@ pub(crate) struct Waited {
     pub(crate) ticket: u64,
     pub(crate) pending: Pending,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) level: Option<usize>,
 }
 
 /// A run that has left requests to another device, request by request.
@@ -41,11 +42,12 @@ impl Left {
                 shared.metrics.reruns(Rerun::Late, u64::from(it.has_crashed));
                 return reply;
             }
-            let Waited { ticket, pending, deadline } = waited;
+            let Waited { ticket, pending, deadline, level } = waited;
             let pending = Pending { is_alone: pending.is_alone || it.has_crashed, ..pending };
             let counted = Some(shared.metrics.pending());
             let has_crashed = it.has_crashed;
-            let job = Job { has_crashed, ..Job::new(pending, work, deadline, reply, counted) };
+            let job =
+                Job { has_crashed, level, ..Job::new(pending, work, deadline, reply, counted) };
             state.queue.put_back(ticket, job);
             Reply::none()
         });

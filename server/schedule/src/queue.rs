@@ -77,6 +77,8 @@ pub struct Job {
     pub passed_over: Option<Instant>,
     /// Has the model's process died in a run of it?
     pub has_crashed: bool,
+    /// The level that it was put into; `None` before it has been in the queue.
+    pub level: Option<usize>,
     /// Where the answer goes.
     pub reply: Reply,
     /// Keeps the job among those that wait, as the metrics see it.
@@ -92,8 +94,8 @@ impl Job {
         reply: Reply,
         counted: Option<metrics::Pending>,
     ) -> Job {
-        let (expiry, passed_over, has_crashed) = (None, None, false);
-        Job { pending, work, expiry, deadline, passed_over, has_crashed, reply, counted }
+        let (expiry, passed_over, has_crashed, level) = (None, None, false, None);
+        Job { pending, work, expiry, deadline, passed_over, has_crashed, level, reply, counted }
     }
 }
 
@@ -257,6 +259,7 @@ impl Queue {
         let index = self.level(priority);
         let ticket = self.ticket();
         self.enter(job.pending);
+        let job = Job { level: Some(index), ..job };
         self.levels[index].live.push_back(QueuedJob { ticket, job });
         if self.hold <= self.len {
             self.hold = 0;
@@ -264,10 +267,12 @@ impl Queue {
         ticket
     }
 
-    /// Puts a job back that has a ticket already, in the order of arrival at the default level.
+    /// Puts a job back that has a ticket already, in the order of arrival: into its level, or the default one where it
+    /// has been in none.
     pub fn put_back(&mut self, ticket: u64, job: Job) {
         self.enter(job.pending);
-        let live = &mut self.levels[self.default_level].live;
+        let index = job.level.filter(|it| *it < self.levels.len()).unwrap_or(self.default_level);
+        let live = &mut self.levels[index].live;
         let at = live.partition_point(|it| it.ticket < ticket);
         live.insert(at, QueuedJob { ticket, job });
     }

@@ -250,12 +250,12 @@ fn run_batch<'a>(
     let mut waited = Vec::new();
     for (ticket, job) in taken {
         // Its metrics do not count it among those that wait any more.
-        let Job { reply, work, pending, deadline, .. } = job;
+        let Job { reply, work, pending, deadline, level, .. } = job;
         tickets.push(ticket);
         replies.push(reply);
         works.push(work);
         if standing.moves {
-            waited.push(Waited { ticket, pending, deadline });
+            waited.push(Waited { ticket, pending, deadline, level });
         }
     }
     let (device, is_apart) = (slot.device(), slot.is_apart());

@@ -42,6 +42,19 @@ fn higher_levels_go_first_and_a_batch_spans_levels() {
 }
 
 #[test]
+fn a_job_that_is_put_back_keeps_its_level_and_its_place_there() {
+    let mut queue = queue(vec![QueuePolicy::default(); 3]);
+    let middle = queue.push(2, job(1, None)).unwrap();
+    let low = queue.push(3, job(1, None)).unwrap();
+    let later = queue.push(3, job(1, None)).unwrap();
+    let taken = queue.take(2);
+    let new = queue.ticket();
+    queue.put_back(new, job(1, None));
+    taken.into_iter().rev().for_each(|(ticket, job)| queue.put_back(ticket, job));
+    assert_eq!(next(&mut queue, Instant::now()), [new, middle, low, later]);
+}
+
+#[test]
 fn an_unknown_priority_means_the_default_level() {
     let mut queue = Queue::new(BatchPolicy::eager(8), vec![QueuePolicy::default(); 2], 1, 0);
     let unknown = queue.push(9, job(1, None)).unwrap();

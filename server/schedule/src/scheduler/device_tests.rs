@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Tensor};
 
 use super::{
-    tests::{over, settings, spawn, submission},
+    tests::{over, settings, spawn, submission, until},
     *,
 };
 use crate::{
+    queue::QueuePolicy,
     slot::MakeInstance,
     test_process::{TestProcess, on},
 };
@@ -24,6 +25,8 @@ struct Run(Device, usize, bool);
 #[derive(Default)]
 struct Engine {
     runs: Mutex<Vec<Run>>,
+    /// The value of the first request of each.
+    firsts: Mutex<Vec<f32>>,
     dies: AtomicBool,
 }
 
@@ -38,7 +41,11 @@ impl Instance for Echo {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         self.engine.runs.lock().unwrap().push(Run(self.device, batch.rows, self.is_alone));
         let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
-        let kills = tensor.to_bytes().chunks_exact(4).any(|it| it == KILLS.to_le_bytes());
+        let bytes = tensor.to_bytes();
+        let values = bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().unwrap()));
+        let values: Vec<f32> = values.collect();
+        self.engine.firsts.lock().unwrap().push(values[0]);
+        let kills = values.contains(&KILLS);
         if self.engine.dies.swap(false, SeqCst) {
             self.process.is_out.store(true, SeqCst);
             return Err(BackendError::Crashed("the process ended".into()));
@@ -60,6 +67,10 @@ const LAST: Device = Device::Gpu(1);
 /// A scheduler over an instance on each of two devices, of which the last is preferred. `hold` requests are the first
 /// run.
 fn two_devices(hold: usize) -> (Arc<Scheduler>, Arc<Engine>) {
+    two_devices_with(Settings { hold, ..settings() })
+}
+
+fn two_devices_with(settings: Settings) -> (Arc<Scheduler>, Arc<Engine>) {
     let engine = Arc::new(Engine::default());
     let processes = [FIRST, LAST].map(|it| (it, Arc::<TestProcess>::default()));
     let all: backend::Processes = processes.iter().map(|(device, it)| on(*device, it)).collect();
@@ -73,7 +84,7 @@ fn two_devices(hold: usize) -> (Arc<Scheduler>, Arc<Engine>) {
         slot.fill().unwrap();
         slot
     });
-    (over(slots.collect(), Settings { hold, ..settings() }), engine)
+    (over(slots.collect(), settings), engine)
 }
 
 #[tokio::test]
@@ -96,4 +107,17 @@ async fn a_request_that_ends_a_process_on_each_of_two_devices_is_answered_with_t
     let runs = engine.runs.lock().unwrap().clone();
     assert_eq!(runs.len(), 2, "{runs:?}");
     assert!(runs[1].2, "{runs:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_another_device_is_to_run_keeps_its_priority() {
+    let queue_policies = vec![QueuePolicy::default(); 2];
+    let (scheduler, engine) = two_devices_with(Settings { hold: 2, queue_policies, ..settings() });
+    engine.dies.store(true, SeqCst);
+    let with = |priority, value| Submission { priority, ..submission(value) };
+    let low = spawn(&scheduler, with(2, 1.0));
+    until(|| scheduler.queued() == 1).await;
+    let high = spawn(&scheduler, with(1, 2.0));
+    assert_eq!([low.await.unwrap().unwrap(), high.await.unwrap().unwrap()], [1.0, 2.0]);
+    assert_eq!(*engine.firsts.lock().unwrap(), [2.0, 2.0, 1.0]);
 }
