@@ -54,3 +54,11 @@ impl Left {
         replies.collect()
     }
 }
+
+impl Shared {
+    /// Counts those of these jobs that a process has died in, where they leave the queue without another run.
+    pub(crate) fn count_unrun<'a>(&self, jobs: impl IntoIterator<Item = &'a Job>, outcome: Rerun) {
+        let crashed = jobs.into_iter().filter(|it| it.has_crashed).count();
+        self.metrics.reruns(outcome, crashed as u64);
+    }
+}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use inference::error::Error;
-use telemetry::metrics::OverdueRun;
+use telemetry::metrics::{OverdueRun, Rerun};
 
 use super::{
     running::{Abandoned, Overdue, TimeOver},
@@ -43,6 +43,7 @@ impl Watched for Shared {
             self.changed.notify_all();
         }
         abandoned.into_iter().for_each(|it| self.answer_abandoned(it));
+        self.count_unrun(&unserved, Rerun::Failed);
         for job in unserved {
             job.reply.send(Err(self.stuck()));
         }

@@ -6,7 +6,7 @@ use tokio::{sync::oneshot, time::timeout_at};
 
 use super::{shared::Shared, work::Done};
 use inference::error::Error;
-use telemetry::metrics::FailureReason;
+use telemetry::metrics::{FailureReason, Rerun};
 
 /// A request that waits for its answer. Dropped before it has one, it leaves the queue or its batch.
 pub(super) struct Waiting<'a> {
@@ -67,11 +67,10 @@ impl Waiting<'_> {
     /// Takes the job out of the queue. False if it is not there any more.
     fn withdraw(&mut self) -> bool {
         let Some(ticket) = self.ticket else { return false };
-        let job = self.shared.lock().withdraw(ticket);
-        if job.is_some() {
-            self.ticket = None;
-        }
-        job.is_some()
+        let Some(job) = self.shared.lock().withdraw(ticket) else { return false };
+        self.shared.count_unrun([&job], Rerun::Late);
+        self.ticket = None;
+        true
     }
 
     /// The client does not want the answer any more.

@@ -443,6 +443,7 @@ fn fail_all<'a>(
 ) -> MutexGuard<'a, State> {
     let jobs = state.take_all();
     drop(state);
+    shared.count_unrun(&jobs, Rerun::Failed);
     for job in jobs {
         job.reply.send(Err(error.clone()));
     }
@@ -450,10 +451,8 @@ fn fail_all<'a>(
 }
 
 fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Instant) {
+    shared.count_unrun(dropped.iter().map(|(it, _)| it), Rerun::Late);
     for (job, reason) in dropped.drain(..) {
-        if job.has_crashed {
-            shared.metrics.reruns(Rerun::Late, 1);
-        }
         let model = shared.settings.model.to_string();
         let error = match reason {
             Dropped::Late => Error::DeadlineExceeded { model },

@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Tensor};
 
 use super::{
-    tests::{over, settings, spawn, submission, until},
+    tests::{over, over_counting, settings, spawn, submission, until},
     *,
 };
 use crate::{
     queue::QueuePolicy,
+    reply::Reply,
     slot::MakeInstance,
-    test_process::{TestProcess, on},
+    test_process::{TestProcess, on, processes},
 };
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// A run in which the process dies, whatever the device.
 const KILLS: f32 = 911.0;
@@ -120,4 +122,42 @@ async fn a_request_that_another_device_is_to_run_keeps_its_priority() {
     let high = spawn(&scheduler, with(1, 2.0));
     assert_eq!([low.await.unwrap().unwrap(), high.await.unwrap().unwrap()], [1.0, 2.0]);
     assert_eq!(*engine.firsts.lock().unwrap(), [2.0, 2.0, 1.0]);
+}
+
+/// What the metrics say of requests that were to run again, by outcome.
+fn reruns(metrics: &Metrics, outcome: &str) -> String {
+    let text = String::from_utf8(metrics.render().to_vec()).unwrap();
+    let labels = format!("model=\"m\",outcome=\"{outcome}\",version=\"1\"");
+    let series = format!("muster_worker_rerun_total{{{labels}}} ");
+    text.lines().find_map(|it| it.strip_prefix(&series)).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_another_run_and_leaves_without_one_is_counted() {
+    let metrics = Metrics::new(MetricsSettings::default());
+    let make: Arc<MakeInstance> = Arc::new(|| Err(BackendError::OutOfMemory("no room".into())));
+    let slots = [FIRST, LAST].map(|it| Slot::empty_on(it, make.clone()));
+    let scheduler = over_counting(slots.into(), Settings { hold: 2, ..settings() }, &metrics);
+    let shared = &scheduler.shared;
+    shared.metrics.has_processes(processes(&[FIRST, LAST]));
+    // A process has died in a run of each.
+    let waits = || {
+        let Submission { work, accepted: entered, .. } = submission(1.0);
+        let (reply, receiver) = Reply::channel(None);
+        let pending =
+            Pending { rows: 1, enqueued_at: entered, shape_key: 0, length: 0, is_alone: true };
+        let job = Job { has_crashed: true, ..Job::new(pending, work, None, reply, None) };
+        let ticket = Some(shared.lock().queue.push_admitted(0, job));
+        let (expiry, deadline, is_counted) = (None, None, true);
+        Waiting { shared, ticket, receiver, entered, expiry, deadline, is_counted }
+    };
+    // Its client leaves.
+    drop(waits());
+    assert_eq!(["late", "failed"].map(|it| reruns(&metrics, it)), ["1", "0"]);
+    // No instance can be made.
+    let [first, second] = [waits(), waits()];
+    let woken = shared.lock().wake_needed_worker(Instant::now());
+    worker::wake(shared, woken);
+    assert!(first.answer().await.is_err() && second.answer().await.is_err());
+    assert_eq!(["late", "failed"].map(|it| reruns(&metrics, it)), ["1", "2"]);
 }

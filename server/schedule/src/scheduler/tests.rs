@@ -105,7 +105,11 @@ pub(super) fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
     over_counting(slots, settings, &Metrics::new(MetricsSettings::default()))
 }
 
-fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc<Scheduler> {
+pub(super) fn over_counting(
+    slots: Vec<Slot>,
+    settings: Settings,
+    metrics: &Metrics,
+) -> Arc<Scheduler> {
     let context = RunContext {
         others: Vec::new(),
         batches: true,
