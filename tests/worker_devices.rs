@@ -1,7 +1,7 @@
 //! Models in processes of their own with instances on several devices: a process for each, whose end is no matter of
 //! the others. The GPUs are those of `gpus`, which are not there.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use crate::{
     gpus::start,
@@ -129,8 +129,9 @@ fn a_device_whose_process_dies_too_often_is_left_alone_and_the_other_answers() {
     client.get("/v2/health/ready").expect(200);
     let before = Page::read(http);
     let traffic = Traffic::start(http, "m", 4);
-    traffic.wait_for_more(200);
-    assert!(200 <= traffic.stop());
+    // So many that a death of that process is no early one, whatever ran together.
+    wait_for("runs in the first", || (150.0 < runs(&Page::read(http), "gpu:0")).then_some(()));
+    assert!(150 < traffic.stop());
     let page = Page::read(http);
     assert_eq!(
         [shown(&page, "gpu:0", "up", ""), shown(&page, "gpu:1", "up", "")],
@@ -153,9 +154,14 @@ fn a_device_whose_process_dies_too_often_is_left_alone_and_the_other_answers() {
 
 #[test]
 fn what_runs_on_a_device_whose_process_dies_is_answered_by_the_other_and_waits_for_no_load() {
-    let slow = [("creation_delay_sec", "3"), ("execute_delay_ms", "600")];
+    let gate = Repository::new().file("open", "");
+    let open = gate.at("open");
+    // A run lasts, so that the process is killed before its end.
+    let slow = [("creation_gate", open.as_str()), ("execute_delay_ms", "3000")];
     let mut server = start(&model(TWO_GPUS, &slow), &[], &[]);
     let http = server.address("http");
+    // Later processes load for ever.
+    fs::remove_file(&open).unwrap();
     let second = process_on(http, "gpu:1");
     // Each fills a run.
     let mut clients = [2, 3].map(|it| ask(http, "m", rows(it, 8)));
@@ -165,7 +171,6 @@ fn what_runs_on_a_device_whose_process_dies_is_answered_by_the_other_and_waits_f
         let arena = |device| shown(&page, device, "memory_bytes", "kind=\"arena\"");
         ["gpu:0", "gpu:1"].iter().all(|it| Some(0.0) < arena(it)).then_some(())
     });
-    // A run lasts, so that this comes before its end.
     kill(second);
     for (client, number) in clients.iter_mut().zip([2.0, 3.0]) {
         assert_eq!(first_of(&client.reply()), number);
