@@ -92,8 +92,8 @@ impl State {
         1 < self.kinds.len()
     }
 
-    /// Can its instance make a run at once, or say at once that none can be made? Where every device is out, each place
-    /// says so.
+    /// Is it one for the next run, as its instance can make that at once? Where every device is out all of them are: a
+    /// run says then that there is no process, or waits for the one that loads.
     fn is_ready(&self, slot: &Slot) -> bool {
         match slot.is_out() {
             true => !self.has_other(slot.device()),
