@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Tensor};
+use backend::{BackendError, Batch, Device, Instance, ModelProcess, NamedTensor, RunTerms, Tensor};
 
 use super::{
     tests::{over, over_counting, settings, spawn, submission, until},
@@ -30,6 +30,8 @@ struct Engine {
     /// The value of the first request of each.
     firsts: Mutex<Vec<f32>>,
     dies: AtomicBool,
+    /// Those of both devices.
+    processes: [Arc<TestProcess>; 2],
 }
 
 struct Echo {
@@ -40,7 +42,14 @@ struct Echo {
 }
 
 impl Instance for Echo {
+    fn has_lost_process(&self) -> bool {
+        self.process.is_out.load(SeqCst)
+    }
+
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        if let Some(outage) = self.process.outage() {
+            return Err(BackendError::Unavailable(outage));
+        }
         self.engine.runs.lock().unwrap().push(Run(self.device, batch.rows, self.is_alone));
         let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
         let bytes = tensor.to_bytes();
@@ -74,10 +83,10 @@ fn two_devices(hold: usize) -> (Arc<Scheduler>, Arc<Engine>) {
 
 fn two_devices_with(settings: Settings) -> (Arc<Scheduler>, Arc<Engine>) {
     let engine = Arc::new(Engine::default());
-    let processes = [FIRST, LAST].map(|it| (it, Arc::<TestProcess>::default()));
-    let all: backend::Processes = processes.iter().map(|(device, it)| on(*device, it)).collect();
-    let slots = processes.iter().map(|(device, process)| {
-        let (engine, device, process) = (engine.clone(), *device, process.clone());
+    let processes = || [FIRST, LAST].into_iter().zip(&engine.processes);
+    let all: backend::Processes = processes().map(|(device, it)| on(device, it)).collect();
+    let slots = processes().map(|(device, process)| {
+        let (engine, process) = (engine.clone(), process.clone());
         let make: Arc<MakeInstance> = Arc::new(move || {
             let (engine, process) = (engine.clone(), process.clone());
             Ok(Box::new(Echo { engine, device, process, is_alone: false }))
@@ -86,7 +95,8 @@ fn two_devices_with(settings: Settings) -> (Arc<Scheduler>, Arc<Engine>) {
         slot.fill().unwrap();
         slot
     });
-    (over(slots.collect(), settings), engine)
+    let scheduler = over(slots.collect(), settings);
+    (scheduler, engine)
 }
 
 #[tokio::test]
@@ -160,4 +170,19 @@ async fn a_request_that_waits_for_another_run_and_leaves_without_one_is_counted(
     worker::wake(shared, woken);
     assert!(first.answer().await.is_err() && second.answer().await.is_err());
     assert_eq!(["late", "failed"].map(|it| reruns(&metrics, it)), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn where_every_process_has_died_and_is_out_what_waits_is_answered_and_the_queue_can_close() {
+    let (scheduler, engine) = two_devices(2);
+    let first = spawn(&scheduler, submission(1.0));
+    until(|| scheduler.queued() == 1).await;
+    engine.processes.iter().for_each(|it| it.is_out.store(true, SeqCst));
+    let second = spawn(&scheduler, submission(2.0));
+    for answer in [first, second] {
+        let error = answer.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Backend(BackendError::Unavailable(_))), "{error:?}");
+    }
+    scheduler.close();
+    assert_eq!(scheduler.wait_closed(Duration::from_secs(60)), 0);
 }
