@@ -64,8 +64,8 @@ impl State {
         self.makes_at().into_iter().chain(looks_again).min()
     }
 
-    /// Is there no instance left to serve the queue: idle, running, or to be made in the place of one that was lost? One
-    /// whose device is left alone serves nothing.
+    /// Is there no instance left to serve the queue: idle, running, or to be made in the place of a lost one? One whose
+    /// device is left alone serves nothing.
     pub fn is_without_instances(&self) -> bool {
         let left_alone = match self.has_several_devices() {
             true => self.idle.iter().filter(|it| self.is_left_alone(it)).count(),
