@@ -126,6 +126,9 @@ impl Instance for OnnxInstance {
             return Err(stopped());
         }
         let trimming = self.begin_trim()?;
+        if let Some(wide) = &self.wide {
+            wide.note_run();
+        }
         let wide = self.wide.clone().filter(|_| self.may_run_wide && trimming.is_none());
         let OnnxInstance { inputs, outputs, options, session, .. } = self;
         let inputs = lend(session, inputs, batch.inputs)?;

@@ -29,7 +29,7 @@ const FIRST_RUNS: u32 = 8;
 /// More threads cost more processor time, so they are to take no longer than this part of the time.
 const WORTHWHILE: f64 = 0.9;
 
-/// After so many pairs in a row without a gain at any size, none is looked for.
+/// Where so many pairs have differed and none has been the same, there is nothing to be gained.
 const FRUITLESS: u32 = 32;
 
 /// A shape is trusted when inputs with so many different outputs have given the same bytes either way.
@@ -50,14 +50,14 @@ pub(super) struct Gains {
     shapes: HashMap<u64, Shape>,
     /// By the binary logarithm of the number of elements.
     sizes: Vec<Size>,
-    /// Pairs since there was a gain at any size.
-    pairs: u32,
+    /// Pairs that have differed, and whether one has been the same.
+    differed: u32,
+    has_same: bool,
 }
 
 /// What is known of runs of one shape.
 #[derive(Debug)]
 struct Shape {
-    size: usize,
     trust: Trust,
     /// Seconds of a narrow run, of late.
     narrow: f64,
@@ -82,6 +82,13 @@ pub(super) struct Outcome {
     /// A hash of the outputs that are floating point numbers, and how many numbers they are.
     pub(super) outputs: u128,
     pub(super) floats: usize,
+}
+
+/// How long the runs of a pair took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) narrow: Duration,
+    pub(super) wide: Duration,
 }
 
 /// What is known of runs of inputs of about the same size.
@@ -127,7 +134,7 @@ impl Gains {
     /// Nothing is known.
     pub(super) fn new() -> Gains {
         let sizes = (0..usize::BITS).map(|_| Size::default()).collect();
-        Gains { shapes: HashMap::new(), sizes, pairs: 0 }
+        Gains { shapes: HashMap::new(), sizes, differed: 0, has_same: false }
     }
 
     /// How the run that comes is to be made. `inputs` gives the hash of its inputs, if that is of interest.
@@ -169,19 +176,20 @@ impl Gains {
         }
     }
 
-    /// Takes in a pair of runs that have given the same bytes.
-    pub(super) fn same(&mut self, shapes: Shapes, of: Outcome, narrow: Duration, wide: Duration) {
-        self.pairs = self.pairs.saturating_add(1);
-        self.sizes[shapes.size()].compare(Some(wide.as_secs_f64() / narrow.as_secs_f64()));
+    /// Takes in a pair of runs that have given the same bytes; its times where the two had no other run beside them.
+    pub(super) fn same(&mut self, shapes: Shapes, of: Outcome, times: Option<Times>) {
+        self.has_same = true;
+        self.sizes[shapes.size()].compare(times.map(|it| it.wide.div_duration_f64(it.narrow)));
         let first = || Shape {
-            size: shapes.size(),
             trust: Trust::Inputs(Vec::new(), 0),
-            narrow: narrow.as_secs_f64(),
+            narrow: times.map_or(0.0, |it| it.narrow.as_secs_f64()),
             is_in_doubt: false,
         };
         let shape = self.shapes.entry(shapes.key).or_insert_with(first);
-        shape.narrow += (narrow.as_secs_f64() - shape.narrow) / 4.0;
-        shape.is_in_doubt = false;
+        if let Some(Times { narrow, .. }) = times {
+            shape.narrow += (narrow.as_secs_f64() - shape.narrow) / 4.0;
+            shape.is_in_doubt = false;
+        }
         if let Trust::Inputs(known, tries) = &mut shape.trust {
             if known.iter().all(|it| it.inputs != of.inputs) {
                 *tries += 1;
@@ -194,17 +202,14 @@ impl Gains {
                 shape.trust = Trust::Always;
             }
         }
-        if self.gains_somewhere() {
-            self.pairs = 0;
-        }
     }
 
     /// A run of those shapes is not to be made with more threads again.
     pub(super) fn refuse(&mut self, shapes: Shapes) {
-        self.pairs = self.pairs.saturating_add(1);
+        self.differed = self.differed.saturating_add(1);
         self.sizes[shapes.size()].compare(None);
-        let (size, trust) = (shapes.size(), Trust::Never);
-        self.shapes.insert(shapes.key, Shape { size, trust, narrow: 0.0, is_in_doubt: false });
+        let refused = Shape { trust: Trust::Never, narrow: 0.0, is_in_doubt: false };
+        self.shapes.insert(shapes.key, refused);
     }
 
     /// Takes in the time of a wide run. Where it was no gain the next one is compared: something else may be busy now.
@@ -216,12 +221,7 @@ impl Gains {
 
     /// Is there nothing to be gained?
     pub(super) fn are_fruitless(&self) -> bool {
-        FRUITLESS <= self.pairs && !self.gains_somewhere()
-    }
-
-    fn gains_somewhere(&self) -> bool {
-        let gains = |it: &Shape| !matches!(it.trust, Trust::Never) && self.sizes[it.size].gains();
-        self.shapes.values().any(gains)
+        FRUITLESS <= self.differed && !self.has_same
     }
 }
 

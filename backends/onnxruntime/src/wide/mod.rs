@@ -10,7 +10,10 @@ mod room;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -19,7 +22,7 @@ use backend::{BackendError, Batch, DataType, MODEL_STACK, NamedTensor};
 use twox_hash::XxHash3_128;
 
 use crate::{native::Session, opener::Opener, options::Settings};
-use gains::{Choice, Gains, Outcome, Shapes};
+use gains::{Choice, Gains, Outcome, Shapes, Times};
 use room::Room;
 pub(crate) use room::Rooms;
 
@@ -44,6 +47,8 @@ pub(crate) struct Wide {
     settings: Settings,
     /// Bytes of weights that second sessions may have in all; `None`: any number.
     most_bytes: Option<u64>,
+    /// Runs of the model that have begun, of any kind.
+    begun: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -83,7 +88,13 @@ impl Wide {
     pub(crate) fn new(opener: Arc<Opener>, settings: Settings, memory: Option<u64>) -> Arc<Wide> {
         let state = State { second: Second::NotYet(0), gains: Gains::new(), maker: None };
         let most_bytes = memory.map(|it| it / PART_OF_MEMORY);
-        Arc::new(Wide { opener, settings, most_bytes, state: Mutex::new(state) })
+        let begun = AtomicU64::new(0);
+        Arc::new(Wide { opener, settings, most_bytes, begun, state: Mutex::new(state) })
+    }
+
+    /// A run of the model begins: one beside which another does tells nothing of times.
+    pub(crate) fn note_run(&self) {
+        self.begun.fetch_add(1, Relaxed);
     }
 
     /// Makes a run that may take all processors: on `usual`, or on the second session, or on both. What `usual` gives
@@ -134,6 +145,7 @@ impl Wide {
         (batch, shapes): (&Batch<'_>, Shapes),
         run: RunOn<'_>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
+        let begun = self.begun.load(Relaxed);
         let (outputs, took) = timed(run, wide);
         if outputs.is_err() && !batch.stop.is_over() {
             let outputs = run(usual);
@@ -142,7 +154,9 @@ impl Wide {
             }
             return outputs;
         }
-        self.lock().gains.ran_wide(shapes, took);
+        if self.begun.load(Relaxed) == begun {
+            self.lock().gains.ran_wide(shapes, took);
+        }
         outputs
     }
 
@@ -155,6 +169,7 @@ impl Wide {
         wide_first: bool,
         run: RunOn<'_>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
+        let begun = self.begun.load(Relaxed);
         let first = if wide_first { wide } else { usual };
         let (outputs, took) = timed(run, first);
         if !wide_first && (outputs.is_err() || LONGEST_COMPARED < took) {
@@ -185,18 +200,20 @@ impl Wide {
                 outputs: hash_of(narrow.iter().filter(is_float)),
                 floats: elements.fold(0, usize::saturating_add),
             };
-            self.learn(shapes, is_same.then(of), narrow_took, wide_took);
+            let times = Times { narrow: narrow_took, wide: wide_took };
+            let times = Some(times).filter(|_| self.begun.load(Relaxed) == begun);
+            self.learn(shapes, is_same.then(of), times);
         }
         narrow
     }
 
     /// Takes in a pair; `of` is `None` where the two have differed, or cannot tell.
-    fn learn(&self, shapes: Shapes, of: Option<Outcome>, narrow: Duration, wide: Duration) {
+    fn learn(&self, shapes: Shapes, of: Option<Outcome>, times: Option<Times>) {
         let (model, is_same) = (&*self.settings.log_name, of.is_some());
-        tracing::debug!(model, ?narrow, ?wide, is_same, "a run with more threads");
+        tracing::debug!(model, ?times, is_same, "a run was made with more threads, too");
         let mut state = self.lock();
         match of {
-            Some(of) => state.gains.same(shapes, of, narrow, wide),
+            Some(of) => state.gains.same(shapes, of, times),
             None => state.gains.refuse(shapes),
         }
         let is_fruitless = state.gains.are_fruitless();

@@ -6,6 +6,11 @@ const MS: Duration = Duration::from_millis(1);
 
 const SHAPES: Shapes = Shapes { key: 1, elements: 1000 };
 
+/// Those of a pair whose wide run took so long, and the narrow one a millisecond.
+fn took(wide: Duration) -> Option<Times> {
+    Some(Times { narrow: MS, wide })
+}
+
 /// Of another shape for each key, and about as large.
 fn shapes(key: u64) -> Shapes {
     Shapes { key, ..SHAPES }
@@ -19,7 +24,7 @@ fn of(number: u128) -> Outcome {
 /// After so many pairs of other inputs each, whose wide run took so many times as long as the narrow one.
 fn after(pairs: u64, times: f64) -> Gains {
     let mut gains = Gains::new();
-    (0..u128::from(pairs)).for_each(|it| gains.same(SHAPES, of(it), MS, MS.mul_f64(times)));
+    (0..u128::from(pairs)).for_each(|it| gains.same(SHAPES, of(it), took(MS.mul_f64(times))));
     gains
 }
 
@@ -49,7 +54,7 @@ fn inputs_with_the_same_outputs_prove_nothing_for_others() {
         match gains.choose(SHAPES, || it) {
             Choice::Pair { .. } => {
                 pairs += 1;
-                gains.same(SHAPES, Outcome { inputs: it, outputs: 0, floats: 8 }, MS, MS / 2);
+                gains.same(SHAPES, Outcome { inputs: it, outputs: 0, floats: 8 }, took(MS / 2));
             }
             choice => assert_eq!(choice, Choice::Narrow),
         }
@@ -62,10 +67,10 @@ fn inputs_with_the_same_outputs_prove_nothing_for_others() {
 fn a_single_number_proves_little() {
     let mut gains = Gains::new();
     for it in 0..20 {
-        gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, MS, MS / 2);
+        gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, took(MS / 2));
     }
     assert_ne!(gains.choose(SHAPES, || 100), Choice::Wide);
-    (20..64).for_each(|it| gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, MS, MS / 2));
+    (20..64).for_each(|it| gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, took(MS / 2)));
     assert_eq!(gains.choose(SHAPES, || 100), Choice::Wide);
 }
 
@@ -83,7 +88,7 @@ fn other_bytes_are_never_given_however_soon_they_come() {
     gains.refuse(SHAPES);
     assert!((0..2 * LATER).all(|_| gains.choose(SHAPES, || 0) == Choice::Narrow));
     // However many other shapes there are.
-    (0..2 * MOST_SHAPES as u64).for_each(|it| gains.same(shapes(it + 10), of(0), MS, MS / 2));
+    (0..2 * MOST_SHAPES as u64).for_each(|it| gains.same(shapes(it + 10), of(0), took(MS / 2)));
     assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
 }
 
@@ -93,7 +98,7 @@ fn where_shapes_hardly_repeat_one_in_eight_runs_is_compared() {
     for it in 0..800 {
         if is_pair(gains.choose(shapes(it), || 0)) {
             pairs += 1;
-            gains.same(shapes(it), of(0), MS, MS / 2);
+            gains.same(shapes(it), of(0), took(MS / 2));
         }
     }
     assert!((100..=110).contains(&pairs), "{pairs}");
@@ -105,7 +110,7 @@ fn run(gains: &mut Gains, runs: u32, times: f64) -> Vec<bool> {
     for _ in 0..runs {
         if let Choice::Pair { wide_first, .. } = gains.choose(SHAPES, || 0) {
             first.push(wide_first);
-            gains.same(SHAPES, of(0), MS, MS.mul_f64(times));
+            gains.same(SHAPES, of(0), took(MS.mul_f64(times)));
         }
     }
     first
@@ -132,11 +137,11 @@ fn where_something_else_becomes_busy_or_idle_that_is_seen_soon() {
 #[test]
 fn a_pair_or_two_that_had_other_work_beside_them_decide_nothing() {
     let mut gains = after(20, 0.6);
-    gains.same(SHAPES, of(0), MS, 9 * MS);
-    gains.same(SHAPES, of(0), MS, 9 * MS);
+    gains.same(SHAPES, of(0), took(9 * MS));
+    gains.same(SHAPES, of(0), took(9 * MS));
     assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
     let mut gains = after(u64::from(FRUITLESS) + 8, 0.6);
-    (0..3).for_each(|_| gains.same(SHAPES, of(0), MS, 9 * MS));
+    (0..3).for_each(|_| gains.same(SHAPES, of(0), took(9 * MS)));
     assert!(!gains.are_fruitless(), "it was none for so short a time");
 }
 
@@ -148,18 +153,26 @@ fn a_wide_run_that_was_no_gain_has_the_next_compared() {
     assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
     gains.ran_wide(SHAPES, MS.mul_f64(1.1));
     assert!(is_pair(gains.choose(SHAPES, || 0)));
-    gains.same(SHAPES, of(0), MS, MS.mul_f64(0.6));
+    gains.same(SHAPES, of(0), took(MS.mul_f64(0.6)));
     assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
 }
 
 #[test]
-fn a_model_that_gains_nowhere_is_known_as_such() {
-    assert!(after(u64::from(FRUITLESS), 2.0).are_fruitless());
-    assert!(!after(u64::from(FRUITLESS), 0.6).are_fruitless());
-    assert!(!after(FIRST_PAIRS as u64, 2.0).are_fruitless(), "too early");
+fn a_pair_with_other_runs_beside_it_proves_bytes_and_no_times() {
+    let mut gains = Gains::new();
+    (0..20).for_each(|it| gains.same(SHAPES, of(it), None));
+    assert!(matches!(gains.choose(SHAPES, || 0), Choice::Pair { .. } | Choice::Narrow));
+    (0..3).for_each(|_| gains.same(SHAPES, of(0), took(MS / 2)));
+    assert_eq!(gains.choose(SHAPES, || 100), Choice::Wide);
+}
+
+#[test]
+fn a_model_whose_outputs_differ_everywhere_is_known_as_such() {
     let mut gains = Gains::new();
     (0..u64::from(FRUITLESS)).for_each(|it| gains.refuse(shapes(it)));
     assert!(gains.are_fruitless());
+    // A neighbour may be busy for any time.
+    assert!(!after(10 * u64::from(FRUITLESS), 2.0).are_fruitless());
 }
 
 #[test]
@@ -167,7 +180,7 @@ fn so_many_shapes_are_kept_and_no_more() {
     let mut gains = Gains::new();
     for key in 0..3 * MOST_SHAPES as u64 {
         if is_pair(gains.choose(Shapes { key, elements: 1 << (key % 60) }, || 0)) {
-            gains.same(shapes(key), of(0), MS, MS / 2);
+            gains.same(shapes(key), of(0), took(MS / 2));
         }
     }
     assert!(gains.shapes.len() <= MOST_SHAPES);
