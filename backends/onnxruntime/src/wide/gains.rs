@@ -1,33 +1,38 @@
-//! Which runs gain by more threads, and give the same bytes with them: learned from pairs of runs on the same inputs,
-//! one of each session. Pure.
+//! Which runs gain by more threads, and give the same bytes with them. Pure.
 //!
-//! How a product of matrices is divided among threads decides in which order it is summed, and follows from shapes. So
-//! runs of one shape that differ do so for nearly all inputs; and where several inputs with several outputs give the
-//! same bytes, all do.
+//! Bytes are learned from pairs of runs on the same inputs, one of each session. How a product of matrices is divided
+//! among threads decides in which order it is summed, and follows from shapes. So runs of one shape that differ do so
+//! for nearly all inputs; and where several inputs with several outputs give the same bytes, all do.
+//!
+//! Times are learned from several wide runs in a row: a thread that has slept for a while is often woken on the
+//! processor of the one that waits for it, and costs the first of them milliseconds.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
-/// Before a size of inputs is judged it takes so many pairs.
-const FIRST_PAIRS: usize = 3;
+/// A trial has so many wide runs in a row.
+const TRIAL: usize = 6;
 
-/// It is judged by so many of the latest. A few of them may have had other work beside them.
-const LATEST_PAIRS: usize = 5;
+/// Of which so many do not count.
+const WARM_UP: usize = 2;
 
-/// After a judgement the next pair is so many runs away, and with each that confirms it twice as many.
-const SOON: u32 = 8;
+/// A trial ends with a run that takes so many times as long as a narrow one.
+const HOPELESS: f64 = 2.0;
 
-/// But no more than these: what else the machine does may change.
-const LATER: u32 = 256;
+/// More threads cost more processor time, so they are to take no longer than this part of the time.
+const WORTHWHILE: f64 = 0.9;
+
+/// Wide runs end where they take more than this part of the time.
+const LOST: f64 = 0.95;
+
+/// After a trial that showed no gain the next is so many runs away, and after each further one twice as many.
+const SOON: u32 = 32;
+
+/// But no more than these: what else the machine does may change. After as many wide runs one is compared again.
+const LATER: u32 = 2048;
 
 /// At most one in so many runs of a size is a pair, but for the first ones.
 const PART_OF_RUNS: u32 = 8;
 const FIRST_RUNS: u32 = 8;
-
-/// More threads cost more processor time, so they are to take no longer than this part of the time.
-const WORTHWHILE: f64 = 0.9;
 
 /// Where so many pairs have differed and none has been the same, there is nothing to be gained.
 const FRUITLESS: u32 = 32;
@@ -59,10 +64,8 @@ pub(super) struct Gains {
 #[derive(Debug)]
 struct Shape {
     trust: Trust,
-    /// Seconds of a narrow run, of late.
-    narrow: f64,
-    /// Has a wide run taken longer than that?
-    is_in_doubt: bool,
+    /// Seconds of a narrow run, of late; `None` where none was made without others beside it.
+    narrow: Option<f64>,
 }
 
 /// Does a wide run give the same bytes?
@@ -84,22 +87,18 @@ pub(super) struct Outcome {
     pub(super) floats: usize,
 }
 
-/// How long the runs of a pair took.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) narrow: Duration,
-    pub(super) wide: Duration,
-}
-
 /// What is known of runs of inputs of about the same size.
 #[derive(Debug, Default)]
 struct Size {
-    /// The time of the wide run by that of the narrow one, of the latest pairs.
-    ratios: VecDeque<f64>,
     /// Runs, and pairs among them.
     runs: u32,
     compared: u32,
-    /// Runs from one pair to the next, and those since the last.
+    /// Are runs made wide?
+    is_wide: bool,
+    /// The time of a wide run by that of a narrow one: of those of the trial that is made, and of late.
+    trial: Option<Vec<f64>>,
+    ratio: f64,
+    /// Runs from one trial to the next, and those since the last.
     interval: u32,
     since: u32,
 }
@@ -119,9 +118,8 @@ pub(super) enum Choice {
     Narrow,
     /// With more.
     Wide,
-    /// Both ways, to compare them. Wide first, now and then, where its outputs are trusted: who is second finds warm
-    /// caches. `narrow` is how long a narrow run takes, where that is known.
-    Pair { wide_first: bool, narrow: Option<Duration> },
+    /// Both ways, to compare them: narrow first.
+    Pair,
 }
 
 impl Shapes {
@@ -143,52 +141,45 @@ impl Gains {
         let size = &mut self.sizes[shapes.size()];
         size.runs = size.runs.saturating_add(1);
         size.since = size.since.saturating_add(1);
-        let is_due = size.ratios.len() < FIRST_PAIRS || size.interval <= size.since;
+        let is_due = size.interval <= size.since;
         let may_compare = size.compared <= FIRST_RUNS.saturating_add(size.runs / PART_OF_RUNS);
-        let new = || match may_compare && (is_due || size.gains()) {
-            true => Choice::Pair { wide_first: false, narrow: None },
+        let compared = match may_compare && (is_due || size.is_wide) {
+            true => Choice::Pair,
             false => Choice::Narrow,
         };
-        match self.shapes.get(&shapes.key) {
+        let shape = self.shapes.get(&shapes.key);
+        // Without the time of a narrow run there is nothing to compare a wide one with.
+        let is_timed = shape.is_some_and(|it| it.narrow.is_some());
+        match shape.map(|it| &it.trust) {
             None if is_full => Choice::Narrow,
-            None => new(),
-            Some(Shape { trust: Trust::Never, .. }) => Choice::Narrow,
-            Some(Shape { trust: Trust::Inputs(known, tries), is_in_doubt, .. }) => {
-                if !(size.gains() || is_due) {
+            None => compared,
+            Some(Trust::Never) => Choice::Narrow,
+            Some(Trust::Inputs(..) | Trust::Always) if !is_timed => compared,
+            Some(Trust::Inputs(known, tries)) => {
+                if !(size.is_wide || size.trial.is_some() || is_due) {
                     return Choice::Narrow;
                 }
                 let inputs = inputs();
                 match known.iter().any(|it| it.inputs == inputs) {
-                    true if size.gains() && !(is_due || *is_in_doubt) => Choice::Wide,
+                    true => size.choose(),
                     false if MOST_TRIES <= *tries => Choice::Narrow,
-                    true | false => new(),
+                    false => compared,
                 }
             }
-            Some(Shape { trust: Trust::Always, is_in_doubt, narrow, .. }) => {
-                let narrow = Some(Duration::from_secs_f64(*narrow));
-                let wide_first = size.compared.is_multiple_of(2);
-                match (is_due || *is_in_doubt) && may_compare {
-                    true => Choice::Pair { wide_first, narrow },
-                    false if size.gains() => Choice::Wide,
-                    false => Choice::Narrow,
-                }
-            }
+            Some(Trust::Always) => size.choose(),
         }
     }
 
-    /// Takes in a pair of runs that have given the same bytes; its times where the two had no other run beside them.
-    pub(super) fn same(&mut self, shapes: Shapes, of: Outcome, times: Option<Times>) {
+    /// Takes in a pair of runs that have given the same bytes; the time of the narrow one where it had no other beside
+    /// it.
+    pub(super) fn same(&mut self, shapes: Shapes, of: Outcome, narrow: Option<Duration>) {
         self.has_same = true;
-        self.sizes[shapes.size()].compare(times.map(|it| it.wide.div_duration_f64(it.narrow)));
-        let first = || Shape {
-            trust: Trust::Inputs(Vec::new(), 0),
-            narrow: times.map_or(0.0, |it| it.narrow.as_secs_f64()),
-            is_in_doubt: false,
-        };
+        self.sizes[shapes.size()].compare();
+        let first = || Shape { trust: Trust::Inputs(Vec::new(), 0), narrow: None };
         let shape = self.shapes.entry(shapes.key).or_insert_with(first);
-        if let Some(Times { narrow, .. }) = times {
-            shape.narrow += (narrow.as_secs_f64() - shape.narrow) / 4.0;
-            shape.is_in_doubt = false;
+        if let Some(narrow) = narrow.map(|it| it.as_secs_f64()) {
+            let known = shape.narrow.get_or_insert(narrow);
+            *known += (narrow - *known) / 4.0;
         }
         if let Trust::Inputs(known, tries) = &mut shape.trust {
             if known.iter().all(|it| it.inputs != of.inputs) {
@@ -207,15 +198,18 @@ impl Gains {
     /// A run of those shapes is not to be made with more threads again.
     pub(super) fn refuse(&mut self, shapes: Shapes) {
         self.differed = self.differed.saturating_add(1);
-        self.sizes[shapes.size()].compare(None);
-        let refused = Shape { trust: Trust::Never, narrow: 0.0, is_in_doubt: false };
-        self.shapes.insert(shapes.key, refused);
+        self.sizes[shapes.size()].compare();
+        self.shapes.insert(shapes.key, Shape { trust: Trust::Never, narrow: None });
     }
 
-    /// Takes in the time of a wide run. Where it was no gain the next one is compared: something else may be busy now.
-    pub(super) fn ran_wide(&mut self, shapes: Shapes, took: Duration) {
-        if let Some(shape) = self.shapes.get_mut(&shapes.key) {
-            shape.is_in_doubt = shape.narrow < took.as_secs_f64();
+    /// Takes in the time of a wide run; `None` where it had another beside it, which ends a trial.
+    pub(super) fn ran_wide(&mut self, shapes: Shapes, took: Option<Duration>) {
+        let size = &mut self.sizes[shapes.size()];
+        let narrow = self.shapes.get(&shapes.key).and_then(|it| it.narrow);
+        match took.zip(narrow) {
+            Some((took, narrow)) => size.ran_wide(took.as_secs_f64() / narrow),
+            None if size.trial.is_some() => (size.trial, size.since) = (None, 0),
+            None => {}
         }
     }
 
@@ -226,23 +220,47 @@ impl Gains {
 }
 
 impl Size {
-    fn gains(&self) -> bool {
-        let mut sorted: Vec<f64> = self.ratios.iter().copied().collect();
-        sorted.sort_by(f64::total_cmp);
-        FIRST_PAIRS <= sorted.len() && sorted[sorted.len() / 2] < WORTHWHILE
+    /// How a run is made whose outputs are the same either way.
+    fn choose(&mut self) -> Choice {
+        match (self.is_wide, &self.trial) {
+            (true, _) if LATER <= self.since => Choice::Pair,
+            (true, _) | (false, Some(_)) => Choice::Wide,
+            (false, None) if self.interval <= self.since => {
+                self.trial = Some(Vec::with_capacity(TRIAL));
+                Choice::Wide
+            }
+            (false, None) => Choice::Narrow,
+        }
     }
 
-    /// Takes in a pair: the ratio of its times, where both runs count.
-    fn compare(&mut self, ratio: Option<f64>) {
-        let before = self.gains();
-        if LATEST_PAIRS <= self.ratios.len() && ratio.is_some() {
-            self.ratios.pop_front();
-        }
-        self.ratios.extend(ratio);
-        let confirms = self.gains() == before && FIRST_PAIRS <= self.ratios.len();
-        self.interval = if confirms { (2 * self.interval).clamp(SOON, LATER) } else { SOON };
-        self.since = 0;
+    /// Takes in that a run was made both ways.
+    fn compare(&mut self) {
         self.compared = self.compared.saturating_add(1);
+        if self.is_wide {
+            self.since = 0;
+        }
+    }
+
+    /// Takes in the time of a wide run by that of a narrow one.
+    fn ran_wide(&mut self, ratio: f64) {
+        let Some(trial) = &mut self.trial else {
+            self.ratio += (ratio - self.ratio) / 8.0;
+            if self.is_wide && LOST < self.ratio {
+                (self.is_wide, self.interval, self.since) = (false, SOON, 0);
+            }
+            return;
+        };
+        trial.push(ratio);
+        let is_hopeless = WARM_UP < trial.len() && HOPELESS < ratio;
+        if trial.len() < TRIAL && !is_hopeless {
+            return;
+        }
+        let mut counted = trial.split_off(WARM_UP.min(trial.len()));
+        counted.sort_by(f64::total_cmp);
+        self.ratio = counted.get(counted.len() / 2).copied().unwrap_or(f64::INFINITY);
+        self.is_wide = !is_hopeless && self.ratio < WORTHWHILE;
+        self.interval = if self.is_wide { SOON } else { (2 * self.interval).clamp(SOON, LATER) };
+        (self.trial, self.since) = (None, 0);
     }
 }
 

@@ -22,7 +22,7 @@ use backend::{BackendError, Batch, DataType, MODEL_STACK, NamedTensor};
 use twox_hash::XxHash3_128;
 
 use crate::{native::Session, opener::Opener, options::Settings};
-use gains::{Choice, Gains, Outcome, Shapes, Times};
+use gains::{Choice, Gains, Outcome, Shapes};
 use room::Room;
 pub(crate) use room::Rooms;
 
@@ -126,14 +126,7 @@ impl Wide {
             }
             Some((_, Choice::Narrow)) => (run(usual), false),
             Some((wide, Choice::Wide)) => (self.run_wide(usual, &wide, (batch, shapes), run), true),
-            Some((wide, Choice::Pair { wide_first, narrow })) => {
-                let has_time = narrow.is_none_or(|it| has_time(batch, 2 * it));
-                let outputs = match (wide_first, has_time) {
-                    (true, false) => self.run_wide(usual, &wide, (batch, shapes), run),
-                    (wide_first, _) => self.pair(usual, &wide, (batch, shapes), wide_first, run),
-                };
-                (outputs, true)
-            }
+            Some((wide, Choice::Pair)) => (self.pair(usual, &wide, (batch, shapes), run), true),
         };
         Ran { outputs, is_wide }
     }
@@ -154,9 +147,8 @@ impl Wide {
             }
             return outputs;
         }
-        if self.begun.load(Relaxed) == begun {
-            self.lock().gains.ran_wide(shapes, took);
-        }
+        let is_alone = self.begun.load(Relaxed) == begun;
+        self.lock().gains.ran_wide(shapes, Some(took).filter(|_| is_alone));
         outputs
     }
 
@@ -166,54 +158,43 @@ impl Wide {
         usual: &Arc<Session>,
         wide: &Arc<Session>,
         (batch, shapes): (&Batch<'_>, Shapes),
-        wide_first: bool,
         run: RunOn<'_>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
         let begun = self.begun.load(Relaxed);
-        let first = if wide_first { wide } else { usual };
-        let (outputs, took) = timed(run, first);
-        if !wide_first && (outputs.is_err() || LONGEST_COMPARED < took) {
-            if outputs.is_ok() {
-                self.lock().gains.refuse(shapes);
-            }
-            return outputs;
+        let (outputs, took) = timed(run, usual);
+        let had_company = self.begun.load(Relaxed) != begun;
+        let Ok(narrow) = outputs else { return outputs };
+        if LONGEST_COMPARED < took {
+            self.lock().gains.refuse(shapes);
+            return Ok(narrow);
         }
-        if outputs.is_ok() && !has_time(batch, 2 * took) {
-            return outputs;
+        if !has_time(batch, 2 * took) {
+            return Ok(narrow);
         }
-        let second = if wide_first { usual } else { wide };
-        let (other, other_took) = timed(run, second);
+        let other = run(wide);
         if batch.stop.is_stopped() {
-            return outputs;
+            return Ok(narrow);
         }
-        let (narrow, wide, narrow_took, wide_took) = match wide_first {
-            true => (other, outputs, other_took, took),
-            false => (outputs, other, took, other_took),
+        let is_float = |it: &&NamedTensor| is_float(it.tensor.dtype());
+        let tells = narrow.iter().any(|it| is_float(&it));
+        let is_same = tells && other.is_ok_and(|it| are_same(&narrow, &it));
+        let elements = narrow.iter().filter(is_float).map(|it| it.tensor.elements());
+        let of = || Outcome {
+            inputs: hash_of(batch.inputs),
+            outputs: hash_of(narrow.iter().filter(is_float)),
+            floats: elements.fold(0, usize::saturating_add),
         };
-        if let Ok(narrow) = &narrow {
-            let tells = narrow.iter().any(|it| is_float(it.tensor.dtype()));
-            let is_same = wide.is_ok_and(|it| are_same(narrow, &it)) && tells;
-            let is_float = |it: &&NamedTensor| is_float(it.tensor.dtype());
-            let elements = narrow.iter().filter(is_float).map(|it| it.tensor.elements());
-            let of = || Outcome {
-                inputs: hash_of(batch.inputs),
-                outputs: hash_of(narrow.iter().filter(is_float)),
-                floats: elements.fold(0, usize::saturating_add),
-            };
-            let times = Times { narrow: narrow_took, wide: wide_took };
-            let times = Some(times).filter(|_| self.begun.load(Relaxed) == begun);
-            self.learn(shapes, is_same.then(of), times);
-        }
-        narrow
+        self.learn(shapes, is_same.then(of), Some(took).filter(|_| !had_company));
+        Ok(narrow)
     }
 
     /// Takes in a pair; `of` is `None` where the two have differed, or cannot tell.
-    fn learn(&self, shapes: Shapes, of: Option<Outcome>, times: Option<Times>) {
+    fn learn(&self, shapes: Shapes, of: Option<Outcome>, narrow: Option<Duration>) {
         let (model, is_same) = (&*self.settings.log_name, of.is_some());
-        tracing::debug!(model, ?times, is_same, "a run was made with more threads, too");
+        tracing::debug!(model, is_same, "a run was made with more threads, too");
         let mut state = self.lock();
         match of {
-            Some(of) => state.gains.same(shapes, of, times),
+            Some(of) => state.gains.same(shapes, of, narrow),
             None => state.gains.refuse(shapes),
         }
         let is_fruitless = state.gains.are_fruitless();

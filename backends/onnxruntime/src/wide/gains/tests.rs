@@ -1,15 +1,10 @@
-//! Facts of what is learned from pairs of runs.
+//! Facts of what is learned from pairs of runs, and of trials of wide ones.
 
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
 const SHAPES: Shapes = Shapes { key: 1, elements: 1000 };
-
-/// Those of a pair whose wide run took so long, and the narrow one a millisecond.
-fn took(wide: Duration) -> Option<Times> {
-    Some(Times { narrow: MS, wide })
-}
 
 /// Of another shape for each key, and about as large.
 fn shapes(key: u64) -> Shapes {
@@ -21,74 +16,118 @@ fn of(number: u128) -> Outcome {
     Outcome { inputs: number, outputs: number, floats: 8 }
 }
 
-/// After so many pairs of other inputs each, whose wide run took so many times as long as the narrow one.
-fn after(pairs: u64, times: f64) -> Gains {
+/// After pairs of so many inputs, whose narrow runs took a millisecond.
+fn after(pairs: u128) -> Gains {
     let mut gains = Gains::new();
-    (0..u128::from(pairs)).for_each(|it| gains.same(SHAPES, of(it), took(MS.mul_f64(times))));
+    (0..pairs).for_each(|it| gains.same(SHAPES, of(it), Some(MS)));
     gains
 }
 
-fn is_pair(choice: Choice) -> bool {
-    matches!(choice, Choice::Pair { .. })
+/// How many of so many runs of the same inputs are wide, and how many pairs, where a wide one takes so many times as
+/// long as a narrow one.
+fn run(gains: &mut Gains, runs: u32, times: f64) -> (u32, u32) {
+    let (mut wide, mut pairs) = (0, 0);
+    for _ in 0..runs {
+        match gains.choose(SHAPES, || 0) {
+            Choice::Wide => {
+                wide += 1;
+                gains.ran_wide(SHAPES, Some(MS.mul_f64(times)));
+            }
+            Choice::Pair => {
+                pairs += 1;
+                gains.same(SHAPES, of(0), Some(MS));
+            }
+            Choice::Narrow => {}
+        }
+    }
+    (wide, pairs)
 }
 
 #[test]
-fn three_pairs_decide_for_inputs_that_were_among_them() {
-    assert!(is_pair(after(2, 0.6).choose(SHAPES, || 0)));
-    assert_eq!(after(3, 0.6).choose(SHAPES, || 0), Choice::Wide);
-    assert_eq!(after(3, 0.95).choose(SHAPES, || 0), Choice::Narrow);
+fn inputs_are_compared_first_and_then_tried_several_times_in_a_row() {
+    let mut gains = Gains::new();
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Pair);
+    gains.same(SHAPES, of(0), Some(MS));
+    // Threads that have slept long are slow at first.
+    for ratio in [5.0, 3.0, 0.6, 0.6, 0.6] {
+        assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+        gains.ran_wide(SHAPES, Some(MS.mul_f64(ratio)));
+        assert!(!gains.sizes[SHAPES.size()].is_wide, "the trial goes on");
+    }
+    assert_eq!(run(&mut gains, 1000, 0.6), (1000, 0));
+    assert_eq!(gains.choose(SHAPES, || 1), Choice::Pair, "other inputs");
+}
+
+#[test]
+fn a_trial_without_a_gain_is_made_again_later_and_later() {
+    let mut gains = after(1);
+    assert_eq!(run(&mut gains, 20, 0.92).0, TRIAL as u32);
+    let trials = |it: u32| it / TRIAL as u32;
+    assert_eq!(trials(run(&mut gains, 5_000, 0.92).0), 7);
+    assert!((9..=10).contains(&trials(run(&mut gains, 10 * LATER, 0.92).0)));
+    assert_eq!(run(&mut after(1), 100, 9.0).0 % (WARM_UP as u32 + 1), 0, "ended at once");
+}
+
+#[test]
+fn where_something_else_becomes_busy_or_idle_that_is_seen() {
+    let mut gains = after(1);
+    run(&mut gains, 100, 0.6);
+    assert!(run(&mut gains, 30, 1.5).0 < 30);
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
+    run(&mut gains, 2 * SOON, 0.6);
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+}
+
+#[test]
+fn wide_runs_are_compared_again_now_and_then() {
+    let mut gains = after(1);
+    run(&mut gains, 10, 0.6);
+    assert_eq!(run(&mut gains, 10 * LATER, 0.6).1, 10);
 }
 
 #[test]
 fn eight_inputs_with_outputs_of_their_own_decide_for_all_inputs() {
-    assert_ne!(after(TRUSTED as u64 - 1, 0.6).choose(SHAPES, || 100), Choice::Wide);
-    let mut gains = after(TRUSTED as u64, 0.6);
+    let mut gains = after(TRUSTED as u128 - 1);
+    run(&mut gains, 10, 0.6);
+    assert_ne!(gains.choose(SHAPES, || 100), Choice::Wide);
+    let mut gains = after(TRUSTED as u128);
+    run(&mut gains, 10, 0.6);
     assert_eq!(gains.choose(SHAPES, || unreachable!("they do not matter")), Choice::Wide);
 }
 
 #[test]
 fn inputs_with_the_same_outputs_prove_nothing_for_others() {
-    let mut gains = Gains::new();
-    let mut pairs = 0;
+    let (mut gains, mut pairs) = (Gains::new(), 0);
     for it in 0..10_000 {
         match gains.choose(SHAPES, || it) {
-            Choice::Pair { .. } => {
+            Choice::Pair => {
                 pairs += 1;
-                gains.same(SHAPES, Outcome { inputs: it, outputs: 0, floats: 8 }, took(MS / 2));
+                gains.same(SHAPES, Outcome { inputs: it, outputs: 0, floats: 8 }, Some(MS));
             }
             choice => assert_eq!(choice, Choice::Narrow),
         }
     }
-    // The first input is one of those that were compared.
     assert!((MOST_TRIES..MOST_TRIES + 2).contains(&pairs), "{pairs}: then no others are looked at");
 }
 
 #[test]
 fn a_single_number_proves_little() {
-    let mut gains = Gains::new();
-    for it in 0..20 {
-        gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, took(MS / 2));
-    }
-    assert_ne!(gains.choose(SHAPES, || 100), Choice::Wide);
-    (20..64).for_each(|it| gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, took(MS / 2)));
-    assert_eq!(gains.choose(SHAPES, || 100), Choice::Wide);
-}
-
-#[test]
-fn inputs_that_come_again_and_again_stay_wide() {
-    let mut gains = after(3, 0.5);
-    let runs = run(&mut gains, 100 * LATER, 0.5).len();
-    assert!((100..110).contains(&runs), "{runs}");
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+    let wide = |inputs: u128| {
+        let mut gains = Gains::new();
+        (0..inputs).for_each(|it| gains.same(SHAPES, Outcome { floats: 1, ..of(it) }, Some(MS)));
+        run(&mut gains, 10, 0.6);
+        gains.choose(SHAPES, || 1000) == Choice::Wide
+    };
+    assert!(!wide(63) && wide(64));
 }
 
 #[test]
 fn other_bytes_are_never_given_however_soon_they_come() {
-    let mut gains = after(20, 0.1);
+    let mut gains = after(20);
     gains.refuse(SHAPES);
     assert!((0..2 * LATER).all(|_| gains.choose(SHAPES, || 0) == Choice::Narrow));
     // However many other shapes there are.
-    (0..2 * MOST_SHAPES as u64).for_each(|it| gains.same(shapes(it + 10), of(0), took(MS / 2)));
+    (0..2 * MOST_SHAPES as u64).for_each(|it| gains.same(shapes(it + 10), of(0), Some(MS)));
     assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
 }
 
@@ -96,74 +135,25 @@ fn other_bytes_are_never_given_however_soon_they_come() {
 fn where_shapes_hardly_repeat_one_in_eight_runs_is_compared() {
     let (mut gains, mut pairs) = (Gains::new(), 0);
     for it in 0..800 {
-        if is_pair(gains.choose(shapes(it), || 0)) {
+        if gains.choose(shapes(it), || 0) == Choice::Pair {
             pairs += 1;
-            gains.same(shapes(it), of(0), took(MS / 2));
+            gains.same(shapes(it), of(0), Some(MS));
         }
     }
     assert!((100..=110).contains(&pairs), "{pairs}");
 }
 
-/// After so many runs, of which those that are compared take so many times as long wide: the pairs among them.
-fn run(gains: &mut Gains, runs: u32, times: f64) -> Vec<bool> {
-    let mut first = Vec::new();
-    for _ in 0..runs {
-        if let Choice::Pair { wide_first, .. } = gains.choose(SHAPES, || 0) {
-            first.push(wide_first);
-            gains.same(SHAPES, of(0), took(MS.mul_f64(times)));
-        }
-    }
-    first
-}
-
-#[test]
-fn what_was_found_is_looked_at_again_less_and_less_often_and_in_either_order() {
-    let mut gains = after(20, 0.6);
-    run(&mut gains, 1000, 0.6);
-    let first = run(&mut gains, 20 * LATER, 0.6);
-    assert_eq!((first.len(), first.iter().filter(|it| **it).count()), (20, 10));
-}
-
-#[test]
-fn where_something_else_becomes_busy_or_idle_that_is_seen_soon() {
-    let mut gains = after(20, 0.6);
-    // Three of five pairs decide: the first of them comes after 256 runs at the latest, the others soon after it.
-    run(&mut gains, 3 * LATER, 1.5);
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Narrow);
-    run(&mut gains, 3 * LATER, 0.6);
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
-}
-
-#[test]
-fn a_pair_or_two_that_had_other_work_beside_them_decide_nothing() {
-    let mut gains = after(20, 0.6);
-    gains.same(SHAPES, of(0), took(9 * MS));
-    gains.same(SHAPES, of(0), took(9 * MS));
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
-    let mut gains = after(u64::from(FRUITLESS) + 8, 0.6);
-    (0..3).for_each(|_| gains.same(SHAPES, of(0), took(9 * MS)));
-    assert!(!gains.are_fruitless(), "it was none for so short a time");
-}
-
-#[test]
-fn a_wide_run_that_was_no_gain_has_the_next_compared() {
-    let mut gains = after(20, 0.6);
-    gains.sizes[SHAPES.size()].runs = 200;
-    gains.ran_wide(SHAPES, MS.mul_f64(0.9));
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
-    gains.ran_wide(SHAPES, MS.mul_f64(1.1));
-    assert!(is_pair(gains.choose(SHAPES, || 0)));
-    gains.same(SHAPES, of(0), took(MS.mul_f64(0.6)));
-    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
-}
-
 #[test]
 fn a_pair_with_other_runs_beside_it_proves_bytes_and_no_times() {
     let mut gains = Gains::new();
-    (0..20).for_each(|it| gains.same(SHAPES, of(it), None));
-    assert!(matches!(gains.choose(SHAPES, || 0), Choice::Pair { .. } | Choice::Narrow));
-    (0..3).for_each(|_| gains.same(SHAPES, of(0), took(MS / 2)));
-    assert_eq!(gains.choose(SHAPES, || 100), Choice::Wide);
+    (0..5).for_each(|it| gains.same(SHAPES, of(it), None));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Pair, "no time is known yet");
+    gains.same(SHAPES, of(0), Some(MS));
+    assert_eq!(gains.choose(SHAPES, || 0), Choice::Wide);
+    // Another run has begun meanwhile.
+    gains.ran_wide(SHAPES, None);
+    assert!(gains.sizes[SHAPES.size()].trial.is_none());
+    assert_eq!(run(&mut gains, 100, 0.6).0, 100);
 }
 
 #[test]
@@ -171,16 +161,17 @@ fn a_model_whose_outputs_differ_everywhere_is_known_as_such() {
     let mut gains = Gains::new();
     (0..u64::from(FRUITLESS)).for_each(|it| gains.refuse(shapes(it)));
     assert!(gains.are_fruitless());
-    // A neighbour may be busy for any time.
-    assert!(!after(10 * u64::from(FRUITLESS), 2.0).are_fruitless());
+    gains = after(1);
+    (0..u64::from(FRUITLESS)).for_each(|it| gains.refuse(shapes(it)));
+    assert!(!gains.are_fruitless());
 }
 
 #[test]
 fn so_many_shapes_are_kept_and_no_more() {
     let mut gains = Gains::new();
     for key in 0..3 * MOST_SHAPES as u64 {
-        if is_pair(gains.choose(Shapes { key, elements: 1 << (key % 60) }, || 0)) {
-            gains.same(shapes(key), of(0), took(MS / 2));
+        if gains.choose(Shapes { key, elements: 1 << (key % 60) }, || 0) == Choice::Pair {
+            gains.same(shapes(key), of(0), Some(MS));
         }
     }
     assert!(gains.shapes.len() <= MOST_SHAPES);
