@@ -317,9 +317,10 @@ fn run_batch<'a>(
     }
     if let [time] = times.as_slice()
         && 0 < length
-        && learns
     {
-        state.queue.learn_run(time.batch_rows, length, time.infer);
+        if learns {
+            state.queue.learn_run(time.batch_rows, length, time.infer);
+        }
         shared.metrics.text_run(time.batch_rows, length);
     }
     // A batch of which something failed, or was run again, took longer than the next one will.
