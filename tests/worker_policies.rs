@@ -4,7 +4,8 @@
 use crate::{
     isolation::{of_worker, process, workers},
     support::{
-        Client, Page, Process, Reply, Repository, Server, ask, first_of, infer, row, wait_for,
+        Client, IN_PROCESS, Page, Process, Reply, Repository, Server, ask, first_of, infer, row,
+        wait_for,
     },
 };
 
@@ -106,7 +107,7 @@ fn a_batch_that_fails_in_the_server_itself_is_not_run_again_either_where_its_mod
 #[test]
 fn no_run_begins_in_place_where_it_could_not_be_made_again() {
     let repository = Repository::identity("m", &[]).with_identity("never", &[("RERUN", "never")]);
-    let server = Server::start(&repository, &[]);
+    let server = Server::start(&repository, &["--caller-runs=auto", IN_PROCESS]);
     // It is shown once there is one.
     let has_run_in_place = |model: &str| {
         let labels = format!("model=\"{model}\",reason=\"in_place\",version=\"1\"");
