@@ -129,7 +129,7 @@ impl Instance for OnnxInstance {
         if let Some(wide) = &self.wide {
             wide.note_run();
         }
-        let wide = self.wide.clone().filter(|_| self.may_run_wide && trimming.is_none());
+        let wide = self.wide.as_ref().filter(|_| self.may_run_wide && trimming.is_none()).cloned();
         let OnnxInstance { inputs, outputs, options, session, .. } = self;
         let inputs = lend(session, inputs, batch.inputs)?;
         let outputs = wanted(outputs, batch.outputs)?;

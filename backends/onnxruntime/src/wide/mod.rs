@@ -105,13 +105,14 @@ impl Wide {
         batch: &Batch<'_>,
         run: RunOn<'_>,
     ) -> Ran {
-        let shapes = shapes_of(batch);
         let planned = {
             let mut state = self.lock();
             let State { second, gains, .. } = &mut *state;
             match second {
                 Second::Made { session, .. } => {
-                    Some((session.clone(), gains.choose(shapes, || hash_of(batch.inputs))))
+                    let shapes = shapes_of(batch);
+                    let choice = gains.choose(shapes, || hash_of(batch.inputs));
+                    Some((session.clone(), shapes, choice))
                 }
                 Second::NotYet(_) | Second::Making | Second::Never => None,
             }
@@ -124,9 +125,13 @@ impl Wide {
                 }
                 (outputs, false)
             }
-            Some((_, Choice::Narrow)) => (run(usual), false),
-            Some((wide, Choice::Wide)) => (self.run_wide(usual, &wide, (batch, shapes), run), true),
-            Some((wide, Choice::Pair)) => (self.pair(usual, &wide, (batch, shapes), run), true),
+            Some((_, _, Choice::Narrow)) => (run(usual), false),
+            Some((wide, shapes, Choice::Wide)) => {
+                (self.run_wide(usual, &wide, (batch, shapes), run), true)
+            }
+            Some((wide, shapes, Choice::Pair)) => {
+                (self.pair(usual, &wide, (batch, shapes), run), true)
+            }
         };
         Ran { outputs, is_wide }
     }
