@@ -29,7 +29,7 @@ fn a_hung_run_is_answered_at_the_limit_of_its_model_and_its_process_replaced() {
         (of_worker(&Page::read(http), "m", "restarts_total", "reason=\"timeout\"") == 1.0)
             .then_some(())
     });
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     server.wait_for_line("the process of model 'm' ended by signal 9 (SIGKILL)");
     assert_ne!(workers(server.id()), before);
     assert_eq!(first_of(&client.post(&infer("m"), &[], row(4))), 4.0);

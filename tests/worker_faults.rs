@@ -325,7 +325,8 @@ fn a_stop_waits_neither_for_a_process_that_was_killed_nor_for_one_that_loads() {
     let began = Instant::now();
     server.signal("TERM");
     let ended = server.wait();
-    assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
+    // The time that a stop has, and not that of the load.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert!(ended.status.code().is_some(), "{}", ended.status);
     wait_for("both processes to end", || both.iter().all(is_gone).then_some(()));
 }
@@ -348,6 +349,7 @@ fn processes_that_run_hang_and_load_end_with_a_server_that_is_killed() {
     server.wait();
     let began = Instant::now();
     wait_for("all processes to end", || all.iter().all(is_gone).then_some(()));
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Sooner than a load or a run ends.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     drop(hanging);
 }

@@ -15,7 +15,7 @@ const INFER: &str = "inference.GRPCInferenceService/ModelInfer";
 fn start(flags: &[&str]) -> (Server, Client) {
     let repository = Repository::of(&["two_outputs", "type_string", "type_int8", "type_fp16"])
         .with_identity("m", &[])
-        .with_identity("slow", &[("execute_delay_ms", "300")])
+        .with_identity("slow", &[("execute_delay_ms", "3000")])
         .copy("digits", "model_repository/digits");
     let server = Server::start(&repository, flags);
     let client = Client::new(&server);
@@ -263,7 +263,8 @@ fn a_deadline_that_passes_ends_the_wait() {
     late.metadata_mut().insert("x-request-timeout-ms", "20".parse().unwrap());
     let answer = client.call_with::<_, frontend::grpc::proto::ModelInferResponse>(INFER, late);
     super::client::refused(answer, Code::DeadlineExceeded);
-    assert!(asked.elapsed() < Duration::from_millis(250), "{:?}", asked.elapsed());
+    // Sooner than its run can have ended.
+    assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
     let mut wrong = Request::new(identity("slow", &[1.0]));
     wrong.metadata_mut().insert("x-request-timeout-ms", "soon".parse().unwrap());
     let answer = client.call_with::<_, frontend::grpc::proto::ModelInferResponse>(INFER, wrong);

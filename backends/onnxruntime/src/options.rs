@@ -33,8 +33,12 @@ const WIDE_INTRA_OP_THREADS: &str = "wide_intra_op_thread_count";
 /// The processors of each thread, of so many threads.
 const AFFINITIES: &str = "session.intra_op_thread_affinities";
 
-/// Lets threads that spin go to sleep when a run is over.
-const FORCE_SPINNING_STOP: &str = "session.force_spinning_stop";
+/// How long a thread spins before it sleeps, in microseconds.
+const SPIN_DURATION: &str = "session.intra_op.spin_duration_us";
+
+/// That of threads that make runs with nothing beside them: longer than from one operator to the next, and than from
+/// the answer to a client near by to its next request.
+const WIDE_SPIN: &str = "200";
 
 /// How far ONNX Runtime may rewrite the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +193,7 @@ impl Settings {
         let mut entries = self.entries.clone();
         if !source.options.contains_key(INTRA_OP_SPINNING) {
             entries.insert(INTRA_OP_SPINNING.to_owned(), "1".to_owned());
-            entries.entry(FORCE_SPINNING_STOP.to_owned()).or_insert_with(|| "1".to_owned());
+            entries.entry(SPIN_DURATION.to_owned()).or_insert_with(|| WIDE_SPIN.to_owned());
         }
         let (stop, is_second) = (Arc::default(), true);
         Ok(Some(Settings { intra_threads, entries, stop, is_second, ..self.clone() }))

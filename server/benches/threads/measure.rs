@@ -104,8 +104,9 @@ fn rivals(rows: &[Row], most: usize) -> Vec<Cell> {
 
 fn duel(model: &'static str, folder: &Path, effort: Effort, rivals: &[Cell]) -> Outcome<Vec<Duel>> {
     let cells = [Cell::Default].into_iter().chain(rivals.iter().copied());
-    let new = |cell| Contender::new(model, cell, folder);
-    let contenders: Vec<Contender> = cells.map(new).collect::<Outcome<_>>()?;
+    // Each has files of its own: a server makes no second session of files that were written again meanwhile.
+    let new = |(number, cell)| Contender::new(model, cell, &folder.join(format!("{number}")));
+    let contenders: Vec<Contender> = cells.enumerate().map(new).collect::<Outcome<_>>()?;
     let new = |&rival| Duel { rival, rate: Default::default(), cpu: Default::default() };
     let mut duels: Vec<Duel> = rivals.iter().map(new).collect();
     let mut turn: Vec<usize> = (0..contenders.len()).collect();

@@ -9,10 +9,14 @@ use crate::{digest::Digest, files::ModelFiles, options::Settings};
 const NOT_FOR_US: [&str; 3] =
     ["session.optimized_model_", "session.save_", "session.load_model_format"];
 
-/// Settings that are about runs: whether threads spin.
-const OF_RUNS: [&str; 3] = [
+/// Settings that are about runs: whether threads spin, and how long.
+const OF_RUNS: [&str; 7] = [
     "session.intra_op.allow_spinning",
+    "session.intra_op.spin_duration_us",
+    "session.intra_op.spin_backoff_max",
     "session.inter_op.allow_spinning",
+    "session.inter_op.spin_duration_us",
+    "session.inter_op.spin_backoff_max",
     "session.force_spinning_stop",
 ];
 

@@ -46,7 +46,7 @@ fn a_shared_session_has_the_helpers_of_all_its_instances() {
 }
 
 /// Threads of a run that may take all of four processors, beside a session with so many, and does the pool spin?
-fn wide(usual: usize, options: &[(&str, &str)]) -> Option<(usize, String)> {
+fn wide(usual: usize, options: &[(&str, &str)]) -> Option<(usize, Option<String>)> {
     let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
     let source = ModelSource {
         options: options.collect(),
@@ -55,12 +55,16 @@ fn wide(usual: usize, options: &[(&str, &str)]) -> Option<(usize, String)> {
     };
     let settings = Settings::of(&source, Device::Cpu).unwrap();
     let wide = Settings { intra_threads: usual, ..settings }.wide(&source).unwrap()?;
-    Some((wide.intra_threads, wide.entries[INTRA_OP_SPINNING].clone()))
+    let spin = match &*wide.entries[INTRA_OP_SPINNING] {
+        "1" => Some(wide.entries[SPIN_DURATION].clone()),
+        _ => None,
+    };
+    Some((wide.intra_threads, spin))
 }
 
 #[test]
-fn a_run_that_may_take_all_processors_has_threads_that_spin_unless_told_otherwise() {
-    let threads = |it| Some((it, "1".to_owned()));
+fn a_run_that_may_take_all_processors_has_threads_that_spin_for_a_while_unless_told_otherwise() {
+    let threads = |it| Some((it, Some(WIDE_SPIN.to_owned())));
     assert_eq!(wide(1, &[]), threads(4));
     assert_eq!(wide(2, &[]), threads(4));
     assert_eq!(wide(3, &[]), None, "hardly more");
@@ -69,7 +73,8 @@ fn a_run_that_may_take_all_processors_has_threads_that_spin_unless_told_otherwis
     assert_eq!(wide(1, &[(WIDE_INTRA_OP_THREADS, "1")]), None);
     assert_eq!(wide(1, &[(AFFINITIES, "1")]), None);
     assert_eq!(wide(1, &[("session.optimized_model_filepath", "/tmp/m.onnx")]), None);
-    assert_eq!(wide(1, &[(INTRA_OP_SPINNING, "0")]), Some((4, "0".to_owned())));
+    assert_eq!(wide(1, &[(INTRA_OP_SPINNING, "0")]), Some((4, None)));
+    assert_eq!(wide(1, &[(SPIN_DURATION, "50")]), Some((4, Some("50".to_owned()))));
 }
 
 #[test]
