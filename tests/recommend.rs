@@ -108,6 +108,44 @@ fn an_advanced_job_tells_which_number_of_instances_carries_most() {
 }
 
 #[test]
+fn what_is_tried_goes_before_what_the_models_configuration_says() {
+    let config = config(&[("latency_alpha_us", "10000")]);
+    let written = "max_batch_size: 2 instance_group { count: 1 }
+        input [ { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 1 ] } ]
+        output [ { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 1 ] } ]";
+    let repository = Repository::new().model("models/sleeper", &(config + written));
+    let args = [
+        "--env=MUSTER_DEFAULT_INSTANCE_COUNT=1,4",
+        "--env=MUSTER_DEFAULT_MAX_BATCH_SIZE=1",
+        "--stairs=4:1:2",
+        "--instance=local.cpu1",
+    ];
+    let (status, reply, log) = recommend(&repository, &args);
+    assert_eq!(status, Some(0), "{log}");
+    let recommended = |at: usize| &reply["InferenceRecommendations"][at];
+    let parameters = &recommended(0)["ModelConfiguration"]["EnvironmentParameters"];
+    let value = |name: &str| {
+        let mut parameters = parameters.as_array().unwrap().iter();
+        parameters.find(|it| it["Key"] == name).map(|it| it["Value"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(value("MUSTER_DEFAULT_INSTANCE_COUNT").as_deref(), Some("4"), "{reply:#}\n{log}");
+    assert_eq!(value("MUSTER_DEFAULTS_OVER_CONFIG").as_deref(), Some("true"), "{reply:#}");
+    let carries = |at: usize| recommended(at)["Metrics"]["MaxInvocations"].as_f64().unwrap();
+    assert!(carries(0) / carries(1) > 2.0, "{reply:#}");
+    // A setting that the model does not take is not measured in place of another.
+    let config = self::config(&[]) + PORTS + " max_batch_size: 0";
+    let repository = Repository::new().model("models/sleeper", &config);
+    let (_, _, log) = recommend(
+        &repository,
+        &["--env=MUSTER_DEFAULT_MAX_BATCH_SIZE=8", "--stairs=1:1:1", "--instance=local.cpu1"],
+    );
+    assert!(
+        log.contains("MUSTER_DEFAULT_MAX_BATCH_SIZE=8 has no effect: identity on CPU"),
+        "{log}"
+    );
+}
+
+#[test]
 fn what_is_too_late_or_fails_is_said() {
     let repository = sleeper();
     let (status, reply, log) =

@@ -6,7 +6,7 @@ use crate::{
     job::Configuration,
     prices::Instance,
     rounds::Turn,
-    setting::{Setting, combinations, rooms},
+    setting::{OVER_CONFIG, Setting, Variables, combinations, rooms},
     step::{Length, middle},
 };
 
@@ -36,7 +36,13 @@ impl Bench<'_> {
             let problem = format!("{left} further combinations, more than MaxNumberOfTests");
             self.leave_out(name, problem);
         }
-        let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
+        let config_says = self.config_says;
+        let setting = |mut environment: Variables| {
+            if config_says && !environment.is_empty() {
+                environment.push(OVER_CONFIG.map(str::to_owned).into());
+            }
+            Setting { instance_type: name.clone(), instance, environment }
+        };
         tried.into_iter().map(setting).collect()
     }
 

@@ -12,6 +12,7 @@ use crate::{
     job::{Job, Kind},
     journal::Journal,
     means::Means,
+    model_files,
     prices::Instance,
     setting::Setting,
     shares::Share,
@@ -52,6 +53,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) say: &'a mut dyn FnMut(&str),
     /// The tests that are not over.
     pub(crate) ahead: Ahead,
+    /// Does the configuration of the model say what settings say, so that these are to go before it?
+    pub(crate) config_says: bool,
     workload: Workload,
     limit: Limit,
     /// The answers of the first setting, which the others' must be equal to.
@@ -84,6 +87,7 @@ impl<'a> Bench<'a> {
             steps: Vec::new(),
             left_out: Vec::new(),
             ahead: Ahead::default(),
+            config_says: job.model.as_deref().is_some_and(model_files::says_settings),
             job,
             means,
             say,

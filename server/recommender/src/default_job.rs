@@ -62,6 +62,7 @@ impl Bench<'_> {
         let setting = |environment| Setting { instance_type: name.clone(), instance, environment };
         let mut left_out = Vec::new();
         let forms = self.job.variants.clone();
+        let config_says = self.config_says;
         // The first answers are those of the server's own settings.
         let own = self.step(setting(Vec::new()), Length::Probe);
         let space = Space {
@@ -72,16 +73,21 @@ impl Bench<'_> {
         let finalists = finalists(
             &space,
             own.as_ref().and_then(rate).unwrap_or_default(),
-            |knobs: Knobs| rate(&self.step(setting(knobs.environment(&forms)), Length::Probe)?),
+            |knobs: Knobs| {
+                rate(&self.step(setting(knobs.environment(&forms, config_says)), Length::Probe)?)
+            },
             |knobs, why| {
-                left_out.push((setting(knobs.environment(&forms)).variables(), why.to_owned()))
+                left_out.push((
+                    setting(knobs.environment(&forms, config_says)).variables(),
+                    why.to_owned(),
+                ))
             },
         );
         for (settings, why) in left_out {
             self.leave_out(&format!("{name} {settings}, in full"), why);
         }
         let finalists: Vec<Setting> =
-            finalists.iter().map(|it| setting(it.environment(&forms))).collect();
+            finalists.iter().map(|it| setting(it.environment(&forms, config_says))).collect();
         self.rounds = self.rounds_of(&finalists);
         self.plan_probes(later);
         self.plan_rounds(finalists.len() * self.rounds as usize, later);

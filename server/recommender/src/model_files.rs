@@ -29,6 +29,21 @@ pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// What a configuration says that settings may say differently, by the names of fields and parameters.
+const SETTINGS: [&str; 3] = ["instance_group", "max_batch_size", "op_thread_count"];
+
+/// Does its configuration, in its directory or in that of a model of a repository, say what settings say, too? That of
+/// a model elsewhere may.
+pub(crate) fn says_settings(model: &str) -> bool {
+    let says = |folder: &Path| {
+        let text = fs::read_to_string(folder.join("config.pbtxt")).unwrap_or_default();
+        SETTINGS.iter().any(|it| text.to_ascii_lowercase().contains(it))
+    };
+    let folder = Path::new(model);
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten();
+    model.contains("://") || says(folder) || inside.into_iter().any(|it| says(&it.path()))
+}
+
 /// The first digits of BLAKE3 over a model: of a file over what is in it, of a directory over the names of its files
 /// with what is in them. Reads all of it; blocking. `None` where there is nothing on this machine, or it cannot be
 /// read.
@@ -63,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_has_another_hash_where_a_byte_or_a_name_is_another() {
+    fn a_model_has_another_hash_where_a_byte_or_a_name_is_another_and_its_configuration_is_read() {
         let folder = std::env::temp_dir().join(format!("muster-hash-{}", std::process::id()));
         fs::create_dir_all(folder.join("1")).unwrap();
         let file = folder.join("1/model.onnx");
@@ -79,6 +94,13 @@ mod tests {
         let renamed = hash(&folder).unwrap();
         assert!(before != changed && before != renamed && changed != renamed);
         assert_eq!(hash(&folder.join("none")), None);
+        let says = |text: &str| {
+            fs::write(folder.join("1/config.pbtxt"), text).unwrap();
+            says_settings(&folder.to_string_lossy())
+        };
+        assert!(!says("backend: \"identity\""));
+        assert!(says("max_batch_size: 4") && says("parameters { key: \"INTRA_OP_THREAD_COUNT\" }"));
+        assert!(says_settings("s3://bucket/m") && !says_settings("/none"));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::{
     prices::Instance,
-    setting::{INSTANCES, ROWS, THREADS, Variables},
+    setting::{INSTANCES, MERGES, OVER_CONFIG, ROWS, THREADS, Variables},
 };
 
 /// What a server is told; what is absent it finds out by itself.
@@ -28,14 +28,20 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// The variables that say so; `forms` are those of the other forms of the model.
-    pub fn environment(&self, forms: &[(String, String)]) -> Variables {
+    /// The variables that say so. `forms` are those of the other forms of the model; `config_says`: its
+    /// configuration says some of it, too.
+    pub fn environment(&self, forms: &[(String, String)], config_says: bool) -> Variables {
         let knobs = [(INSTANCES, self.instances), (THREADS, self.threads), (ROWS, self.batch)];
         let set =
             |(name, value): (&str, Option<usize>)| Some((name.to_owned(), value?.to_string()));
         let form = self.form.and_then(|it| forms.get(it)).cloned();
-        let spins = self.spins.then(|| SPINS.map(str::to_owned).into());
-        knobs.into_iter().filter_map(set).chain(spins).chain(form).collect()
+        let pair = |it: [&str; 2]| it.map(str::to_owned).into();
+        let spins = self.spins.then(|| pair(SPINS));
+        let numbers: Variables = knobs.into_iter().filter_map(set).collect();
+        let over = (config_says && !numbers.is_empty()).then(|| pair(OVER_CONFIG));
+        let merges = config_says && self.batch.is_some_and(|it| 1 < it);
+        let merges = merges.then(|| pair(MERGES));
+        numbers.into_iter().chain(merges).chain(over).chain(spins).chain(form).collect()
     }
 
     /// Has a run threads that may wait for work?

@@ -41,6 +41,22 @@ impl Served {
 }
 
 impl Served {
+    /// What a setting asks for and the server has not made of it, in words.
+    pub(crate) fn unheeded(&self, asked: &Variables) -> Option<String> {
+        // On GPUs instances are asked for on each, and threads are few.
+        let is_on_cpu = self.device == "CPU";
+        let number = |name: &str| match name {
+            INSTANCES if is_on_cpu => Some(self.instances),
+            THREADS if is_on_cpu => Some(self.threads),
+            ROWS => Some(self.rows),
+            _ => None,
+        };
+        asked.iter().find_map(|(name, value)| {
+            let (has, asked) = (number(name)?, value.parse::<u64>().ok()?);
+            (has != asked).then(|| format!("{name}={asked} has no effect: {self}"))
+        })
+    }
+
     /// The variables that say so.
     pub(crate) fn variables(&self) -> Variables {
         let rows = (self.rows > 0).then_some(self.rows);
@@ -85,5 +101,26 @@ mod tests {
             "onnxruntime (1.31.1) on CPU, instances: 2, threads of each: 1, each request alone";
         assert_eq!(told(&event).as_deref(), Some(words));
         assert_eq!(told(&json!({"message": "model is ready"})), None);
+    }
+
+    #[test]
+    fn what_a_server_has_not_made_of_a_setting_is_told() {
+        let event = json!({"engine": "onnxruntime", "device": "CPU", "instances": 2, "threads": 1,
+            "max_batch_size": 0});
+        let served = Served::of(&event).unwrap();
+        let unheeded = |name: &str, value: &str| {
+            served.unheeded(&vec![
+                ("OMP_NUM_THREADS".into(), "9".into()),
+                (name.into(), value.into()),
+            ])
+        };
+        assert_eq!(unheeded(INSTANCES, "2"), None);
+        assert_eq!(unheeded(INSTANCES, "none"), None);
+        let text = unheeded(ROWS, "8").unwrap();
+        assert!(
+            text.starts_with("MUSTER_DEFAULT_MAX_BATCH_SIZE=8 has no effect: onnxruntime on CPU")
+        );
+        let on_gpu = Served { device: "GPU 0, GPU 1".into(), ..served.clone() };
+        assert_eq!(on_gpu.unheeded(&vec![(INSTANCES.into(), "1".into())]), None);
     }
 }

@@ -38,6 +38,12 @@ pub const THREADS: &str = "MUSTER_DEFAULT_INTRA_OP_THREADS";
 /// How many rows a run has at most.
 pub const ROWS: &str = "MUSTER_DEFAULT_MAX_BATCH_SIZE";
 
+/// The variable by which these go before what the model's configuration says, and its value.
+pub const OVER_CONFIG: [&str; 2] = ["MUSTER_DEFAULTS_OVER_CONFIG", "true"];
+
+/// The variable by which requests are merged where the configuration names rows of a run and says nothing of it.
+pub const MERGES: [&str; 2] = ["MUSTER_DEFAULT_DYNAMIC_BATCHING", "true"];
+
 /// Variables of a server, by their names.
 pub type Variables = Vec<(String, String)>;
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     search::SPINS,
-    setting::{FORM, INSTANCES, ROWS, THREADS},
+    setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, ROWS, THREADS},
     step::Step,
     words::quoted,
 };
@@ -32,10 +32,17 @@ pub fn config_pbtxt(step: &Step) -> Option<String> {
             ),
             ROWS => format!("max_batch_size: {value}\n"),
             name if [name, value] == SPINS => SPINNING.to_owned(),
+            name if [name, value] == MERGES => "dynamic_batching { }\n".to_owned(),
+            // Fields of a configuration need nothing to go before it.
+            name if [name, value] == OVER_CONFIG => continue,
             // Another form of the model, which is served in its place.
             FORM => continue,
             _ => return None,
         };
+    }
+    let over = step.setting.environment.iter().any(|(name, value)| [name, value] == OVER_CONFIG);
+    if over {
+        text.insert_str(0, "# In place of what the model's own says of them:\n");
     }
     Some(match text.is_empty() {
         true => "# Nothing: the server finds the best settings by itself.\n".to_owned(),
@@ -111,12 +118,22 @@ mod tests {
     fn each_variable_of_the_search_has_its_field_of_the_configuration() {
         let knobs =
             Knobs { instances: Some(1), threads: Some(2), batch: Some(8), spins: true, form: None };
-        let variables = knobs.environment(&[]);
-        let variables: Vec<_> = variables.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
-        let text = config_pbtxt(&of_rounds(&variables, &[1.0])).unwrap();
-        let names = text.lines().map(|it| it.split([' ', ':']).next().unwrap_or_default());
-        let names: Vec<&str> = names.collect();
-        assert_eq!(names, ["instance_group", "parameters", "max_batch_size", "parameters"]);
+        let text = |config_says| {
+            let variables = knobs.environment(&[], config_says);
+            let variables: Vec<_> = variables.iter().map(|it| (&*it.0, &*it.1)).collect();
+            config_pbtxt(&of_rounds(&variables, &[1.0])).unwrap()
+        };
+        let names = |text: &str| -> Vec<String> {
+            let name = |it: &str| it.split([' ', ':']).next().unwrap_or_default().to_owned();
+            text.lines().map(name).collect()
+        };
+        let (configured, text) = (text(true), text(false));
+        let fields = ["instance_group", "parameters", "max_batch_size", "parameters"];
+        assert_eq!(names(&text), fields);
+        let fields =
+            ["instance_group", "parameters", "max_batch_size", "dynamic_batching", "parameters"];
+        assert_eq!(names(configured.split_once('\n').unwrap().1), fields);
+        assert!(configured.starts_with("# In place of"), "{configured}");
         assert!(text.contains("session.intra_op.allow_spinning"), "{text}");
         assert_eq!(config_pbtxt(&of_rounds(&[("OMP_PROC_BIND", "true")], &[1.0])), None);
     }

@@ -129,6 +129,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "default-intra-op-threads",
         "default-inter-op-threads",
         "default-max-batch-size",
+        "defaults-over-config",
         "default-dynamic-batching",
         "strict-max-batch-size",
         "default-queue-delay-us",

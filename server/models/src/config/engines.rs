@@ -70,6 +70,11 @@ impl Engines {
         self.0.iter().filter_map(|(_, it)| it.intra_op_threads).collect()
     }
 
+    /// Every setting for operators at the same time.
+    pub(crate) fn inter_op_keys(&self) -> Vec<&'static str> {
+        self.0.iter().filter_map(|(_, it)| it.inter_op_threads).collect()
+    }
+
     /// All formats, also those that are known elsewhere, in the order in which files are looked for.
     pub(crate) fn formats(&self) -> Vec<Known> {
         let own = self.0.iter().flat_map(|(backend, it)| {

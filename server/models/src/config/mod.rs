@@ -7,6 +7,7 @@ pub(crate) mod complete_ensemble;
 pub(crate) mod engines;
 pub(crate) mod ensemble;
 pub(crate) mod fit;
+pub(crate) mod give_way;
 pub(crate) mod hints;
 pub(crate) mod misspelt;
 pub(crate) mod model;

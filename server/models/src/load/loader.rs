@@ -21,6 +21,7 @@ use crate::{
         choose::{self, Completion, EngineChoice, choose},
         engines::Engines,
         ensemble::is_ensemble,
+        give_way::give_way,
         pbtxt::ConfigReader,
         raw,
         reach::{beyond_the_model, of_others},
@@ -187,6 +188,9 @@ impl Loader {
         let mut raw = self.reader.parse_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);
+        }
+        if self.settings.defaults.over_config {
+            give_way(&mut raw, &self.settings.defaults, &self.descriptions);
         }
         Ok(Some(raw))
     }

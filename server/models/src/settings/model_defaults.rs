@@ -14,6 +14,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
     Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
     Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this"),
+    Flag::value("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what configurations of models say of the same"),
     Flag::value("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
     Flag::value("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),
     Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)"),
@@ -38,6 +39,8 @@ pub struct ModelDefaults {
     pub inter_op_threads: Option<NonZeroUsize>,
     /// `--default-max-batch-size`: rows of a batch, of models that can batch.
     pub max_batch_size: Option<usize>,
+    /// `--defaults-over-config`: do the numbers among these go before what configurations say?
+    pub over_config: bool,
     /// `--default-dynamic-batching`: are requests merged where nothing is said about it, though all else is?
     pub dynamic_batching: bool,
     /// `--strict-max-batch-size`: does a `max_batch_size` that is written down bound requests, too?
@@ -85,6 +88,9 @@ pub fn resolve(sources: &Sources, start: Start, problems: &mut Vec<String>) -> M
         intra_op_threads,
         inter_op_threads,
         max_batch_size: sources.read("default-max-batch-size", batch_size, problems),
+        over_config: sources
+            .read("defaults-over-config", value::boolean, problems)
+            .unwrap_or(false),
         dynamic_batching: sources
             .read("default-dynamic-batching", value::boolean, problems)
             .unwrap_or(false),

@@ -2,10 +2,11 @@
 //! signature of its model it serves. All others could make it load code, write files, or open ports.
 
 /// Of muster's own, behind `MUSTER_`.
-const OWN: [&str; 52] = [
+const OWN: [&str; 53] = [
     "AUTO_TRUNCATE",
     "AVERAGE_FOLDS",
     "CALLER_RUNS",
+    "DEFAULTS_OVER_CONFIG",
     "DEFAULT_ACCEPT",
     "DEFAULT_DYNAMIC_BATCHING",
     "DEFAULT_INSTANCE_COUNT",

@@ -137,7 +137,7 @@ fn another_form_of_the_model_is_tried_with_the_best_so_far_and_batches_with_the_
     let best = finalists[1];
     assert_eq!((best.form, best.batch, best.instances), (Some(1), Some(8), Some(2)));
     let forms = ["a.onnx", "b.onnx"].map(|it| ("MODEL_PATH".to_owned(), it.to_owned()));
-    assert_eq!(best.environment(&forms).pop(), Some(forms[1].clone()));
+    assert_eq!(best.environment(&forms, false).pop(), Some(forms[1].clone()));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn threads_that_spin_are_tried_where_runs_of_several_threads_carry_nearly_as_muc
     assert!(left_out[0].contains("carries less than 90 %"), "{left_out:?}");
     let (tried, _, left_out) = spun(0.5, 3.0);
     assert!(tried.is_empty() && left_out[0].starts_with("not tried: runs of"), "{left_out:?}");
-    let variables = Knobs { spins: true, ..Knobs::default() }.environment(&[]);
+    let variables = Knobs { spins: true, ..Knobs::default() }.environment(&[], false);
     assert_eq!(variables, [(SPINS[0].to_owned(), SPINS[1].to_owned())]);
 }
 
