@@ -143,6 +143,15 @@ fn what_is_tried_goes_before_what_the_models_configuration_says() {
         log.contains("MUSTER_DEFAULT_MAX_BATCH_SIZE=8 has no effect: identity on CPU"),
         "{log}"
     );
+    // Which of several models is to take it cannot be known.
+    let repository = repository.model("models/other", &(self::config(&[]) + PORTS));
+    let mut command = command(
+        &repository,
+        &["--env=MUSTER_DEFAULT_MAX_BATCH_SIZE=8", "--stairs=1:1:1", "--instance=local.cpu1"],
+    );
+    command.env("MUSTER_SAGEMAKER_DEFAULT_MODEL", "other");
+    let (status, _, log) = outcome(command);
+    assert_eq!(status, Some(0), "{log}");
 }
 
 #[test]

@@ -21,7 +21,11 @@ use rustix::{
 };
 use serde_json::Value;
 
-use crate::{served::Served, setting::FORM, words::quoted};
+use crate::{
+    served::Served,
+    setting::{FORM, Variables},
+    words::quoted,
+};
 
 /// Lines of the log that are kept for a failure.
 const LAST_LINES: usize = 20;
@@ -88,8 +92,9 @@ struct Said {
     address: Option<String>,
     metrics: Option<String>,
     ready: bool,
-    /// What the first model that was loaded has become.
+    /// What the first model that was loaded has become, and how many were.
     served: Option<Served>,
+    models: usize,
     /// Streams that have ended, of two.
     silent: usize,
 }
@@ -180,6 +185,12 @@ impl Running {
         self.shared.said.lock().unwrap_or_else(PoisonError::into_inner).served.clone()
     }
 
+    /// What a setting asks for and its only model has not taken, in words. Of several models one may take it.
+    pub(crate) fn unheeded(&self, asked: &Variables) -> Option<String> {
+        let said = self.shared.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.served.as_ref().filter(|_| said.models == 1)?.unheeded(asked)
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -260,8 +271,9 @@ impl Shared {
                     said.metrics = text("address").map(str::to_owned);
                 }
                 (Some("ready to serve"), _) => said.ready = true,
-                (Some("model is ready"), _) if said.served.is_none() => {
-                    said.served = Served::of(&event);
+                (Some("model is ready"), _) => {
+                    said.models += 1;
+                    said.served = said.served.take().or_else(|| Served::of(&event));
                 }
                 _ => {}
             }

@@ -84,8 +84,7 @@ impl Tester<'_> {
             setup = Some(server.setup);
             served = server.served();
             // Where it makes no difference, it is another setting that would be measured.
-            let unheeded = served.as_ref().and_then(|it| it.unheeded(&setting.environment));
-            unheeded.map_or(Ok(()), Err)?;
+            server.unheeded(&setting.environment).map_or(Ok(()), Err)?;
             let target = server.address().clone();
             let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
             let watched = Watched { pid: Some(server.pid()), metrics, progress };
