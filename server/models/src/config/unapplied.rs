@@ -38,14 +38,14 @@ pub(crate) fn unapplied(
         "default-inter-op-threads" => {
             has_option(engines.description(&choice.backend).inter_op_threads.as_slice())
         }
-        "default-max-batch-size" => match raw.map_or(0, RawConfig::max_batch_size) {
-            0 => {
-                let given = defaults.max_batch_size.and_then(|it| i32::try_from(it).ok());
-                (given != Some(completed.max_batch_size()))
-                    .then(|| "it is written down as one that does not batch, or cannot".to_owned())
+        "default-max-batch-size" => {
+            let given = defaults.max_batch_size.and_then(|it| i32::try_from(it).ok());
+            match raw.map_or(0, RawConfig::max_batch_size) {
+                _ if given == Some(completed.max_batch_size()) => None,
+                0 => Some("it is written down as one that does not batch, or cannot".to_owned()),
+                own => Some(format!("max_batch_size {own}")),
             }
-            own => Some(format!("max_batch_size {own}")),
-        },
+        }
         "default-queue-delay-us" if server_ports::sequence_batching(completed).is_some() => {
             Some("sequence_batching".to_owned())
         }
@@ -115,6 +115,8 @@ mod tests {
             "default-queue-delay-us (max_queue_delay_microseconds 5)",
         ];
         assert_eq!(shown(config, &[("intra_op_thread_count", "3")]), expected);
+        // As many rows, whoever says so.
+        assert!(shown("max_batch_size: 16", &[]).iter().all(|it| !it.contains("max-batch-size")));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
     Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
     Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this"),
-    Flag::value("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what configurations of models say of the same"),
+    Flag::value("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what files of configurations say of the same"),
     Flag::value("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
     Flag::value("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),
     Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)"),
