@@ -14,6 +14,7 @@
     python3 tests/published/run.py cache        # the response cache at several shares of hits
     python3 tests/published/run.py ensemble     # an ensemble beside two calls
     python3 tests/published/run.py body         # JSON beside binary tensors
+    python3 tests/published/run.py automatic    # settings left alone beside the best that are found, for each model
 
 `--quick` is a look, no measurement. What a case needs of Python is installed below --work the first time: Gunicorn and
 Flask, or PyTorch and ONNX to write models with (some 6 GB). TorchScript needs `backends/pytorch/prepare.py`.
@@ -34,6 +35,7 @@ sys.path.insert(0, str(ROOT / "tests/peers"))
 # They use files of that folder.
 import grid  # noqa: E402
 import short  # noqa: E402
+from automatic import automatic  # noqa: E402
 from front import front  # noqa: E402
 from nets import nets  # noqa: E402
 from overload import load  # noqa: E402
@@ -127,6 +129,7 @@ CASES = {
     "cache": short.cache,
     "ensemble": short.ensemble,
     "body": short.body,
+    "automatic": automatic,
 }
 
 if __name__ == "__main__":

@@ -18,11 +18,16 @@ RANGES = {"OMP_NUM_THREADS": ["1", "2", "4"], "SAGEMAKER_MODEL_SERVER_WORKERS": 
 USERS = 8
 
 
-def bodies(folder):
-    """Writes a forest of some ten megabytes, as the article's is, as `model.json`. Gives a file twice: with a body of
-    one row, and, when it is asked for again, with one of 10 KB."""
+def model_and_row(folder):
+    """Writes a forest of some ten megabytes, as the article's is, as `model.json`. Gives a row for it, as CSV."""
     (folder / "model.json").write_text(json.dumps(forest(1000, 6)))
-    row = ",".join(f"{random.Random(1).uniform(-3, 3):.6f}" for _ in range(FEATURES)) + "\n"
+    return ",".join(f"{random.Random(1).uniform(-3, 3):.6f}" for _ in range(FEATURES)) + "\n"
+
+
+def bodies(folder):
+    """Writes the model. Gives a file twice: with a body of one row, and, when it is asked for again, with one of
+    10 KB."""
+    row = model_and_row(folder)
     payload = folder / "body.csv"
     for name, body in (("row", row), ("rows, 10 KB", row * (10240 // len(row)))):
         payload.write_text(body)
