@@ -25,9 +25,14 @@ fn command(repository: &Repository, args: &[&str]) -> Command {
 
 /// The same with the bodies at that path.
 fn command_with(repository: &Repository, payload: &str, args: &[&str]) -> Command {
+    bare_command(&[&[&repository.at("models"), "--payload", payload], args].concat())
+}
+
+/// The command with these arguments alone.
+fn bare_command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command
-        .args(["recommend", &repository.at("models"), "--payload", payload])
+        .arg("recommend")
         .args(args)
         .env_clear()
         .envs(switches())
@@ -152,6 +157,44 @@ fn what_is_tried_goes_before_what_the_models_configuration_says() {
     command.env("MUSTER_SAGEMAKER_DEFAULT_MODEL", "other");
     let (status, _, log) = outcome(command);
     assert_eq!(status, Some(0), "{log}");
+}
+
+#[test]
+fn without_a_payload_tensors_are_made_up_that_suit_the_models_inputs() {
+    let repository = sleeper();
+    let models = repository.at("models");
+    let without = |args: &[&str]| {
+        let short = ["--stairs=1:1:1", "--instance=local.cpu1"];
+        outcome(bare_command(&[&[models.as_str()], args, &short].concat()))
+    };
+    let (status, _, log) = without(&[]);
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("PAYLOAD made up, 16 bodies of "), "{log}");
+    assert!(log.contains("(application/json): INPUT0 FP32 [1, 1]; "), "{log}");
+    let (status, _, log) = without(&["--shape=INPUT0:5,1", "--value=INPUT0=2"]);
+    assert_eq!(status, Some(0), "{log}");
+    let expected = "PAYLOAD made up, 1 body of 91 bytes (application/json): INPUT0 FP32 [5, 1]; ";
+    assert!(log.contains(expected), "{log}");
+    // What cannot be made up is said, with what to give instead.
+    for (args, expected) in [
+        (&["--value=x=2"][..], "no input 'x'; expected one of INPUT0"),
+        (
+            &["--shape=INPUT0:5,2"],
+            "what is made up does not suit the model 'sleeper': give a payload",
+        ),
+    ] {
+        let (status, _, log) = without(args);
+        assert_eq!(status, Some(1), "{log}");
+        assert!(log.contains(expected), "{log}");
+    }
+    let _two = repository.model("models/other", &(config(&[]) + PORTS));
+    let (status, _, log) = without(&[]);
+    assert_eq!(status, Some(1), "{log}");
+    assert!(log.contains("tensors are made up for one model, and there are 2: "), "{log}");
+    // A server that runs says nothing of its models here.
+    let (status, _, log) = outcome(bare_command(&["--endpoint=http://127.0.0.1:1"]));
+    assert_eq!(status, Some(2), "{log}");
+    assert!(log.contains("--payload or --input: expected what is sent to http://"), "{log}");
 }
 
 #[test]

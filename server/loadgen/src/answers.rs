@@ -35,6 +35,12 @@ pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String>
     }
 }
 
+/// The first of some tolerances with which such bodies are the same; `None` where the widest is too narrow.
+pub fn needed(expected: &[u8], given: &[u8]) -> Option<f64> {
+    let steps = [TOLERANCE, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+    steps.into_iter().find(|it| same(expected, given, *it).is_ok())
+}
+
 /// Is the body JSON or numbers, whose values are compared?
 pub(crate) fn is_read(body: &[u8]) -> bool {
     json(body).is_some() || words(body).is_some()
@@ -124,5 +130,8 @@ mod tests {
         // A form with fewer digits.
         let near = |tolerance| super::same(b"[0.5]", b"[0.51]", tolerance);
         assert!(near(0.05).is_ok() && near(0.01).is_err());
+        let needed = |given: &[u8]| super::needed(b"[0.5, 1.5]", given);
+        assert_eq!(needed(b"[0.51, 1.5]"), Some(0.02));
+        assert_eq!((needed(b"[0.5, 9.5]"), needed(b"[\"a\"]")), (None, None));
     }
 }

@@ -9,19 +9,14 @@ use std::{
 use clap::ValueEnum;
 
 use crate::{
-    Check, Error, Fill, Input, Method, Plan, Request, Target, fetch,
+    Check, Error, MadeUp, Method, Plan, Request, Target,
     files::{file_request, is_answer, list_files, read_bodies},
-    grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
-    kserve_grpc, kserve_json,
-    option_values::{InputArg, ValueArg, header, input, named_value, shape},
+    grpc_raw_outputs, invocations, is_inference, kserve, kserve_binary, kserve_grpc, kserve_json,
+    metadata,
+    option_values::header,
     reference,
     texts::{TextRoute, read_texts},
 };
-
-/// Requests of made-up tensors that are sent in turn, so that a server that keeps answers has not made one of them all:
-/// so many, and so many bytes, at most.
-const MADE_UP: u64 = 16;
-const MADE_UP_BYTES: usize = 64 << 20;
 
 /// The arguments that say what is sent.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,24 +28,13 @@ pub(crate) struct Content {
     /// What is sent
     #[arg(long, value_enum, default_value_t = Format::KserveBinary)]
     format: Format,
-    /// An input, such as x:FP32:1,30 (a scalar: x:FP32:); repeatable. Without any, the server's metadata
-    /// are asked
-    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input, conflicts_with = "body")]
-    input: Vec<InputArg>,
-    /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
-    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with_all = ["input", "body"])]
-    shape: Vec<(String, Vec<usize>)>,
+    #[command(flatten)]
+    made_up: MadeUp,
     /// The server's HTTP address, to be asked for the model's metadata where the URL is another port's
     #[arg(long, value_name = "URL", conflicts_with = "input")]
     describe: Option<Target>,
-    /// What made-up inputs hold
-    #[arg(long, value_enum, default_value_t = DataArg::Random)]
-    data: DataArg,
-    /// What an input holds, such as threshold=0.5, text=hello or input_ids=0..30521; repeatable
-    #[arg(long, value_name = "NAME=VALUE|LOW..HIGH", value_parser = named_value, conflicts_with = "body")]
-    value: Vec<(String, ValueArg)>,
     /// A file that is sent as it is, instead of a made-up request
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "shape", "value"])]
     body: Option<PathBuf>,
     /// A file with one body a line, or a directory with one body a file; they are sent in turn, in the order of the
     /// lines or of the names
@@ -99,14 +83,6 @@ enum Format {
     HfInvocations,
     /// POST /invocations with a file of --files, an image or a sound, under its own type
     Image,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DataArg {
-    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros
-    Random,
-    /// Zeros and empty strings
-    Zeros,
 }
 
 /// What is sent in a format.
@@ -260,28 +236,16 @@ impl Content {
             return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
         }
         let metadata = self.metadata(target, model)?;
-        let mut requests: Vec<Request> = Vec::new();
-        let mut bytes = 0;
-        for nth in 0..MADE_UP {
-            let seed = seed.wrapping_mul(MADE_UP).wrapping_add(nth);
-            let inputs = self.inputs(metadata.as_deref(), seed)?;
+        self.made_up.each(&metadata, seed, |inputs| {
             let request = match how {
-                Tensors::Json => kserve_json(model, &inputs)?,
-                Tensors::Binary => kserve_binary(model, &inputs)?,
-                Tensors::Grpc => kserve_grpc(model, &inputs)?,
+                Tensors::Json => kserve_json(model, inputs)?,
+                Tensors::Binary => kserve_binary(model, inputs)?,
+                Tensors::Grpc => kserve_grpc(model, inputs)?,
             };
             let request = at(path, request)?;
-            // Where nothing is random, one is all there is.
-            if requests.last() == Some(&request) {
-                break;
-            }
-            bytes += request.body_len();
-            requests.push(request);
-            if bytes > MADE_UP_BYTES {
-                break;
-            }
-        }
-        Ok(requests)
+            let size = request.body_len();
+            Ok((request, size))
+        })
     }
 
     fn post(&self, path: String, body: Vec<u8>) -> Result<Request, Error> {
@@ -289,18 +253,14 @@ impl Content {
         Ok(request.header("Content-Type", &self.content_type)?.body(body))
     }
 
-    /// The model's metadata, where no inputs are given.
-    fn metadata(&self, target: &Target, model: &str) -> Result<Option<Vec<u8>>, Error> {
-        if !self.input.is_empty() {
-            return Ok(None);
+    /// The model's metadata; nothing where inputs are given.
+    fn metadata(&self, target: &Target, model: &str) -> Result<Vec<u8>, Error> {
+        if self.made_up.says_inputs() {
+            return Ok(Vec::new());
         }
-        let described = fetch::get(
-            self.describe.as_ref().unwrap_or(target),
-            &kserve::model_path(model),
-            &self.header,
-        );
+        let described = metadata(self.describe.as_ref().unwrap_or(target), model, &self.header);
         let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
-        described.map(Some).map_err(|error| match error {
+        described.map_err(|error| match error {
             // Some servers answer HTTP on this port, too, others hang up.
             Error::Fetch { url, problem } if is_grpc && self.describe.is_none() => {
                 let way = "give the server's HTTP address with --describe, or inputs with --input";
@@ -308,50 +268,6 @@ impl Content {
             }
             error => error,
         })
-    }
-
-    /// The inputs that the metadata describe, or else the given ones.
-    fn inputs(&self, metadata: Option<&[u8]>, seed: u64) -> Result<Vec<Input>, Error> {
-        if let Some(metadata) = metadata {
-            let shape = |name: &str| {
-                self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
-            };
-            let inputs = inputs_from_metadata(metadata, shape, |name| self.fill(name, seed))?;
-            return self.checked(inputs);
-        }
-        let given = self.input.iter();
-        let inputs =
-            given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, self.fill(&it.name, seed)));
-        self.checked(inputs.collect::<Result<_, _>>()?)
-    }
-
-    /// What an input of that name holds. Random tokens make sense to a model only where its mask says that they are
-    /// there, and their types are of a table with one or two rows.
-    fn fill(&self, name: &str, seed: u64) -> Fill {
-        let given = self.value.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
-        match (given, self.data) {
-            (Some(ValueArg::Value(text)), _) => Fill::Value(text),
-            (Some(ValueArg::Range(low, high)), _) => Fill::Range { low, high, seed },
-            (None, DataArg::Zeros) => Fill::Zeros,
-            (None, DataArg::Random) if name.ends_with("attention_mask") => {
-                Fill::Value("1".to_owned())
-            }
-            (None, DataArg::Random) if name.ends_with("token_type_ids") => Fill::Zeros,
-            (None, DataArg::Random) => Fill::Random(seed),
-        }
-    }
-
-    /// These inputs, if there is one for each `--value`.
-    fn checked(&self, inputs: Vec<Input>) -> Result<Vec<Input>, Error> {
-        let is_there = |name: &String| inputs.iter().any(|it| it.name == *name);
-        match self.value.iter().find(|it| !is_there(&it.0)) {
-            Some((name, _)) => {
-                let names: Vec<&str> = inputs.iter().map(|it| it.name.as_str()).collect();
-                let problem = format!("no input '{name}'; expected one of {}", names.join(", "));
-                Err(Error::plan("--value", problem))
-            }
-            None => Ok(inputs),
-        }
     }
 }
 

@@ -130,6 +130,14 @@ pub struct Input {
     pub(crate) data: Vec<u8>,
 }
 
+impl fmt::Display for Input {
+    /// Its name, type and shape.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Input { name, dtype, shape, .. } = self;
+        write!(f, "{name} {dtype} {shape:?}")
+    }
+}
+
 impl Input {
     /// An input of these bytes: row-major, little-endian, strings with their length prefixes.
     ///

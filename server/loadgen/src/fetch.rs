@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Error, Method, Request, Target,
+    Error, Method, Request, Target, kserve,
     reply::{Fed, Parser},
 };
 
@@ -15,6 +15,19 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer that is read, in bytes.
 const LONGEST: usize = 16 * 1024 * 1024;
+
+/// What `target` says of a model over the KServe v2 protocol: the body of `GET /v2/models/<model>`, asked with these
+/// headers.
+///
+/// # Errors
+/// When the server cannot be reached, or answers something else than 200.
+pub fn metadata(
+    target: &Target,
+    model: &str,
+    headers: &[(String, String)],
+) -> Result<Vec<u8>, Error> {
+    get(target, &kserve::model_path(model), headers)
+}
 
 /// The body of a 200 reply to `GET path` with these headers.
 pub(crate) fn get(

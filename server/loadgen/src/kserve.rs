@@ -12,6 +12,15 @@ use crate::{DataType, Error, Fill, Input, Method, Request, data::strings};
 /// # Errors
 /// When a BYTES input is not UTF-8, or the model's name cannot be part of a path.
 pub fn kserve_json(model: &str, inputs: &[Input]) -> Result<Request, Error> {
+    let request = Request::new(Method::Post, infer_path(model))?;
+    Ok(request.header("Content-Type", "application/json")?.body(json_body(inputs)?))
+}
+
+/// Its body, which `/invocations` takes, too.
+///
+/// # Errors
+/// When a BYTES input is not UTF-8.
+pub fn json_body(inputs: &[Input]) -> Result<String, Error> {
     let mut body = String::from(r#"{"inputs":["#);
     for (i, input) in inputs.iter().enumerate() {
         let comma = if i == 0 { "" } else { "," };
@@ -20,8 +29,7 @@ pub fn kserve_json(model: &str, inputs: &[Input]) -> Result<Request, Error> {
         body.push_str("]}");
     }
     body.push_str("]}");
-    let request = Request::new(Method::Post, infer_path(model))?;
-    Ok(request.header("Content-Type", "application/json")?.body(body))
+    Ok(body)
 }
 
 /// The same with the data behind the JSON, as the binary extension has it. The outputs are asked for in

@@ -90,11 +90,13 @@ struct Shared {
 struct Said {
     lines: VecDeque<String>,
     address: Option<String>,
+    http: Option<String>,
     metrics: Option<String>,
     ready: bool,
-    /// What the first model that was loaded has become, and how many were.
+    /// What the first model that was loaded has become.
     served: Option<Served>,
-    models: usize,
+    /// The models that were loaded, by their names.
+    models: Vec<String>,
     /// Streams that have ended, of two.
     silent: usize,
 }
@@ -175,6 +177,17 @@ impl Running {
         &self.address
     }
 
+    /// Where the addresses of the KServe v2 protocol are.
+    pub fn http(&self) -> Option<Target> {
+        let said = self.shared.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.http.as_ref().and_then(|it| format!("http://{it}").parse().ok())
+    }
+
+    /// The models that it has loaded, by their names.
+    pub fn models(&self) -> Vec<String> {
+        self.shared.said.lock().unwrap_or_else(PoisonError::into_inner).models.clone()
+    }
+
     /// Its page of metrics.
     pub fn metrics(&self) -> Option<&Target> {
         self.metrics.as_ref()
@@ -188,7 +201,7 @@ impl Running {
     /// What a setting asks for and its only model has not taken, in words. Of several models one may take it.
     pub(crate) fn unheeded(&self, asked: &Variables) -> Option<String> {
         let said = self.shared.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.served.as_ref().filter(|_| said.models == 1)?.unheeded(asked)
+        said.served.as_ref().filter(|_| said.models.len() == 1)?.unheeded(asked)
     }
 
     /// Its process.
@@ -267,12 +280,15 @@ impl Shared {
                 (Some("listening"), Some("sagemaker")) => {
                     said.address = text("address").map(str::to_owned);
                 }
+                (Some("listening"), Some("http")) => {
+                    said.http = text("address").map(str::to_owned);
+                }
                 (Some("listening"), Some("metrics")) => {
                     said.metrics = text("address").map(str::to_owned);
                 }
                 (Some("ready to serve"), _) => said.ready = true,
                 (Some("model is ready"), _) => {
-                    said.models += 1;
+                    said.models.extend(text("model").map(str::to_owned));
                     said.served = said.served.take().or_else(|| Served::of(&event));
                 }
                 _ => {}

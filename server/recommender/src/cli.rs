@@ -18,7 +18,7 @@ use crate::{
     control_server,
     door::Door,
     journal::{Journal, Trouble},
-    pipe,
+    made_bodies, pipe,
     run::{Done, Status},
     winner,
 };
@@ -38,18 +38,28 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
     if let Some(door) = args.serve {
         return serve(args, door, program, &stop);
     }
-    let (job, means) = match args.job().and_then(|job| Ok((args.means(&job, program, stop)?, job)))
-    {
-        Ok((means, job)) => (job, means),
-        Err(problem) => {
-            eprintln!("{problem}");
-            return ExitCode::from(USAGE);
-        }
-    };
+    let (job, mut means) =
+        match args.job().and_then(|job| Ok((args.means(&job, program, stop)?, job))) {
+            Ok((means, job)) => (job, means),
+            Err(problem) => {
+                eprintln!("{problem}");
+                return ExitCode::from(USAGE);
+            }
+        };
     let mut say = |line: &str| {
         // Whoever took standard error away does not want the line.
         let _ = writeln!(io::stderr(), "{line}");
     };
+    if job.payload.is_none() {
+        match made_bodies::bodies(&job, &args.made_up, program, &Vec::new(), &means.stop, &mut say)
+        {
+            Ok(bodies) => means.bodies = bodies,
+            Err(problem) => {
+                say(&format!("FAILED {problem}"));
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     let journal = match args.journal(&job, &means, state, &mut say) {
         Ok(journal) => journal,
         Err(Trouble::Stopped) => {

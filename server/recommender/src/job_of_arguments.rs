@@ -167,6 +167,7 @@ impl Args {
         }
     }
 
+    /// What the job is done with. Where it has no payload, the bodies are still to be [made](crate::made_bodies).
     pub(crate) fn means(
         &self,
         job: &Job,
@@ -174,8 +175,6 @@ impl Args {
         stop: Arc<AtomicBool>,
     ) -> Result<Means, String> {
         self.check_time_scale()?;
-        let payload =
-            job.payload.as_deref().ok_or("--payload: expected a file, a directory or a .tar.gz")?;
         let prices = self.prices()?;
         let names: Vec<&str> =
             job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
@@ -183,11 +182,20 @@ impl Args {
         self.check_instances(&prices, &places)?;
         let priced = prices.for_all(&names, places.servers.len());
         priced.map_err(|it| format!("--prices: {it}"))?;
+        let bodies = match (&job.payload, &job.endpoint) {
+            (Some(payload), _) => payload::read(payload, &job.content_types)?,
+            (None, Some(endpoint)) if !self.made_up.says_inputs() => {
+                return Err(format!(
+                    "--payload or --input: expected what is sent to {endpoint}, given neither"
+                ));
+            }
+            (None, _) => Vec::new(),
+        };
         Ok(Means {
             program: program.to_owned(),
             prices,
             places,
-            bodies: payload::read(payload, &job.content_types)?,
+            bodies,
             time_scale: self.time_scale,
             stop,
             environment: Vec::new(),

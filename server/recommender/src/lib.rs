@@ -29,6 +29,7 @@ pub mod job_folder;
 mod job_of_arguments;
 pub mod job_state;
 pub mod journal;
+mod made_bodies;
 pub mod means;
 mod model_files;
 mod page;

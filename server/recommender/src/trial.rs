@@ -144,12 +144,15 @@ impl Workload {
     /// # Errors
     /// Names the body and how its answers differ.
     pub fn compare(&self, expected: &[Vec<u8>], given: &[Vec<u8>]) -> Result<(), String> {
-        for ((body, expected), given) in self.bodies.iter().zip(expected).zip(given) {
+        let all = || self.bodies.iter().zip(expected).zip(given);
+        for ((body, expected), given) in all() {
             answers::same(expected, given, self.tolerance).map_err(|difference| {
+                let needed = all().map(|((_, expected), given)| answers::needed(expected, given));
+                let needed = needed.reduce(|one, other| Some(one?.max(other?))).flatten();
+                let enough = needed.map_or_else(String::new, |it| format!("; {it} would be enough"));
                 format!(
-                    "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {})",
-                    body.name,
-                    self.tolerance
+                    "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {}{enough})",
+                    body.name, self.tolerance
                 )
             })?;
         }

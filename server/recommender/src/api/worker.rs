@@ -8,6 +8,8 @@ use std::{
     time::SystemTime,
 };
 
+use loadgen::MadeUp;
+
 use super::{
     jobs::{Jobs, Work},
     line,
@@ -21,6 +23,7 @@ use crate::{
     job_folder::JobFolder,
     job_state::{JobState, JobStatus},
     journal::{Journal, Place, Trouble, end_left_behind},
+    made_bodies,
     means::Means,
     payload,
     prices::Prices,
@@ -111,12 +114,23 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     // Before the journal: findings depend on them.
     let model = job.model.as_deref().unwrap_or_default();
     job.variants = variants::beside(Path::new(model));
-    let address = job.payload.as_deref().unwrap_or_default();
+    let bodies = match (&job.payload, &job.endpoint) {
+        (Some(payload), _) => payload::read(payload, &job.content_types)?,
+        (None, Some(endpoint)) => {
+            return Err(format!(
+                "SamplePayloadUrl: expected what is sent to {endpoint}, given none"
+            ));
+        }
+        (None, None) => {
+            let made_up = MadeUp::default();
+            made_bodies::bodies(&job, &made_up, &settings.program, &environment, stop, &mut say)?
+        }
+    };
     let means = Means {
         program: settings.program.clone(),
         prices: settings.prices.clone(),
         places: settings.places.clone(),
-        bodies: payload::read(address, &job.content_types)?,
+        bodies,
         time_scale: settings.time_scale,
         stop: stop.clone(),
         objective: settings.objective,
