@@ -233,21 +233,65 @@ fn weights_of_a_model_do_not_come_from_the_system() {
     }
 }
 
-#[test]
-fn a_file_that_a_setting_names_is_written_but_in_a_strict_sandbox() {
-    let repository = Repository::of(&["mlp"]).file(".out/here", "");
-    let out = repository.path().join(".out/optimized.onnx");
+/// The model `mlp`, which ONNX Runtime is to write to that file once it has optimised it.
+fn with_optimized(repository: Repository, file: &Path) -> Repository {
     let config = format!(
         "backend: \"onnxruntime\"\nparameters {{ key: \"session.optimized_model_filepath\" value {{ string_value: \
          \"{}\" }} }}\n",
-        out.display()
+        file.display()
     );
-    let repository = repository.file("mlp/config.pbtxt", config);
+    repository.file("mlp/config.pbtxt", config)
+}
+
+#[test]
+fn a_file_that_a_setting_names_is_written_but_in_a_strict_sandbox() {
+    let repository = Repository::of(&["mlp"]).file("mlp/1/.out/here", "");
+    let out = repository.path().join("mlp/1/.out/optimized.onnx");
+    let repository = with_optimized(repository, &out);
     let error = problem(&repository, &[ALL, STRICT]);
     assert!(error.contains("optimized.onnx\" failed: Permission denied"), "{error}");
     assert!(!out.exists());
     assert_eq!(problem(&repository, &[ALL]), "");
     assert!(out.exists());
+}
+
+#[test]
+fn a_setting_that_names_a_place_of_the_system_or_of_others_is_refused_and_opens_nothing() {
+    let elsewhere = Repository::new().file("out/here", "");
+    let linked = elsewhere.path().join("out/link");
+    symlink("/etc", &linked).unwrap();
+    for (file, reason) in [
+        ("/etc/muster-optimized.onnx".into(), "/etc is the system's"),
+        ("/etc/passwd".into(), "/etc is the system's"),
+        (linked.join("muster-optimized.onnx"), "/etc is the system's"),
+        ("/tmp/../etc/muster-optimized.onnx".into(), "/etc is the system's"),
+        ("/tmp/muster-optimized.onnx".into(), "others have files there too"),
+    ] {
+        let error = problem(&with_optimized(Repository::of(&["mlp"]), &file), &[ALL]);
+        let named =
+            format!("parameter session.optimized_model_filepath names '{}'", file.display());
+        for part in [&named, reason, "--worker-sandbox=off"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    let repository = Repository::of(&["mlp"]).file(".other/here", "");
+    let other = repository.path().join(".other/optimized.onnx");
+    let error = problem(&with_optimized(repository, &other), &[ALL]);
+    assert!(error.contains("other models are there"), "{error}");
+    assert!(!Path::new("/etc/muster-optimized.onnx").exists() && !other.exists());
+    let free = elsewhere.path().join("out/optimized.onnx");
+    assert_eq!(problem(&with_optimized(Repository::of(&["mlp"]), &free), &[ALL]), "");
+    assert!(free.exists());
+}
+
+#[test]
+fn a_link_to_a_file_of_the_system_is_not_followed() {
+    let repository = Repository::identity("m", &[("fault", "reach")]).file("m/1/here", "");
+    symlink("/etc", repository.path().join("m/1/etc")).unwrap();
+    let mut server = process(&repository, &[]);
+    let warning = server.wait_for_line("'/etc' is not opened");
+    assert!(warning.contains("WARN") && warning.contains("model=m"), "{warning}");
+    check_denied(&server.client().post(&infer("m"), &[], row(1)).error(500));
 }
 
 #[test]

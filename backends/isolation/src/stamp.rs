@@ -57,7 +57,8 @@ impl Stamp {
     pub(crate) fn of(source: &ModelSource, settings: &[&str]) -> Stamp {
         let given = [&source.path].into_iter().chain(&source.folds).chain(&source.op_libraries);
         let given: Vec<PathBuf> = given.cloned().collect();
-        let named: Vec<PathBuf> = named_files(source, settings).map(resolved).collect();
+        let named: Vec<PathBuf> =
+            named_files(source, settings).map(|(_, it)| resolved(it)).collect();
         let mut look = Look::new(&named);
         given.iter().for_each(|it| look.add(it, DEEPEST));
         look.add_beside(source);

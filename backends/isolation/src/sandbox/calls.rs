@@ -65,12 +65,27 @@ pub(super) const X32: Option<i64> = Some(0x4000_0000);
 pub(super) const X32: Option<i64> = None;
 const ONLY_X32: [i64; 9] = [520, 521, 524, 528, 533, 536, 539, 540, 545];
 
-/// Restricts the calling thread, and those that it starts. `may_connect`: to sockets that are files.
+/// Which sockets a worker has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    None,
+    /// Unix sockets that nothing ever comes through: CUDA's library does not start without one that it listens on, and
+    /// looks by another for its service for several processes, MPS, which is not there.
+    Unconnected,
+    /// Unix sockets, as MPS is there: to all that are files, as a filter does not see of a path what it is.
+    Unix,
+}
+
+/// Restricts the calling thread, and those that it starts.
 ///
 /// # Errors
 /// Where the kernel takes no filter.
-pub(super) fn restrict(may_connect: bool) -> Result<(), Error> {
-    apply(refused(may_connect)?, libc::EPERM)?;
+pub(super) fn restrict(sockets: Sockets) -> Result<(), Error> {
+    apply(refused(sockets)?, libc::EPERM)?;
+    if sockets == Sockets::Unconnected {
+        // What CUDA's library is told where there is no MPS.
+        apply(Refused::from([(libc::SYS_connect, Vec::new())]), libc::ENOENT)?;
+    }
     // The C library then starts threads by a call whose flags can be looked at.
     apply(Refused::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
@@ -103,7 +118,7 @@ pub(super) fn install(steps: &mut [libc::sock_filter], flags: c_ulong) -> io::Re
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome) }
 }
 
-fn refused(may_connect: bool) -> Result<Refused, BackendError> {
+fn refused(sockets: Sockets) -> Result<Refused, BackendError> {
     let always = ALWAYS.iter().chain(OLDER).map(|it| (*it, Vec::new()));
     let mut refused: Refused = always.collect();
     if let Some(bit) = X32 {
@@ -127,9 +142,19 @@ fn refused(may_connect: bool) -> Result<Refused, BackendError> {
     // Times of files by path; of those that are open, their owner may.
     refused.insert(libc::SYS_utimensat, vec![rule_of_pointer(1)?]);
     let is_foreign = rule(&[(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)])?;
+    // A datagram has its address with it; raw sockets are the same. The rest of a type are flags.
+    let is_type = |it: i32| rule(&[(1, SeccompCmpOp::MaskedEq(0xf), it as u64)]);
+    let (datagram, raw) = (is_type(libc::SOCK_DGRAM)?, is_type(libc::SOCK_RAW)?);
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
-        let when = if may_connect { vec![is_foreign.clone()] } else { Vec::new() };
+        let when = match sockets {
+            Sockets::None => Vec::new(),
+            Sockets::Unconnected => vec![is_foreign.clone(), datagram.clone(), raw.clone()],
+            Sockets::Unix => vec![is_foreign.clone()],
+        };
         refused.insert(call, when);
+    }
+    if sockets != Sockets::Unix {
+        refused.extend([libc::SYS_accept, libc::SYS_accept4].map(|it| (it, Vec::new())));
     }
     Ok(refused)
 }

@@ -11,6 +11,7 @@ mod environment;
 mod kernel;
 mod limits;
 mod links;
+mod openable;
 mod order;
 mod private;
 mod reach;
@@ -44,8 +45,8 @@ pub(crate) struct Inside {
 /// Puts the calling thread, and the threads that it starts from then on, into the sandbox.
 ///
 /// # Errors
-/// A sentence, where the kernel refuses what it has, and with [`Sandbox::Strict`] where it has no landlock or no
-/// seccomp.
+/// A sentence, where the kernel refuses what it has, with [`Sandbox::Strict`] where it has no landlock or no seccomp,
+/// and where a setting names what no setting opens.
 pub(crate) fn enter(
     order: &Order,
     engine: &dyn Backend,
@@ -61,7 +62,7 @@ pub(crate) fn enter(
     }
     let kernel = Kernel::ask();
     kernel.suffices(order.sandbox)?;
-    let reach = Reach::new(order, engine, source);
+    let reach = Reach::new(order, engine, source)?;
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         format!("{what} cannot be set: {error} (--worker-sandbox)")
     };
@@ -69,7 +70,7 @@ pub(crate) fn enter(
     limits::drop_capabilities().map_err(|it| failed("capabilities", &it))?;
     let pins = rules::restrict(&reach).map_err(|it| failed("landlock", &it))?;
     if kernel.has_seccomp {
-        calls::restrict(reach.has_gpu).map_err(|it| failed("seccomp", &it))?;
+        calls::restrict(reach.sockets()).map_err(|it| failed("seccomp", &it))?;
     }
     let asked = kernel.asks_before_threads.then(threads::ask).transpose();
     let asks = asked.unwrap_or_else(|error| {

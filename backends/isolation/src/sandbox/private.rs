@@ -1,6 +1,7 @@
 //! The one directory in which a worker may write: made with it and removed with it.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File, Permissions, TryLockError},
     io,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -65,10 +66,15 @@ fn hold_opened(held: File, path: &Path) -> io::Result<Option<File>> {
     Ok(is_there.then_some(held))
 }
 
+/// Is that the name of a worker's directory?
+pub(super) fn is_private(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|it| it.starts_with(PREFIX))
+}
+
 /// Removes what servers that were ended by force have left below `parent`.
 pub(crate) fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|it| it.starts_with(PREFIX)) {
+        if is_private(&entry.file_name()) {
             // Somebody else's, or gone already: no reason not to go on.
             let _ = remove_if_left(&entry.path());
         }

@@ -3,13 +3,15 @@
 use std::{
     fs::{self, DirBuilder},
     os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use backend::{Backend, Device, ModelSource, Places};
 
 use super::{
+    calls::Sockets,
     links,
+    openable::Surroundings,
     order::{Order, Sandbox},
 };
 use crate::named::named_files;
@@ -70,25 +72,54 @@ pub(super) struct Reach {
     pub(super) reads: Vec<PathBuf>,
     /// Directories below which it writes, and files to which it does.
     pub(super) writes: Vec<PathBuf>,
+    /// What settings of the model name, to read and to write. Real paths: what has become a link since is left out.
+    pub(super) opened: Vec<PathBuf>,
     pub(super) devices: Vec<PathBuf>,
     /// Does it compute on a GPU?
     pub(super) has_gpu: bool,
+    /// Is CUDA's service for several processes there, MPS?
+    pub(super) has_mps: bool,
 }
 
 impl Reach {
-    pub(super) fn new(order: &Order, engine: &dyn Backend, source: &ModelSource) -> Reach {
+    pub(super) fn sockets(&self) -> Sockets {
+        match (self.has_gpu, self.has_mps) {
+            (false, _) => Sockets::None,
+            (true, false) => Sockets::Unconnected,
+            (true, true) => Sockets::Unix,
+        }
+    }
+
+    /// # Errors
+    /// A sentence, where a setting names what no setting opens.
+    pub(super) fn new(
+        order: &Order,
+        engine: &dyn Backend,
+        source: &ModelSource,
+    ) -> Result<Reach, String> {
         let mut reach = Reach { devices: vec!["/dev/null".into()], ..Reach::default() };
         reach.reads.extend(SYSTEM.iter().chain([&PROGRAM]).map(PathBuf::from));
         reach.reads.extend(order.libraries.iter().cloned());
         reach.writes.extend(order.private.clone());
         reach.add_gpus(source);
         reach.add_places(order.sandbox, engine.places());
-        reach.reads.push(directory(source));
-        reach.reads.extend(files(order.sandbox, source).cloned());
-        if order.sandbox == Sandbox::On {
-            reach.add_named(engine, source);
+        let directory = directory(source);
+        reach.reads.push(directory.clone());
+        let around = |it: &Reach| {
+            let (repository, private) = (source.repository.as_deref(), order.private.as_deref());
+            Surroundings::new(&directory, repository, private, &it.writes, &it.reads)
+        };
+        match order.sandbox {
+            Sandbox::Off | Sandbox::Strict => reach.reads.extend(files_apart(source).cloned()),
+            Sandbox::On => {
+                let surroundings = around(&reach);
+                reach.add_links(&surroundings, source);
+                reach.add_named(engine, source);
+                let surroundings = around(&reach);
+                reach.add_settings(&surroundings, engine, source)?;
+            }
         }
-        reach
+        Ok(reach)
     }
 
     fn add_gpus(&mut self, source: &ModelSource) {
@@ -97,6 +128,7 @@ impl Reach {
             return;
         }
         self.reads.extend(DRIVERS.map(PathBuf::from));
+        self.has_mps = mps_directory().join("control").exists();
         let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
         let gpus = entries.filter(|it| it.file_name().to_string_lossy().starts_with(GPU_DEVICES));
         self.devices.extend(gpus.map(|it| it.path()));
@@ -117,35 +149,73 @@ impl Reach {
         }
     }
 
-    /// What the model's configuration names, and what links in its directory lead to.
-    fn add_named(&mut self, engine: &dyn Backend, source: &ModelSource) {
-        let libraries = source.op_libraries.iter().map(|it| Places::of_library(it).reads);
-        self.reads.extend(libraries.flatten());
-        self.reads.extend(links::targets(&directory(source)));
-        let description = engine.description();
-        let names_others = description.settings_of_repository.iter();
-        if names_others.clone().any(|it| source.options.contains_key(*it)) {
-            self.reads.extend(source.repository.clone());
-        }
-        for path in named_files(source, description.settings_of_files) {
-            if path.as_os_str().as_encoded_bytes().contains(&b'/') {
-                self.add_setting(path);
+    /// The model's files, and what links in its directory lead to.
+    fn add_links(&mut self, surroundings: &Surroundings, source: &ModelSource) {
+        let files = [&source.path].into_iter().chain(&source.folds);
+        let files =
+            files.map(|it| (it.clone(), fs::canonicalize(it).unwrap_or_else(|_| it.clone())));
+        let links = links::targets(&directory(source)).into_iter().map(|it| (it.clone(), it));
+        for (path, target) in files.chain(links) {
+            if surroundings.may_be_linked(&target) {
+                self.reads.push(path);
+            } else {
+                eprintln!(
+                    "WARN '{}' is not opened, to which a link of the model leads: put what it needs into its directory",
+                    target.display()
+                );
             }
         }
     }
 
-    /// What a setting names is read or written. What is not there yet is made in its directory.
-    fn add_setting(&mut self, path: &Path) {
-        let existing = if path.exists() { Some(path) } else { path.parent() };
-        self.writes.extend(existing.map(Path::to_owned));
+    /// What the model's configuration names to be read.
+    fn add_named(&mut self, engine: &dyn Backend, source: &ModelSource) {
+        let libraries = source.op_libraries.iter().map(|it| Places::of_library(it).reads);
+        self.reads.extend(libraries.flatten());
+        let mut names_others = engine.description().settings_of_repository.iter();
+        if names_others.any(|it| source.options.contains_key(*it)) {
+            self.reads.extend(source.repository.clone());
+        }
+    }
+
+    /// What settings name to be read or written. What is not there yet is made in its directory.
+    fn add_settings(
+        &mut self,
+        surroundings: &Surroundings,
+        engine: &dyn Backend,
+        source: &ModelSource,
+    ) -> Result<(), String> {
+        for (setting, path) in named_files(source, engine.description().settings_of_files) {
+            if !path.as_os_str().as_encoded_bytes().contains(&b'/') {
+                continue;
+            }
+            let refused = |reason: String| {
+                format!(
+                    "parameter {setting} names '{}', which is not opened to the model: {reason}; name a directory \
+                     below the model's own, or one that is there for it alone, as below {}, or set \
+                     --worker-sandbox=off",
+                    path.display(),
+                    SUGGESTED
+                )
+            };
+            self.opened.extend(surroundings.place(path).map_err(refused)?);
+        }
+        Ok(())
     }
 }
 
-/// The model's files, as far as they may be elsewhere than in its directory: a strict sandbox follows no links.
-fn files(sandbox: Sandbox, source: &ModelSource) -> impl Iterator<Item = &PathBuf> {
-    let is_apart = |it: &&PathBuf| !it.starts_with(&source.directory) && !it.is_symlink();
+/// Where such a directory may be.
+const SUGGESTED: &str = "/var/cache";
+
+/// Where MPS has its pipes.
+fn mps_directory() -> PathBuf {
+    let said = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").filter(|it| !it.is_empty());
+    said.map_or_else(|| "/tmp/nvidia-mps".into(), PathBuf::from)
+}
+
+/// The model's files that are elsewhere than in its directory. No links: a strict sandbox follows none.
+fn files_apart(source: &ModelSource) -> impl Iterator<Item = &PathBuf> {
     let files = [&source.path].into_iter().chain(&source.folds);
-    files.filter(move |it| sandbox != Sandbox::Strict || is_apart(it))
+    files.filter(|it| !it.starts_with(&source.directory) && !it.is_symlink())
 }
 
 /// The model's directory; an empty path is the working directory.
@@ -161,6 +231,11 @@ mod tests {
     use std::sync::Arc;
 
     struct Engine;
+
+    /// What it keeps for all models: a directory that is there.
+    fn kept() -> PathBuf {
+        env!("CARGO_MANIFEST_DIR").into()
+    }
 
     const DESCRIPTION: EngineDescription = EngineDescription {
         settings_of_files: &["cache"],
@@ -178,7 +253,7 @@ mod tests {
         }
 
         fn places(&self) -> Places {
-            let keeps = vec![std::env::temp_dir()];
+            let keeps = vec![kept()];
             Places { reads: vec!["/opt/engine/lib.so".into()], keeps }
         }
 
@@ -188,10 +263,14 @@ mod tests {
     }
 
     fn reach(sandbox: Sandbox, options: &[(&str, &str)]) -> Reach {
-        reach_with(sandbox, options, Vec::new())
+        reach_with(sandbox, options, Vec::new()).unwrap()
     }
 
-    fn reach_with(sandbox: Sandbox, options: &[(&str, &str)], op_libraries: Vec<PathBuf>) -> Reach {
+    fn reach_with(
+        sandbox: Sandbox,
+        options: &[(&str, &str)],
+        op_libraries: Vec<PathBuf>,
+    ) -> Result<Reach, String> {
         let mut source = ModelSource::new("m", "/models/m/1/model");
         source.directory = "/models/m".into();
         source.repository = Some("/models".into());
@@ -223,26 +302,40 @@ mod tests {
 
     #[test]
     fn what_a_configuration_names_is_no_part_of_a_strict_sandbox() {
-        let options = [("cache", "/etc/not-there"), ("labels", "x"), ("other", "/srv")];
         let dir = tempfile::tempdir().unwrap();
-        let library = dir.path().join("operators.so");
+        let folder = fs::canonicalize(dir.path()).unwrap();
+        let (library, cache) = (folder.join("operators.so"), folder.join("cache/not-there"));
+        fs::create_dir(folder.join("cache")).unwrap();
         fs::write(&library, "").unwrap();
-        let on = reach_with(Sandbox::On, &options, vec![library.clone()]);
+        let options = [("cache", cache.to_str().unwrap()), ("labels", "x"), ("other", "/srv")];
+        let on = reach_with(Sandbox::On, &options, vec![library.clone()]).unwrap();
         assert!(on.reads.contains(&library));
         check(&on.reads, "/models", true);
         check(&on.reads, "/models/m/1/model", true);
-        check(&on.writes, "/etc", true);
+        assert_eq!(on.opened, [folder.join("cache")]);
         check(&on.writes, "/srv", false);
-        let strict = reach_with(Sandbox::Strict, &options, vec![library.clone()]);
+        let strict = reach_with(Sandbox::Strict, &options, vec![library.clone()]).unwrap();
         assert!(!strict.reads.contains(&library));
         check(&strict.reads, "/models", false);
         check(&strict.reads, "/models/m/1/model", false);
         assert_eq!(strict.writes, [PathBuf::from("/private")]);
+        assert!(strict.opened.is_empty());
+    }
+
+    #[test]
+    fn a_setting_that_names_what_is_the_systems_is_refused_by_name_and_opens_nothing_of_it() {
+        for path in ["/etc/not-there", "/etc/passwd", "/etc", "/proc/../etc/x"] {
+            let error = reach_with(Sandbox::On, &[("cache", path)], Vec::new()).unwrap_err();
+            for part in ["parameter cache", path, "/etc is the system's", "--worker-sandbox=off"] {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+            assert!(reach(Sandbox::Strict, &[("cache", path)]).opened.is_empty());
+        }
     }
 
     #[test]
     fn what_an_engine_keeps_for_all_models_is_not_written_by_one_in_a_strict_sandbox() {
-        let kept = std::env::temp_dir();
+        let kept = kept();
         assert!(reach(Sandbox::On, &[]).writes.contains(&kept));
         let strict = reach(Sandbox::Strict, &[]);
         assert!(strict.reads.contains(&kept) && !strict.writes.contains(&kept));

@@ -1,12 +1,16 @@
 //! The rules of landlock: which files a worker reads and writes. Beyond these it has neither TCP nor signals nor
 //! abstract sockets, where the kernel knows of such rules.
 
-use std::path::PathBuf;
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, Scope, make_bitflags, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, make_bitflags, path_beneath_rules,
 };
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::reach::Reach;
 
@@ -18,6 +22,11 @@ const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 /// Nothing that would be a device, a socket or a program.
 const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | Refer | MakeReg | MakeDir | MakeSym | MakeFifo | RemoveFile | RemoveDir
+});
+
+/// The same without links, as those of a model's directory say what its next worker reads.
+const OPENED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | Refer | MakeReg | MakeDir | RemoveFile | RemoveDir
 });
 
 const DEVICE: BitFlags<AccessFs> =
@@ -41,7 +50,17 @@ pub(super) fn restrict(reach: &Reach) -> Result<Pins, RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(&reach.reads, READ))?
         .add_rules(path_beneath_rules(&reach.writes, WRITE))?
+        .add_rules(reach.opened.iter().filter_map(|it| opened(it)).map(Ok::<_, RulesetError>))?
         .add_rules(path_beneath_rules(&reach.devices, DEVICE))?
         .restrict_self()?;
     Ok(Pins { _held: held })
+}
+
+/// The rule of a real path. `None` where it has gone, or has become a link: another worker of the model may be at it.
+fn opened(path: &Path) -> Option<PathBeneath<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()?;
+    let is_directory = std::fs::File::from(file.try_clone().ok()?).metadata().ok()?.is_dir();
+    let rights = if is_directory { OPENED } else { OPENED & AccessFs::from_file(NEWEST) };
+    Some(PathBeneath::new(file, rights))
 }
