@@ -434,7 +434,9 @@ fn what_a_process_writes_is_in_the_log_with_the_models_name() {
         let mut log = server.log().into_iter();
         log.find(|it| it.contains("told to panic") && it.contains("worker="))
     });
-    assert!(line.contains("model=m") && line.contains("version=1"), "{line}");
+    for part in ["model=m", "version=1", "stream=stderr"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
 }
 
 #[test]
@@ -444,6 +446,34 @@ fn the_last_lines_of_a_process_that_dies_in_a_run_are_in_the_line_of_its_death()
     let line = server.wait_for_line("the process of model 'm' ended by signal 6 (SIGABRT)");
     for part in ["ERROR", "model=m", "version=1", "told to abort by 'fault'"] {
         assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[test]
+fn the_line_of_a_death_says_where_it_was_what_was_aboard_and_what_becomes_of_that() {
+    let abort = [("fault", "abort"), ("fault_marker", "666")];
+    let death = "the process of model 'm' ended by signal 6 (SIGABRT)";
+    let lines = |parameters: &[(&str, &str)]| {
+        let mut server = process(&Repository::identity("m", &[&abort, parameters].concat()), &[]);
+        let rows: Vec<u32> = (0..8).flat_map(|it| [if it == 3 { 666 } else { it }; 4]).collect();
+        let body = json!({
+            "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [8, 4], "data": rows}]
+        });
+        server.client().post(&infer("m"), &[], body.to_string()).error(500);
+        server.wait_for_line(death);
+        // The second is written when the next process takes its place.
+        server.wait_for_line("a new process serves");
+        let log = server.log();
+        log.into_iter().filter(|it| it.contains(death) && it.contains("rows=")).collect::<Vec<_>>()
+    };
+    let both = lines(&[]);
+    let aboard = ["device=cpu", "instances=0", "rows=8", "requests=1", "answered="];
+    for part in aboard.iter().chain(&["run_again=1", "failed=0"]) {
+        assert!(both[0].contains(part), "{part}: {both:?}");
+    }
+    let once = lines(&[("RERUN", "never")]);
+    for part in aboard.iter().chain(&["run_again=0", "failed=1"]) {
+        assert!(once[0].contains(part), "{part}: {once:?}");
     }
 }
 

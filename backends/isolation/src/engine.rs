@@ -215,7 +215,7 @@ impl Backend for Isolated {
         let home = |(device, supervisor)| Home::new(device, supervisor, recycler());
         let homes = started.into_iter().map(home).collect();
         let arena_bytes = settings.arena_bytes;
-        Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, trial)))
+        Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, rerun, trial)))
     }
 
     fn found_place(&self, source: &ModelSource) -> Option<String> {

@@ -90,6 +90,7 @@ fn host(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Host {
         device: Device::Cpu,
         arena_bytes: HALF as usize,
         keeps_state: false,
+        may_run_again: true,
         stop,
         trial: None,
     }

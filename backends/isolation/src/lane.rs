@@ -8,6 +8,7 @@ use std::{
 use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, RunTerms, Turn};
 
 use crate::{
+    aboard::Run,
     channel::ChannelError,
     lost_gpu::has_lost_gpu,
     open::{Host, Lost, Open, Ran, note_fault},
@@ -74,7 +75,8 @@ impl Lane {
                     worker = pid,
                     "its process is ended, as it has lost its GPU: {error}"
                 );
-                open.worker.end(EndReason::Device);
+                worker.vitals().aboard().board(open.lane, self.aboard(batch)).stay();
+                worker.end(EndReason::Device);
                 Err(BackendError::Crashed(format!(
                     "{error} (its process had lost its GPU, and was ended)"
                 )))
@@ -125,7 +127,22 @@ impl Lane {
                 "the time of the run was over before it began".into(),
             ));
         }
-        Ok(open.run(batch, self.terms.wide))
+        let vitals = open.worker.vitals().clone();
+        let boarded = vitals.aboard().board(open.lane, self.aboard(batch));
+        let ran = open.run(batch, self.terms.wide);
+        if let Err(Lost { has_begun: true, .. }) = ran {
+            boarded.stay();
+        }
+        Ok(ran)
+    }
+
+    /// A run, as the line of its worker's death counts it.
+    fn aboard(&self, batch: &Batch<'_>) -> Run {
+        // What is alone has seen a worker die before.
+        let may_run_again = self.host.may_run_again && !self.terms.alone;
+        // Those of a run that is made again are counted once, elsewhere.
+        let requests = self.terms.requests.max(usize::from(self.terms.alone));
+        Run { rows: batch.rows, requests, may_run_again }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     frame::LONGEST,
     message::ToWorker,
     oom,
-    output::{LastLines, drain},
+    output::{LastLines, Stream, drain},
     sandbox::{self, Order, PrivateDirectory, Sandbox},
     usage::cpu_of,
     vitals::Vitals,
@@ -118,6 +118,7 @@ impl Worker {
         let (ours, theirs) = UnixStream::pair()?;
         let control = Mutex::new(Sender::impatient(ours.try_clone()?)?);
         let (output, written) = io::pipe()?;
+        let (errors, errors_written) = io::pipe()?;
         let private = program.private_directory();
         let private_path = private.as_ref().map(PrivateDirectory::path);
         let order = program.order(private_path);
@@ -129,12 +130,12 @@ impl Worker {
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
             .envs(private_path.into_iter().flat_map(|it| WRITTEN.map(|name| (name, it))))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(written.try_clone()?)
-            .stderr(written)
+            .stdout(written)
+            .stderr(errors_written)
             .env("MUSTER_MODEL", &whose.model)
             // A signal that a terminal sends to all is for the server alone.
             .process_group(0);
-        // The worker's ends of the pipe and of the socket go with the command.
+        // The worker's ends of the pipes and of the socket go with the command.
         let process = Arc::new(Process::spawn(command, children, figures)?);
         figures.began(&process.vitals);
         let last_lines = LastLines::default();
@@ -149,7 +150,8 @@ impl Worker {
         let (weak, whose) = (Arc::downgrade(&worker), whose.clone());
         let name = format!("worker-{}", process.pid);
         let read = move || {
-            drain(output, &whose, process.pid, &last_lines, &process.figures.dropped_lines);
+            let streams = [(Stream::Output, output.into()), (Stream::Error, errors.into())];
+            drain(streams, &whose, process.pid, &last_lines, &process.figures.dropped_lines);
             process.wait();
             if let Some(worker) = weak.upgrade() {
                 worker.process.vitals.note_death();

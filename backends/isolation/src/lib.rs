@@ -15,6 +15,7 @@
 //! Which models have one is the server's to say, or their configuration's. Where neither does ([`Which::Auto`]), each
 //! is loaded in a worker, and again in the server where its first runs there show that it is too fast for one.
 
+mod aboard;
 mod arena;
 mod channel;
 mod children;
@@ -28,6 +29,7 @@ mod garbage;
 mod hostile;
 mod lane;
 mod launch;
+mod level;
 mod life;
 mod limits;
 mod longest;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, DeviceProcess, Instance, Model, ModelSpec, Processes, Signatures, Stop,
-    WarmUp,
+    BackendError, Device, DeviceProcess, Instance, Model, ModelSpec, Processes, RerunPolicy,
+    Signatures, Stop, WarmUp,
 };
 
 use crate::{
@@ -29,6 +29,7 @@ pub(crate) struct IsolatedModel {
     lanes: Mutex<Vec<Weak<Mutex<Open>>>>,
     /// That of its load.
     stop: Arc<Stop>,
+    rerun: RerunPolicy,
     /// Where it is to be found out whether processes of its own are worth what they cost.
     trial: Option<Arc<Trial>>,
 }
@@ -60,10 +61,11 @@ impl IsolatedModel {
         loaded: Loaded,
         arena_bytes: usize,
         stop: Arc<Stop>,
+        rerun: RerunPolicy,
         trial: Option<Trial>,
     ) -> Self {
         let (lanes, trial) = (Mutex::default(), trial.map(Arc::new));
-        IsolatedModel { homes, loaded, arena_bytes, lanes, stop, trial }
+        IsolatedModel { homes, loaded, arena_bytes, lanes, stop, rerun, trial }
     }
 
     /// Where the instances on that device are. What a device is worth that the model was not loaded for, its engine
@@ -139,6 +141,7 @@ impl Model for IsolatedModel {
             device,
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
+            may_run_again: self.rerun.allows_reruns() && !self.loaded.keeps_state,
             stop: self.stop.clone(),
             trial: self.trial.clone(),
         };

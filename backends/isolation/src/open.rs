@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) arena_bytes: usize,
     /// Does a run leave something behind in the instance?
     pub(crate) keeps_state: bool,
+    /// May what its worker dies in be run again?
+    pub(crate) may_run_again: bool,
     /// Ends the making of an instance. It is that of the load, which nobody requests once the model serves.
     pub(crate) stop: Arc<Stop>,
     /// Told of each run, where it is to be found out how long they take.
@@ -58,7 +60,7 @@ impl From<ChannelError> for Lost {
 /// A lane of a worker.
 pub(crate) struct Open {
     pub(crate) worker: Arc<Worker>,
-    lane: u32,
+    pub(crate) lane: u32,
     runs: u64,
     arena: HostArena,
     sender: Sender,
@@ -202,6 +204,7 @@ impl Open {
         let worker = Arc::downgrade(&self.worker);
         batch.stop.on_give_up(move || {
             if let Some(worker) = worker.upgrade() {
+                worker.vitals().aboard().gives_up(lane);
                 worker.end(EndReason::Timeout);
             }
         });

@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader, Read},
+    io::Read,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -10,10 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::whose::Whose;
+use rustix::event::{PollFd, PollFlags, poll};
+use tracing::Level;
+
+use crate::{level::level_of, whose::Whose};
 
 /// A line is cut here.
-const LONGEST_LINE: u64 = 8 << 10;
+const LONGEST_LINE: usize = 8 << 10;
+
+/// Bytes that one read asks for.
+const READ: usize = 8 << 10;
 
 /// Lines, and bytes of them, that are logged in one second; what is beyond is counted.
 const LINES_A_SECOND: usize = 10_000;
@@ -71,25 +78,34 @@ impl LastLines {
     }
 }
 
-/// Reads to the end: a worker never blocks because nobody reads. Lines that are too many for the log are counted.
+/// One of the two that a worker writes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Output,
+    Error,
+}
+
+impl Stream {
+    /// As the log calls it.
+    const fn name(self) -> &'static str {
+        match self {
+            Stream::Output => "stdout",
+            Stream::Error => "stderr",
+        }
+    }
+}
+
+/// Reads both to their ends: a worker never blocks because nobody reads. Lines that are too many for the log are
+/// counted.
 pub(crate) fn drain(
-    output: impl Read,
+    streams: [(Stream, OwnedFd); 2],
     whose: &Whose,
     pid: u32,
     kept: &LastLines,
     dropped: &AtomicU64,
 ) {
     let mut budget = Budget::new(Instant::now());
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    let mut is_cut = false;
-    loop {
-        line.clear();
-        match (&mut output).take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return kept.finish(),
-            Ok(_) => {}
-        }
-        let is_rest = std::mem::replace(&mut is_cut, !line.ends_with(b"\n"));
+    let mut said = |stream: Stream, line: &[u8]| {
         if let Some(lines) = budget.next_second(Instant::now()) {
             let Whose { model, version, .. } = whose;
             tracing::warn!(
@@ -99,33 +115,85 @@ pub(crate) fn drain(
                 "{lines} lines of a model's process are dropped"
             );
         }
-        // Of a long line the beginning says what it is.
-        if is_rest {
-            continue;
-        }
-        let text = String::from_utf8_lossy(&line);
+        let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
         if text.is_empty() {
-            continue;
+            return;
         }
         kept.push(text);
         match budget.takes(line.len()) {
-            true => log(whose, pid, text),
+            true => log(whose, pid, stream, text),
             false => _ = dropped.fetch_add(1, Relaxed),
+        }
+    };
+    let with_lines = |(stream, pipe)| (stream, std::fs::File::from(pipe), Splitter::default());
+    let mut open = Vec::from(streams.map(with_lines));
+    let mut bytes = vec![0; READ];
+    while !open.is_empty() {
+        let ready = ready(open.iter().map(|(_, pipe, _)| pipe));
+        let mut ready = ready.into_iter();
+        open.retain_mut(|(stream, pipe, lines)| {
+            if ready.next() == Some(false) {
+                return true;
+            }
+            match pipe.read(&mut bytes) {
+                Ok(0) | Err(_) => {
+                    lines.finish(|line| said(*stream, line));
+                    false
+                }
+                Ok(count) => {
+                    let read = bytes.get(..count).unwrap_or_default();
+                    lines.take(read, |line| said(*stream, line));
+                    true
+                }
+            }
+        });
+    }
+    kept.finish();
+}
+
+/// Which of these can be read without waiting. Blocking, until there is one. All, where that cannot be told.
+fn ready<'a>(pipes: impl Iterator<Item = &'a (impl AsFd + 'a)>) -> Vec<bool> {
+    let mut pipes: Vec<PollFd<'_>> = pipes.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+    let polled = poll(&mut pipes, None);
+    pipes.iter().map(|it| polled.is_err() || !it.revents().is_empty()).collect()
+}
+
+/// Bytes of a stream → its lines. Of a long line the beginning says what it is.
+#[derive(Debug, Default)]
+struct Splitter {
+    line: Vec<u8>,
+}
+
+impl Splitter {
+    fn take(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+        for part in bytes.split_inclusive(|it| *it == b'\n') {
+            let room = LONGEST_LINE.saturating_sub(self.line.len());
+            self.line.extend(part.iter().take(room));
+            if part.ends_with(b"\n") {
+                each(&self.line);
+                self.line.clear();
+            }
+        }
+    }
+
+    /// What has no end of its own.
+    fn finish(&mut self, each: impl FnOnce(&[u8])) {
+        if !self.line.is_empty() {
+            each(&self.line);
         }
     }
 }
 
 /// At the level that the line begins with, else as information.
-fn log(whose: &Whose, worker: u32, line: &str) {
+fn log(whose: &Whose, worker: u32, stream: Stream, line: &str) {
     let Whose { model, version, .. } = whose;
-    let (level, text) = line.trim_start().split_once(' ').unwrap_or(("", line));
-    match level {
-        "ERROR" => tracing::error!(model, version, worker, "{text}"),
-        "WARN" => tracing::warn!(model, version, worker, "{text}"),
-        "INFO" => tracing::info!(model, version, worker, "{text}"),
-        "DEBUG" | "TRACE" => tracing::debug!(model, version, worker, "{text}"),
-        _ => tracing::info!(model, version, worker, "{line}"),
+    let stream = stream.name();
+    match level_of(line) {
+        (Level::ERROR, text) => tracing::error!(model, version, worker, stream, "{text}"),
+        (Level::WARN, text) => tracing::warn!(model, version, worker, stream, "{text}"),
+        (Level::INFO, text) => tracing::info!(model, version, worker, stream, "{text}"),
+        (_, text) => tracing::debug!(model, version, worker, stream, "{text}"),
     }
 }
 
@@ -169,25 +237,59 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        io::{self, Write},
+        thread,
+    };
 
     fn whose() -> Whose {
         Whose { model: "m".to_owned(), version: 1, device: None }
     }
 
+    /// What is left of these bytes on standard output, and of those on standard error, read at the same time.
+    fn drained(output: Vec<u8>, error: Vec<u8>) -> (String, u64) {
+        let (kept, dropped) = (LastLines::default(), AtomicU64::new(0));
+        let pipes = [(Stream::Output, output), (Stream::Error, error)].map(|(stream, bytes)| {
+            let (read, mut written) = io::pipe().unwrap();
+            let writer = thread::spawn(move || written.write_all(&bytes).unwrap());
+            ((stream, OwnedFd::from(read)), writer)
+        });
+        let [(output, writes_output), (error, writes_error)] = pipes;
+        drain([output, error], &whose(), 1, &kept, &dropped);
+        writes_output.join().unwrap();
+        writes_error.join().unwrap();
+        (kept.text(), dropped.load(Relaxed))
+    }
+
     #[test]
     fn the_last_lines_are_kept_and_long_ones_are_cut() {
-        let kept = LastLines::default();
         let mut output: Vec<u8> =
             (0..30).flat_map(|it| format!("line {it}\n").into_bytes()).collect();
         output.extend([b'x'; 20_000]);
-        output.extend(b"\n\xff\n");
-        drain(&*output, &whose(), 1, &kept, &AtomicU64::new(0));
-        let text = kept.text();
+        output.extend(b"\n\xff\nno end");
+        let (text, _) = drained(output, Vec::new());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), KEPT);
-        assert_eq!(lines[0], "line 12");
-        assert_eq!(lines[18].len(), LONGEST_LINE as usize);
-        assert_eq!(lines[19], "\u{fffd}");
+        assert_eq!(lines[0], "line 13");
+        assert_eq!(lines[17].len(), LONGEST_LINE);
+        assert_eq!(lines[18..], ["\u{fffd}", "no end"]);
+    }
+
+    #[test]
+    fn lines_of_one_stream_are_not_mixed_with_those_of_the_other() {
+        let lines = |word: &str| format!("{word}\n").repeat(5).into_bytes();
+        let (text, _) = drained(lines("output"), lines("error"));
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [["error"; 5], ["output"; 5]].concat());
+    }
+
+    #[test]
+    fn one_that_writes_on_one_stream_alone_is_read() {
+        // More than a pipe holds, while nothing comes on the other.
+        let (mut written, text) = (Vec::new(), "z".repeat(999));
+        (0..200).for_each(|_| written.extend(format!("{text}\n").into_bytes()));
+        assert_eq!(drained(Vec::new(), written).0.lines().last(), Some(&*text));
     }
 
     #[test]
@@ -195,9 +297,8 @@ mod tests {
         // More than the bytes of a second, and of the next one if it begins meanwhile.
         let lines = 4 * BYTES_A_SECOND / 8000;
         let output: Vec<u8> = [&[b'x'; 7999][..], b"\n"].concat().repeat(lines);
-        let dropped = AtomicU64::new(0);
-        drain(&*output, &whose(), 1, &LastLines::default(), &dropped);
-        assert!(0 < dropped.load(Relaxed) && dropped.load(Relaxed) < lines as u64);
+        let (_, dropped) = drained(output, Vec::new());
+        assert!(0 < dropped && dropped < lines as u64, "{dropped}");
     }
 
     #[test]

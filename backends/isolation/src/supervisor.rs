@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{Backend, BackendError, EndReason, ModelProcess, ModelSource, Outage, Stop};
+use backend::{Backend, BackendError, Device, EndReason, ModelProcess, ModelSource, Outage, Stop};
 
 use crate::{
     channel::{ChannelError, Receiver},
@@ -93,6 +93,14 @@ impl Supervisor {
 
     pub(crate) fn model(&self) -> &str {
         &self.source.name
+    }
+
+    /// Where the instances of its workers are, as the metrics call it.
+    fn device_name(&self) -> String {
+        match self.source.placements.first().map(|it| it.device) {
+            Some(Device::Gpu(number)) => format!("gpu:{number}"),
+            Some(Device::Cpu) | None => "cpu".to_owned(),
+        }
     }
 
     /// What its workers have done so far.
@@ -294,11 +302,18 @@ impl Supervisor {
             _ => state.life.died(Instant::now(), runs),
         }
         state.last_end = Some(reason);
+        let toll = worker.vitals().aboard().toll();
         tracing::error!(
             model = self.model(),
             version = self.source.version,
+            device = %self.device_name(),
             worker = worker.pid(),
-            runs,
+            instances = %toll.lanes(),
+            rows = toll.rows,
+            requests = toll.requests(),
+            run_again = toll.run_again,
+            failed = toll.failed,
+            answered = runs,
             last_lines = worker.last_lines(),
             "{obituary}"
         );

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::aboard::Aboard;
+
 /// A worker, without a hold on it.
 #[derive(Debug)]
 pub(crate) struct Vitals {
@@ -13,6 +15,7 @@ pub(crate) struct Vitals {
     requests: AtomicU64,
     /// How often it was to give memory back.
     trims: AtomicU32,
+    aboard: Aboard,
 }
 
 impl Vitals {
@@ -20,7 +23,12 @@ impl Vitals {
         let is_dead = AtomicBool::new(false);
         let (lanes, trims) = (AtomicU32::new(0), AtomicU32::new(0));
         let (answered, requests) = (AtomicU64::new(0), AtomicU64::new(0));
-        Vitals { pid, is_dead, lanes, answered, requests, trims }
+        Vitals { pid, is_dead, lanes, answered, requests, trims, aboard: Aboard::default() }
+    }
+
+    /// The runs that are in it.
+    pub(crate) fn aboard(&self) -> &Aboard {
+        &self.aboard
     }
 
     /// Has it ended, or is it of no more use?
