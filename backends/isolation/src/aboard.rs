@@ -37,6 +37,11 @@ impl Aboard {
         }
     }
 
+    /// Is there one?
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
     pub(crate) fn toll(&self) -> Toll {
         let runs = self.lock();
         let requests = |again: bool| {

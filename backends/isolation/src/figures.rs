@@ -55,6 +55,22 @@ struct Counted {
     down: Option<Down>,
     /// A worker loads the model in the place of one that has died.
     loading: Option<Loading>,
+    /// A worker is to show that it can answer.
+    tried: Option<Tried>,
+}
+
+/// A worker that has loaded the model after many have died, and has made no run yet. One request at a time is let in:
+/// nobody would come where the model were not ready.
+struct Tried {
+    reason: String,
+    worker: Arc<Vitals>,
+}
+
+impl Tried {
+    /// Is it at its first runs?
+    fn is_busy(&self) -> bool {
+        self.worker.answered() == 0 && self.worker.aboard().is_busy()
+    }
 }
 
 /// A load in the place of a worker that has died.
@@ -122,7 +138,13 @@ impl Figures {
         let mut counted = self.lock();
         counted.starts.0.observe(took);
         counted.down = None;
+        counted.tried = None;
         counted.living.iter_mut().for_each(|it| it.serves = it.vitals.pid == pid);
+    }
+
+    /// The worker that serves is to answer a request first, for that reason.
+    pub(crate) fn is_tried(&self, reason: String, worker: &Arc<Vitals>) {
+        self.lock().tried = Some(Tried { reason, worker: worker.clone() });
     }
 
     /// That one has ended, having used so much of the processors.
@@ -245,9 +267,12 @@ impl ModelProcess for Figures {
             let retry_after = loading.until.saturating_duration_since(now).max(COME_AGAIN);
             return Some(Outage { reason, retry_after });
         }
-        let down = down?;
-        let retry_after = down.until.saturating_duration_since(now);
-        Some(Outage { reason: down.reason.clone(), retry_after })
+        if let Some(down) = down {
+            let retry_after = down.until.saturating_duration_since(now);
+            return Some(Outage { reason: down.reason.clone(), retry_after });
+        }
+        let tried = counted.tried.as_ref().filter(|it| it.is_busy())?;
+        Some(Outage { reason: tried.reason.clone(), retry_after: COME_AGAIN })
     }
 
     fn is_to_be_loaded_again(&self) -> bool {

@@ -19,6 +19,7 @@ use backend::{
 use rustix::process::Pid;
 
 use crate::{
+    aboard::Run,
     children::Children,
     lane::Lane,
     launch::{Program, Worker},
@@ -358,6 +359,64 @@ fn a_process_that_cannot_take_the_place_of_another_is_no_failure_of_the_request_
     });
     fs::remove_file(file).unwrap();
     assert!(matches!(error, Err(BackendError::Unavailable(_))), "{error:?}");
+}
+
+#[test]
+fn after_too_many_deaths_a_worker_serves_once_it_has_warmed_up() {
+    within_reason(|| {
+        let supervisor = load("honest runs", Stop::new()).unwrap();
+        // As a load does: before it is told of the terms of any run.
+        run(&mut open(&supervisor).unwrap(), &Stop::new()).unwrap();
+        let runs = || supervisor.figures().figures().turn_overheads.counts().iter().sum::<u64>();
+        supervisor.has_died_too_often();
+        let worker = supervisor.worker().unwrap();
+        assert_eq!(runs(), 2);
+        // Whoever comes is let in, also while others run.
+        let run = Run { rows: 1, requests: 1, may_run_again: true };
+        let _boarded = worker.vitals().aboard().board(7, run);
+        assert_eq!(supervisor.figures().outage(), None);
+    });
+}
+
+#[test]
+fn a_worker_that_does_not_warm_up_after_too_many_deaths_is_one_more_and_serves_nobody() {
+    let file = played_once(rustix::process::getpid(), "runs once");
+    let (error, outage) = within_reason(|| {
+        let supervisor = load("runs once", Stop::new()).unwrap();
+        run(&mut open(&supervisor).unwrap(), &Stop::new()).unwrap();
+        supervisor.has_died_too_often();
+        (supervisor.worker().map(drop), supervisor.figures().outage())
+    });
+    fs::remove_file(file).unwrap();
+    let Err(BackendError::Unavailable(told)) = error else { panic!("{error:?}") };
+    assert!(told.reason.contains("the next one did not warm up"), "{told:?}");
+    for it in [told, outage.unwrap()] {
+        assert!(Duration::from_secs(20) < it.retry_after, "{it:?}");
+    }
+}
+
+#[test]
+fn where_nothing_warms_it_up_one_request_at_a_time_is_let_in_until_one_is_answered() {
+    within_reason(|| {
+        let supervisor = load("honest runs", Stop::new()).unwrap();
+        supervisor.has_died_too_often();
+        let worker = supervisor.worker().unwrap();
+        let outage = || supervisor.figures().outage();
+        assert_eq!(outage(), None, "somebody is to come");
+        let boards = |lane| {
+            let run = Run { rows: 1, requests: 1, may_run_again: true };
+            worker.vitals().aboard().board(lane, run)
+        };
+        let first = boards(0);
+        let told = outage().expect("the first one runs");
+        assert!(told.reason.contains("is to answer a request first"), "{told:?}");
+        assert!(Duration::ZERO < told.retry_after);
+        drop(first);
+        assert_eq!(outage(), None, "it has failed, and another may try");
+        run(&mut open(&supervisor).unwrap(), &Stop::new()).unwrap();
+        let _next = boards(0);
+        assert_eq!(outage(), None);
+    });
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::{
     open::{Host, Lost, Open, Ran, note_fault},
     recycle::{Place, Recycler, lock},
     vitals::Vitals,
+    warm_up::again,
 };
 
 /// One instance. Where its worker has died since the last run, it moves to the next one.
@@ -24,6 +25,8 @@ pub(crate) struct Lane {
     recycler: Option<Arc<Recycler>>,
     /// Those of the runs that come.
     terms: RunTerms,
+    /// Was it told of any? Runs before that are those of its making, which warm it up.
+    has_terms: bool,
     /// Has the last one taken more threads than any run does?
     has_run_wide: bool,
     /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
@@ -44,7 +47,15 @@ impl Lane {
         if let Some(recycler) = &recycler {
             recycler.has_lane(&host, &open);
         }
-        Ok(Lane { host, open, recycler, terms: RunTerms::default(), has_run_wide: false, last })
+        Ok(Lane {
+            host,
+            open,
+            recycler,
+            terms: RunTerms::default(),
+            has_terms: false,
+            has_run_wide: false,
+            last,
+        })
     }
 
     /// Where it is open.
@@ -83,6 +94,9 @@ impl Lane {
             }
             Ok(outcome) => {
                 open.worker.note_answer(self.terms.requests);
+                if !self.has_terms && outcome.is_ok() {
+                    self.host.supervisor.warms_up_with(again(&self.host, batch));
+                }
                 if let Some(recycler) = &self.recycler {
                     // One that fails warms no other process up.
                     let sample = outcome.is_ok().then_some(batch);
@@ -140,8 +154,8 @@ impl Lane {
     fn aboard(&self, batch: &Batch<'_>) -> Run {
         // What is alone has seen a worker die before.
         let may_run_again = self.host.may_run_again && !self.terms.alone;
-        // Those of a run that is made again are counted once, elsewhere.
-        let requests = self.terms.requests.max(usize::from(self.terms.alone));
+        // It is told of none where a run is made again, which is one of clients all the same.
+        let requests = self.terms.requests.max(usize::from(self.has_terms));
         Run { rows: batch.rows, requests, may_run_again }
     }
 }
@@ -185,5 +199,6 @@ impl Instance for Lane {
 
     fn expect_runs(&mut self, terms: RunTerms) {
         self.terms = terms;
+        self.has_terms = true;
     }
 }

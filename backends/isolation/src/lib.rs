@@ -46,13 +46,16 @@ mod patience;
 pub mod peer;
 mod place;
 mod recycle;
+mod sample;
 mod sandbox;
 mod stamp;
+mod start;
 mod state;
 mod supervisor;
 mod trial;
 mod usage;
 mod vitals;
+mod warm_up;
 mod whose;
 mod worker;
 

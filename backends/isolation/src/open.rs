@@ -11,7 +11,7 @@ use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, Receiver, Sender},
+    channel::{ChannelError, LONGEST_SILENCE, Receiver, Sender},
     figures::Figures,
     frame::LONGEST_ANSWER,
     launch::Worker,
@@ -156,12 +156,16 @@ impl Open {
         self.arena.rest(now);
     }
 
-    /// A run whose answer nobody waits for.
+    /// A run whose answer nobody waits for. One that goes on beyond the time of its batch ends the worker.
     ///
     /// # Errors
     /// Those of the engine; [`BackendError::Crashed`] where the worker is of no more use.
     pub(crate) fn run_once(&mut self, batch: &Batch<'_>) -> Result<(), BackendError> {
-        let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| self.run(batch, false)));
+        let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            let ends_by = batch.stop.ends_by();
+            let is_late = || ends_by.is_some_and(|it| it + LONGEST_SILENCE <= Instant::now());
+            self.run_unless(batch, false, is_late)
+        }));
         match ran {
             Ok(Ok(outcome)) => outcome.map(drop),
             Ok(Err(_)) => Err(BackendError::Crashed(self.worker.obituary())),
@@ -171,6 +175,11 @@ impl Open {
 
     /// One run, which may take all processors or not.
     pub(crate) fn run(&mut self, batch: &Batch<'_>, wide: bool) -> Ran {
+        self.run_unless(batch, wide, || false)
+    }
+
+    /// The same, whose worker is ended where `is_late` says so.
+    fn run_unless(&mut self, batch: &Batch<'_>, wide: bool, is_late: impl Fn() -> bool) -> Ran {
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
             Err((given, room)) => {
@@ -208,7 +217,8 @@ impl Open {
                 worker.end(EndReason::Timeout);
             }
         });
-        let waited = wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up());
+        let waited =
+            wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up() || is_late());
         batch.stop.clear_hook();
         waited?;
         let answer: Answer<'_> = self.receiver.receive()?;

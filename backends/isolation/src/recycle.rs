@@ -9,21 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, NamedTensor, RerunPolicy, Stop};
+use backend::{BackendError, Batch, RerunPolicy};
 
 use crate::{
     figures::SAMPLED_EVERY,
     launch::Worker,
     limits::{RECYCLE_ABOVE, RECYCLE_AFTER, Recycling},
     open::{Host, Open},
+    sample::Sample,
     vitals::Vitals,
 };
-
-/// Inputs of a run that are kept to warm a worker up: no more than these bytes.
-const KEPT: usize = 1 << 20;
-
-/// A run that warms a worker up and lasts longer is given up.
-const LONGEST_RUN: Duration = Duration::from_secs(900);
 
 /// A pause after a replacement: so many times what that took.
 const PAUSE: u32 = 10;
@@ -80,14 +75,6 @@ impl fmt::Display for Due {
             }
         }
     }
-}
-
-/// A run, to be made once more.
-struct Sample {
-    inputs: Vec<NamedTensor>,
-    outputs: Vec<Arc<str>>,
-    rows: usize,
-    signature: usize,
 }
 
 impl Recycler {
@@ -218,28 +205,6 @@ impl Recycler {
     fn end_turn(&self, not_before: Instant) {
         let turn = Turn { is_taken: false, not_before };
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
-    }
-}
-
-impl Sample {
-    /// The run, unless it is large: its inputs are held beyond the requests that they came with.
-    fn of(batch: &Batch<'_>) -> Option<Sample> {
-        let bytes =
-            batch.inputs.iter().map(|it| it.tensor.byte_len()).fold(0, usize::saturating_add);
-        (bytes <= KEPT).then(|| Sample {
-            inputs: batch.inputs.to_vec(),
-            outputs: batch.outputs.to_vec(),
-            rows: batch.rows,
-            signature: batch.signature,
-        })
-    }
-
-    fn run(&self, open: &mut Open) -> Result<(), BackendError> {
-        let stop = Stop::new();
-        stop.end_by(Instant::now().checked_add(LONGEST_RUN));
-        let Sample { inputs, outputs, rows, signature } = self;
-        let (rows, signature) = (*rows, *signature);
-        open.run_once(&Batch { inputs, outputs, rows, signature, stop: &stop })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The worker of one model version on one device: started with it, and again whenever it has died.
 
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},
     thread,
     time::{Duration, Instant},
@@ -9,20 +10,31 @@ use std::{
 use backend::{Backend, BackendError, Device, EndReason, ModelProcess, ModelSource, Outage, Stop};
 
 use crate::{
-    channel::{ChannelError, Receiver},
     children::Children,
     figures::{Figures, LoadNote},
     launch::{Program, Worker},
     longest::Longest,
-    message::{Entered, LoadAnswer, Loaded, ToWorker},
-    patience::{LOOK, wait},
+    message::Loaded,
+    patience::LOOK,
     stamp::Stamp,
+    start::Start,
     state::{Another, Evidence, State},
     whose::Whose,
 };
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
+
+/// Has a worker, which nobody else has yet, make a run that warms it up. Blocking.
+pub(crate) type WarmUpRun =
+    dyn Fn(&Arc<Supervisor>, &Arc<Worker>) -> Result<(), BackendError> + Send + Sync;
+
+/// From 0 up to 1.
+fn chance() -> f64 {
+    const PARTS: u32 = 1 << 16;
+    f64::from((RandomState::new().build_hasher().finish() % u64::from(PARTS)) as u32)
+        / f64::from(PARTS)
+}
 
 /// Keeps the worker of a model version's instances on one device alive.
 pub(crate) struct Supervisor {
@@ -38,6 +50,8 @@ pub(crate) struct Supervisor {
     openings: Longest,
     /// What its workers have done.
     figures: Arc<Figures>,
+    /// The last run that has warmed an instance up.
+    warm_up: Mutex<Option<Arc<WarmUpRun>>>,
     /// Guards the worker, and is held while one is started: whoever else wants it waits.
     state: Mutex<State>,
 }
@@ -79,6 +93,7 @@ impl Supervisor {
             loads: Longest::default(),
             openings: Longest::default(),
             figures: Arc::default(),
+            warm_up: Mutex::default(),
             state: Mutex::new(state),
         });
         let began = Instant::now();
@@ -168,15 +183,31 @@ impl Supervisor {
             self.figures.restarted(reason);
         }
         let load = self.load_again();
+        if let Ok((_, loaded, _)) = &load
+            && let Some(change) = self.change(state.loaded.as_ref(), loaded)
+        {
+            return Err(self.is_another(state, &change, Evidence::Load));
+        }
+        let tried = load.and_then(|(worker, _, took)| {
+            // Nobody else has it yet, and nobody is let in meanwhile.
+            let has_run = state.life.is_open() && self.warm_up(&worker)?;
+            Ok((worker, took, has_run))
+        });
         drop(note);
-        match load {
-            Ok((worker, loaded, took)) => {
-                if let Some(change) = self.change(state.loaded.as_ref(), &loaded) {
-                    drop(worker);
-                    return Err(self.is_another(state, &change, Evidence::Load));
-                }
+        match tried {
+            Ok((worker, took, has_run)) => {
                 state.another = None;
+                if has_run {
+                    state.life.has_run();
+                }
                 self.figures.serves(worker.pid(), took);
+                if state.life.is_open() {
+                    let reason = format!(
+                        "{} has died too often of late, and the next one is to answer a request first",
+                        self.whose.process()
+                    );
+                    self.figures.is_tried(reason, worker.vitals());
+                }
                 let (model, version) = (self.model(), self.source.version);
                 tracing::info!(model, version, worker = worker.pid(), "a new process serves");
                 state.worker = Some(worker.clone());
@@ -185,7 +216,7 @@ impl Supervisor {
             Err(error) => {
                 tracing::warn!(model = self.model(), version = self.source.version, "{error}");
                 let now = Instant::now();
-                state.life.died(now, 0);
+                state.life.died(now, 0, chance());
                 self.note_outage(state);
                 let retry_after = state.life.pause(now);
                 Err(BackendError::Unavailable(Outage { reason: error.to_string(), retry_after }))
@@ -231,6 +262,27 @@ impl Supervisor {
     fn change_of_files(&self) -> Option<String> {
         let file = self.stamp.first_change()?;
         Some(format!("'{}' has changed", file.display()))
+    }
+
+    /// A run has warmed an instance up, or none that could be made again: after many deaths a worker makes it before it
+    /// serves.
+    pub(crate) fn warms_up_with(&self, run: Option<Arc<WarmUpRun>>) {
+        *self.warm_up.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    /// Has that worker, which nobody else has, make the run that warms it up. False where there is none. Blocking.
+    ///
+    /// # Errors
+    /// Where it does not make it.
+    fn warm_up(self: &Arc<Self>, worker: &Arc<Worker>) -> Result<bool, BackendError> {
+        let warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = |error: BackendError| {
+            let process = self.whose.process();
+            BackendError::Load(format!(
+                "{process} has died too often of late, and the next one did not warm up: {error}"
+            ))
+        };
+        warm_up.map_or(Ok(false), |run| run(self, worker).map(|()| true).map_err(failed))
     }
 
     /// `new` serves from now on, in the place of `old`. False where that has ended by itself meanwhile.
@@ -279,7 +331,7 @@ impl Supervisor {
     /// After a death: is the next worker worth to wait for?
     fn note_outage(&self, state: &mut State) {
         let now = Instant::now();
-        if WORTH_WAITING < state.life.pause(now) || state.life.is_open(now) {
+        if WORTH_WAITING < state.life.pause(now) || state.life.is_open() {
             self.is_down(state);
         }
     }
@@ -297,9 +349,12 @@ impl Supervisor {
     fn bury(&self, state: &mut State) {
         let Some(worker) = state.worker.take() else { return };
         let (obituary, runs, reason) = (worker.obituary(), worker.answered(), worker.end_reason());
+        if 0 < runs {
+            state.life.has_run();
+        }
         match reason {
-            EndReason::Timeout => state.life.was_ended(Instant::now()),
-            _ => state.life.died(Instant::now(), runs),
+            EndReason::Timeout => state.life.was_ended(Instant::now(), chance()),
+            _ => state.life.died(Instant::now(), runs, chance()),
         }
         state.last_end = Some(reason);
         let toll = worker.vitals().aboard().toll();
@@ -320,6 +375,15 @@ impl Supervisor {
         self.note_outage(state);
     }
 
+    /// As after deaths that have opened the breaker, once its pause is over.
+    #[cfg(test)]
+    pub(crate) fn has_died_too_often(&self) {
+        let mut state = self.lock();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(50)).expect("50 seconds ago");
+        (0..3).for_each(|_| state.life.died(long_ago, 0, 0.0));
+        state.worker = None;
+    }
+
     /// Starts a worker that loads the model, and ends it where `is_given_up` says so.
     fn load(
         self: &Arc<Self>,
@@ -333,59 +397,15 @@ impl Supervisor {
                 revive(&weak);
             }
         };
-        let (program, children, figures) = (&self.program, &self.children, &self.figures);
-        let started = Worker::start(program, &self.whose, children, figures, ended);
-        let (worker, mut answers) = started.map_err(|error| {
-            let program = self.program.path.display();
-            BackendError::Load(format!("cannot start a process ({program}): {error}"))
-        })?;
-        let asked = Arc::downgrade(&worker);
-        stop.on_stop(move || {
-            if let Some(worker) = asked.upgrade() {
-                worker.send_at_once(&ToWorker::StopLoad);
-            }
-        });
-        let answer = self.ask_to_load(&worker, &mut answers, is_given_up);
-        stop.clear_hook();
-        match answer {
-            Ok(answer) => Ok((worker, *answer?)),
-            Err(ChannelError::Closed) => {
-                let (obituary, lines) = (worker.obituary(), worker.last_lines());
-                let said = if lines.is_empty() { "" } else { "; its last lines:\n" };
-                Err(BackendError::Load(format!("{obituary} while it was loaded{said}{lines}")))
-            }
-            Err(error) => {
-                worker.end(EndReason::Protocol);
-                Err(BackendError::Load(format!("{}: {error}", worker.obituary())))
-            }
-        }
-    }
-
-    fn ask_to_load(
-        &self,
-        worker: &Worker,
-        answers: &mut Receiver,
-        is_given_up: impl Fn() -> bool,
-    ) -> Result<LoadAnswer, ChannelError> {
-        let (engine, source) = (self.engine.clone(), Box::new(self.source.clone()));
-        let order = worker.order().clone();
-        // As the server's own threads are: from the process, not from the thread that has started the worker.
-        let own = rustix::process::getpriority_process(Some(rustix::process::getpid()));
-        let niceness = own.unwrap_or(0) + source.niceness;
-        worker.send(&ToWorker::Load { engine, source, order, niceness })?;
-        answers.set_timeout(LOOK)?;
-        wait(answers, worker, &is_given_up)?;
-        match answers.receive::<Entered>()? {
-            Err(fault) => return Ok(Err(fault)),
-            Ok(true) => {
-                let missing = || ChannelError::Garbage("a word of a file without it".to_owned());
-                worker.bound_threads(answers.file().ok_or_else(missing)?)?;
-            }
-            Ok(false) => {}
-        }
-        answers.take_no_more_files();
-        wait(answers, worker, is_given_up)?;
-        answers.receive()
+        let start = Start {
+            program: &self.program,
+            children: &self.children,
+            figures: &self.figures,
+            whose: &self.whose,
+            engine: &self.engine,
+            source: &self.source,
+        };
+        start.load(stop, is_given_up, ended)
     }
 
     /// A worker has died: is the caller the one to see to it that there is another? Not in the first load, as that
