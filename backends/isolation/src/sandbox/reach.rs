@@ -113,8 +113,7 @@ impl Reach {
             Sandbox::Off | Sandbox::Strict => reach.reads.extend(files_apart(source).cloned()),
             Sandbox::On => {
                 let surroundings = around(&reach);
-                reach.add_links(&surroundings, source);
-                reach.add_named(engine, source);
+                reach.add_named(&surroundings, engine, source);
                 let surroundings = around(&reach);
                 reach.add_settings(&surroundings, engine, source)?;
             }
@@ -149,15 +148,20 @@ impl Reach {
         }
     }
 
-    /// The model's files, and what links in its directory lead to.
-    fn add_links(&mut self, surroundings: &Surroundings, source: &ModelSource) {
-        let files = [&source.path].into_iter().chain(&source.folds);
-        let files =
-            files.map(|it| (it.clone(), fs::canonicalize(it).unwrap_or_else(|_| it.clone())));
-        let links = links::targets(&directory(source)).into_iter().map(|it| (it.clone(), it));
-        for (path, target) in files.chain(links) {
+    /// The model's files, what links in its directory lead to, and what its configuration names to be read.
+    fn add_named(
+        &mut self,
+        surroundings: &Surroundings,
+        engine: &dyn Backend,
+        source: &ModelSource,
+    ) {
+        let files = [&source.path].into_iter().chain(&source.folds).cloned();
+        let libraries = source.op_libraries.iter().flat_map(|it| Places::of_library(it).reads);
+        let links = links::targets(&directory(source));
+        for path in files.chain(libraries).chain(links) {
+            let target = fs::canonicalize(&path).unwrap_or(path);
             if surroundings.may_be_linked(&target) {
-                self.reads.push(path);
+                self.reads.push(target);
             } else {
                 eprintln!(
                     "WARN '{}' is not opened, to which a link of the model leads: put what it needs into its directory",
@@ -165,12 +169,6 @@ impl Reach {
                 );
             }
         }
-    }
-
-    /// What the model's configuration names to be read.
-    fn add_named(&mut self, engine: &dyn Backend, source: &ModelSource) {
-        let libraries = source.op_libraries.iter().map(|it| Places::of_library(it).reads);
-        self.reads.extend(libraries.flatten());
         let mut names_others = engine.description().settings_of_repository.iter();
         if names_others.any(|it| source.options.contains_key(*it)) {
             self.reads.extend(source.repository.clone());
@@ -320,6 +318,18 @@ mod tests {
         check(&strict.reads, "/models/m/1/model", false);
         assert_eq!(strict.writes, [PathBuf::from("/private")]);
         assert!(strict.opened.is_empty());
+    }
+
+    #[test]
+    fn what_is_called_a_library_and_leads_to_the_system_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = fs::canonicalize(dir.path()).unwrap();
+        let (library, link) = (folder.join("operators.so"), folder.join("link.so"));
+        fs::write(&library, "").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        let reads = reach_with(Sandbox::On, &[], vec![library.clone()]).unwrap().reads;
+        assert!(reads.contains(&library) && !reads.contains(&link));
+        check(&reads, "/etc/passwd", false);
     }
 
     #[test]
