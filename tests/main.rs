@@ -29,6 +29,7 @@ mod compatibility; // the table of everything that Triton has, and what becomes 
 
 mod aws_facade; // what clients of SageMaker's runtime call
 mod aws_suites; // what the tests of AWS's containers ask over HTTP
+mod bench; // the load generator against this server
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table

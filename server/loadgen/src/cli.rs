@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
+
 use crate::{
-    Blocks, Error, Interval, Plan, Report, Target, compare,
+    Blocks, Error, Interval, Plan, Report, Server, Stated, Target, compare,
     content::Content,
     export::StepLine,
     find_limit,
@@ -24,6 +26,17 @@ use crate::{
 
 /// Length of a step of --find-limit unless the arguments say another.
 const STEP: Duration = Duration::from_secs(3);
+
+/// Findings as JSON, with what they are of.
+#[derive(Serialize)]
+struct Findings<'a, T> {
+    stated: Option<Stated>,
+    /// The server of `--vs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vs_server: Option<Server>,
+    #[serde(flatten)]
+    found: &'a T,
+}
 
 /// Measures an inference server.
 #[derive(Debug, Clone, clap::Args)]
@@ -105,7 +118,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 /// Those of [`run`].
 pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     let mut plan = args.plan(&args.url, args.pid)?;
-    args.content.refer(&mut plan)?;
+    say(args.content.refer(&mut plan)?);
     let progress = Arc::new(Progress::default());
     plan.progress = Some(progress.clone());
     let printed = |source| Error::System { what: "output", source };
@@ -118,9 +131,10 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
         let report = plan.run()?;
         drop(bar);
         args.write_histograms(&[&report])?;
-        args.write_course(&report.samples, || report.page())?;
+        let stated = args.stated(&plan);
+        args.write_course(stated.as_ref(), &report.samples, || report.page())?;
         match args.json {
-            true => write_json(&report, out),
+            true => write_json(&Findings { stated, vs_server: None, found: &report }, out),
             false => write!(out, "{report}"),
         }
         .map_err(printed)?;
@@ -128,7 +142,7 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     };
     let blocks = Blocks { pairs: args.pairs, seed: args.seed, most_steal: args.most_steal };
     let mut other = args.plan(other, args.vs_pid)?;
-    args.content.refer(&mut other)?;
+    say(args.content.refer(&mut other)?);
     other.progress = plan.progress.clone();
     let bar = Bar::begin(progress, expected(&plan, 2 * args.pairs));
     let comparison = compare(&plan, &other, &blocks)?;
@@ -136,11 +150,23 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     let reports: Vec<&Report> = comparison.blocks_a.iter().chain(&comparison.blocks_b).collect();
     args.write_histograms(&reports)?;
     match args.json {
-        true => write_json(&comparison, out),
+        true => {
+            let stated = args.stated(&plan);
+            let vs_server = args.content.server(&other.target);
+            write_json(&Findings { stated, vs_server, found: &comparison }, out)
+        }
         false => write!(out, "{comparison}"),
     }
     .map_err(printed)?;
     Ok(exit_code(reports.into_iter().all(healthy)))
+}
+
+/// Tells what is to be known beside the findings.
+fn say(line: Option<String>) {
+    if let Some(line) = line {
+        // Whoever took standard error away does not want the line.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
 }
 
 /// Looks for the limit of the server of `plan` and prints it.
@@ -162,9 +188,10 @@ fn limit(args: &Args, mut plan: Plan, out: &mut impl Write) -> Result<ExitCode, 
         }
         Ok(whole)
     })?;
-    args.write_course(&limit.steps, || limit.page(&plan.target))?;
+    let stated = args.stated(&plan);
+    args.write_course(stated.as_ref(), &limit.steps, || limit.page(&plan.target))?;
     match args.json {
-        true => write_json(&limit, out),
+        true => write_json(&Findings { stated, vs_server: None, found: &limit }, out),
         false => write!(out, "{limit}"),
     }
     .map_err(printed)?;
@@ -204,11 +231,30 @@ impl Args {
         Ok(plan)
     }
 
+    /// What the numbers of a plan are of, where that is shown. Asks the server what it is.
+    fn stated(&self, plan: &Plan) -> Option<Stated> {
+        let is_shown = self.json || self.csv.is_some() || self.html.is_some();
+        let stated = || Stated::of(plan, self.content.server(&plan.target), self.load.scale());
+        is_shown.then(stated)
+    }
+
     /// Writes the files of `--csv` and `--html`.
-    fn write_course(&self, course: &[Interval], page: impl Fn() -> Page) -> Result<(), Error> {
-        let lines = course.iter().map(|it| (Vec::new(), it));
-        self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &[], lines))?;
-        self.html.as_ref().map_or(Ok(()), |path| page().write(path))
+    fn write_course(
+        &self,
+        stated: Option<&Stated>,
+        course: &[Interval],
+        page: impl Fn() -> Page,
+    ) -> Result<(), Error> {
+        let Some(stated) = stated else { return Ok(()) };
+        if let Some(path) = &self.csv {
+            let lines = course.iter().map(|it| (stated.values(), it));
+            write_csv(path, &Stated::COLUMNS, lines)?;
+        }
+        self.html.as_ref().map_or(Ok(()), |path| {
+            let mut page = page();
+            page.notes.push(format!("Measured from this machine: {stated}"));
+            page.write(path)
+        })
     }
 
     fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {

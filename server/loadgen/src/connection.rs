@@ -2,6 +2,7 @@
 //! schedules or counts; each call says what has come of the request so far.
 
 use std::{
+    fmt,
     io::{self, ErrorKind, Read, Write},
     net::SocketAddr,
 };
@@ -11,14 +12,22 @@ use mio::{Interest, Registry, Token, net::TcpStream};
 use crate::{
     Request,
     check::BodyHash,
+    failures::Failure,
     grpc,
     http2::{Broken, Session},
     reply::{Fed, Head, Parser},
-    tally::Failure,
+    tally::beginning,
 };
 
-/// As many bytes of a body are kept, so that the first error of a status can be shown.
-const BEGINNING: usize = 512;
+/// As many bytes of a body are kept, so that the first error of a status can be shown: 300 characters in any language.
+const BEGINNING: usize = 1200;
+
+/// Bytes that are shown of what is not HTTP.
+const SHOWN: usize = 60;
+/// What went wrong where the system has no words for it.
+const CLOSED: &str = "the connection was closed before the reply was complete";
+const BROKEN: &str = "the stream or the connection was ended, or what came is not HTTP/2";
+const MIXED: &str = "a request of HTTP/1.1 over a connection of gRPC";
 
 /// What has come of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +94,10 @@ pub(crate) struct Connection {
     pub(crate) beginning: Vec<u8>,
     /// What is kept of the reply's body; to be set before a request and taken after it.
     pub(crate) capture: Capture,
+    /// What went wrong with the last request that failed.
+    problem: String,
+    /// The content type of the last reply whose status was not 2xx, where HTTP/1.1 says it.
+    content_type: String,
 }
 
 /// What is spoken over the socket, and how far.
@@ -146,7 +159,19 @@ impl Connection {
             peer_closed: false,
             beginning: Vec::with_capacity(BEGINNING),
             capture: Capture::Nothing,
+            problem: String::new(),
+            content_type: String::new(),
         }
+    }
+
+    /// What went wrong with the last request that failed.
+    pub(crate) fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// The content type of the last reply whose status was not 2xx, where HTTP/1.1 says it.
+    pub(crate) fn content_type(&self) -> &str {
+        &self.content_type
     }
 
     /// Takes a socket that is open already.
@@ -176,19 +201,21 @@ impl Connection {
         match (&mut self.speech, wire) {
             (Speech::Http2(session), Wire::Grpc { head, message }) => session.begin(head, message),
             (Speech::Http1 { written, .. }, _) => *written = 0,
-            (Speech::Http2(_), Wire::Http1(_)) => return self.fail(Failure::Malformed),
+            (Speech::Http2(_), Wire::Http1(_)) => return self.fail(Failure::Malformed, &MIXED),
         }
         if self.is_closed() {
             self.peer_closed = false;
-            let Ok(stream) = self.begin_connect(registry) else {
-                return self.fail(Failure::Connect);
+            return match self.begin_connect(registry) {
+                Ok(stream) => {
+                    self.socket = Socket::Opening(stream);
+                    Outcome::Pending
+                }
+                Err(error) => self.fail(Failure::Connect, &error),
             };
-            self.socket = Socket::Opening(stream);
-            return Outcome::Pending;
         }
         match self.write(wire) {
             Ok(()) => Outcome::Pending,
-            Err(_) => self.fail(Failure::Reset),
+            Err(error) => self.fail(Failure::Reset, &error),
         }
     }
 
@@ -204,7 +231,7 @@ impl Connection {
             match opened(stream) {
                 Ok(false) => return Outcome::Pending,
                 Ok(true) => self.set_open(),
-                Err(_) => return self.fail(Failure::Connect),
+                Err(error) => return self.fail(Failure::Connect, &error),
             }
         }
         let Some(wire) = wire.filter(|_| self.busy) else {
@@ -217,9 +244,9 @@ impl Connection {
         let outcome = self.read(wire, buffer);
         // What was read may have made room for more, or want an answer.
         let sent = sent.and_then(|()| self.write(wire));
-        match outcome {
-            Outcome::Pending if sent.is_err() => self.fail(Failure::Reset),
-            outcome => outcome,
+        match (outcome, sent) {
+            (Outcome::Pending, Err(error)) => self.fail(Failure::Reset, &error),
+            (outcome, _) => outcome,
         }
     }
 
@@ -286,19 +313,24 @@ impl Connection {
                     self.peer_closed = true;
                     return match ended {
                         Some(head) => self.finish(head, wire),
-                        None => self.fail(Failure::Reset),
+                        None => self.fail(Failure::Reset, &CLOSED),
                     };
                 }
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Outcome::Pending,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return self.fail(Failure::Reset),
+                Err(error) => return self.fail(Failure::Reset, &error),
             };
             let piece = buffer.get(..count).unwrap_or_default();
             self.read += count as u64;
             match self.feed(piece, wire) {
                 Ok(Some(head)) => return self.finish(head, wire),
-                Err(failure) => return self.fail(failure),
+                Err(Failure::Malformed) => {
+                    let piece = beginning(piece.get(..SHOWN).unwrap_or(piece));
+                    let problem = format!("what came is not HTTP/1: '{piece}'");
+                    return self.fail(Failure::Malformed, &problem);
+                }
+                Err(failure) => return self.fail(failure, &BROKEN),
                 // A short read has emptied the socket; the next bytes make a new event. The end of the
                 // stream does not where it came with this one.
                 Ok(None) if count < buffer.len() && !self.peer_closed => return Outcome::Pending,
@@ -342,6 +374,12 @@ impl Connection {
 
     fn finish(&mut self, head: Head, wire: &Wire) -> Outcome {
         self.busy = false;
+        if !(200..300).contains(&head.status) {
+            self.content_type.clear();
+            if let Speech::Http1 { parser, .. } = &self.speech {
+                self.content_type.push_str(parser.content_type());
+            }
+        }
         // Of HTTP/2 there may be a frame left that is about the connection.
         let all_sent = match self.speech {
             Speech::Http1 { .. } => self.speech.unwritten(wire).is_empty(),
@@ -353,7 +391,8 @@ impl Connection {
         Outcome::Replied { status: head.status, bytes: self.read }
     }
 
-    fn fail(&mut self, failure: Failure) -> Outcome {
+    fn fail(&mut self, failure: Failure, problem: &dyn fmt::Display) -> Outcome {
+        self.problem = problem.to_string();
         self.abandon();
         Outcome::Failed(failure)
     }

@@ -6,28 +6,35 @@ use std::{
     sync::Arc,
 };
 
-use clap::ValueEnum;
-
 use crate::{
-    Check, Error, MadeUp, Method, Plan, Request, Target,
+    Check, Error, MadeUp, Method, Plan, Request, Server, Target, fetch,
     files::{file_request, is_answer, list_files, read_bodies},
-    grpc_raw_outputs, invocations, is_inference, kserve, kserve_binary, kserve_grpc, kserve_json,
+    format::{Format, Payload, Tensors},
+    grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
+    kserve_grpc, kserve_json,
+    made_up::{Filling, Shape},
     metadata,
     option_values::header,
-    reference,
+    outputs,
+    reference::{self, Same, same_body},
+    server_of,
     texts::{TextRoute, read_texts},
+    tfs::{self, inputs_from_signature, is_prediction, tfs_predict},
 };
 
 /// The arguments that say what is sent.
 #[derive(Debug, Clone, clap::Args)]
 #[command(group = clap::ArgGroup::new("body or bodies").args(["body", "bodies"]))]
 pub(crate) struct Content {
-    /// The model, for the KServe formats; for openai-embeddings the `model` of the body
+    /// The model, for the formats of KServe and TensorFlow Serving; for openai-embeddings the `model` of the body
     #[arg(long, short)]
     model: Option<String>,
     /// What is sent
     #[arg(long, value_enum, default_value_t = Format::KserveBinary)]
     format: Format,
+    /// The signature of the model, for tfs-json
+    #[arg(long, value_name = "NAME", default_value = "serving_default")]
+    signature: String,
     #[command(flatten)]
     made_up: MadeUp,
     /// The server's HTTP address, to be asked for the model's metadata where the URL is another port's
@@ -40,8 +47,9 @@ pub(crate) struct Content {
     /// lines or of the names
     #[arg(long, value_name = "PATH", conflicts_with_all = ["body", "input", "shape", "value", "texts", "files"])]
     bodies: Option<PathBuf>,
-    /// Compare no replies with what the server answers to each body of --body and --bodies before the load
-    #[arg(long, requires = "body or bodies")]
+    /// Compare no replies with what the server answers before the load to each body of --body and --bodies, or to each
+    /// made-up request
+    #[arg(long)]
     no_check: bool,
     /// Content type of --body and --bodies
     #[arg(
@@ -62,61 +70,6 @@ pub(crate) struct Content {
     /// random order
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["body", "input", "shape", "value", "texts"])]
     files: Vec<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// POST /v2/models/MODEL/infer, data in the JSON
-    KserveJson,
-    /// The same with raw tensors behind the JSON
-    KserveBinary,
-    /// ModelInfer over gRPC, with raw tensors; the URL is that of the gRPC port. Without --input, --describe says
-    /// where the metadata are
-    KserveGrpc,
-    /// POST /invocations with --body
-    Invocations,
-    /// POST /v1/embeddings with a text of --texts, vectors as base64, as OpenAI's client asks for them
-    OpenaiEmbeddings,
-    /// POST /embed with a text of --texts, as text-embeddings-inference takes it
-    TeiEmbed,
-    /// POST /invocations with {"inputs": a text of --texts}, as Hugging Face's containers take it
-    HfInvocations,
-    /// POST /invocations with a file of --files, an image or a sound, under its own type
-    Image,
-}
-
-/// What is sent in a format.
-enum Payload {
-    /// Tensors, to the model of `--model`.
-    Tensors(Tensors),
-    /// The file of `--body`.
-    File,
-    /// The texts of `--texts`.
-    Texts(TextRoute),
-    /// The files of `--files`.
-    Files,
-}
-
-/// How tensors are sent.
-enum Tensors {
-    Json,
-    Binary,
-    Grpc,
-}
-
-impl Format {
-    fn payload(self) -> Payload {
-        match self {
-            Format::KserveJson => Payload::Tensors(Tensors::Json),
-            Format::KserveBinary => Payload::Tensors(Tensors::Binary),
-            Format::KserveGrpc => Payload::Tensors(Tensors::Grpc),
-            Format::Invocations => Payload::File,
-            Format::OpenaiEmbeddings => Payload::Texts(TextRoute::OpenaiEmbeddings),
-            Format::TeiEmbed => Payload::Texts(TextRoute::TeiEmbed),
-            Format::HfInvocations => Payload::Texts(TextRoute::HfInvocations),
-            Format::Image => Payload::Files,
-        }
-    }
 }
 
 impl Content {
@@ -182,20 +135,39 @@ impl Content {
             (Payload::Tensors(Tensors::Grpc), Some(_)) => {
                 Check::FirstReply(Arc::new(|it| !grpc_raw_outputs(it.body).is_empty()))
             }
+            (Payload::Tensors(Tensors::Tfs), Some(_)) => Check::FirstReply(Arc::new(is_prediction)),
             (Payload::Tensors(_), Some(_)) => Check::FirstReply(Arc::new(is_inference)),
             (Payload::Tensors(_) | Payload::File, _) => Check::Nothing,
         }
     }
 
-    /// Has a plan's replies compared with those that each body has alone, for which the server is asked now.
+    /// Has a plan's replies compared with those that each body, or each made-up request, has alone, for which the
+    /// server is asked now. The sentence says what is not compared.
     ///
     /// # Errors
     /// When it cannot be reached.
-    pub(crate) fn refer(&self, plan: &mut Plan) -> Result<(), Error> {
-        if (self.body.is_some() || self.bodies.is_some()) && !self.no_check {
-            plan.check = reference::check(plan)?;
-        }
-        Ok(())
+    pub(crate) fn refer(&self, plan: &mut Plan) -> Result<Option<String>, Error> {
+        let is_body = self.body.is_some() || self.bodies.is_some();
+        let same: Arc<Same> = match (self.format.payload(), &self.model) {
+            _ if self.no_check => return Ok(None),
+            _ if is_body => Arc::new(same_body),
+            (Payload::Tensors(form), Some(_)) => Arc::new(move |a, b| outputs::same(form, a, b)),
+            _ => return Ok(None),
+        };
+        let reference = reference::check(plan, same)?;
+        plan.check = reference.check;
+        let left = if is_body { "are not compared" } else { "are checked by their form alone" };
+        Ok(reference.varies.then(|| {
+            let target = &plan.target;
+            format!("{target}: answers to one request differ even without a load; those {left}")
+        }))
+    }
+
+    /// The server as it names itself, where this format has an address for that.
+    pub(crate) fn server(&self, target: &Target) -> Option<Server> {
+        let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
+        let target = self.describe.as_ref().or(Some(target).filter(|_| !is_grpc))?;
+        server_of(target, &self.header)
     }
 
     /// One request for each text.
@@ -215,7 +187,13 @@ impl Content {
         match (path, &self.model) {
             (None, None) => invocations(&self.content_type, body),
             (Some(path), _) => self.post(path.to_owned(), body),
-            (None, Some(model)) => self.post(format!("{}/infer", kserve::model_path(model)), body),
+            (None, Some(model)) => {
+                let path = match self.format.payload() {
+                    Payload::Tensors(Tensors::Tfs) => tfs::predict_path(model),
+                    _ => format!("{}/infer", kserve::model_path(model)),
+                };
+                self.post(path, body)
+            }
         }
     }
 
@@ -235,12 +213,19 @@ impl Content {
         if matches!(how, Tensors::Grpc) && path.is_some() {
             return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
         }
-        let metadata = self.metadata(target, model)?;
-        self.made_up.each(&metadata, seed, |inputs| {
+        let metadata = self.metadata(how, target, model)?;
+        let inputs = |shape: &Shape<'_>, fill: &Filling<'_>| match how {
+            Tensors::Tfs => inputs_from_signature(&metadata, &self.signature, shape, fill),
+            Tensors::Json | Tensors::Binary | Tensors::Grpc => {
+                inputs_from_metadata(&metadata, shape, fill)
+            }
+        };
+        self.made_up.each_of(&inputs, seed, |inputs| {
             let request = match how {
                 Tensors::Json => kserve_json(model, inputs)?,
                 Tensors::Binary => kserve_binary(model, inputs)?,
                 Tensors::Grpc => kserve_grpc(model, inputs)?,
+                Tensors::Tfs => tfs_predict(model, &self.signature, inputs)?,
             };
             let request = at(path, request)?;
             let size = request.body_len();
@@ -254,12 +239,18 @@ impl Content {
     }
 
     /// The model's metadata; nothing where inputs are given.
-    fn metadata(&self, target: &Target, model: &str) -> Result<Vec<u8>, Error> {
+    fn metadata(&self, how: Tensors, target: &Target, model: &str) -> Result<Vec<u8>, Error> {
         if self.made_up.says_inputs() {
             return Ok(Vec::new());
         }
-        let described = metadata(self.describe.as_ref().unwrap_or(target), model, &self.header);
-        let is_grpc = matches!(self.format.payload(), Payload::Tensors(Tensors::Grpc));
+        let target = self.describe.as_ref().unwrap_or(target);
+        let described = match how {
+            Tensors::Tfs => fetch::get(target, &tfs::metadata_path(model), &self.header),
+            Tensors::Json | Tensors::Binary | Tensors::Grpc => {
+                metadata(target, model, &self.header)
+            }
+        };
+        let is_grpc = how == Tensors::Grpc;
         described.map_err(|error| match error {
             // Some servers answer HTTP on this port, too, others hang up.
             Error::Fetch { url, problem } if is_grpc && self.describe.is_none() => {

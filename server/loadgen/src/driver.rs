@@ -1,6 +1,7 @@
 //! The event loop: when is which request sent over which connection, and when is the run over?
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     time::{Duration, Instant},
 };
@@ -11,11 +12,12 @@ use crate::{
     Check, Error, FirstBad, Load, Plan, Report,
     arrivals::Schedule,
     check::BodyHash,
-    connection::{Capture, Outcome, Wire},
+    connection::{Capture, Connection, Outcome, Wire},
+    failures::{Failure, refusal},
     report::Course,
     series::Series,
     slot::{Job, Slot, check, open},
-    tally::{Failure, Tally},
+    tally::{Tally, beginning},
     timer::Timer,
     usage::{Readings, ServerProcess, own_cpu},
 };
@@ -169,7 +171,7 @@ impl<'p> Driver<'p> {
         // A server that is gone at the end has been there at the beginning.
         let after = readings.pop().and_then(Result::ok).unwrap_or_default();
         let before = readings.into_iter().next().transpose()?.unwrap_or_default();
-        let first_bad = self.first_bad;
+        let first_bad = self.first_bad.take();
         Ok((Course { elapsed, own_cpu, before, after, samples, windows, first_bad }, tally))
     }
 
@@ -289,7 +291,8 @@ impl<'p> Driver<'p> {
             Check::EveryBody(_) => Capture::Hash(BodyHash::default()),
             Check::Nothing | Check::FirstReply(_) | Check::Sample(_) => Capture::Nothing,
         };
-        slot.job = Some(Job { request, due, expires: now + self.plan.timeout, counted });
+        let (number, expires) = (self.sent, now + self.plan.timeout);
+        slot.job = Some(Job { request, number, due, expires, counted });
         self.in_flight += 1;
         let outcome = slot.connection.start(wire, self.poll.registry());
         self.settle(index, outcome, now);
@@ -324,7 +327,10 @@ impl<'p> Driver<'p> {
                     }
                 }
             }
-            Outcome::Failed(failure) if job.counted => self.series.open().failure(failure),
+            Outcome::Failed(failure) if job.counted => {
+                let problem = problem(failure, slot, self.plan.timeout);
+                self.series.open().failure(failure, &problem);
+            }
             Outcome::Failed(_) => {}
         }
         if job.counted {
@@ -333,8 +339,19 @@ impl<'p> Driver<'p> {
             self.untold.1 += u64::from(!good);
             if !good && self.first_bad.is_none() {
                 let at = now.saturating_duration_since(self.opens);
-                let (users, request) = (self.series.users(), job.request);
-                self.first_bad = Some(FirstBad { at, users, request });
+                let problem = match outcome {
+                    Outcome::Failed(failure) => {
+                        problem(failure, slot, self.plan.timeout).into_owned()
+                    }
+                    Outcome::Replied { status, .. } => {
+                        let Connection { beginning: body, .. } = &slot.connection;
+                        refusal(status, slot.connection.content_type(), &beginning(body))
+                    }
+                    Outcome::Pending => String::new(),
+                };
+                let Job { request, number, .. } = job;
+                let users = self.series.users();
+                self.first_bad = Some(FirstBad { at, users, request, number, problem });
             }
         }
     }
@@ -385,5 +402,13 @@ impl<'p> Driver<'p> {
         // A request that finds no connection free is sent when one becomes so.
         let due = self.next_due(now).filter(|_| !self.free.is_empty());
         [boundary, due].into_iter().flatten().fold(self.next_scan, Instant::min)
+    }
+}
+
+/// What went wrong with the request of a slot.
+fn problem(failure: Failure, slot: &Slot, timeout: Duration) -> Cow<'_, str> {
+    match failure {
+        Failure::Timeout => format!("no reply within {} s", timeout.as_secs_f64()).into(),
+        Failure::Connect | Failure::Reset | Failure::Malformed => slot.connection.problem().into(),
     }
 }

@@ -61,10 +61,16 @@ impl fmt::Display for Report {
                 failures.connect, failures.reset, failures.timeout, failures.malformed
             )?;
         }
-        if let Some(FirstBad { at, users, request }) = self.first_bad {
-            let plural = if users == 1 { "" } else { "s" };
-            let (at, number) = (at.as_secs_f64(), request + 1);
-            writeln!(f, "  first bad   after {at:.2} s, with {users} user{plural}, body {number}")?;
+        for (kind, problem) in &self.problems {
+            writeln!(f, "  first {kind}  {problem}")?;
+        }
+        if let Some(FirstBad { at, users, request, number, problem }) = &self.first_bad {
+            let plural = if *users == 1 { "" } else { "s" };
+            let (at, body) = (at.as_secs_f64(), request + 1);
+            writeln!(
+                f,
+                "  first bad   after {at:.2} s, with {users} user{plural}, request {number}, body {body}: {problem}"
+            )?;
         }
         if self.rate.is_some() {
             let Report { waited, late, unsent, .. } = self;

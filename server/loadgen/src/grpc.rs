@@ -1,6 +1,6 @@
 //! KServe v2 over gRPC: the message of an inference (protocol buffers, by hand), and what its reply says.
 
-use crate::{Error, Input, Method, Request};
+use crate::{DataType, Error, Input, Method, Request};
 
 /// The path of unary inference.
 const MODEL_INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
@@ -36,22 +36,37 @@ pub fn kserve_grpc(model: &str, inputs: &[Input]) -> Result<Request, Error> {
 
 /// The raw contents of the outputs in the body of a reply to [`kserve_grpc`]; none where it is no such reply.
 pub fn grpc_raw_outputs(body: &[u8]) -> Vec<&[u8]> {
-    let mut rest = body.get(5..).unwrap_or_default();
-    let mut outputs = Vec::new();
-    while let Some(key) = read_varint(&mut rest) {
+    let contents = texts(body.get(5..).unwrap_or_default());
+    contents.into_iter().flatten().filter(|it| it.0 == 6).map(|it| it.1).collect()
+}
+
+/// What describes the outputs there, with their types; `None` where it is no such reply.
+pub(crate) fn described_outputs(body: &[u8]) -> Option<Vec<(&[u8], DataType)>> {
+    let outputs = texts(body.get(5..)?)?.into_iter().filter(|it| it.0 == 5);
+    let described = |(_, output)| {
+        let dtype = texts(output)?.into_iter().find(|it| it.0 == 2)?.1;
+        Some((output, std::str::from_utf8(dtype).ok()?.parse().ok()?))
+    };
+    outputs.map(described).collect()
+}
+
+/// The fields of a message that have a length, with their numbers; `None` where it is no message.
+fn texts(mut message: &[u8]) -> Option<Vec<(u64, &[u8])>> {
+    let mut found = Vec::new();
+    while !message.is_empty() {
+        let key = read_varint(&mut message)?;
         match key & 7 {
-            VARINT if read_varint(&mut rest).is_some() => {}
-            LENGTH => {
-                let content = read_varint(&mut rest).and_then(|it| rest.split_off(..it as usize));
-                let Some(content) = content else { return Vec::new() };
-                if key >> 3 == 6 {
-                    outputs.push(content);
-                }
+            VARINT => {
+                read_varint(&mut message)?;
             }
-            _ => return Vec::new(),
+            LENGTH => {
+                let length = usize::try_from(read_varint(&mut message)?).ok()?;
+                found.push((key >> 3, message.split_off(..length)?));
+            }
+            _ => return None,
         }
     }
-    outputs
+    Some(found)
 }
 
 /// The HTTP status that says what this code of gRPC does.
@@ -99,7 +114,6 @@ fn read_varint(from: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DataType;
 
     #[test]
     fn an_inference_is_the_bytes_that_protocol_buffers_make_of_it() {
@@ -121,5 +135,9 @@ mod tests {
         assert_eq!(grpc_raw_outputs(reply), [&b"ab"[..], b""]);
         assert_eq!(grpc_raw_outputs(b"\0\0\0\0\0\x32\x09ab"), [b""; 0]);
         assert_eq!(grpc_raw_outputs(b""), [b""; 0]);
+        let described = b"\x0a\x01y\x12\x04FP32\x1a\x01\x02";
+        let reply = [b"\0\0\0\0\0\x2a\x0c", &described[..]].concat();
+        assert_eq!(described_outputs(&reply), Some(vec![(&described[..], DataType::Fp32)]));
+        assert_eq!(described_outputs(b"\0\0\0\0\0\x2a\x0c"), None);
     }
 }

@@ -25,7 +25,7 @@ pub fn json_body(inputs: &[Input]) -> Result<String, Error> {
     for (i, input) in inputs.iter().enumerate() {
         let comma = if i == 0 { "" } else { "," };
         let _ = write!(body, "{comma}{{{},\"data\":[", description(input));
-        push_data(&mut body, input)?;
+        body.push_str(&Elements::of(input)?.text);
         body.push_str("]}");
     }
     body.push_str("]}");
@@ -101,7 +101,12 @@ pub fn inputs_from_metadata(
 
 /// The path of a model's metadata; `/infer` behind it is the path of its inference.
 pub(crate) fn model_path(model: &str) -> String {
-    let mut path = String::from("/v2/models/");
+    format!("/v2/models/{}", escaped(model))
+}
+
+/// A model's name as a part of a path.
+pub(crate) fn escaped(model: &str) -> String {
+    let mut path = String::new();
     for byte in model.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));
@@ -124,45 +129,69 @@ fn description(input: &Input) -> String {
     format!(r#""name":{name},"shape":{shape},"datatype":"{dtype}""#)
 }
 
-/// Writes the elements of an input, separated by commas.
-fn push_data(out: &mut String, input: &Input) -> Result<(), Error> {
-    let data = input.data.as_slice();
-    match input.dtype {
-        DataType::Bool => push(out, data, |[it]: [u8; 1]| it != 0),
-        DataType::Uint8 => push(out, data, u8::from_le_bytes),
-        DataType::Uint16 => push(out, data, u16::from_le_bytes),
-        DataType::Uint32 => push(out, data, u32::from_le_bytes),
-        DataType::Uint64 => push(out, data, u64::from_le_bytes),
-        DataType::Int8 => push(out, data, i8::from_le_bytes),
-        DataType::Int16 => push(out, data, i16::from_le_bytes),
-        DataType::Int32 => push(out, data, i32::from_le_bytes),
-        DataType::Int64 => push(out, data, i64::from_le_bytes),
-        DataType::Fp16 => push(out, data, |it| Float(f16::from_le_bytes(it).to_f32())),
-        DataType::Bf16 => push(out, data, |it| Float(bf16::from_le_bytes(it).to_f32())),
-        DataType::Fp32 => push(out, data, |it| Float(f32::from_le_bytes(it))),
-        DataType::Fp64 => push(out, data, |it| Float(f64::from_le_bytes(it))),
-        DataType::Bytes => {
-            for (i, string) in strings(data).flatten().enumerate() {
-                let string = std::str::from_utf8(string).map_err(|_| {
-                    Error::input(&input.name, format!("element {i} is not UTF-8, JSON needs it"))
-                })?;
-                let comma = if i == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}{}", Value::from(string));
-            }
-        }
-    }
-    Ok(())
+/// The elements of an input as JSON has them, separated by commas.
+#[derive(Debug, Default)]
+pub(crate) struct Elements {
+    pub(crate) text: String,
+    /// Where each ends in the text.
+    ends: Vec<usize>,
 }
 
-fn push<const N: usize, T: std::fmt::Display>(
-    out: &mut String,
-    data: &[u8],
-    read: impl Fn([u8; N]) -> T,
-) {
-    let (elements, _) = data.as_chunks::<N>();
-    for (i, element) in elements.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(out, "{comma}{}", read(*element));
+impl Elements {
+    /// Those of an input.
+    ///
+    /// # Errors
+    /// When one is not UTF-8.
+    pub(crate) fn of(input: &Input) -> Result<Elements, Error> {
+        let data = input.data.as_slice();
+        let mut out = Elements::default();
+        match input.dtype {
+            DataType::Bool => out.read(data, |[it]: [u8; 1]| it != 0),
+            DataType::Uint8 => out.read(data, u8::from_le_bytes),
+            DataType::Uint16 => out.read(data, u16::from_le_bytes),
+            DataType::Uint32 => out.read(data, u32::from_le_bytes),
+            DataType::Uint64 => out.read(data, u64::from_le_bytes),
+            DataType::Int8 => out.read(data, i8::from_le_bytes),
+            DataType::Int16 => out.read(data, i16::from_le_bytes),
+            DataType::Int32 => out.read(data, i32::from_le_bytes),
+            DataType::Int64 => out.read(data, i64::from_le_bytes),
+            DataType::Fp16 => out.read(data, |it| Float(f16::from_le_bytes(it).to_f32())),
+            DataType::Bf16 => out.read(data, |it| Float(bf16::from_le_bytes(it).to_f32())),
+            DataType::Fp32 => out.read(data, |it| Float(f32::from_le_bytes(it))),
+            DataType::Fp64 => out.read(data, |it| Float(f64::from_le_bytes(it))),
+            DataType::Bytes => {
+                for (i, string) in strings(data).flatten().enumerate() {
+                    let string = std::str::from_utf8(string).map_err(|_| {
+                        let problem = format!("element {i} is not UTF-8, JSON needs it");
+                        Error::input(&input.name, problem)
+                    })?;
+                    out.push(Value::from(string));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// One of them; empty where there are not so many.
+    pub(crate) fn get(&self, at: usize) -> &str {
+        let before = at.checked_sub(1).map(|it| self.ends.get(it).map_or(0, |end| end + 1));
+        let end = self.ends.get(at).copied().unwrap_or_default();
+        self.text.get(before.unwrap_or(0)..end).unwrap_or_default()
+    }
+
+    fn push(&mut self, element: impl std::fmt::Display) {
+        let comma = if self.ends.is_empty() { "" } else { "," };
+        let _ = write!(self.text, "{comma}{element}");
+        self.ends.push(self.text.len());
+    }
+
+    fn read<const N: usize, T: std::fmt::Display>(
+        &mut self,
+        data: &[u8],
+        read: impl Fn([u8; N]) -> T,
+    ) {
+        let (elements, _) = data.as_chunks::<N>();
+        elements.iter().for_each(|it| self.push(read(*it)));
     }
 }
 

@@ -11,7 +11,7 @@
 //! has no say in, and latency counts from the moment a request was due, also while it waits for a free
 //! connection: it shows what users see.
 //!
-//! The library speaks only the wire: it shares no code with any server.
+//! The library speaks only the wire: it shares no code with any server, but for what says which machine this is.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -29,6 +29,7 @@ mod export;
 mod failures;
 mod fetch;
 mod files;
+mod format;
 mod gpu;
 mod grpc;
 mod hpack;
@@ -41,6 +42,7 @@ mod load_args;
 mod made_up;
 mod numbers;
 mod option_values;
+mod outputs;
 pub mod page;
 mod plan;
 mod progress;
@@ -51,9 +53,11 @@ mod report;
 mod request;
 mod series;
 mod slot;
+mod stated;
 mod tally;
 mod target;
 mod texts;
+mod tfs;
 mod timer;
 mod traffic;
 mod usage;
@@ -76,6 +80,7 @@ pub use progress::Progress;
 pub use reference::ask;
 pub use report::{Cpu, Report, ServerUsage};
 pub use request::{Method, Request};
+pub use stated::{Server, Stated, bodies_in_words, server_of};
 
 pub use target::Target;
 pub use texts::TextRoute;

@@ -117,6 +117,11 @@ impl LoadArgs {
         Ok(())
     }
 
+    /// By what times are divided.
+    pub(crate) fn scale(&self) -> f64 {
+        self.time_scale.unwrap_or(1.0)
+    }
+
     /// What a limit is held against.
     pub(crate) fn threshold(&self) -> Option<Threshold> {
         let of = |percentile| move |latency| Threshold { percentile, latency };

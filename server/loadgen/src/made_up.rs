@@ -39,6 +39,11 @@ enum DataArg {
     Zeros,
 }
 
+/// The shape that an input is to have instead of that of the metadata; what it holds; and inputs of both.
+pub(crate) type Shape<'a> = dyn Fn(&str) -> Option<Vec<usize>> + 'a;
+pub(crate) type Filling<'a> = dyn Fn(&str) -> Fill + 'a;
+type Read<'a> = dyn Fn(&Shape<'_>, &Filling<'_>) -> Result<Vec<Input>, Error> + 'a;
+
 impl MadeUp {
     /// Are the inputs given, so that no metadata are needed?
     pub fn says_inputs(&self) -> bool {
@@ -57,10 +62,22 @@ impl MadeUp {
         seed: u64,
         make: impl Fn(&[Input]) -> Result<(T, usize), Error>,
     ) -> Result<Vec<T>, Error> {
+        let read =
+            |shape: &Shape<'_>, fill: &Filling<'_>| inputs_from_metadata(metadata, shape, fill);
+        self.each_of(&read, seed, make)
+    }
+
+    /// The same of metadata in any form, which `read` makes inputs of.
+    pub(crate) fn each_of<T: PartialEq>(
+        &self,
+        read: &Read<'_>,
+        seed: u64,
+        make: impl Fn(&[Input]) -> Result<(T, usize), Error>,
+    ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         let mut bytes = 0;
         for nth in 0..MOST {
-            let inputs = self.inputs(metadata, seed.wrapping_mul(MOST).wrapping_add(nth))?;
+            let inputs = self.inputs(read, seed.wrapping_mul(MOST).wrapping_add(nth))?;
             let (one, size) = make(&inputs)?;
             if all.last() == Some(&one) {
                 break;
@@ -75,7 +92,7 @@ impl MadeUp {
     }
 
     /// The given inputs, or else those that the metadata describe.
-    fn inputs(&self, metadata: &[u8], seed: u64) -> Result<Vec<Input>, Error> {
+    fn inputs(&self, read: &Read<'_>, seed: u64) -> Result<Vec<Input>, Error> {
         let inputs = match self.says_inputs() {
             true => {
                 let filled = |it: &InputArg| {
@@ -87,7 +104,7 @@ impl MadeUp {
                 let shape = |name: &str| {
                     self.shape.iter().find(|it| it.0 == name).map(|(_, shape)| shape.clone())
                 };
-                inputs_from_metadata(metadata, shape, |name| self.fill(name, seed))?
+                read(&shape, &|name| self.fill(name, seed))?
             }
         };
         self.check_names(&inputs)?;

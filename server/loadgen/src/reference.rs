@@ -37,14 +37,26 @@ pub fn ask(
     Ok((report, body))
 }
 
+/// Are two answers to one request the same?
+pub(crate) type Same = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
+
+/// What comes of asking beforehand.
+pub(crate) struct Reference {
+    /// Compares replies under load.
+    pub(crate) check: Check,
+    /// Has the server answered one of the requests in two ways?
+    pub(crate) varies: bool,
+}
+
 /// Compares a sample of a plan's replies with what the server answers to each of its requests alone. It is asked twice:
-/// what it answers in two ways is compared with nothing, and so is what it does not answer with a 2xx status.
+/// what it answers in two ways is compared with nothing, and so is what it does not answer with a 2xx status. What the
+/// plan's own check of first replies says must hold, too; where there is nothing to compare with, that is all.
 ///
 /// # Errors
 /// When the server cannot be reached.
-pub(crate) fn check(plan: &Plan) -> Result<Check, Error> {
+pub(crate) fn check(plan: &Plan, same: Arc<Same>) -> Result<Reference, Error> {
     let begun = Instant::now();
-    let mut bytes = 0;
+    let (mut bytes, mut varies) = (0, false);
     let mut alone: Vec<Option<Vec<u8>>> = Vec::new();
     for request in &plan.requests {
         if begun.elapsed() > LONGEST || bytes > MOST_BYTES {
@@ -54,29 +66,40 @@ pub(crate) fn check(plan: &Plan) -> Result<Check, Error> {
         let (report, first) = answer()?;
         let is_settled = report.ok == 1 && {
             let (again, second) = answer()?;
-            again.ok == 1 && is_same(&first, &second)
+            let is_same = same(&first, &second);
+            varies |= again.ok == 1 && !is_same;
+            again.ok == 1 && is_same
         };
         bytes += first.len();
         alone.push(is_settled.then_some(first));
     }
-    Ok(Check::Sample(Arc::new(move |reply: &CheckedReply<'_>| {
-        alone.get(reply.request).and_then(Option::as_ref).is_none_or(|it| is_same(it, reply.body))
-    })))
+    let form = match &plan.check {
+        Check::FirstReply(judge) if alone.iter().all(Option::is_none) => {
+            return Ok(Reference { check: Check::FirstReply(judge.clone()), varies });
+        }
+        Check::FirstReply(judge) => Some(judge.clone()),
+        Check::Nothing | Check::Sample(_) | Check::EveryBody(_) => None,
+    };
+    let judge = move |reply: &CheckedReply<'_>| {
+        let alone = alone.get(reply.request).and_then(Option::as_ref);
+        form.as_ref().is_none_or(|it| it(reply)) && alone.is_none_or(|it| same(it, reply.body))
+    };
+    Ok(Reference { check: Check::Sample(Arc::new(judge)), varies })
 }
 
-/// Numbers may differ a little; what is neither JSON nor numbers is known by its length.
-fn is_same(alone: &[u8], given: &[u8]) -> bool {
+/// Compares answers of any kind. Numbers may differ a little; what is neither JSON nor numbers is known by its length.
+pub(crate) fn same_body(alone: &[u8], given: &[u8]) -> bool {
     let is_opaque = || !answers::is_read(alone) && alone.len() == given.len();
     answers::same(alone, given, TOLERANCE).is_ok() || is_opaque()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_same;
+    use super::same_body;
 
     #[test]
     fn answers_are_compared_by_their_numbers_or_by_their_length() {
-        assert!(is_same(b"[0.5]", b"[0.50001]") && !is_same(b"[0.5]", b"[0.6]"));
-        assert!(is_same(b"\x00\x01", b"\x00\x02") && !is_same(b"\x00\x01", b"\x00"));
+        assert!(same_body(b"[0.5]", b"[0.50001]") && !same_body(b"[0.5]", b"[0.6]"));
+        assert!(same_body(b"\x00\x01", b"\x00\x02") && !same_body(b"\x00\x01", b"\x00"));
     }
 }

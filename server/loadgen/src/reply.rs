@@ -56,13 +56,20 @@ pub(crate) struct Parser {
     /// The part of a head or of a line that has come so far. Empty unless a piece ended inside one;
     /// bounded by the two constants, beyond which the reply is malformed.
     partial: Vec<u8>,
+    /// What a reply with another status than 2xx says that it is; empty of all others.
+    content_type: String,
 }
 
 impl Parser {
     /// At the beginning of a reply.
     pub(crate) fn new() -> Parser {
         let head = Head { status: 0, keep_alive: false };
-        Parser { state: State::Head, head, partial: Vec::new() }
+        Parser { state: State::Head, head, partial: Vec::new(), content_type: String::new() }
+    }
+
+    /// The content type of the last reply, where its status was not 2xx.
+    pub(crate) fn content_type(&self) -> &str {
+        &self.content_type
     }
 
     /// Takes a piece of the stream and hands the parts of the body in it to `body`.
@@ -134,6 +141,10 @@ impl Parser {
             *rest = &[];
             return if self.partial.len() > LONGEST_HEAD { Err(Malformed) } else { Ok(false) };
         };
+        if !(100..300).contains(&head.status) {
+            let whole = if self.partial.is_empty() { &**rest } else { &self.partial };
+            self.content_type = content_type(whole.get(..used).unwrap_or_default());
+        }
         // Of a head that came in pieces, only its last part lies in `rest`.
         let total = if self.partial.is_empty() { rest.len() } else { self.partial.len() };
         *rest = rest.get(rest.len().saturating_sub(total - used)..).unwrap_or_default();
@@ -222,6 +233,14 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, Framing, usize)>, Malformed>
         }
     }
     Ok(None)
+}
+
+/// The content type that a head says; empty where it says none.
+fn content_type(head: &[u8]) -> String {
+    let headers = head.split(|it| *it == b'\n').skip(1).filter_map(split_header);
+    let mut types = headers.filter(|it| it.0.eq_ignore_ascii_case(b"content-type"));
+    let text = types.next().map_or(&b""[..], |it| it.1);
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// The line without its end; `None` where the end has not come yet.

@@ -73,6 +73,8 @@ pub struct Report {
     pub refusals: BTreeMap<u16, String>,
     /// Requests without a reply.
     pub failures: Failures,
+    /// What went wrong with the first request of each kind of failure.
+    pub problems: BTreeMap<&'static str, String>,
     /// The first request without a 2xx reply.
     pub first_bad: Option<FirstBad>,
     /// Open loop: requests that found no connection free when they were due.
@@ -186,6 +188,7 @@ impl Report {
             statuses: tally.statuses,
             refusals: tally.refusals,
             failures: tally.failures,
+            problems: tally.problems.into_iter().map(|(it, text)| (it.name(), text)).collect(),
             first_bad: course.first_bad,
             waited: tally.waited,
             late: tally.late,

@@ -110,8 +110,7 @@ impl Request {
             ("content-type", "application/grpc"),
             ("te", "trailers"),
         ];
-        let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in own.into_iter().chain(given) {
+        for (name, value) in own.into_iter().chain(self.headers()) {
             hpack::push(&mut head, &name.to_ascii_lowercase(), value);
         }
         (head, self.body.clone())
@@ -120,6 +119,11 @@ impl Request {
     /// Bytes of its body.
     pub(crate) fn body_len(&self) -> usize {
         self.body.len()
+    }
+
+    /// Its headers, without those that are added when it is sent.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Where it goes.

@@ -20,6 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) request: usize,
+    /// Which of the counted requests it is, from 1.
+    pub(crate) number: u64,
     /// When it was to be sent: latency counts from here.
     pub(crate) due: Instant,
     pub(crate) expires: Instant,

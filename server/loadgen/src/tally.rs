@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
-use crate::Failures;
+use crate::{Failures, failures::Failure};
 
 /// Three digits of a latency are kept: percentiles are right within 0.1 %.
 const DIGITS: u8 = 3;
@@ -13,18 +13,8 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// A request that was late by more than this was sent late by the generator.
 pub(crate) const LATE: Duration = Duration::from_millis(1);
 
-/// Why there was no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The connection could not be opened.
-    Connect,
-    /// It was closed or reset before the reply was complete.
-    Reset,
-    /// The reply did not come in time.
-    Timeout,
-    /// What came is not HTTP/1.
-    Malformed,
-}
+/// Characters of a reply that are shown.
+const SHOWN: usize = 300;
 
 /// The counts of one run.
 #[derive(Debug)]
@@ -41,6 +31,8 @@ pub(crate) struct Tally {
     /// The beginning of the first body with a status that is not 2xx, on one line.
     pub(crate) refusals: BTreeMap<u16, String>,
     pub(crate) failures: Failures,
+    /// What went wrong with the first request of each kind of failure.
+    pub(crate) problems: BTreeMap<Failure, String>,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     /// Requests that waited for a free connection (open loop).
@@ -69,6 +61,7 @@ impl Tally {
             statuses: BTreeMap::new(),
             refusals: BTreeMap::new(),
             failures: Failures::default(),
+            problems: BTreeMap::new(),
             bytes_sent: 0,
             bytes_received: 0,
             waited: 0,
@@ -93,6 +86,9 @@ impl Tally {
             self.refusals.entry(*status).or_insert_with(|| body.clone());
         }
         self.failures.add(other.failures);
+        for (failure, problem) in &other.problems {
+            self.problems.entry(*failure).or_insert_with(|| problem.clone());
+        }
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.waited += other.waited;
@@ -105,11 +101,7 @@ impl Tally {
 
     /// The body of a reply that is not 2xx, of which the first of each status is kept.
     pub(crate) fn refusal(&mut self, status: u16, body: &[u8]) {
-        self.refusals.entry(status).or_insert_with(|| {
-            let text = String::from_utf8_lossy(body);
-            let text = text.replace(|it: char| it.is_control(), " ");
-            text.trim_ascii().to_owned()
-        });
+        self.refusals.entry(status).or_insert_with(|| beginning(body));
     }
 
     /// A complete reply.
@@ -126,7 +118,8 @@ impl Tally {
     }
 
     /// A request without a reply.
-    pub(crate) fn failure(&mut self, failure: Failure) {
+    pub(crate) fn failure(&mut self, failure: Failure, problem: &str) {
+        self.problems.entry(failure).or_insert_with(|| problem.to_owned());
         match failure {
             Failure::Connect => self.failures.connect += 1,
             Failure::Reset => self.failures.reset += 1,
@@ -146,4 +139,11 @@ impl Tally {
     pub(crate) fn replies(&self) -> u64 {
         self.statuses.values().sum()
     }
+}
+
+/// The first characters of a body, on one line.
+pub(crate) fn beginning(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.replace(|it: char| it.is_control(), " ");
+    text.trim_ascii().chars().take(SHOWN).collect()
 }

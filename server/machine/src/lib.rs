@@ -50,6 +50,24 @@ impl Machine {
     }
 }
 
+/// What the processors are, such as `AMD EPYC 7B13`; `None` where the system does not say it.
+pub fn processor_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|it| it.strip_prefix("model name"))?;
+    let name = name.trim_start_matches([':', ' ', '\t']).trim_end();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// The machine in words, for whoever reads numbers that were measured on it: `2 processors (AMD EPYC 7B13), 15.6 GiB of
+/// memory`.
+pub fn in_words() -> String {
+    let Machine { cpus, memory, .. } = Machine::read();
+    let plural = if cpus == 1 { "" } else { "s" };
+    let kind = processor_name().map_or_else(String::new, |it| format!(" ({it})"));
+    let memory = memory.map_or_else(String::new, |it| format!(", {} of memory", bytes_text(it)));
+    format!("{cpus} processor{plural}{kind}{memory}")
+}
+
 /// Memory that this process has resident, in bytes; 0 where the system does not say.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -309,5 +327,10 @@ mod tests {
         let machine = Machine::read();
         assert!(machine.cpus >= 1, "{machine:?}");
         assert!(machine.memory.is_some_and(|it| it > 1 << 20), "{machine:?}");
+        let words = in_words();
+        assert!(words.starts_with(&format!("{} processor", machine.cpus)), "{words}");
+        assert!(words.ends_with("iB of memory"), "{words}");
+        let name = processor_name().unwrap_or_default();
+        assert!(words.contains(&name) && !name.starts_with(':'), "{words}");
     }
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use loadgen::{
-    Check, CheckedReply, Error, Interval, Load, Percentile, Plan, Report, Request, Target, Traffic,
-    answers, ask, invocations,
+    Check, CheckedReply, Error, FirstBad, Interval, Load, Percentile, Plan, Report, Request,
+    Target, Traffic, answers, ask, invocations,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,6 @@ use crate::{
 const CLIENT_BOUND: f64 = 0.8;
 /// How long a server may take for a body alone.
 const LONGEST_ANSWER: Duration = Duration::from_secs(120);
-/// Bytes of a wrong answer that are shown.
-const SHOWN: usize = 300;
 
 /// What all settings of a job are measured with.
 #[derive(Debug, Clone)]
@@ -184,15 +182,13 @@ impl Workload {
     /// How requests of a load failed: how many, and the first one of them.
     fn failure(&self, report: &Report) -> String {
         let failed = report.requests - report.ok;
-        let first = report.first_bad.map_or_else(String::new, |it| {
+        let first = report.first_bad.as_ref().map_or_else(String::new, |it| {
             let body = self.bodies.get(it.request).map_or_else(String::new, named);
-            format!(
-                ", the first with {} users after {:.1} s, {body}",
-                it.users,
-                it.at.as_secs_f64()
-            )
+            let at = it.at.as_secs_f64();
+            let FirstBad { number, users, problem, .. } = it;
+            format!(", the first with {users} users after {at:.1} s, request {number}, {body}: {problem}")
         });
-        format!("{failed} of {} requests failed{first}: {}", report.requests, refusal(report))
+        format!("{failed} of {} requests failed{first}", report.requests)
     }
 
     /// Puts a server under load until the traffic is over or enough has been seen. `expected` are the answers that its
@@ -272,19 +268,7 @@ fn named(body: &Body) -> String {
     format!("payload '{}' ({})", body.name, body.content_type)
 }
 
-/// What came instead of answers.
-fn refusal(report: &Report) -> String {
-    match report.refusals.iter().next() {
-        Some((status, text)) => {
-            let text: String = text.chars().take(SHOWN).collect();
-            format!("status {status}, {text}")
-        }
-        None => {
-            let failures = report.failures;
-            format!(
-                "connections refused {}, closed before the reply {}, no reply in time {}, not HTTP {}",
-                failures.connect, failures.reset, failures.timeout, failures.malformed
-            )
-        }
-    }
+/// What came instead of an answer.
+fn refusal(report: &Report) -> &str {
+    report.first_bad.as_ref().map_or("no request was sent", |it| &it.problem)
 }

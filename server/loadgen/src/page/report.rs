@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Page, Row, Table, course::over_time};
-use crate::{Interval, Report};
+use crate::{Interval, Report, failures::Failure};
 
 impl Report {
     /// The findings of the run as a page.
@@ -41,14 +41,17 @@ impl Report {
                 row([json!(status.to_string()), json!(count), json!(text)])
             })
             .collect();
-        for (name, count) in [
-            ("not connected", self.failures.connect),
-            ("connection closed before the reply", self.failures.reset),
-            ("no reply in time", self.failures.timeout),
-            ("not HTTP", self.failures.malformed),
-        ] {
+        for failure in Failure::ALL {
+            let name = match failure {
+                Failure::Connect => "not connected",
+                Failure::Reset => "connection closed before the reply",
+                Failure::Timeout => "no reply in time",
+                Failure::Malformed => "not HTTP",
+            };
+            let count = self.failures.of(failure);
             if count > 0 {
-                answers.push(row([json!(name), json!(count), json!("")]));
+                let problem = self.problems.get(failure.name());
+                answers.push(row([json!(name), json!(count), json!(problem)]));
             }
         }
         Page {

@@ -98,3 +98,16 @@ fn what_is_not_http_is_malformed() {
         assert_eq!(read(&[wrong.as_bytes()]), Err(Malformed), "{}", &wrong[..wrong.len().min(60)]);
     }
 }
+
+#[test]
+fn the_type_of_a_refusal_is_kept_however_it_is_cut() {
+    let reply =
+        b"HTTP/1.1 503 X\r\nX: y\r\ncontent-TYPE:  text/html; a=b \r\nContent-Length: 0\r\n\r\n";
+    for cut in 1..reply.len() {
+        let (a, b) = reply.split_at(cut);
+        let mut parser = Parser::new();
+        parser.feed(a, &mut |_| ()).unwrap();
+        parser.feed(b, &mut |_| ()).unwrap();
+        assert_eq!(parser.content_type(), "text/html; a=b", "cut at {cut}");
+    }
+}

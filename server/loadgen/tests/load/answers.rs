@@ -115,7 +115,8 @@ fn the_command_line_asks_for_the_metadata_and_sends_what_they_say() {
     assert!(printed.contains("requests    20 in") && printed.contains("200: 20"), "{printed}");
     let bodies = bodies.lock().unwrap();
     assert_eq!(bodies[0].0, "GET /v2/models/m");
-    assert_eq!(bodies.len(), 21);
+    // Each request is sent twice before the load, and here it is always the same.
+    assert_eq!(bodies.len(), 1 + 2 + 20);
     let expect =
         r#"{"inputs":[{"name":"x","shape":[2,4],"datatype":"INT32","data":[0,0,0,0,0,0,0,0]}]}"#;
     for (line, body) in &bodies[1..] {
@@ -124,6 +125,125 @@ fn the_command_line_asks_for_the_metadata_and_sends_what_they_say() {
     }
     assert!(std::fs::metadata(&file).unwrap().len() > 0);
     std::fs::remove_file(&file).unwrap();
+}
+
+/// What the command line prints of a load with these words on this server, and whether it was healthy.
+fn bench(server: &Server, words: &[&str]) -> (String, bool) {
+    let url = server.target().to_string();
+    let always = ["bench", &url, "-c", "2", "--warm-up", "0"];
+    let args = Command::parse_from(always.iter().chain(words)).args;
+    let mut printed = Vec::new();
+    let status = cli::run_to(&args, &mut printed).unwrap();
+    (String::from_utf8(printed).unwrap(), status == ExitCode::SUCCESS)
+}
+
+#[test]
+fn replies_to_made_up_tensors_are_compared_with_those_that_they_have_alone() {
+    // From request `first` on the server answers something else of the same form.
+    let server = |first: u64, alone: &'static str, other: &'static str| {
+        Server::start(move |seen| {
+            std::thread::sleep(Duration::from_millis(1));
+            Answer::ok(if seen.number < first { alone } else { other })
+        })
+    };
+    let load = ["-m", "m", "--input", "x:FP32:1", "--data", "zeros", "-n", "400"];
+    let [y, near, other] = [0.5, 0.50001, 0.6].map(|y| {
+        format!(r#"{{"outputs":[{{"name":"y","datatype":"FP32","data":[{y}]}}]}}"#).leak()
+    });
+    let json = |more: &[&'static str]| [&load[..], &["--format", "kserve-json"], more].concat();
+    let (printed, healthy) = bench(&server(100, y, other), &json(&[]));
+    assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
+    let (printed, healthy) = bench(&server(100, y, near), &json(&[]));
+    assert!(healthy && printed.contains(" answers, 0 wrong"), "{printed}");
+    let (printed, healthy) = bench(&server(100, y, other), &json(&["--no-check"]));
+    assert!(healthy, "{printed}");
+    // What has two answers even alone is checked by its form, on each connection.
+    let (printed, healthy) = bench(&server(1, y, other), &json(&[]));
+    assert!(healthy && printed.contains("checked     2 answers, 0 wrong"), "{printed}");
+    let (printed, healthy) = bench(&server(2, y, "{}"), &json(&[]));
+    assert!(!healthy, "{printed}");
+
+    let tfs = |it: f64| format!(r#"{{"predictions":[[{it}]]}}"#).leak();
+    let load = [&load[..], &["--format", "tfs-json"]].concat();
+    assert!(!bench(&server(100, tfs(0.5), tfs(0.6)), &load).1);
+    assert!(bench(&server(100, tfs(0.5), tfs(0.50001)), &load).1);
+    assert!(!bench(&server(0, "{}", "{}"), &load).1);
+}
+
+#[test]
+fn the_command_line_asks_tensorflow_serving_for_a_signature() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let kept = sent.clone();
+    let server = Server::start(move |seen: &Seen| {
+        kept.lock().unwrap().push((seen.line.clone(), seen.body.clone()));
+        match seen.line.as_str() {
+            "GET /v1/models/m/metadata" => Answer::ok(
+                r#"{"metadata":{"signature_def":{"signature_def":{"two":{"inputs":{
+                    "a":{"dtype":"DT_INT32","tensor_shape":{"dim":[{"size":"-1"},{"size":"2"}]}},
+                    "b":{"dtype":"DT_BOOL","tensor_shape":{"dim":[{"size":"-1"}]}}}}}}}}"#,
+            ),
+            _ => Answer::ok(r#"{"predictions":[[1]]}"#),
+        }
+    });
+    let words =
+        "-m m --format tfs-json --signature two --data zeros --shape a:2,2 --shape b:2 -n 4";
+    let words: Vec<&str> = words.split(' ').collect();
+    let (printed, healthy) = bench(&server, &words);
+    assert!(healthy && printed.contains("200: 4"), "{printed}");
+    let sent = sent.lock().unwrap();
+    let expected =
+        r#"{"signature_name":"two","instances":[{"a":[0,0],"b":false},{"a":[0,0],"b":false}]}"#;
+    for (line, body) in &sent[1..] {
+        assert_eq!(line, "POST /v1/models/m:predict");
+        assert_eq!(std::str::from_utf8(body).unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_numbers_are_of_stands_beside_them() {
+    let server = Server::start(|seen| match seen.line.as_str() {
+        "GET /v2" => Answer::ok(r#"{"name":"triton","version":"2.62.0","extensions":[]}"#),
+        _ => Answer::ok("{}"),
+    });
+    let folder = std::env::temp_dir().join(format!("loadgen-stated-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [body, csv, html] = ["body", "csv", "html"].map(|it| folder.join(it));
+    std::fs::write(&body, "1,2").unwrap();
+    let [body, csv, html] = [&body, &csv, &html].map(|it| it.to_str().unwrap());
+    let load = ["--body", body, "--content-type", "text/csv", "-n", "4"];
+    let (json, _) =
+        bench(&server, &[&load[..], &["--json", "--csv", csv, "--html", html]].concat());
+    let stated = &serde_json::from_str::<Value>(&json).unwrap()["stated"];
+    let machine = stated["machine"].as_str().unwrap();
+    assert!(machine.contains(" processor") && stated["cores"].as_u64() >= Some(1), "{stated}");
+    assert_eq!(stated["muster"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (&stated["server"]["name"], &stated["server"]["version"]),
+        (&"triton".into(), &"2.62.0".into())
+    );
+    assert_eq!(
+        (&stated["payload"], &stated["time_scale"]),
+        (&"1 body of 3 bytes (text/csv)".into(), &1.0.into())
+    );
+    let csv = std::fs::read_to_string(csv).unwrap();
+    let mut lines = csv.lines();
+    assert!(
+        lines.next().unwrap().starts_with("on,cores,muster,server,payload,time_scale,start_s,")
+    );
+    assert!(
+        lines.next().unwrap().contains(",triton 2.62.0,1 body of 3 bytes (text/csv),1,0,"),
+        "{csv}"
+    );
+    assert!(
+        std::fs::read_to_string(html)
+            .unwrap()
+            .contains("Server: triton 2.62.0. Payload: 1 body of 3")
+    );
+    // A server that says nothing is not named, and nothing else is missing.
+    let silent = Server::start(|_| Answer::Plain(404, Vec::new()));
+    let (json, _) = bench(&silent, &[&load[..], &["--json"]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["stated"]["server"], Value::Null);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// What the command line prints of a load of one body on this server, and whether it was healthy.

@@ -32,9 +32,13 @@ fn every_request_is_counted_once_as_what_became_of_it() {
     assert!(report.to_string().contains("first 503   busy"), "{report}");
     let failures = Failures { connect: 0, reset: 80, timeout: 0, malformed: 40 };
     assert_eq!(report.failures, failures, "{report}");
-    let first = report.first_bad.unwrap();
+    let first = report.first_bad.clone().unwrap();
     assert!(first.at <= report.elapsed && (first.users, first.request) == (8, 0), "{first:?}");
-    assert!(report.to_string().contains(" s, with 8 users, body 1\n"), "{report}");
+    assert!(report.to_string().contains(" s, with 8 users, request "), "{report}");
+    let problems: Vec<_> = report.problems.iter().map(|(kind, it)| (*kind, it.as_str())).collect();
+    let closed = "the connection was closed before the reply was complete";
+    let foreign = "what came is not HTTP/1: 'SSH-2.0-server'";
+    assert_eq!(problems, [("malformed", foreign), ("reset", closed)]);
     assert_eq!((report.requests, server.requests()), (400, 400));
     assert_eq!((report.ok, report.good), (240, 240));
     assert!(report.refusal_latency.is_some());
@@ -45,6 +49,34 @@ fn every_request_is_counted_once_as_what_became_of_it() {
         + server.target().to_string().len()
         - "http://".len();
     assert_eq!(report.bytes_sent, 400 * wire as u64);
+}
+
+#[test]
+fn the_first_failure_is_told_with_its_number_and_what_came_instead() {
+    let first = |server: Server, more: &dyn Fn(&mut Plan)| {
+        let mut plan = closed(&server, 1, 8);
+        more(&mut plan);
+        let bad = plan.run().unwrap().first_bad.unwrap();
+        (bad.number, bad.problem)
+    };
+    let failing = |from: u64, answer: fn() -> Answer| {
+        Server::start(move |seen| if seen.number < from { Answer::ok("pong") } else { answer() })
+    };
+    // The connection that ends with the reply takes nothing of it along.
+    let refusing = failing(3, || {
+        Answer::Raw("HTTP/1.1 503 X\r\nContent-Type: text/html; a=b\r\n\r\n<p>busy\n</p>")
+    });
+    let told = (4, "status 503, text/html; a=b, <p>busy </p>".to_owned());
+    assert_eq!(first(refusing, &|_| ()), told);
+    let long = failing(0, || Answer::Plain(400, "\u{e4}".repeat(500).into_bytes()));
+    let told = (1, format!("status 400, {}", "\u{e4}".repeat(300)));
+    assert_eq!(first(long, &|_| ()), told);
+    let silent = failing(1, || {
+        sleep(ms(600));
+        Answer::ok("pong")
+    });
+    let (number, problem) = first(silent, &|it| it.timeout = ms(250));
+    assert_eq!((number, problem.as_str()), (2, "no reply within 0.25 s"));
 }
 
 #[test]
@@ -102,6 +134,8 @@ fn a_server_that_goes_away_is_a_failure_to_connect() {
     let report = plan.run().unwrap();
     server.join().unwrap();
     assert_eq!((report.ok, report.failures.connect), (1, 2), "{report}");
+    let problem = report.first_bad.unwrap().problem;
+    assert!(problem.starts_with("Connection refused (os error"), "{problem}");
 }
 
 #[test]
