@@ -290,3 +290,99 @@ fn repeated_settings_are_tested_in_turns_and_the_first_one_beside_itself() {
     let table = fs::read_to_string(table).unwrap();
     assert!(table.contains("| times the best (95 %) | settings |"), "{table}");
 }
+
+#[test]
+fn combinations_without_room_are_listed_and_findings_state_what_they_are_of() {
+    let repository = sleeper();
+    let files =
+        ["table.md", "report.html", "series.csv", "series.json"].map(|it| repository.at(it));
+    let numbers: Vec<String> = (1..=5).map(|it| it.to_string()).collect();
+    let ranges = ["MUSTER_DEFAULT_INSTANCE_COUNT", "OMP_NUM_THREADS"]
+        .map(|it| format!("--env={it}={}", numbers.join(",")));
+    let run = |series: &str| {
+        let args = [
+            "--instance=local.cpu1",
+            &ranges[0],
+            &ranges[1],
+            "--max-tests=2",
+            "--stairs=2:2:1",
+            "--table",
+            &files[0],
+            "--html",
+            &files[1],
+            "--series",
+            series,
+        ];
+        let (status, reply, log) = recommend(&repository, &args);
+        assert_eq!(status, Some(0), "{log}");
+        (reply, log)
+    };
+    let (_, log) = run(&files[2]);
+    let left: Vec<&str> = log.lines().filter(|it| it.starts_with("NOT MEASURED")).collect();
+    // How many, ten of them, and where the others are.
+    assert_eq!(left.len(), 12, "{log}");
+    assert!(left[0].ends_with("23 further combinations, more than MaxNumberOfTests"), "{log}");
+    assert!(left[11].ends_with("and 13 more, see --table or --html"), "{log}");
+    let [table, html, csv] = [0, 1, 2].map(|it| fs::read_to_string(&files[it]).unwrap());
+    for count in 1..=5 {
+        for threads in 1..=5 {
+            let name = format!("MUSTER_DEFAULT_INSTANCE_COUNT={count} OMP_NUM_THREADS={threads}");
+            let is_left = (count, threads) != (1, 1) && (count, threads) != (5, 5);
+            assert_eq!(table.contains(&format!("- local.cpu1 {name}: more than")), is_left);
+            assert!(html.contains(&name), "{name}");
+        }
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let stated = format!("\nmuster {version}, ");
+    for part in [
+        &*stated,
+        " Payload: 1 body of ",
+        ": BLAKE3 ",
+        "COUNT=5 OMP_NUM_THREADS=5: identity on CPU",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let mut lines = csv.lines();
+    let columns = "machine,settings,tried,on,cores,muster,server,payload,time_scale,engine,model_hash,start_s,";
+    assert!(lines.next().unwrap().starts_with(columns), "{csv}");
+    assert_eq!(lines.clone().count(), 4, "{csv}");
+    let is_stated =
+        |it: &str| it.contains(&format!(",{version},,1 body of ")) && it.contains(",identity,");
+    assert!(lines.all(is_stated), "{csv}");
+
+    let (reply, _) = run(&files[3]);
+    let series: Value = serde_json::from_str(&fs::read_to_string(&files[3]).unwrap()).unwrap();
+    let [request] = &series.as_array().unwrap()[..] else { panic!("{series:#}") };
+    assert_eq!(request["Namespace"], "/aws/sagemaker/InferenceRecommendationsJobs");
+    let data = request["MetricData"].as_array().unwrap();
+    assert_eq!(data.len(), 4 * 4, "{series:#}");
+    let best = &reply["InferenceRecommendations"][0];
+    let endpoint = &best["EndpointConfiguration"]["EndpointName"];
+    let of = |name: &str| {
+        let is_it =
+            |it: &&Value| it["MetricName"] == name && it["Dimensions"][1]["Value"] == *endpoint;
+        data.iter().filter(is_it).collect::<Vec<&Value>>()
+    };
+    let users: Vec<f64> =
+        of("NumberOfUsers").iter().map(|it| it["Value"].as_f64().unwrap()).collect();
+    assert_eq!(users, [2.0, 4.0]);
+    for (name, unit) in [
+        ("ClientInvocations", "Count"),
+        ("ClientInvocationErrors", "Count"),
+        ("ClientLatency", "Milliseconds"),
+    ] {
+        let [first, last] = of(name)[..] else { panic!("{name}: {series:#}") };
+        assert_eq!(
+            (&first["Unit"], &first["Dimensions"][0]["Value"]),
+            (&json!(unit), &reply["JobName"])
+        );
+        let [begin, end] =
+            ["InvocationStartTime", "InvocationEndTime"].map(|it| best[it].as_f64().unwrap());
+        let [first, last] = [first, last].map(|it| it["Timestamp"].as_f64().unwrap());
+        assert!(
+            begin < first && first < last && last <= end + 0.01,
+            "{begin} {first} {last} {end}"
+        );
+    }
+    assert!(of("ClientLatency")[0]["Value"].as_f64() >= Some(10.0), "{series:#}");
+}

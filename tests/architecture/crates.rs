@@ -23,7 +23,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("libtensorflow", &["backend", "environment"]),
     ("machine", &[]),
     ("loadgen", &["machine"]),
-    ("recommender", &["loadgen"]),
+    ("recommender", &["loadgen", "machine"]),
     ("inference", &["backend"]),
     ("steps", &["audio", "backend", "image", "inference"]),
     ("trees", &["backend", "environment"]),

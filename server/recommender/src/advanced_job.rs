@@ -6,9 +6,13 @@ use crate::{
     job::Configuration,
     prices::Instance,
     rounds::Turn,
-    setting::{OVER_CONFIG, Setting, Variables, combinations, rooms},
+    setting::{OVER_CONFIG, Setting, Variables, combinations, in_words, left_out, rooms},
     step::{Length, middle},
 };
+
+/// Combinations that have no room and are said, a line each; and those that files of findings list, of each machine.
+const MOST_SAID: usize = 10;
+const MOST_LISTED: usize = 10_000;
 
 impl Bench<'_> {
     /// Tests the settings of these machines.
@@ -33,8 +37,7 @@ impl Bench<'_> {
         let name = &configuration.instance_type;
         let (tried, left) = combinations(&configuration.ranges, room);
         if left > 0 {
-            let problem = format!("{left} further combinations, more than MaxNumberOfTests");
-            self.leave_out(name, problem);
+            self.list_left(configuration, room, left);
         }
         let config_says = self.config_says;
         let setting = |mut environment: Variables| {
@@ -44,6 +47,25 @@ impl Bench<'_> {
             Setting { instance_type: name.clone(), instance, environment }
         };
         tried.into_iter().map(setting).collect()
+    }
+
+    /// Lists the combinations that a machine has no room for: some of them in lines, many for the files of findings.
+    fn list_left(&mut self, configuration: &Configuration, room: usize, left: u128) {
+        let Configuration { instance_type: name, ranges } = configuration;
+        let why = "more than MaxNumberOfTests";
+        self.leave_out(name, format!("{left} further combinations, {why}"));
+        let words = |environment: Variables| format!("{name} {}", in_words(&environment));
+        let listed: Vec<String> = left_out(ranges, room).take(MOST_LISTED).map(words).collect();
+        listed.iter().take(MOST_SAID).for_each(|it| (self.say)(&format!("NOT MEASURED {it}")));
+        let unsaid = left.saturating_sub(MOST_SAID as u128);
+        if unsaid > 0 {
+            (self.say)(&format!("NOT MEASURED {name}: and {unsaid} more, see --table or --html"));
+        }
+        let unlisted = left.saturating_sub(listed.len() as u128);
+        self.left_out.extend(listed.into_iter().map(|it| (it, why.to_owned())));
+        if unlisted > 0 {
+            self.left_out.push((name.clone(), format!("and {unlisted} more, {why}")));
+        }
     }
 
     /// Tests all of these settings, as many at a time as the job allows and there are processors for.

@@ -122,7 +122,8 @@ pub struct Args {
     /// Write the reply to ListInferenceRecommendationsJobSteps to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) steps: Option<PathBuf>,
-    /// Write the windows of all settings to this file, as CSV
+    /// Write the windows of all settings to this file, as CSV; a FILE.json gets them as requests of CloudWatch's
+    /// PutMetricData
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
     /// Write a table of Markdown to this file

@@ -7,6 +7,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
+use ::machine::processor_name;
 use serde_json::{Map, Value, json};
 
 use crate::{job::Job, means::Means, model_files::files, setting::FORM};
@@ -115,20 +116,7 @@ fn stamp(path: &Path) -> Value {
 
 /// The processors of this process and their kind.
 fn machine() -> String {
-    format!("{:?}{}", crate::child::cpus(), processor())
-}
-
-/// What the processors are, with what stands before it in the system's file; empty where that does not say it.
-fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines().find_map(|it| it.strip_prefix("model name")).unwrap_or_default().to_owned()
-}
-
-/// What the processors are; `None` where the system does not say it.
-pub(crate) fn processor_name() -> Option<String> {
-    let name = processor();
-    let name = name.trim_start_matches([':', ' ', '\t']).trim_end();
-    (!name.is_empty()).then(|| name.to_owned())
+    format!("{:?} {}", crate::child::cpus(), processor_name().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::{
     journal::{Journal, Trouble},
     made_bodies, pipe,
     run::{Done, Status},
+    surroundings::Surroundings,
     winner,
 };
 
@@ -142,6 +143,20 @@ fn serve(args: &Args, door: Door, program: &Path, stop: &AtomicBool) -> ExitCode
     }
 }
 
+/// Writes every window as a line of CSV.
+fn write_series(path: &Path, done: &Done, surroundings: &Surroundings) -> Result<(), String> {
+    let measured = done.steps.iter().filter_map(|it| Some((it, it.outcome.as_ref().ok()?)));
+    let windows = measured.flat_map(|(step, measured)| {
+        let of = [&step.setting.instance_type, &step.setting.variables(), step.length.name()];
+        let of: Vec<String> =
+            of.map(str::to_owned).into_iter().chain(surroundings.values(step)).collect();
+        measured.windows.iter().map(move |it| (of.clone(), it))
+    });
+    let columns = ["machine", "settings", "tried"].into_iter().chain(Surroundings::columns());
+    let columns: Vec<&str> = columns.collect();
+    write_csv(path, &columns, windows).map_err(|it| it.to_string())
+}
+
 impl Args {
     /// Writes all that the arguments name. What could not be written, a sentence each.
     fn write(&self, done: &Done) -> Vec<String> {
@@ -157,22 +172,24 @@ impl Args {
                 io::stdout().write_all(text.as_bytes()).map_err(|it| format!("output: {it}"))
             }
         };
-        let measured = done.steps.iter().filter_map(|it| Some((it, it.outcome.as_ref().ok()?)));
-        let windows = measured.flat_map(|(step, measured)| {
-            let of = [&step.setting.instance_type, &step.setting.variables(), step.length.name()]
-                .map(str::to_owned);
-            measured.windows.iter().map(move |it| (of.to_vec(), it))
-        });
-        let series = match &self.series {
-            None => Ok(()),
-            Some(path) => write_csv(path, &["machine", "settings", "tried"], windows)
-                .map_err(|it| it.to_string()),
+        let files = [&self.series, &self.table, &self.html];
+        // It reads the models, which can be large.
+        let surroundings = files.iter().any(|it| it.is_some()).then(|| Surroundings::of(done));
+        let with = |text: &dyn Fn(&Surroundings) -> String| {
+            surroundings.as_ref().map(text).unwrap_or_default()
+        };
+        let series = match (&self.series, &surroundings) {
+            (Some(path), _) if path.extension().is_some_and(|it| it == "json") => {
+                file(&self.series, &|| pretty(done.put_metric_data()))
+            }
+            (Some(path), Some(surroundings)) => write_series(path, done, surroundings),
+            _ => Ok(()),
         };
         let outcomes = [
             describe,
             file(&self.steps, &|| pretty(done.list_steps())),
-            file(&self.table, &|| done.table()),
-            file(&self.html, &|| done.page().to_html()),
+            file(&self.table, &|| with(&|it| done.table_file(it))),
+            file(&self.html, &|| with(&|it| done.page(it).to_html())),
             series,
         ];
         outcomes.into_iter().filter_map(Result::err).collect()

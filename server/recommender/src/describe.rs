@@ -1,11 +1,9 @@
 //! What a job has found, in the form of SageMaker's API: `DescribeInferenceRecommendationsJob`,
 //! `ListInferenceRecommendationsJobSteps`.
 
-use std::{
-    fs,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use machine::Machine;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -159,7 +157,7 @@ pub(crate) fn metrics(job: &Job, step: &Step) -> Value {
     let usage = step.outcome.as_ref().ok().and_then(|it| it.window()).and_then(|it| it.server);
     if let Some(usage) = usage {
         metrics["CpuUtilization"] = json!(usage.cores * 100.0);
-        if let Some(limit) = memory_limit() {
+        if let Some(limit) = Machine::read().memory {
             metrics["MemoryUtilization"] = json!(usage.resident as f64 / limit as f64 * 100.0);
         }
     }
@@ -174,12 +172,16 @@ fn endpoint(job: &Job, step: &Step) -> Value {
     let target = job.stop.max_invocations;
     let count = step.row().and_then(|it| it.instances(target)).unwrap_or(1);
     json!({
-        // As in the service each setting has an endpoint of its own.
-        "EndpointName": format!("{}-{}", shortened(&job.name, LONGEST_JOB), word(step)),
+        "EndpointName": endpoint_name(job, step),
         "VariantName": "AllTraffic",
         "InstanceType": step.setting.instance_type,
         "InitialInstanceCount": count,
     })
+}
+
+/// The endpoint of a setting. As in the service each has one of its own.
+pub(crate) fn endpoint_name(job: &Job, step: &Step) -> String {
+    format!("{}-{}", shortened(&job.name, LONGEST_JOB), word(step))
 }
 
 /// Throughput and latency of a server that ran already.
@@ -201,18 +203,6 @@ fn model(step: &Step) -> Value {
         true => json!({}),
         false => json!({ "EnvironmentParameters": parameters }),
     }
-}
-
-/// The memory that a server may use: of the control group, else of the machine.
-pub(crate) fn memory_limit() -> Option<u64> {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let group = number("/sys/fs/cgroup/memory.max")
-        .or_else(|| number("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-    });
-    group.into_iter().chain(machine).min()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a job has found, as a page: throughput against latency, the course of the best setting, and a table.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use loadgen::{
     Interval,
@@ -9,13 +9,13 @@ use loadgen::{
 use serde_json::json;
 
 use crate::{
-    basis::processor_name, bottleneck::Used, describe::memory_limit, model_files::hash, run::Done,
-    setting::FORM, step::Step, windows::per_minute, winner,
+    bottleneck::Used, run::Done, step::Step, surroundings::Surroundings, windows::per_minute,
+    winner,
 };
 
 impl Done {
     /// The findings as a page.
-    pub fn page(&self) -> Page {
+    pub(crate) fn page(&self, surroundings: &Surroundings) -> Page {
         let best = self.ranked.first().and_then(|it| self.steps.get(*it));
         let model = self.job.model.clone().or(self.job.endpoint.clone()).unwrap_or_default();
         let mut page = Page {
@@ -24,9 +24,12 @@ impl Done {
             warnings: self.job.warnings.clone(),
             charts: vec![self.front()],
             tables: vec![self.rows()],
-            notes: self.notes(),
+            notes: self.notes(surroundings),
             ..Page::default()
         };
+        if !self.left_out.is_empty() {
+            page.tables.push(self.not_measured());
+        }
         if let Some(measured) = best.and_then(|it| it.outcome.as_ref().ok()) {
             let named =
                 |it: Chart| Chart { title: format!("The best setting: {}", it.title), ..it };
@@ -145,42 +148,29 @@ impl Done {
         }
     }
 
-    /// What findings are of: the program, the machine, what was sent, and for how long.
-    fn surroundings(&self) -> String {
-        let kind = processor_name().map_or_else(String::new, |it| format!(" ({it})"));
-        let memory = memory_limit().map_or_else(String::new, |it| {
-            format!(", {:.1} GiB of memory", it as f64 / (1u64 << 30) as f64)
-        });
+    /// The windows of the best setting, by their lengths.
+    fn windows(&self) -> Option<String> {
         let best = self.ranked.first().and_then(|it| self.steps.get(*it)?.outcome.as_ref().ok());
         let lengths = best.iter().flat_map(|it| &it.windows).map(|it| it.end - it.start);
-        let windows =
-            lengths.clone().min().zip(lengths.max()).map_or_else(String::new, |(a, b)| {
-                format!(
-                    " Windows of the best setting: {:.1} to {:.1} s.",
-                    a.as_secs_f64(),
-                    b.as_secs_f64()
-                )
-            });
-        let scale = match self.time_scale {
-            1.0 => String::new(),
-            scale => format!(" Times of loads were divided by {scale}."),
+        let (least, most) = lengths.clone().min().zip(lengths.max())?;
+        let (least, most) = (least.as_secs_f64(), most.as_secs_f64());
+        Some(format!(" Windows of the best setting: {least:.1} to {most:.1} s."))
+    }
+
+    /// What was not measured, and why.
+    fn not_measured(&self) -> Table {
+        let row = |(what, why): &(String, String)| Row {
+            cells: vec![json!(what), json!(why)],
+            best: false,
         };
-        let (version, cpus) = (env!("CARGO_PKG_VERSION"), crate::child::cpus().len());
-        format!(
-            "muster {version}, {cpus} processors{kind}{memory}. Payload: {}.{windows}{scale}",
-            self.payload
-        )
+        Table {
+            title: "Not measured".to_owned(),
+            columns: ["what", "why"].map(str::to_owned).into(),
+            rows: self.left_out.iter().map(row).collect(),
+        }
     }
 
-    /// The model and its other forms, each by a hash of its files.
-    fn models(&self) -> Vec<String> {
-        let given = self.job.model.iter();
-        let forms = self.job.variants.iter().filter(|it| it.0 == FORM).map(|it| &it.1);
-        let hashed = given.chain(forms).filter_map(|it| Some((it, hash(Path::new(it))?)));
-        hashed.map(|(path, hash)| format!("{path}: BLAKE3 {hash}")).collect()
-    }
-
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, surroundings: &Surroundings) -> Vec<String> {
         let mut notes = vec![
             "Each setting is a server of its own. Each user sends the next request when the answer has been read. A \
              setting stands for the last number of users up to its plateau whose answers were in time."
@@ -199,13 +189,10 @@ impl Done {
             "Full is what is used to 90 % at the load that stands for a setting: processors by the server, and by the \
              load generator where it shares them, GPUs by what their sensors say."
                 .to_owned(),
-            self.surroundings(),
+            format!("{}{}", surroundings.stated, self.windows().unwrap_or_default()),
         ];
-        notes.extend(self.models());
+        notes.extend(surroundings.models());
         notes.extend(self.differences().into_iter().map(|it| format!("{it}.")));
-        notes.extend(
-            self.left_out.iter().map(|(what, why)| format!("Not measured: {what}: {why}.")),
-        );
         notes
     }
 }

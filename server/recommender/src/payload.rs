@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use loadgen::bodies_in_words;
+
 use crate::archive;
 
 /// Most bytes of all bodies together.
@@ -24,17 +26,7 @@ pub struct Body {
 
 /// How many bodies there are, of how many bytes and which types, in words.
 pub fn described(bodies: &[Body]) -> String {
-    let sizes = bodies.iter().map(|it| it.bytes.len());
-    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
-    let mut types: Vec<&str> = bodies.iter().map(|it| it.content_type.as_str()).collect();
-    types.sort_unstable();
-    types.dedup();
-    let number = match bodies.len() {
-        1 => "1 body".to_owned(),
-        number => format!("{number} bodies"),
-    };
-    let size = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    format!("{number} of {size} bytes ({})", types.join(", "))
+    bodies_in_words(bodies.iter().map(|it| (it.bytes.len(), it.content_type.as_str())))
 }
 
 /// The bodies at `path`, in the order of their names. `path` may be a `file://` address, and a `.tar.gz`.
@@ -131,18 +123,6 @@ fn content_type(name: &str, types: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bodies_are_told_by_their_number_their_sizes_and_their_types() {
-        let body = |content_type: &str, bytes: usize| Body {
-            name: String::new(),
-            content_type: content_type.to_owned(),
-            bytes: vec![0; bytes],
-        };
-        assert_eq!(described(&[body("text/csv", 16)]), "1 body of 16 bytes (text/csv)");
-        let several = [body("text/csv", 16), body("application/json", 300), body("text/csv", 20)];
-        assert_eq!(described(&several), "3 bodies of 16 to 300 bytes (application/json, text/csv)");
-    }
 
     #[test]
     fn every_file_of_an_archive_or_directory_is_a_body() {

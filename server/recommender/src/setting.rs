@@ -18,12 +18,17 @@ pub struct Setting {
 impl Setting {
     /// The variables as words of a command line; what the server finds out by itself is `automatic`.
     pub fn variables(&self) -> String {
-        let words: Vec<String> =
-            self.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        match words.is_empty() {
-            true => "automatic".to_owned(),
-            false => words.join(" "),
-        }
+        in_words(&self.environment)
+    }
+}
+
+/// Variables as words of a command line; `automatic` where there are none.
+pub(crate) fn in_words(variables: &Variables) -> String {
+    let words: Vec<String> =
+        variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    match words.is_empty() {
+        true => "automatic".to_owned(),
+        false => words.join(" "),
     }
 }
 
@@ -85,7 +90,23 @@ pub fn rooms(machines: &[&[(String, Vec<String>)]], most: usize) -> Vec<usize> {
 /// Combinations of the values of these variables: all of them, or with more than `most` an even spread. How many are
 /// left out comes second.
 pub fn combinations(ranges: &[(String, Vec<String>)], most: usize) -> (Vec<Variables>, u128) {
-    let number = number(ranges);
+    let places = places(number(ranges), most);
+    let left = number(ranges) - places.len() as u128;
+    (places.into_iter().map(|nth| combination(ranges, nth)).collect(), left)
+}
+
+/// The combinations that [`combinations`] leaves out, in their order. There may be more than anybody reads.
+pub fn left_out(
+    ranges: &[(String, Vec<String>)],
+    most: usize,
+) -> impl Iterator<Item = Variables> + use<'_> {
+    let places = places(number(ranges), most);
+    let left = (0..number(ranges)).filter(move |it| places.binary_search(it).is_err());
+    left.map(|nth| combination(ranges, nth))
+}
+
+/// The numbers of at most so many combinations of all of them, ascending.
+fn places(number: u128, most: usize) -> Vec<u128> {
     let most = most as u128;
     let chosen = number.min(most);
     let place = |nth: u128| match number <= most {
@@ -94,7 +115,7 @@ pub fn combinations(ranges: &[(String, Vec<String>)], most: usize) -> (Vec<Varia
     };
     // The last one is one of the spread.
     let place = |nth: u128| if nth > 0 && nth == chosen - 1 { number - 1 } else { place(nth) };
-    ((0..chosen).map(|nth| combination(ranges, place(nth))).collect(), number - chosen)
+    (0..chosen).map(place).collect()
 }
 
 /// The combination of that number; the values of the last variable change first.
@@ -127,6 +148,11 @@ mod tests {
         let (some, left) = combinations(&ranges, 3);
         assert_eq!((some.len(), left), (3, 3));
         assert_eq!((&some[0], &some[2]), (&all[0], &all[5]));
+        let missing: Vec<Variables> = left_out(&ranges, 3).collect();
+        let mut both = [some.clone(), missing.clone()].concat();
+        both.sort();
+        assert_eq!((missing.len(), both), (3, all.clone()));
+        assert_eq!((left_out(&ranges, 6).count(), left_out(&ranges, 0).count()), (0, 6));
         assert_eq!(combinations(&ranges, 1).0, [all[0].clone()]);
         assert_eq!(combinations(&[], 4), (vec![Vec::new()], 0));
         // Far more than there is memory for.
@@ -134,6 +160,7 @@ mod tests {
         let (some, left) = combinations(&many, 4);
         assert_eq!((some.len(), left), (4, 3_u128.pow(20) - 4));
         assert_eq!((&some[0][19].1, &some[3][0].1), (&"1".to_owned(), &"3".to_owned()));
+        assert_eq!(left_out(&many, 4).take(9).count(), 9);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::{describe::metrics, run::Done};
+use crate::{describe::metrics, run::Done, surroundings::Surroundings};
 
 impl Done {
     /// The name of a column of prices, with what they are in.
@@ -13,6 +13,25 @@ impl Done {
             Some(currency) => format!("{name} ({currency})"),
             None => name.to_owned(),
         }
+    }
+
+    /// The table as a file of its own: with what its numbers are of, and all that was not measured.
+    pub(crate) fn table_file(&self, surroundings: &Surroundings) -> String {
+        let mut text = format!("{}\n{}\n", self.table(), surroundings.stated);
+        for model in surroundings.models() {
+            let _ = write!(text, "\n- {model}");
+        }
+        let engines = self.best_first().filter_map(|it| Some((it.name(), it.served.as_ref()?)));
+        for (name, served) in engines {
+            let _ = write!(text, "\n- {name}: {served}");
+        }
+        if !self.left_out.is_empty() {
+            text.push_str("\n\nNot measured:\n");
+        }
+        for (what, why) in &self.left_out {
+            let _ = write!(text, "\n- {what}: {why}");
+        }
+        text + "\n"
     }
 
     /// The steps that can be recommended, the best one first, as a table of Markdown.
