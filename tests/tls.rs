@@ -20,6 +20,7 @@ use tokio_rustls::{
 };
 
 use crate::{
+    bench::bench,
     control::EXPLICIT,
     support::{
         Client, PATIENCE, Page, Repository, Server, Start, first_of, infer, row, wait_for,
@@ -48,7 +49,7 @@ impl Authority {
     /// For `localhost`, as a server or as a client.
     fn sign(&self) -> Signed {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let params = CertificateParams::new(["localhost", "127.0.0.1"].map(str::to_owned)).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
@@ -144,6 +145,47 @@ impl Place {
         let outcome = std::panic::catch_unwind(|| start.launch());
         *outcome.err().and_then(|it| it.downcast::<String>().ok()).expect("no start")
     }
+}
+
+#[test]
+fn the_load_generator_speaks_tls_and_believes_whom_it_is_told_to() {
+    let port = |kind: &str| format!("{kind} {{ name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }}\n");
+    let wide = ["backend: \"identity\"\n".to_owned(), port("input"), port("output")].concat();
+    let repository = Repository::identity("m", &[]).model("wide", &wide);
+    let place = Place { repository, ..Place::new() };
+    let (cert, key) = (place.file("cert"), place.file("key"));
+    let grpc = [format!("--grpc-server-cert={cert}"), format!("--grpc-server-key={key}")];
+    let server = place.start(&["--grpc-use-ssl=true", &grpc[0], &grpc[1]]);
+    let url = format!("https://{}", server.http());
+    let ca = place.file("ca");
+    let foreign = place.files.at("foreign.pem");
+    fs::write(&foreign, Authority::new().0.pem()).unwrap();
+    let with = |url: &str, more: &[&str]| bench(url, &[&["-m", "m", "-c", "4"], more].concat());
+    for more in [&["--cacert", &*ca][..], &["--insecure"]] {
+        let (found, problem, good) = with(&url, more);
+        assert!(good && found["ok"] == 40, "{more:?}: {found:#} {problem}");
+        assert_eq!((&found["wrong"], &found["reconnects"]), (&0.into(), &0.into()), "{found:#}");
+    }
+    // Bodies of many records, both ways.
+    let wide = ["-m", "wide", "--shape", "x:250000", "-c", "4", "--cacert", &ca];
+    let (found, problem, good) = bench(&url, &wide);
+    assert!(good && found["ok"] == 40, "{found:#} {problem}");
+    assert!(found["bytes_received"].as_u64() > Some(40 * 900_000), "{found:#}");
+    // The authorities of the machine have not signed it, nor has that one.
+    for more in [&[][..], &["--cacert", &*foreign]] {
+        let (_, problem, good) = with(&url, more);
+        assert!(!good && problem.contains("invalid peer certificate"), "{more:?}: {problem}");
+    }
+    let (_, problem, good) = with(&url, &["--cacert", &key]);
+    assert!(
+        !good && problem.contains("--cacert: ") && problem.contains("there is none"),
+        "{problem}"
+    );
+
+    let address = server.address("grpc").unwrap();
+    let more = ["--format", "kserve-grpc", "--describe", &url, "--cacert", &ca];
+    let (found, problem, good) = with(&format!("https://{address}"), &more);
+    assert!(good && found["ok"] == 40 && found["wrong"] == 0, "{found:#} {problem}");
 }
 
 #[test]

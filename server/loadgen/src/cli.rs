@@ -21,6 +21,7 @@ use crate::{
     option_values::{duration, milliseconds, percent},
     page::Page,
     progress::{Bar, Expected, Progress},
+    tls::Trust,
     write_csv, write_histograms, write_json,
 };
 
@@ -77,6 +78,8 @@ pub struct Args {
     deadline_ms: Option<Duration>,
     #[command(flatten)]
     content: Content,
+    #[command(flatten)]
+    trust: Trust,
     /// Of random data and arrivals, and of resampling
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -117,6 +120,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 /// # Errors
 /// Those of [`run`].
 pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
+    let args = &args.clone().trusting()?;
     let mut plan = args.plan(&args.url, args.pid)?;
     say(args.content.refer(&mut plan)?);
     let progress = Arc::new(Progress::default());
@@ -212,6 +216,16 @@ fn exit_code(healthy: bool) -> ExitCode {
 }
 
 impl Args {
+    /// The same with servers whose certificates are believed as it says.
+    fn trusting(mut self) -> Result<Args, Error> {
+        let trust = &self.trust.clone();
+        self.url = self.url.trusting(trust)?;
+        self.vs = self.vs.map(|it| it.trusting(trust)).transpose()?;
+        self.metrics = self.metrics.map(|it| it.trusting(trust)).transpose()?;
+        self.content = self.content.trusting(trust)?;
+        Ok(self)
+    }
+
     fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
         let found = || listening(target.loopback()?).filter(|it| *it != std::process::id());
         let mut plan = Plan::new(target.clone(), self.content.requests(target, self.seed)?);

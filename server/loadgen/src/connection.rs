@@ -3,20 +3,22 @@
 
 use std::{
     fmt,
-    io::{self, ErrorKind, Read, Write},
+    io::{self, ErrorKind},
     net::SocketAddr,
 };
 
 use mio::{Interest, Registry, Token, net::TcpStream};
 
 use crate::{
-    Request,
+    Request, Target,
     check::BodyHash,
     failures::Failure,
     grpc,
     http2::{Broken, Session},
     reply::{Fed, Head, Parser},
+    stream::Stream,
     tally::beginning,
+    tls::Dialer,
 };
 
 /// As many bytes of a body are kept, so that the first error of a status can be shown: 300 characters in any language.
@@ -50,10 +52,11 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(request: &Request, authority: &str) -> Wire {
+    pub(crate) fn new(request: &Request, target: &Target) -> Wire {
+        let authority = &target.authority();
         match request.is_grpc() {
             true => {
-                let (head, message) = request.call(authority);
+                let (head, message) = request.call(target.scheme(), authority);
                 Wire::Grpc { head, message }
             }
             false => Wire::Http1(request.encode(authority)),
@@ -81,6 +84,7 @@ pub(crate) enum Capture {
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: SocketAddr,
+    dialer: Option<Dialer>,
     token: Token,
     socket: Socket,
     speech: Speech,
@@ -143,14 +147,20 @@ impl Speech {
 enum Socket {
     Closed,
     Opening(TcpStream),
-    Open(TcpStream),
+    Open(Stream),
 }
 
 impl Connection {
     /// A connection that its first request opens.
-    pub(crate) fn closed(address: SocketAddr, token: Token, is_grpc: bool) -> Connection {
+    pub(crate) fn closed(
+        address: SocketAddr,
+        dialer: Option<Dialer>,
+        token: Token,
+        is_grpc: bool,
+    ) -> Connection {
         Connection {
             address,
+            dialer,
             token,
             socket: Socket::Closed,
             speech: Speech::new(is_grpc),
@@ -174,16 +184,23 @@ impl Connection {
         &self.content_type
     }
 
-    /// Takes a socket that is open already.
+    /// Takes a socket that is open already. Blocks for the handshake of TLS, for as long as the socket's reads and
+    /// writes do.
     pub(crate) fn open(
         mut self,
         stream: std::net::TcpStream,
         registry: &Registry,
     ) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(stream);
-        registry.register(&mut stream, self.token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut stream = match &self.dialer {
+            Some(dialer) => Stream::Tls(Box::new(dialer.shake(stream)?.unblocked()?)),
+            None => {
+                stream.set_nonblocking(true)?;
+                Stream::Plain(TcpStream::from_std(stream))
+            }
+        };
+        let interests = Interest::READABLE | Interest::WRITABLE;
+        registry.register(stream.socket(), self.token, interests)?;
         self.socket = Socket::Open(stream);
         Ok(self)
     }
@@ -230,7 +247,11 @@ impl Connection {
         if let Socket::Opening(stream) = &self.socket {
             match opened(stream) {
                 Ok(false) => return Outcome::Pending,
-                Ok(true) => self.set_open(),
+                Ok(true) => {
+                    if let Err(error) = self.set_open() {
+                        return self.fail(Failure::Connect, &error);
+                    }
+                }
                 Err(error) => return self.fail(Failure::Connect, &error),
             }
         }
@@ -276,12 +297,16 @@ impl Connection {
         Ok(stream)
     }
 
-    fn set_open(&mut self) {
+    fn set_open(&mut self) -> io::Result<()> {
         if let Socket::Opening(stream) = std::mem::replace(&mut self.socket, Socket::Closed) {
             // Without it the request is still sent, only later.
             let _ = stream.set_nodelay(true);
-            self.socket = Socket::Open(stream);
+            self.socket = Socket::Open(match &self.dialer {
+                Some(dialer) => Stream::Tls(Box::new(dialer.over(stream)?)),
+                None => Stream::Plain(stream),
+            });
         }
+        Ok(())
     }
 
     fn write(&mut self, wire: &Wire) -> io::Result<()> {
@@ -289,7 +314,7 @@ impl Connection {
         loop {
             let rest = self.speech.unwritten(wire);
             if rest.is_empty() {
-                return Ok(());
+                return stream.flush();
             }
             match stream.write(rest) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -304,6 +329,7 @@ impl Connection {
     fn read(&mut self, wire: &Wire, buffer: &mut [u8]) -> Outcome {
         loop {
             let Socket::Open(stream) = &mut self.socket else { return Outcome::Pending };
+            let is_emptied = stream.is_emptied_by_short_reads();
             let count = match stream.read(buffer) {
                 Ok(0) => {
                     let ended = match &mut self.speech {
@@ -333,7 +359,9 @@ impl Connection {
                 Err(failure) => return self.fail(failure, &BROKEN),
                 // A short read has emptied the socket; the next bytes make a new event. The end of the
                 // stream does not where it came with this one.
-                Ok(None) if count < buffer.len() && !self.peer_closed => return Outcome::Pending,
+                Ok(None) if is_emptied && count < buffer.len() && !self.peer_closed => {
+                    return Outcome::Pending;
+                }
                 Ok(None) => {}
             }
         }

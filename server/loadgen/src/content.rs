@@ -20,6 +20,7 @@ use crate::{
     server_of,
     texts::{TextRoute, read_texts},
     tfs::{self, inputs_from_signature, is_prediction, tfs_predict},
+    tls::Trust,
 };
 
 /// The arguments that say what is sent.
@@ -73,6 +74,15 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// The same, believing these certificates.
+    ///
+    /// # Errors
+    /// When a file of authorities cannot be used.
+    pub(crate) fn trusting(mut self, trust: &Trust) -> Result<Content, Error> {
+        self.describe = self.describe.map(|it| it.trusting(trust)).transpose()?;
+        Ok(self)
+    }
+
     /// The requests that are sent in turn; `seed` is that of random data and of the order of texts.
     ///
     /// # Errors

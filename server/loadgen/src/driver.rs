@@ -16,7 +16,7 @@ use crate::{
     failures::{Failure, refusal},
     report::Course,
     series::Series,
-    slot::{Job, Slot, check, open},
+    slot::{Job, Place, Slot, check, open},
     tally::{Tally, beginning},
     timer::Timer,
     usage::{Readings, ServerProcess, own_cpu},
@@ -85,7 +85,7 @@ struct Driver<'p> {
 
 impl<'p> Driver<'p> {
     fn new(plan: &'p Plan) -> Result<Driver<'p>, Error> {
-        let address = plan.target.resolve()?;
+        let place = Place::of(plan)?;
         let poll = Poll::new().map_err(Error::system("event queue"))?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         let changes = match &plan.load {
@@ -96,17 +96,16 @@ impl<'p> Driver<'p> {
         let first = changes.first().map_or(most, |it| it.users);
         let slots: Result<Vec<Slot>, Error> = (0..most)
             .map(|index| match index < first {
-                true => open(address, index, first, plan, &poll),
-                false => Ok(Slot::closed(address, index, plan)),
+                true => open(&place, index, first, plan, &poll),
+                false => Ok(Slot::closed(&place, index, plan)),
             })
             .collect();
-        let authority = plan.target.authority();
         let start = Instant::now();
         let opens = start + plan.warm_up;
         let closes = plan.time().map(|it| opens + it);
         Ok(Driver {
             plan,
-            wires: plan.requests.iter().map(|it| Wire::new(it, &authority)).collect(),
+            wires: plan.requests.iter().map(|it| Wire::new(it, &plan.target)).collect(),
             poll,
             timer,
             slots: slots?,

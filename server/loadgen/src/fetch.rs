@@ -29,6 +29,11 @@ pub fn metadata(
     get(target, &kserve::model_path(model), headers)
 }
 
+/// What is written and read.
+trait Duplex: Read + Write {}
+
+impl<T: Read + Write> Duplex for T {}
+
 /// The body of a 200 reply to `GET path` with these headers.
 pub(crate) fn get(
     target: &Target,
@@ -36,16 +41,21 @@ pub(crate) fn get(
     headers: &[(String, String)],
 ) -> Result<Vec<u8>, Error> {
     let failed = |problem: String| {
-        let url = format!("http://{}{path}", target.authority());
+        let url = format!("{}://{}{path}", target.scheme(), target.authority());
         Error::Fetch { url, problem }
     };
     let io = |error: std::io::Error| failed(error.to_string());
     let address = target.resolve()?;
     let request = Request::new(Method::Get, path)?.header("Connection", "close")?;
     let request = headers.iter().try_fold(request, |it, (name, value)| it.header(name, value))?;
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(io)?;
+    let dialer = target.dialer("http/1.1")?;
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(io)?;
     stream.set_read_timeout(Some(TIMEOUT)).map_err(io)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(io)?;
+    let mut stream: Box<dyn Duplex> = match dialer {
+        None => Box::new(stream),
+        Some(dialer) => Box::new(dialer.shake(stream).map_err(io)?),
+    };
     stream.write_all(&request.encode(&target.authority())).map_err(io)?;
 
     let mut parser = Parser::new();

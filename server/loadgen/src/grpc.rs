@@ -119,7 +119,7 @@ mod tests {
     fn an_inference_is_the_bytes_that_protocol_buffers_make_of_it() {
         let input = Input::raw("x", DataType::Uint8, &[1, 300], vec![7; 300]).unwrap();
         let request = kserve_grpc("m", &[input]).unwrap();
-        let (head, message) = request.call("h:1");
+        let (head, message) = request.call("http", "h:1");
         let block = String::from_utf8_lossy(&head);
         assert!(block.contains(":path") && block.contains("ModelInfer"), "{block}");
         let mut expected =

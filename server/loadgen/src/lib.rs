@@ -1,5 +1,5 @@
-//! A load generator for inference servers over HTTP/1.1 and gRPC that costs far less processor time per request than
-//! the servers it measures.
+//! A load generator for inference servers over HTTP/1.1 and gRPC, with or without TLS, that costs far less processor
+//! time per request than the servers it measures.
 //!
 //! A [`Plan`] says what is sent to a [`Target`] and how; [`Plan::run`] drives it from the calling thread
 //! over non-blocking sockets and gives a [`Report`]. [`compare`] runs two plans in interleaved blocks and
@@ -54,11 +54,13 @@ mod request;
 mod series;
 mod slot;
 mod stated;
+mod stream;
 mod tally;
 mod target;
 mod texts;
 mod tfs;
 mod timer;
+mod tls;
 mod traffic;
 mod usage;
 

@@ -100,11 +100,11 @@ impl Request {
     }
 
     /// The header block and the body of a gRPC call.
-    pub(crate) fn call(&self, authority: &str) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn call(&self, scheme: &str, authority: &str) -> (Vec<u8>, Vec<u8>) {
         let mut head = Vec::new();
         let own = [
             (":method", self.method.name()),
-            (":scheme", "http"),
+            (":scheme", scheme),
             (":path", &self.path),
             (":authority", authority),
             ("content-type", "application/grpc"),

@@ -11,10 +11,28 @@ use crate::{
     Check, CheckedReply, Error, Plan,
     connection::{Capture, Connection},
     tally::Tally,
+    tls::Dialer,
 };
 
 /// Longest wait for each of the connections that are opened before the run.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where a plan's connections go.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    /// Makes TLS of them.
+    pub(crate) dialer: Option<Dialer>,
+}
+
+impl Place {
+    /// That of a plan. May block on the resolver.
+    pub(crate) fn of(plan: &Plan) -> Result<Place, Error> {
+        let protocol = if plan.is_grpc() { "h2" } else { "http/1.1" };
+        let dialer = plan.target.dialer(protocol)?;
+        Ok(Place { address: plan.target.resolve()?, dialer })
+    }
+}
 
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +60,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn closed(address: SocketAddr, index: usize, plan: &Plan) -> Slot {
-        let connection = Connection::closed(address, Token(index), plan.is_grpc());
+    pub(crate) fn closed(place: &Place, index: usize, plan: &Plan) -> Slot {
+        let Place { address, dialer } = place;
+        let connection = Connection::closed(*address, dialer.clone(), Token(index), plan.is_grpc());
         Slot { connection, job: None, rests_until: None, unchecked: true, was_open: false }
     }
 }
@@ -51,15 +70,20 @@ impl Slot {
 /// Opens a connection before the run: blocking, so that a server that is not there is an error and not
 /// ten seconds of failures.
 pub(crate) fn open(
-    address: SocketAddr,
+    place: &Place,
     index: usize,
     of: usize,
     plan: &Plan,
     poll: &Poll,
 ) -> Result<Slot, Error> {
-    let slot = Slot::closed(address, index, plan);
+    let slot = Slot::closed(place, index, plan);
+    let address = place.address;
     let connection = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-        .and_then(|it| slot.connection.open(it, poll.registry()))
+        .and_then(|it| {
+            it.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+            it.set_write_timeout(Some(CONNECT_TIMEOUT))?;
+            slot.connection.open(it, poll.registry())
+        })
         .map_err(|source| Error::Connect {
             address: address.to_string(),
             number: index + 1,

@@ -1,4 +1,4 @@
-//! Where a server is: the parts of an `http://` address, and its resolution.
+//! Where a server is: the parts of an `http://` or `https://` address, and its resolution.
 
 use std::{
     fmt,
@@ -6,18 +6,45 @@ use std::{
     str::FromStr,
 };
 
-use crate::Error;
+use crate::{
+    Error,
+    tls::{Dialer, Tls, Trust},
+};
 
-/// A server's address: `http://host[:port][/path]`. The port is 80 where none is given.
+/// A server's address: `http://host[:port][/path]` or `https://..`. The port is 80 or 443 where none is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Name or address; an IPv6 address without its brackets.
     host: String,
     port: u16,
     path: String,
+    /// How TLS is spoken, where the address asks for it.
+    tls: Option<Tls>,
 }
 
 impl Target {
+    /// The same, believing these certificates where it speaks TLS. Reads files.
+    ///
+    /// # Errors
+    /// When a file of authorities cannot be used.
+    pub(crate) fn trusting(self, trust: &Trust) -> Result<Target, Error> {
+        let tls = self.tls.is_some().then(|| Tls::new(trust)).transpose()?;
+        Ok(Target { tls, ..self })
+    }
+
+    /// What its connections are made TLS by, for that protocol; `None` where they are not.
+    ///
+    /// # Errors
+    /// When no certificate can have the host's name.
+    pub(crate) fn dialer(&self, protocol: &str) -> Result<Option<Dialer>, Error> {
+        self.tls.as_ref().map(|it| it.dialer(&self.host, protocol)).transpose()
+    }
+
+    /// `http` or `https`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// The path of the address, with its query; empty where none was given or it was `/`.
     pub fn path(&self) -> &str {
         &self.path
@@ -51,9 +78,12 @@ impl FromStr for Target {
 
     fn from_str(given: &str) -> Result<Target, Error> {
         let wrong = |problem| Error::Url { given: given.to_owned(), problem };
-        let rest = given
-            .strip_prefix("http://")
-            .ok_or_else(|| wrong("expected http://host[:port][/path]; TLS is not supported"))?;
+        let (rest, is_secure) =
+            match (given.strip_prefix("http://"), given.strip_prefix("https://")) {
+                (Some(rest), _) => (rest, false),
+                (_, Some(rest)) => (rest, true),
+                _ => return Err(wrong("expected http://host[:port][/path], or https://")),
+            };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (host, port) = match authority.strip_prefix('[') {
             Some(bracketed) => bracketed
@@ -70,22 +100,25 @@ impl FromStr for Target {
         }
         let port = match port {
             Some(port) => port.parse().map_err(|_| wrong("expected a port from 1 to 65535"))?,
+            None if is_secure => 443,
             None => 80,
         };
         let path = if path == "/" { "" } else { path };
-        Ok(Target { host: host.to_owned(), port, path: path.to_owned() })
+        let tls = is_secure.then(|| Tls::new(&Trust::default())).transpose()?;
+        Ok(Target { host: host.to_owned(), port, path: path.to_owned(), tls })
     }
 }
 
 impl From<SocketAddr> for Target {
     fn from(address: SocketAddr) -> Target {
-        Target { host: address.ip().to_string(), port: address.port(), path: String::new() }
+        let (host, port) = (address.ip().to_string(), address.port());
+        Target { host, port, path: String::new(), tls: None }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        write!(f, "{}://{}{}", self.scheme(), self.authority(), self.path)
     }
 }
 
@@ -106,6 +139,9 @@ mod tests {
         check("http://h/v2/models/m/infer?x=1", "h:80", "/v2/models/m/infer?x=1");
         check("http://[::1]:8080/invocations", "[::1]:8080", "/invocations");
         check("http://[::1]", "[::1]:80", "");
+        check("https://h/x", "h:443", "/x");
+        let secure: Target = "https://h:1/x".parse().unwrap();
+        assert_eq!((secure.scheme(), secure.to_string().as_str()), ("https", "https://h:1/x"));
     }
 
     #[test]
@@ -120,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_not_an_address_is_refused_with_what_was_expected() {
         for (given, expected) in [
-            ("https://h", "TLS"),
+            ("ftp://h", "https://"),
             ("localhost:8000", "http://host"),
             ("http://:80", "host name"),
             ("http://h:port", "port"),
