@@ -5,30 +5,31 @@ use std::{fs, process::Command};
 use crate::{
     isolation::{kill, of_worker, process, workers},
     support::{
-        Client, Form, Page, Process, Repository, Tensor, ask, first_of, row, skip, wait_for,
-        wait_queued,
+        Client, Form, Page, Process, Repository, Tensor, ask, ask_with, first_of, row, skip,
+        wait_for, wait_queued,
     },
 };
 
 /// Rows of one batch.
 const ROWS: i32 = 8;
 
-/// A model `m` that runs as soon as eight rows wait, for a second.
-fn slow_batches() -> Repository {
+/// A model `m` that runs as soon as so many rows wait, for a second, with these parameters.
+fn slow_batches(rows: i32, parameters: &str) -> Repository {
     let config = format!(
-        "backend: \"identity\" max_batch_size: {ROWS}
+        "backend: \"identity\" max_batch_size: {rows}
          input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
          output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
          instance_group {{ count: 1 kind: KIND_CPU }}
-         dynamic_batching {{ preferred_batch_size: {ROWS} max_queue_delay_microseconds: 60000000 }}
-         parameters {{ key: \"execute_delay_ms\" value: {{ string_value: \"1000\" }} }}"
+         dynamic_batching {{ preferred_batch_size: {rows} max_queue_delay_microseconds: 60000000 }}
+         parameters {{ key: \"execute_delay_ms\" value: {{ string_value: \"1000\" }} }}
+         {parameters}"
     );
     Repository::new().model("m", &config)
 }
 
 #[test]
 fn all_eight_requests_of_a_batch_whose_process_is_killed_are_answered_by_the_next() {
-    let mut server = process(&slow_batches(), &[]);
+    let mut server = process(&slow_batches(ROWS, ""), &[]);
     let http = server.address("http");
     let before = workers(server.id());
     let mut clients: Vec<Client> = (1..ROWS).map(|it| ask(http, "m", row(it))).collect();
@@ -46,6 +47,46 @@ fn all_eight_requests_of_a_batch_whose_process_is_killed_are_answered_by_the_nex
     assert_eq!(shown("restarts_total", "reason=\"signal\""), 1.0);
     assert_eq!(shown("rerun_total", "outcome=\"failed\""), 0.0);
     assert_eq!(shown("rerun_total", "outcome=\"ok\""), f64::from(ROWS));
+}
+
+#[test]
+fn of_a_batch_whose_process_is_killed_only_those_whom_somebody_waits_for_run_again() {
+    let gate = Repository::new().file("open", "");
+    let open = gate.at("open");
+    let gated =
+        format!("parameters {{ key: \"creation_gate\" value: {{ string_value: \"{open}\" }} }}");
+    let mut server = process(&slow_batches(3, &gated), &["--strict-readiness=false"]);
+    let http = server.address("http");
+    // The next process loads until the file is there again.
+    fs::remove_file(&open).unwrap();
+    let mut stays = ask(http, "m", row(1));
+    wait_queued(http, "m", 1);
+    let leaves = ask(http, "m", row(2));
+    wait_queued(http, "m", 2);
+    let mut is_late = ask_with(http, "m", &[("x-request-timeout-ms", "3000")], row(3));
+    // The third begins the batch. A run lasts, so that this comes before its end.
+    wait_for("the batch to run", || {
+        let arena = of_worker(&Page::read(http), "m", "memory_bytes", "kind=\"arena\"");
+        (0.0 < arena).then_some(())
+    });
+    kill(workers(server.id())[0]);
+    drop(leaves);
+    assert!(is_late.reply().error(504).contains("deadline"), "while the next process loads");
+    wait_for("both to be counted", || {
+        (Page::read(http).failures("m", "CANCELED") == 2.0).then_some(())
+    });
+    fs::write(&open, "").unwrap();
+    assert_eq!(first_of(&stays.reply()), 1.0);
+    let page = Page::read(http);
+    let reruns = ["ok", "late", "failed"];
+    let reruns =
+        reruns.map(|it| of_worker(&page, "m", "rerun_total", &format!("outcome=\"{it}\"")));
+    assert_eq!(reruns, [1.0, 2.0, 0.0]);
+    assert_eq!(
+        of_worker(&page, "m", "turn_overhead_us_count", ""),
+        1.0,
+        "runs of the next process"
+    );
 }
 
 /// How a program gets file systems of its own: as root, or as somebody who is root in there. `None` where nobody may.

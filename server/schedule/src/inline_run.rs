@@ -13,7 +13,8 @@ use super::{
     policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
     reply::Reply,
-    run::{self, Execution, Observed, Standing},
+    rerun::{Standing, Wish},
+    run::{self, Execution, Jobs, Observed},
     shared::Shared,
     slot::Slot,
     state::State,
@@ -32,8 +33,8 @@ const COALESCE_ABOVE: Duration = Duration::from_micros(3);
 const LONGEST_COALESCED: u32 = 4;
 
 /// Jobs of which nothing is known.
-fn in_place<'a>(jobs: &'a [&'a Work]) -> (&'a [&'a Work], Standing) {
-    (jobs, Standing::default())
+fn in_place<'a>(works: &'a [&'a Work], wishes: &'a dyn Fn(usize) -> Wish) -> Jobs<'a> {
+    Jobs { works, standing: Standing::default(), wishes }
 }
 
 /// Where a job may run without leaving its thread.
@@ -104,18 +105,19 @@ impl Shared {
     ) -> Option<Result<Done, Error>> {
         let mut observed = Observed::default();
         let (mut time, stop) = (None, slot.stop().clone());
+        // It is the task that waits which runs it.
+        let wishes = |_| Wish::Until(stop.ends_by());
         // The first time is no list: most runs have one.
-        let mut answers =
-            run::run(
-                &mut slot,
-                &self.context,
-                in_place(&[work]),
-                &stop,
-                &mut |it| match (it, time) {
-                    (Execution::Ran(first), None) => time = Some(*first),
-                    (other, _) => observed.take(&other),
-                },
-            );
+        let mut answers = run::run(
+            &mut slot,
+            &self.context,
+            in_place(&[work], &wishes),
+            &stop,
+            &mut |it| match (it, time) {
+                (Execution::Ran(first), None) => time = Some(*first),
+                (other, _) => observed.take(&other),
+            },
+        );
         let ran_out = observed.has_halved(&answers);
         observed.reruns.count(&self.metrics);
         let (size, failed) = ((work.rows, length), answers.iter().any(Result::is_err));
@@ -220,6 +222,14 @@ struct Joined {
     deadline: Option<Instant>,
 }
 
+impl Member {
+    /// Does nobody wait for its answer any more? Not the one that leads: its task runs.
+    fn is_gone(&self) -> bool {
+        let Some(Joined { reply, deadline, .. }) = &self.joined else { return false };
+        !reply.is_awaited() || deadline.is_some_and(|it| it <= Instant::now())
+    }
+}
+
 impl<'a> Leading<'a> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
@@ -285,10 +295,15 @@ impl<'a> Leading<'a> {
             let (batch, later) = rest.split_at(batch.min(rest.len()));
             let works: Vec<&Work> = batch.iter().map(|it| &it.work).collect();
             let observe = &mut |it: Execution<'_>| observed.take(&it);
+            let is_gone = |place: usize| batch.get(place).is_none_or(Member::is_gone);
+            let wishes = |place| match is_gone(place) {
+                true => Wish::Gone,
+                false => Wish::Until(stop.ends_by()),
+            };
             answers.extend(run::run(
                 &mut slot,
                 &self.shared.context,
-                in_place(&works),
+                in_place(&works, &wishes),
                 &stop,
                 observe,
             ));

@@ -34,6 +34,7 @@ pub mod ratelimit;
 pub mod reply;
 mod reply_slot;
 mod request_queue;
+pub mod rerun;
 mod resize;
 pub mod row_check;
 pub mod run;

@@ -5,7 +5,8 @@ use std::time::Instant;
 use telemetry::metrics::Rerun;
 
 use super::{
-    policy::Pending, queue::Job, reply::Reply, run::Moved, shared::Shared, state::State, work::Work,
+    policy::Pending, queue::Job, reply::Reply, rerun::Moved, shared::Shared, state::State,
+    work::Work,
 };
 
 /// What is known of a request while it runs, beside its work, so that it can be put back.

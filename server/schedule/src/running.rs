@@ -12,6 +12,7 @@ use super::{
     in_place_runs::{InPlaceRuns, LONGEST_IN_PLACE},
     ratelimit::ResourcePermit,
     reply::Reply,
+    rerun::Wish,
 };
 
 /// How long a run that was asked to end may still take, at most.
@@ -26,10 +27,27 @@ const FOR_NOBODY: Duration = Duration::from_secs(10);
 /// Runs that do not end keep their threads. So many instances are made anew for them; then there are fewer instances.
 const MOST_REPLACED: usize = 4;
 
+/// A request in a batch.
+pub struct Caller {
+    /// Which one.
+    pub ticket: u64,
+    /// When its answer stops being of use.
+    pub deadline: Option<Instant>,
+    /// Has its client left?
+    pub has_left: bool,
+}
+
+impl Caller {
+    /// One whose client waits.
+    pub fn new(ticket: u64, deadline: Option<Instant>) -> Caller {
+        Caller { ticket, deadline, has_left: false }
+    }
+}
+
 /// A batch on an instance, held by a worker thread.
 pub struct Running {
     /// The requests in it.
-    pub tickets: Vec<u64>,
+    pub callers: Vec<Caller>,
     /// Where their answers go.
     pub replies: Vec<Reply>,
     /// Their rows.
@@ -108,8 +126,6 @@ pub struct Abandoned {
 
 struct Batch {
     run: Running,
-    /// Requests whose clients have left.
-    left: usize,
     /// When it was asked to end, and the time that it had had.
     asked: Option<(Instant, Duration)>,
 }
@@ -117,7 +133,7 @@ struct Batch {
 impl Batch {
     /// Have the clients of all of its requests left? Not where it has none, as a run that compares rows.
     fn is_for_nobody(&self) -> bool {
-        (1..=self.left).contains(&self.run.tickets.len())
+        !self.run.callers.is_empty() && self.run.callers.iter().all(|it| it.has_left)
     }
 }
 
@@ -140,7 +156,7 @@ pub struct Runs {
 impl Runs {
     /// A worker starts a batch.
     pub fn begin(&mut self, run: Running) {
-        self.batches.push(Batch { run, left: 0, asked: None });
+        self.batches.push(Batch { run, asked: None });
     }
 
     /// A worker has finished the batch of that stop. `None` where it was abandoned before. One that `failed` after its
@@ -169,8 +185,11 @@ impl Runs {
 
     /// No client waits for this ticket any more. If that was the last of its batch: the batch's stop.
     pub fn leave(&mut self, ticket: u64, now: Instant) -> Option<Arc<Stop>> {
-        let batch = self.batches.iter_mut().find(|it| it.run.tickets.contains(&ticket))?;
-        batch.left += 1;
+        let (batch, place) = self.batches.iter_mut().find_map(|it| {
+            let place = it.run.callers.iter().position(|it| it.ticket == ticket)?;
+            Some((it, place))
+        })?;
+        batch.run.callers[place].has_left = true;
         if !batch.is_for_nobody() {
             return None;
         }
@@ -180,6 +199,14 @@ impl Runs {
             run.limit = Some(run.limit.map_or(limit, |it| it.min(limit)));
         }
         Some(run.stop.clone())
+    }
+
+    /// Does somebody wait for the answer of the request at that place of the batch of that stop?
+    pub fn wish(&self, stop: &Arc<Stop>, place: usize, now: Instant) -> Wish {
+        let batch = self.batches.iter().find(|it| Arc::ptr_eq(&it.run.stop, stop));
+        let caller = batch.and_then(|it| it.run.callers.get(place));
+        let waits = |it: &&Caller| !it.has_left && it.deadline.is_none_or(|it| now < it);
+        caller.filter(waits).map_or(Wish::Gone, |it| Wish::Until(it.deadline))
     }
 
     /// The runs that have lasted too long by now, each once.
@@ -212,10 +239,10 @@ impl Runs {
         {
             let batch = self.batches.swap_remove(at);
             let time = TimeOver { limit, is_for_nobody: batch.is_for_nobody() };
-            let Running { tickets, replies, stop, device, permit, .. } = batch.run;
+            let Running { callers, replies, stop, device, permit, .. } = batch.run;
             // Others are not to wait for a run that does not end.
             drop(permit);
-            let (is_replaced, requests) = (self.lost.len() < MOST_REPLACED, tickets.len());
+            let (is_replaced, requests) = (self.lost.len() < MOST_REPLACED, callers.len());
             self.lost.push(Lost { stop: stop.clone(), is_replaced });
             abandoned.push(Abandoned { stop, requests, replies, time, device, is_replaced });
         }
@@ -268,9 +295,9 @@ mod tests {
         is_apart: bool,
     ) -> Arc<Stop> {
         let stop = Arc::new(Stop::new());
-        let (tickets, replies) = (vec![1], vec![Reply::none()]);
+        let (callers, replies) = (vec![Caller::new(1, None)], vec![Reply::none()]);
         runs.begin(Running {
-            tickets,
+            callers,
             replies,
             rows: 1,
             stop: stop.clone(),
@@ -372,6 +399,20 @@ mod tests {
         begin_within(&mut runs, now, None, false);
         assert!(runs.overdue(now + LIMIT * 1000).is_empty());
         assert_eq!(runs.next_due(now), None);
+    }
+
+    #[test]
+    fn an_answer_is_wished_for_until_its_own_deadline_and_as_long_as_its_client_is_there() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let stop = begin(&mut runs, now);
+        let later = now + LIMIT;
+        let callers = [(2, Some(later)), (3, None), (4, None)];
+        runs.batches[0].run.callers = callers.map(|(it, by)| Caller::new(it, by)).into();
+        assert!(runs.leave(4, now).is_none(), "others wait for the run");
+        let wishes = |runs: &Runs, at| [0, 1, 2, 3].map(|it| runs.wish(&stop, it, at));
+        let [until_then, always] = [Wish::Until(Some(later)), Wish::Until(None)];
+        assert_eq!(wishes(&runs, now), [until_then, always, Wish::Gone, Wish::Gone]);
+        assert_eq!(wishes(&runs, later), [Wish::Gone, always, Wish::Gone, Wish::Gone]);
     }
 
     #[test]

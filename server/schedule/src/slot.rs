@@ -243,6 +243,12 @@ impl RunFailure {
     }
 
     /// So many ends of processes an item may see before the next is its own. One in which no instance could be made
+    /// What those hear of it who get its error.
+    pub(super) fn into_error(self) -> BackendError {
+        let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
+        error
+    }
+
     /// was not the item's.
     pub(super) fn most_crashes(&self) -> usize {
         match self {

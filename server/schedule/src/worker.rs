@@ -13,9 +13,10 @@ use super::{
     policy::Decision,
     queue::{Dropped, Job},
     ratelimit::{Limited, ResourcePermit},
+    rerun::Standing,
     row_check::Sample,
-    run::{self, Execution, Observed, Standing},
-    running::{Ended as EndedRun, Running},
+    run::{self, Execution, Jobs, Observed},
+    running::{Caller, Ended as EndedRun, Running},
     shared::Shared,
     slot::Slot,
     spin::Spin,
@@ -244,14 +245,14 @@ fn run_batch<'a>(
     stop.limit_to(ends);
     let has_crashed = matches!(&taken[..], [(_, only)] if only.has_crashed);
     let standing = Standing { has_crashed, moves: state.may_move(&slot) };
-    let mut tickets = Vec::with_capacity(taken.len());
+    let mut callers = Vec::with_capacity(taken.len());
     let mut replies = Vec::with_capacity(taken.len());
     let mut works: Vec<Work> = Vec::with_capacity(taken.len());
     let mut waited = Vec::new();
     for (ticket, job) in taken {
         // Its metrics do not count it among those that wait any more.
         let Job { reply, work, pending, deadline, level, .. } = job;
-        tickets.push(ticket);
+        callers.push(Caller::new(ticket, deadline));
         replies.push(reply);
         works.push(work);
         if standing.moves {
@@ -261,7 +262,7 @@ fn run_batch<'a>(
     let (device, is_apart) = (slot.device(), slot.is_apart());
     let (run_stop, started) = (stop.clone(), now);
     let run = Running {
-        tickets,
+        callers,
         replies,
         rows,
         stop: run_stop,
@@ -284,7 +285,9 @@ fn run_batch<'a>(
     let works: Vec<&Work> = owned.iter().collect();
     let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
     let observe = &mut |it: Execution<'_>| observed.take(&it);
-    let answers = run::run(&mut slot, &shared.context, (&works, standing), &stop, observe);
+    let wishes = |place| shared.lock().runs.wish(&stop, place, Instant::now());
+    let jobs = Jobs { works: &works, standing, wishes: &wishes };
+    let answers = run::run(&mut slot, &shared.context, jobs, &stop, observe);
     slot.may_run_wide(false);
     drop(busy_run);
     let ran_out = observed.has_halved(&answers);
@@ -382,7 +385,7 @@ fn check_rows<'a>(
     if slot.limit().is_none() {
         let (stop, rows) = (Arc::new(Stop::new()), sample.rows());
         let run = Running {
-            tickets: Vec::new(),
+            callers: Vec::new(),
             replies: Vec::new(),
             rows,
             stop: stop.clone(),

@@ -1,9 +1,9 @@
 //! Batches in which a request fails, panics or ends its process.
 
 use super::*;
-use backend::{Outage, Shape};
+use backend::{Outage, RerunPolicy, Shape};
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
@@ -51,10 +51,12 @@ fn context() -> RunContext {
     }
 }
 
-/// Jobs of which nothing is known.
-fn alike<'a>(jobs: &'a [&'a Work]) -> (&'a [&'a Work], Standing) {
-    (jobs, Standing::default())
+/// Jobs of which nothing is known, but that somebody waits for all of them.
+fn alike<'a>(works: &'a [&'a Work]) -> Jobs<'a> {
+    Jobs { works, standing: Standing::default(), wishes: ALWAYS }
 }
+
+const ALWAYS: &dyn Fn(usize) -> Wish = &|_| Wish::Until(None);
 
 fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
     let runs = runs.clone();
@@ -179,10 +181,11 @@ fn a_request_whose_second_run_is_given_up_is_not_one_that_ends_processes() {
             false => Repeat::Late,
         };
         let standing = Standing::default();
-        let attempts = in_halves(&[7], standing, repeats, |_, _| -> Result<Vec<()>, RunFailure> {
+        let attempt = |_: Attempt<'_, _>| -> Result<Vec<()>, RunFailure> {
             runs.fetch_add(1, Ordering::Relaxed);
             Err(RunFailure::Batch(BackendError::Crashed("ended".into())))
-        });
+        };
+        let attempts = in_halves(&[7], standing, ALWAYS, repeats, attempt);
         assert_eq!((attempts.killers, runs.into_inner()), (expected, 2));
     }
 }
@@ -199,6 +202,118 @@ fn a_request_that_nobody_waits_for_any_more_is_not_run_again_when_its_process_di
 }
 
 #[test]
+fn of_those_whose_process_has_died_only_whom_somebody_waits_for_is_run_again() {
+    let ended = |_: Attempt<'_, _>| -> Result<Vec<()>, RunFailure> {
+        Err(RunFailure::Batch(BackendError::Crashed("ended".into())))
+    };
+    let gone_at = |places: &'static [usize]| {
+        move |it| match places.contains(&it) {
+            true => Wish::Gone,
+            false => Wish::Until(None),
+        }
+    };
+    let mut again = Vec::new();
+    let standing = Standing::default();
+    let attempts = in_halves(
+        &[7, 8, 9, 10],
+        standing,
+        &gone_at(&[1, 3]),
+        |_| Repeat::Yes,
+        |attempt| match attempt.again {
+            None => ended(attempt),
+            Some(_) => {
+                again.push(attempt.items.to_vec());
+                Ok(vec![()])
+            }
+        },
+    );
+    assert_eq!(again, [[7], [9]]);
+    let answered: Vec<bool> = attempts.answers.iter().map(Result::is_ok).collect();
+    assert_eq!(answered, [true, false, true, false]);
+    assert_eq!(attempts.reruns, Reruns { ok: 2, late: 2, ..Reruns::default() });
+    assert!(attempts.killers.is_empty());
+}
+
+#[test]
+fn what_is_run_again_in_halves_is_whom_somebody_waits_for() {
+    let mut groups = Vec::new();
+    let wishes = |it| if it == 1 || it == 4 { Wish::Gone } else { Wish::Until(None) };
+    let attempts = in_halves(
+        &[0, 1, 2, 3, 4],
+        Standing::default(),
+        &wishes,
+        |_| Repeat::Yes,
+        |attempt| {
+            groups.push(attempt.items.to_vec());
+            match attempt.items {
+                group if group.contains(&3) => {
+                    Err(RunFailure::Batch(BackendError::Execute("unlucky".into())))
+                }
+                group => Ok(group.to_vec()),
+            }
+        },
+    );
+    assert_eq!(groups, [vec![0, 1, 2, 3, 4], vec![0], vec![2, 3], vec![2], vec![3]]);
+    let answers: Vec<Option<i32>> = attempts.answers.into_iter().map(Result::ok).collect();
+    assert_eq!(answers, [Some(0), None, Some(2), None, None]);
+    assert_eq!(attempts.reruns, Reruns::default());
+}
+
+#[test]
+fn a_request_that_is_run_again_has_time_until_its_own_deadline() {
+    let (hour, now) = (Duration::from_secs(3600), Instant::now());
+    let deadlines = [Some(now + hour), None, Some(now)];
+    let wishes = |place: usize| Wish::Until(deadlines[place]);
+    let (first, second, third) = (work(&[1]), work(&[112]), work(&[2]));
+    let works = [&first, &second, &third];
+    let jobs = Jobs { wishes: &wishes, ..alike(&works) };
+    let (runs, ends) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<_>>>::default());
+    let (made, noted) = (runs.clone(), ends.clone());
+    let mut slot = Slot::empty(Arc::new(move || {
+        let doubler = Doubler { runs: made.clone() };
+        Ok(Box::new(Noting { doubler, ends: noted.clone() }))
+    }));
+    run(&mut slot, &context(), jobs, &Stop::new(), &mut |_| ());
+    assert_eq!(*ends.lock().unwrap(), [None, Some(now + hour), None, Some(now)]);
+}
+
+/// Notes when its runs are to end.
+struct Noting {
+    doubler: Doubler,
+    ends: Arc<Mutex<Vec<Option<Instant>>>>,
+}
+
+impl Instance for Noting {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.ends.lock().unwrap().push(batch.stop.ends_by());
+        self.doubler.execute(batch)
+    }
+}
+
+#[test]
+fn a_request_whose_client_leaves_while_it_waits_for_another_process_is_not_run_again() {
+    let has_left = Arc::new(AtomicBool::new(false));
+    let wishes = |_| match has_left.load(Ordering::Relaxed) {
+        true => Wish::Gone,
+        false => Wish::Until(None),
+    };
+    let (runs, made) = (Arc::<AtomicUsize>::default(), AtomicUsize::new(0));
+    let (leaves, doubler) = (has_left.clone(), runs.clone());
+    // The client leaves while the second instance is made.
+    let mut slot = Slot::empty(Arc::new(move || {
+        leaves.store(0 < made.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Ok(Box::new(Doubler { runs: doubler.clone() }))
+    }));
+    let (work, mut observed) = (work(&[112]), Observed::default());
+    let works = [&work];
+    let jobs = Jobs { wishes: &wishes, ..alike(&works) };
+    let observe = &mut |it: Execution<'_>| observed.take(&it);
+    run(&mut slot, &context(), jobs, &Stop::new(), observe);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert_eq!(observed.reruns, Reruns { late: 1, ..Reruns::default() });
+}
+
+#[test]
 fn what_a_process_has_died_in_is_left_to_another_device_where_that_can_serve() {
     let crashed = || RunFailure::Batch(BackendError::Crashed("ended".into()));
     let outage = || Outage { reason: "out".into(), retry_after: Duration::ZERO };
@@ -209,8 +324,9 @@ fn what_a_process_has_died_in_is_left_to_another_device_where_that_can_serve() {
         let attempts = in_halves(
             items,
             standing,
+            ALWAYS,
             |_| Repeat::Yes,
-            |_, _| -> Result<Vec<()>, RunFailure> {
+            |_| -> Result<Vec<()>, RunFailure> {
                 runs.fetch_add(1, Ordering::Relaxed);
                 Err(fail())
             },
@@ -240,12 +356,13 @@ fn what_is_left_of_a_run_in_halves_waits_for_no_process_that_another_device_need
     let attempts = in_halves(
         &[1, 2, 3, 4, 5, 6, 7, 8],
         standing,
+        ALWAYS,
         |_| Repeat::Yes,
-        |group, _| match group {
+        |attempt| match attempt.items {
             [1, 2] => Ok(vec![(); 2]),
             [3, 4] => Err(RunFailure::Batch(BackendError::Crashed("ended".into()))),
             [1, ..] => Err(RunFailure::Batch(BackendError::Execute("unlucky".into()))),
-            _ => panic!("{group:?} is run here"),
+            group => panic!("{group:?} is run here"),
         },
     );
     let moved: Vec<_> = attempts.moved.iter().map(|it| (it.place, it.has_crashed)).collect();
@@ -261,7 +378,7 @@ fn where_nothing_is_to_be_run_again_another_device_runs_only_what_has_not_begun(
     let stop = Stop::new();
     let attempts = |fail: &dyn Fn() -> BackendError| {
         let repeats = |it: &_| Repeat::after(it, RerunPolicy::Never, &stop);
-        in_halves(&[7, 8], standing, repeats, |_, _| -> Result<Vec<()>, RunFailure> {
+        in_halves(&[7, 8], standing, ALWAYS, repeats, |_| -> Result<Vec<()>, RunFailure> {
             Err(RunFailure::Batch(fail()))
         })
     };
@@ -279,9 +396,10 @@ fn a_request_that_is_run_again_on_another_device_is_counted_there() {
     let attempts = in_halves(
         &[7],
         standing,
+        ALWAYS,
         |_| Repeat::Yes,
-        |_, is_alone| {
-            alone.store(is_alone, Ordering::Relaxed);
+        |attempt| {
+            alone.store(attempt.alone, Ordering::Relaxed);
             Ok(vec![()])
         },
     );

@@ -18,7 +18,7 @@ use super::{
     table::CarriedState,
 };
 use crate::{
-    run::{Attempts, Repeat, Standing, in_halves},
+    rerun::{Attempt, Attempts, Repeat, Standing, Wish, in_halves},
     slot::Slot,
     work::{Done, Work},
 };
@@ -77,11 +77,13 @@ pub(super) fn run(
         &places,
         // What a sequence has left behind is on its instance.
         Standing::default(),
+        // Whoever has left: those that follow go on from what the run leaves behind.
+        &|_| Wish::Until(None),
         |failure| match Repeat::after(failure, mode.rerun, stop) {
             Repeat::Yes if mode.keeps_state => Repeat::Late,
             repeat => repeat,
         },
-        |group, alone| {
+        |Attempt { items: group, alone, .. }| {
             let terms = RunTerms { alone, requests: group.len(), wide: false };
             let masked: Vec<Option<Row<'_>>> = match mode.rows {
                 Rows::Fixed => {

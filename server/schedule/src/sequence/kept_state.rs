@@ -4,7 +4,7 @@ use backend::{BackendError, Stop};
 
 use super::batch::{Ran, Row};
 use crate::{
-    run::{Attempts, Reruns},
+    rerun::{Attempts, Reruns},
     slot::Slot,
 };
 use inference::error::Error;
