@@ -74,6 +74,7 @@ mod worker_batches; // batches whose process is killed, and a system without sha
 mod worker_devices; // models with a process on each of several devices
 mod worker_engines; // TorchScript models and SavedModels whose processes are killed
 mod worker_faults; // native code that crashes, and servers that stop in the middle of that
+mod worker_lanes; // instances in the next process, made and warmed before they get requests
 mod worker_loads; // loads in processes of their own that do not end, or end their process
 mod worker_places; // where models run whose first runs decide it
 mod worker_policies; // what a configuration says of the process of its model

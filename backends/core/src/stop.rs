@@ -149,6 +149,11 @@ impl Stop {
         Waiting { stop: self }
     }
 
+    /// Does the run wait for that now?
+    pub fn is_waiting(&self) -> bool {
+        self.ends().waits_since.is_some()
+    }
+
     /// How long the run has waited for what it runs in, by that moment.
     pub fn waited(&self, now: Instant) -> Duration {
         self.ends().waited(now)

@@ -35,17 +35,21 @@ pub enum Fault {
     Allocate,
     /// `wrong_rows`: every output has one row less than the batch.
     WrongRows,
+    /// `wrong_type`: every output is zeros of INT32.
+    WrongType,
     /// `missing_output`: the last wanted output is not returned.
     MissingOutput,
     /// `lost_gpu`: what CUDA says once a process cannot use its GPU any more.
     LostGpu,
+    /// `say`: the execution goes well, and a line says that it was made.
+    Say,
     /// `reach`: tries to reach beyond the model, and says in a [`BackendError::Execute`] what came of each attempt.
     Reach,
 }
 
 impl Fault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, Fault); 13] = [
+    pub(crate) const ALL: [(&'static str, Fault); 15] = [
         ("fail", Fault::Fail),
         ("invalid", Fault::Invalid),
         ("out_of_memory", Fault::OutOfMemory),
@@ -56,8 +60,10 @@ impl Fault {
         ("leak", Fault::Leak),
         ("allocate", Fault::Allocate),
         ("wrong_rows", Fault::WrongRows),
+        ("wrong_type", Fault::WrongType),
         ("missing_output", Fault::MissingOutput),
         ("lost_gpu", Fault::LostGpu),
+        ("say", Fault::Say),
         ("reach", Fault::Reach),
     ];
 
@@ -107,6 +113,14 @@ impl Fault {
                 }
                 Ok(outputs)
             }
+            Fault::WrongType => {
+                for output in &mut outputs {
+                    let shape = output.tensor.shape().clone();
+                    let zeros = Tensor::zeros(DataType::Int32, shape);
+                    output.tensor = zeros.map_err(|it| BackendError::Execute(it.to_string()))?;
+                }
+                Ok(outputs)
+            }
             Fault::MissingOutput => {
                 outputs.pop();
                 Ok(outputs)
@@ -114,6 +128,10 @@ impl Fault {
             Fault::LostGpu => Err(BackendError::Execute(
                 "CUDA error: device-side assert triggered (told so by 'fault')".to_owned(),
             )),
+            Fault::Say => {
+                eprintln!("told to say so by 'fault'");
+                Ok(outputs)
+            }
             Fault::Reach => Err(BackendError::Execute(crate::reach::attempts().join("; "))),
         }
     }

@@ -1,5 +1,6 @@
-//! Which place gets the next run, or the next instance, where a model has instances on several devices. A device may be
-//! out, as its process has died and is not started again at once: its places are left alone while another can serve.
+//! Which place gets the next run, or the next instance, where a model has processes of its own: one for each device
+//! that it has instances on. A process may have died: its instances are made anew, and warmed, before they get a run. A
+//! device may be out, as its process is not started again at once: its places are left alone while another can serve.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +8,16 @@ use backend::Device;
 
 use super::{slot::Slot, state::State};
 
+/// Where no instance could make a run for so long, the model is not ready, and nobody need wait for it.
+const WORTH_WAITING: Duration = Duration::from_secs(1);
+
 /// A place that is left alone is looked at again after so long, where requests wait.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl State {
     /// Takes the idle instance for the next run: of those that can make it, the one that was used last.
     pub fn take_idle(&mut self) -> Option<Slot> {
-        if !self.has_several_devices() {
+        if !self.is_apart() {
             return self.idle.pop();
         }
         let at = self.idle.iter().rposition(|it| self.is_ready(it))?;
@@ -22,7 +26,7 @@ impl State {
 
     /// Is there one?
     pub fn has_idle(&self) -> bool {
-        match self.has_several_devices() {
+        match self.is_apart() {
             true => self.idle.iter().any(|it| self.is_ready(it)),
             false => !self.idle.is_empty(),
         }
@@ -33,7 +37,7 @@ impl State {
         if now < self.make_after {
             return None;
         }
-        if !self.has_several_devices() {
+        if !self.is_apart() {
             return self.unmade.pop();
         }
         // First those whose device has made an instance before: on another none may ever be made.
@@ -46,7 +50,7 @@ impl State {
 
     /// From when on one more instance may be made; `None` where all places have one, or are left alone.
     pub fn makes_at(&self) -> Option<Instant> {
-        let waits = match self.has_several_devices() {
+        let waits = match self.is_apart() {
             true => {
                 self.unmade.iter().any(|it| !self.is_left_alone(it))
                     || self.idle.iter().any(|it| self.is_to_be_made_anew(it))
@@ -56,9 +60,49 @@ impl State {
         waits.then_some(self.make_after)
     }
 
+    /// Takes a place whose instance was lost with its process, to make it anew, where there is another process or one
+    /// is started.
+    pub fn lost_place(&mut self, now: Instant) -> Option<Slot> {
+        if let Some(at) = self.lost_among(&self.idle, now) {
+            return Some(self.idle.remove(at));
+        }
+        let at = self.lost_among(&self.unmade, now)?;
+        Some(self.unmade.remove(at))
+    }
+
+    /// Is there one?
+    pub fn has_lost_place(&self, now: Instant) -> bool {
+        self.lost_among(&self.idle, now).or_else(|| self.lost_among(&self.unmade, now)).is_some()
+    }
+
+    fn lost_among(&self, slots: &[Slot], now: Instant) -> Option<usize> {
+        if !self.is_apart() || self.closing || now < self.make_after {
+            return None;
+        }
+        slots.iter().rposition(|it| it.is_lost() && !it.is_out())
+    }
+
+    /// Is there no instance that could make a run, as all of them were lost with their processes, for so long that
+    /// nobody need wait for one?
+    pub fn is_out_of_service(&mut self, now: Instant) -> bool {
+        self.note_service(now);
+        self.unserved_since.is_some_and(|it| WORTH_WAITING <= now.saturating_duration_since(it))
+    }
+
+    /// Notes since when there is none.
+    pub fn note_service(&mut self, now: Instant) {
+        let serves = !self.is_apart()
+            || self.idle.iter().any(|it| !it.is_lost())
+            || self.runs.batches().any(|it| !it.stop.is_waiting());
+        let is_at_it = 0 < self.filling || self.runs.has_batch();
+        let is_lost = is_at_it || self.idle.iter().chain(&self.unmade).any(Slot::is_lost);
+        let since = self.unserved_since.unwrap_or(now);
+        self.unserved_since = (!serves && is_lost).then_some(since);
+    }
+
     /// When to look again for a place, where none is free.
     pub fn looks_at(&self, now: Instant) -> Option<Instant> {
-        let leaves_some = self.has_several_devices()
+        let leaves_some = self.is_apart()
             && self.idle.iter().chain(&self.unmade).any(|it| self.is_left_alone(it));
         let looks_again = leaves_some.then(|| now + LOOK_AGAIN);
         self.makes_at().into_iter().chain(looks_again).min()
@@ -67,7 +111,7 @@ impl State {
     /// Is there no instance left to serve the queue: idle, running, or to be made in the place of a lost one? One whose
     /// device is left alone serves nothing.
     pub fn is_without_instances(&self) -> bool {
-        let left_alone = match self.has_several_devices() {
+        let left_alone = match self.is_apart() {
             true => self.idle.iter().filter(|it| self.is_left_alone(it)).count(),
             false => 0,
         };
@@ -76,20 +120,21 @@ impl State {
 
     /// May what runs there be left to another device, where its process dies?
     pub fn may_move(&self, slot: &Slot) -> bool {
-        slot.is_apart() && self.has_several_devices() && self.has_other(slot.device())
+        slot.is_apart() && self.has_other(slot.device())
     }
 
     /// Places on devices that can serve; all where none can.
     pub fn serving_places(&self) -> usize {
-        if !self.has_several_devices() {
+        if !self.is_apart() {
             return self.slots;
         }
         let out: usize = self.kinds.iter().filter(|(it, _)| it.is_out()).map(|(_, it)| it).sum();
         Some(self.slots.saturating_sub(out)).filter(|it| 0 < *it).unwrap_or(self.slots)
     }
 
-    fn has_several_devices(&self) -> bool {
-        1 < self.kinds.len()
+    /// Are its instances in processes of the model's own?
+    pub(crate) fn is_apart(&self) -> bool {
+        self.kinds.iter().any(|(it, _)| it.is_apart())
     }
 
     /// Is it one for the next run, as its instance can make that at once? Where every device is out all of them are: a

@@ -48,7 +48,9 @@ impl LockFreeHints {
     pub(super) fn update(&self, state: &State) {
         let has_work = state.closing || !state.queue.is_empty();
         set(&self.has_work, has_work);
-        set(&self.may_refuse, has_work || state.runs.has_batch() || state.is_stuck());
+        let is_unserved = state.unserved_since.is_some();
+        let may_refuse = has_work || state.runs.has_batch() || state.is_stuck() || is_unserved;
+        set(&self.may_refuse, may_refuse);
         set(&self.is_stuck, state.is_stuck());
     }
 }

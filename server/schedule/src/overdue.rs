@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use backend::{BackendError, Outage};
 use inference::error::Error;
 use telemetry::metrics::{OverdueRun, Rerun};
 
@@ -23,7 +24,11 @@ impl Watched for Shared {
         let overdue = state.runs.overdue(now);
         let abandoned = state.abandon(now);
         let is_lost = !abandoned.is_empty();
-        let wake = if is_lost { state.wake_needed_worker(now) } else { None };
+        state.note_service(now);
+        let wake = match is_lost || state.has_lost_place(now) {
+            true => state.wake_needed_worker(now),
+            false => None,
+        };
         let unserved = match state.is_stuck() {
             true => state.take_all(),
             false => Vec::new(),
@@ -52,7 +57,30 @@ impl Watched for Shared {
     }
 }
 
+/// Why a model is not ready whose instances are all lost with their processes.
+const MADE_ANEW: &str =
+    "its process has died, and its instances are made anew and warmed in another";
+
 impl Shared {
+    /// Why no instance can make a run, and none is worth to wait for.
+    pub(crate) fn trouble(&self) -> Option<&'static str> {
+        if self.hints.is_stuck() {
+            return Some(STUCK);
+        }
+        let is_out = self.is_apart && self.lock().is_out_of_service(Instant::now());
+        is_out.then_some(MADE_ANEW)
+    }
+
+    /// Refuses what would have to wait for instances that are made anew.
+    pub(crate) fn check_service(&self, state: &mut State, now: Instant) -> Result<(), Error> {
+        if !self.is_apart || !state.is_out_of_service(now) {
+            return Ok(());
+        }
+        let reason = format!("model '{}': {MADE_ANEW}", self.settings.model);
+        let retry_after = Duration::from_secs(1);
+        Err(Error::Backend(BackendError::Unavailable(Outage { reason, retry_after })))
+    }
+
     fn answer_abandoned(&self, abandoned: Abandoned) {
         let Abandoned { requests, replies, time, is_replaced, .. } = abandoned;
         self.metrics.overdue_run(OverdueRun::Abandoned);

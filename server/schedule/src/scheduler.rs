@@ -11,7 +11,6 @@ use crate::{
     killers::Killers,
     learn::RunTimes,
     lock_free_hints::LockFreeHints,
-    overdue::STUCK,
     packing::Packing,
     policy::Pending,
     queue::{Job, Queue, TimeoutAction},
@@ -90,7 +89,8 @@ impl Scheduler {
         );
         let queue = queue.packed(settings.packing.clone());
         let order = settings.preserve_ordering.then(Arc::default);
-        let state = Mutex::new(State::new(queue, slots, times));
+        let state = State::new(queue, slots, times);
+        let (is_apart, state) = (state.is_apart(), Mutex::new(state));
         let (changed, ended) = (Condvar::new(), Condvar::new());
         let hints = LockFreeHints::default();
         let shared = Shared {
@@ -101,6 +101,7 @@ impl Scheduler {
             state,
             changed,
             ended,
+            is_apart,
             hints,
             killers: Killers::default(),
             mismatch: OnceLock::new(),
@@ -210,12 +211,13 @@ impl RequestQueue for Scheduler {
         if !self.shared.hints.may_refuse() {
             return Ok(());
         }
-        let state = self.shared.lock();
+        let (mut state, now) = (self.shared.lock(), Instant::now());
         let admitted = match state.closing {
             true => Err(Error::ShuttingDown),
             false if state.is_stuck() => Err(self.shared.stuck()),
-            false => self.shared.admit(&state, 1, None, Instant::now()),
+            false => self.shared.check_service(&mut state, now),
         };
+        let admitted = admitted.and_then(|()| self.shared.admit(&state, 1, None, now));
         drop(state);
         self.shared.count(admitted, Duration::ZERO)
     }
@@ -225,7 +227,7 @@ impl RequestQueue for Scheduler {
     }
 
     fn trouble(&self) -> Option<&'static str> {
-        self.shared.hints.is_stuck().then_some(STUCK)
+        self.shared.trouble()
     }
 
     fn flush(&self) {

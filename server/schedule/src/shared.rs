@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
     /// A worker thread has ended.
     pub(crate) ended: Condvar,
+    /// Are its instances in processes of the model's own?
+    pub(crate) is_apart: bool,
     /// What can be known of the state without the lock.
     pub(crate) hints: LockFreeHints,
     /// Requests that are refused, as they have ended the model's process.

@@ -22,6 +22,8 @@ pub struct Slot {
     /// Those of its model. The instance is in one of them where there are any, which bounds the time that its making
     /// takes.
     processes: Processes,
+    /// Has there been an instance? One that is lost with its process is made anew before there is work for it.
+    was_made: bool,
     /// Runs of the instance, as far as they are counted.
     runs: u8,
     /// What its runs have to wait for.
@@ -52,6 +54,7 @@ impl Slot {
             make,
             device,
             processes,
+            was_made: false,
             runs: 0,
             limited,
             stop: Arc::default(),
@@ -84,6 +87,11 @@ impl Slot {
     /// Has its instance been in a process that has died?
     pub(crate) fn has_lost_process(&self) -> bool {
         self.instance.as_ref().is_some_and(|it| it.has_lost_process())
+    }
+
+    /// Has it had an instance, which is gone with its process?
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_apart() && self.was_made && (self.instance.is_none() || self.has_lost_process())
     }
 
     /// Where its next run is made, as far as its limit depends on that.
@@ -140,6 +148,13 @@ impl Slot {
         self.instance.is_none()
     }
 
+    /// Would its next run open it in the process that has taken the place of its own? Not where it has lost what runs
+    /// had left behind, which a run is to hear.
+    fn is_to_be_made_anew(&self) -> bool {
+        let keeps = self.instance.as_ref().is_some_and(|it| it.has_lost_state());
+        self.has_lost_process() && !keeps
+    }
+
     /// Ends its runs in place.
     pub(crate) fn stop(&self) -> &Arc<Stop> {
         &self.stop
@@ -154,7 +169,7 @@ impl Slot {
     pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
         if self.instance.is_none() {
             self.instance = Some(caught(&*self.make)?);
-            self.runs = 0;
+            (self.runs, self.was_made) = (0, true);
         }
         match self.instance.as_deref_mut() {
             Some(instance) => Ok(instance),
@@ -163,18 +178,25 @@ impl Slot {
     }
 
     /// The same, also in the place of one whose process has died; and where the process of the model dies meanwhile in
-    /// the one that takes its place. Blocking.
+    /// the one that takes its place. One that cannot be made although there is a process is made only when there is
+    /// work for it. Blocking.
     pub(crate) fn fill_anew(&mut self) -> Result<(), BackendError> {
         if self.has_lost_process() {
             self.instance = None;
         }
-        for _ in 0..MOST_LOST {
+        let mut died = 0;
+        loop {
             match self.fill() {
-                Err(BackendError::Crashed(_)) => {}
-                made => return made.map(drop),
+                Ok(_) => return Ok(()),
+                Err(BackendError::Crashed(_)) if died < MOST_LOST => died += 1,
+                Err(error) => {
+                    let lacks_process =
+                        matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_));
+                    self.was_made &= lacks_process;
+                    return Err(error);
+                }
             }
         }
-        self.fill().map(drop)
     }
 }
 
@@ -188,6 +210,10 @@ impl Slot {
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
         let waiting = self.is_apart().then(|| stop.wait());
+        if self.is_to_be_made_anew() {
+            // It is warm before the run.
+            self.instance = None;
+        }
         self.fill().map_err(RunFailure::NoInstance)?;
         drop(waiting);
         let is_fresh = self.instance.as_ref().is_some_and(|it| it.is_fresh());
@@ -217,6 +243,12 @@ pub(super) enum RunFailure {
 }
 
 impl RunFailure {
+    /// What those hear of it who get its error.
+    pub(super) fn into_error(self) -> BackendError {
+        let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
+        error
+    }
+
     /// Has the process of the model died, in the run or while an instance was made?
     pub(super) fn is_crash(&self) -> bool {
         let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
@@ -243,12 +275,6 @@ impl RunFailure {
     }
 
     /// So many ends of processes an item may see before the next is its own. One in which no instance could be made
-    /// What those hear of it who get its error.
-    pub(super) fn into_error(self) -> BackendError {
-        let (RunFailure::Batch(error) | RunFailure::NoInstance(error)) = self;
-        error
-    }
-
     /// was not the item's.
     pub(super) fn most_crashes(&self) -> usize {
         match self {

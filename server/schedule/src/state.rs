@@ -48,6 +48,10 @@ pub struct State {
     pub(crate) make_after: Instant,
     /// Places in all.
     pub slots: usize,
+    /// Places whose instance is being made.
+    pub filling: usize,
+    /// Since when no instance could make a run, as all were lost with their processes.
+    pub(crate) unserved_since: Option<Instant>,
     /// For each device of the model an empty place, of which further ones are made, and how many there are.
     pub kinds: Vec<(Slot, usize)>,
     /// Devices of places that are to go as soon as their batch has run.
@@ -96,6 +100,8 @@ impl State {
             queue,
             coalescer: Coalescer::default(),
             slots: idle.len() + unmade.len(),
+            filling: 0,
+            unserved_since: None,
             kinds,
             surplus: Vec::new(),
             idle,
@@ -165,6 +171,9 @@ impl State {
     /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,
     /// an instance to make, a time to watch? Expired jobs are left for it to find.
     pub fn needs_worker(&self, now: Instant) -> bool {
+        if self.has_lost_place(now) {
+            return true;
+        }
         if !self.has_idle() {
             let due = |at: Instant| at <= now || !self.is_watched(at);
             return !self.queue.is_empty() && self.looks_at(now).is_some_and(due);

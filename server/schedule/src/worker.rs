@@ -148,7 +148,8 @@ fn work(shared: &Arc<Shared>) -> bool {
             // Places were taken away: there are others for whatever comes.
             Decision::WaitForJob if closing || state.slots < state.threads => return true,
             Decision::WaitForJob => {
-                if let Some(until) = spin.spin_until(now) {
+                let is_wanted = !state.has_lost_place(now);
+                if let Some(until) = spin.spin_until(now).filter(|_| is_wanted) {
                     busy_since = None;
                     state = spin_for_work(shared, state, until);
                     continue;
@@ -157,6 +158,12 @@ fn work(shared: &Arc<Shared>) -> bool {
             }
             Decision::WaitUntil(at) => Some(at),
         };
+        // Nothing waits that could be run now.
+        if let Some(slot) = state.lost_place(now) {
+            busy_since = None;
+            state = fill(shared, state, slot);
+            continue;
+        }
         busy_since = None;
         state.park(until);
         state = match until {
@@ -414,12 +421,15 @@ fn check_rows<'a>(
 /// Makes one more instance. While that takes its time, the others go on with the queue.
 fn fill<'a>(
     shared: &'a Arc<Shared>,
-    state: MutexGuard<'_, State>,
+    mut state: MutexGuard<'_, State>,
     mut slot: Slot,
 ) -> MutexGuard<'a, State> {
+    state.filling += 1;
+    shared.hints.update(&state);
     drop(state);
     let made = slot.fill_anew();
     let mut state = shared.lock();
+    state.filling -= 1;
     match made {
         Ok(()) => {
             if let Some(surplus) = state.put_back(slot) {

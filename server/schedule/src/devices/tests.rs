@@ -154,6 +154,55 @@ fn an_instance_whose_process_has_died_is_made_anew_before_it_gets_a_run() {
 }
 
 #[test]
+fn an_instance_that_was_lost_with_its_process_is_made_anew_without_work_for_it() {
+    let mut two = Two::new();
+    let now = Instant::now();
+    assert!(!two.state.has_lost_place(now));
+    two.has_died(1);
+    assert!(two.state.has_lost_place(now) && two.state.needs_worker(now));
+    two.is_out(1, true);
+    assert!(!two.state.has_lost_place(now), "there is no process for it");
+    two.is_out(1, false);
+    two.state.closing = true;
+    assert!(!two.state.has_lost_place(now));
+    two.state.closing = false;
+    let slot = two.state.lost_place(now).unwrap();
+    assert_eq!(slot.device(), DEVICES[1]);
+    assert!(!two.state.has_lost_place(now));
+    // It could not be made: it is tried again, but not at once.
+    two.state.put_back_unmade(slot, now);
+    assert!(!two.state.has_lost_place(now));
+    let later = two.state.make_after;
+    assert!(two.state.has_lost_place(later));
+    let slot = two.state.lost_place(later).unwrap();
+    // One that there has never been is made when there is work for it.
+    two.state.put_back_unmade(slot.another(), now);
+    assert!(!two.state.has_lost_place(later) && two.state.makes_at().is_some());
+}
+
+#[test]
+fn a_model_is_out_of_service_when_all_of_its_instances_have_been_lost_for_a_second() {
+    let mut two = Two::new();
+    let now = Instant::now();
+    two.has_died(0);
+    two.has_died(1);
+    assert!(!two.state.is_out_of_service(now), "it may be over soon");
+    assert!(two.state.is_out_of_service(now + WORTH_WAITING));
+    let slot = two.state.lost_place(now).unwrap();
+    two.state.filling = 1;
+    drop(two.state.lost_place(now));
+    assert!(two.state.is_out_of_service(now + WORTH_WAITING), "they are being made");
+    two.state.filling = 0;
+    let mut made = slot.another();
+    two.have_died[1].store(false, Relaxed);
+    made.fill().unwrap();
+    assert!(two.state.put_back(made).is_none());
+    assert!(!two.state.is_out_of_service(now + 2 * WORTH_WAITING), "one can make a run");
+    two.has_died(1);
+    assert!(!two.state.is_out_of_service(now + 3 * WORTH_WAITING), "it counts anew");
+}
+
+#[test]
 fn no_instance_is_made_on_a_device_that_is_out() {
     let mut two = Two::new();
     while let Some(slot) = two.state.take_idle() {

@@ -1,6 +1,6 @@
 //! Requests of a model on two devices, whose process on one of them dies in a run.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use backend::{BackendError, Batch, Device, Instance, ModelProcess, NamedTensor, RunTerms, Tensor};
 
@@ -13,6 +13,7 @@ use crate::{
     reply::Reply,
     slot::MakeInstance,
     test_process::{TestProcess, on, processes},
+    watchdog::Watched as _,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 
@@ -97,6 +98,49 @@ fn two_devices_with(settings: Settings) -> (Arc<Scheduler>, Arc<Engine>) {
     });
     let scheduler = over(slots.collect(), settings);
     (scheduler, engine)
+}
+
+#[tokio::test]
+async fn an_instance_whose_process_has_died_is_made_anew_before_there_is_a_request() {
+    let (made, has_died) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let (engine, process) = (Arc::<Engine>::default(), Arc::<TestProcess>::default());
+    let all: backend::Processes = [on(FIRST, &process)].into_iter().collect();
+    let (counted, dies) = (made.clone(), has_died.clone());
+    let make: Arc<MakeInstance> = Arc::new(move || {
+        counted.fetch_add(1, SeqCst);
+        dies.store(false, SeqCst);
+        let (engine, process) = (engine.clone(), process.clone());
+        let echo = Echo { engine, device: FIRST, process, is_alone: false };
+        Ok(Box::new(Mortal { echo, has_died: dies.clone() }))
+    });
+    let mut slot = Slot::empty_on(FIRST, make).apart(all);
+    slot.fill().unwrap();
+    let scheduler = over(vec![slot], settings());
+    has_died.store(true, SeqCst);
+    scheduler.shared.clone().end_overdue(Instant::now());
+    until(|| made.load(SeqCst) == 2).await;
+    assert_eq!(spawn(&scheduler, submission(1.0)).await.unwrap().unwrap(), 1.0);
+    // Where nobody has looked yet, whoever comes finds one that was made anew all the same.
+    has_died.store(true, SeqCst);
+    assert_eq!(spawn(&scheduler, submission(2.0)).await.unwrap().unwrap(), 2.0);
+    assert_eq!(made.load(SeqCst), 3);
+}
+
+/// An instance whose process may have died while it was idle: it would open itself in the next one.
+struct Mortal {
+    echo: Echo,
+    has_died: Arc<AtomicBool>,
+}
+
+impl Instance for Mortal {
+    fn has_lost_process(&self) -> bool {
+        self.has_died.load(SeqCst)
+    }
+
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        assert!(!self.has_lost_process(), "it is not warm");
+        self.echo.execute(batch)
+    }
 }
 
 #[tokio::test]
