@@ -78,6 +78,7 @@ mod worker_lanes; // instances in the next process, made and warmed before they 
 mod worker_loads; // loads in processes of their own that do not end, or end their process
 mod worker_places; // where models run whose first runs decide it
 mod worker_policies; // what a configuration says of the process of its model
+mod worker_sequences; // sequences whose process is killed
 mod worker_soaks; // the same faults a hundred thousand times, and how soon a model is back; not part of every run
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 

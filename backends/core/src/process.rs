@@ -13,6 +13,11 @@ pub trait ModelProcess: Send + Sync {
     /// that would be worth to wait for. Cheap: it is asked before every request.
     fn outage(&self) -> Option<Outage>;
 
+    /// How many processes have ended so far, however they have. Cheap.
+    fn ends(&self) -> u64 {
+        0
+    }
+
     /// Is there no process, and none started, as it would serve another model than the one that was loaded? Its files
     /// or its engine have changed since: only a load helps, also where nothing else has changed.
     fn is_to_be_loaded_again(&self) -> bool {

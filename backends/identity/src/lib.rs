@@ -25,6 +25,7 @@
 //! | `latency_noise` | n: each execution takes from 1 - n to 1 + n of it, by chance |
 //! | `latency_drift_per_minute`, `latency_drift_since` | each minute since that second of 1970 adds such a share |
 //! | `columns` | the model says of itself that it takes `INPUT0` and gives `OUTPUT0`, rows of so many FP32 |
+//! | `accumulates` | `true`: the model keeps state: a row gives the sum of what came in it since an input `START` was 1 |
 //! | `fault` | what goes wrong in an execution, see [`Fault`] |
 //! | `fault_after` | so many executions of the model, over all instances, go well first |
 //! | `fault_times` | the fault strikes so many times, then no more |
@@ -43,6 +44,7 @@ mod landscape;
 mod latency;
 mod reach;
 mod settings;
+mod sums;
 
 use std::{
     sync::{
@@ -62,6 +64,7 @@ pub use fault::{Fault, LoadFault};
 use landscape::Place;
 use latency::{Latency, stopped};
 use settings::Settings;
+use sums::Sums;
 
 /// Between two looks at the file of `creation_gate`.
 const LOOK_AT_GATE: Duration = Duration::from_millis(2);
@@ -109,6 +112,7 @@ impl Backend for Identity {
             place: settings.landscape.at(instances, source.default_threads.get()),
             faults: FaultPlan::new(settings.faults),
             load_fault: settings.load_fault,
+            accumulates: settings.accumulates,
             instances: AtomicU64::new(0),
         };
         Ok(Arc::new(IdentityModel(Arc::new(shared))))
@@ -125,6 +129,8 @@ struct Shared {
     place: Place,
     faults: FaultPlan,
     load_fault: Option<LoadFault>,
+    /// Does a row give the sum of what has come in it?
+    accumulates: bool,
     /// How many instances have been made; the next one's number.
     instances: AtomicU64,
 }
@@ -134,6 +140,10 @@ struct IdentityModel(Arc<Shared>);
 impl Model for IdentityModel {
     fn spec(&self) -> Option<&ModelSpec> {
         self.0.spec.as_ref()
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.0.accumulates
     }
 
     /// Any device will do: nothing is computed on it.
@@ -151,7 +161,11 @@ impl Model for IdentityModel {
             _ => {}
         }
         let number = self.0.instances.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(IdentityInstance { shared: self.0.clone(), number }))
+        Ok(Box::new(IdentityInstance {
+            shared: self.0.clone(),
+            number,
+            sums: self.0.accumulates.then(Sums::default),
+        }))
     }
 }
 
@@ -159,6 +173,8 @@ struct IdentityInstance {
     shared: Arc<Shared>,
     /// Counted from zero in order of creation; one that takes the place of another has its own.
     number: u64,
+    /// What it keeps, where it keeps anything.
+    sums: Option<Sums>,
 }
 
 impl Instance for IdentityInstance {
@@ -166,7 +182,11 @@ impl Instance for IdentityInstance {
         let factor = self.shared.place.factor();
         let latency = self.shared.latency;
         latency.pass(self.number, batch.rows, factor, batch.stop).map_err(stopped)?;
-        let outputs = copy(batch)?;
+        let summed = self.sums.as_mut().map(|it| it.add(batch)).transpose()?;
+        let outputs = match &summed {
+            Some(inputs) => copy(&Batch { inputs, ..*batch })?,
+            None => copy(batch)?,
+        };
         match self.shared.faults.next(batch) {
             Some(fault) => fault.strike(outputs, batch),
             None => Ok(outputs),

@@ -13,6 +13,8 @@ use crate::{
 /// Longest delay that a parameter can ask for, in seconds: more is taken for a wrong unit.
 const LONGEST_SECONDS: f64 = 86_400.0;
 
+const TRUE_OR_FALSE: [(&str, bool); 2] = [("true", true), ("false", false)];
+
 /// What the parameters of one model say.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -26,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) latency: Latency,
     /// How that depends on settings, chance and time.
     pub(crate) landscape: Landscape,
+    /// Does a row give the sum of what has come in it?
+    pub(crate) accumulates: bool,
     /// What goes wrong in executions.
     pub(crate) faults: FaultSettings,
     /// What goes wrong before them.
@@ -60,6 +64,7 @@ impl Settings {
             columns: options.count("columns")?.and_then(|it| it.try_into().ok()),
             latency,
             landscape,
+            accumulates: options.choice("accumulates", &TRUE_OR_FALSE)?.unwrap_or(false),
             faults: read_faults(&options)?,
             load_fault: options.choice("load_fault", &LoadFault::ALL)?,
         })
@@ -69,7 +74,7 @@ impl Settings {
 fn read_faults(options: &Options<'_>) -> Result<FaultSettings, BackendError> {
     let given = options.choice("fault", &Fault::ALL)?;
     let marker = options.text("fault_marker").map(Marker::new);
-    let fail_marked = options.choice("fail_marked_rows", &[("true", true), ("false", false)])?;
+    let fail_marked = options.choice("fail_marked_rows", &TRUE_OR_FALSE)?;
     let fault = match (fail_marked, given) {
         (Some(true), Some(Fault::Fail) | None) if marker.is_some() => Some(Fault::Fail),
         (Some(true), Some(Fault::Fail) | None) => {

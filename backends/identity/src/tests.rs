@@ -356,3 +356,19 @@ fn parameters_of_other_engines_are_ignored() {
     let mut instance = instance(&[("intra_op_thread_count", "many")]);
     assert!(run_rows(&mut *instance, &[1]).is_ok());
 }
+
+#[test]
+fn a_model_that_accumulates_keeps_the_sum_of_each_row_until_that_begins_anew() {
+    let model = Identity.load(&source(&[("accumulates", "true")])).unwrap();
+    assert!(model.keeps_state() && !Identity.load(&source(&[])).unwrap().keeps_state());
+    let mut instance = model.instantiate(Device::Cpu).unwrap();
+    let mut sums = |values: [f32; 2], starts: [i32; 2]| {
+        let tensor = Tensor::from_vec(Shape::new(&[2, 1]), values.to_vec()).unwrap();
+        let inputs = [NamedTensor { name: "INPUT0".into(), tensor }, input("START", &starts)];
+        let given = run(&mut *instance, &inputs, &["OUTPUT0"]).unwrap();
+        given[0].tensor.as_slice_of::<f32>().unwrap().to_vec()
+    };
+    assert_eq!(sums([5.0, 7.0], [1, 1]), [5.0, 7.0]);
+    assert_eq!(sums([1.0, 2.0], [0, 0]), [6.0, 9.0]);
+    assert_eq!(sums([1.0, 2.0], [0, 1]), [7.0, 2.0]);
+}

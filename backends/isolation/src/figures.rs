@@ -51,6 +51,7 @@ struct Counted {
     restarts: [u64; EndReason::ALL.len()],
     starts: Starts,
     cpu_of_ended: Duration,
+    ends: u64,
     /// There is no worker, and none that is worth to wait for.
     down: Option<Down>,
     /// A worker loads the model in the place of one that has died.
@@ -150,6 +151,7 @@ impl Figures {
     /// That one has ended, having used so much of the processors.
     pub(crate) fn ended(&self, pid: u32, cpu: Option<Duration>) {
         let mut counted = self.lock();
+        counted.ends += 1;
         let Some(at) = counted.living.iter().position(|it| it.vitals.pid == pid) else { return };
         let living = counted.living.swap_remove(at);
         // What was seen before is not taken back where the system does not tell any more.
@@ -273,6 +275,10 @@ impl ModelProcess for Figures {
         }
         let tried = counted.tried.as_ref().filter(|it| it.is_busy())?;
         Some(Outage { reason: tried.reason.clone(), retry_after: COME_AGAIN })
+    }
+
+    fn ends(&self) -> u64 {
+        self.lock().ends
     }
 
     fn is_to_be_loaded_again(&self) -> bool {

@@ -84,6 +84,9 @@ pub(crate) struct Planned {
     pub(crate) keeps_state: bool,
 }
 
+/// What the requests of sequences hear beside that there is no process, where those that were in it are over.
+const SEQUENCES_LOST: &str = "; the state of the sequences that were open there is lost: begin them again with sequence_start";
+
 /// When a model was last asked for, in milliseconds since the server began to count; only where models are
 /// unloaded for want of use.
 #[derive(Debug, Default)]
@@ -292,7 +295,10 @@ impl ServedModel {
     pub fn admit(&self) -> Result<(), Error> {
         let outage = self.processes.outage();
         // An attempt that is due is made by whoever comes.
-        if let Some(outage) = outage.filter(|it| !it.retry_after.is_zero()) {
+        if let Some(mut outage) = outage.filter(|it| !it.retry_after.is_zero()) {
+            if self.planned.keeps_state && matches!(self.dispatch, Dispatch::Sequences(_)) {
+                outage.reason += SEQUENCES_LOST;
+            }
             self.metrics.failure(FailureReason::Backend);
             return Err(Error::Backend(BackendError::Unavailable(outage)));
         }

@@ -1,15 +1,13 @@
 //! The scheduler of a model whose requests come in sequences.
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Condvar, Mutex, PoisonError, Weak, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
+use backend::ModelProcess;
+
 use super::{
-    overdue::STUCK,
     settings::{Settings, Signal, Strategy},
     shared::{Job, LockedState, Shared, describe},
     table::Table,
@@ -36,16 +34,21 @@ impl SequenceScheduler {
     /// A scheduler over these instances; those whose places are empty are made for the first sequence that sits
     /// there.
     pub fn new(settings: Settings, slots: Vec<Slot>, metrics: ModelMetrics) -> SequenceScheduler {
-        let table = Table::new(slots.len(), settings.seats);
+        let slots_there = slots.len();
+        let table = Table::new(slots_there, settings.seats);
         let running = slots.iter().map(|_| None).collect();
         let changed = slots.iter().map(|_| Condvar::new()).collect();
         // The preferred one comes last.
-        let processes = slots.iter().rev().map(|it| it.process().cloned()).collect();
+        let processes: Vec<Option<Arc<dyn ModelProcess>>> =
+            slots.iter().rev().map(|it| it.process().cloned()).collect();
+        let ends = processes.iter().map(|it| it.as_ref().map_or(0, |it| it.ends())).collect();
         let ordered = matches!(settings.strategy, Strategy::Oldest { preserve_ordering: true, .. });
         let state = LockedState {
             table,
             unstarted: slots.into_iter().rev().map(Some).collect(),
             running,
+            lost_since: vec![None; slots_there],
+            ends,
             threads: 0,
             hold: settings.hold,
             flushing: false,
@@ -104,11 +107,17 @@ impl SequenceScheduler {
 
 impl RequestQueue for SequenceScheduler {
     fn admit(&self) -> Result<(), Error> {
-        if !self.shared.lock().closing {
-            return Ok(());
-        }
-        self.shared.metrics.failure(FailureReason::Rejected);
-        Err(Error::ShuttingDown)
+        let state = self.shared.lock();
+        let (error, reason) = match state.closing {
+            true => (Error::ShuttingDown, FailureReason::Rejected),
+            false => match self.shared.out_of_service(&state, Instant::now()) {
+                Some(error) => (error, FailureReason::Backend),
+                None => return Ok(()),
+            },
+        };
+        drop(state);
+        self.shared.metrics.failure(reason);
+        Err(error)
     }
 
     fn instances(&self) -> usize {
@@ -116,7 +125,7 @@ impl RequestQueue for SequenceScheduler {
     }
 
     fn trouble(&self) -> Option<&'static str> {
-        (0 < self.shared.lost_instances.load(Relaxed)).then_some(STUCK)
+        self.shared.trouble()
     }
 
     /// Sequences may complete, if they do not pause for more than a second.
@@ -245,9 +254,13 @@ impl Shared {
         }
         let mut woken = self.reseat(&mut state, now);
         if !sequence.start && !state.table.is_open(&sequence.id) {
+            let is_lost = state.table.has_lost(&sequence.id);
             drop(state);
             worker::start_or_wake(self, woken);
-            return Err(self.not_started(&sequence.id));
+            return Err(match is_lost {
+                true => self.lost(),
+                false => self.not_started(&sequence.id),
+            });
         }
         // It lines up when it is run: what waits for a seat keeps nobody's answer back.
         let (reply, receiver) = Reply::channel(None);

@@ -51,6 +51,10 @@ pub(super) struct LockedState {
     pub(super) unstarted: Vec<Option<Slot>>,
     /// What each instance runs.
     pub(super) running: Vec<Option<Running>>,
+    /// Since when each instance is known to have been lost with its process; `None` where it is there.
+    pub(super) lost_since: Vec<Option<Instant>>,
+    /// How many processes have ended of each instance, as far as its thread has been told.
+    pub(super) ends: Vec<u64>,
     /// Threads alive; at most one for each instance.
     pub(super) threads: usize,
     /// Jobs that must be here before the first run; 0 once they were.
@@ -104,6 +108,11 @@ impl Shared {
         Error::InvalidRequest(format!(
             "the sequence on model '{model}' was cancelled: {why}; begin it again with sequence_start"
         ))
+    }
+
+    /// The answer to a request of a sequence whose state is gone.
+    pub(super) fn lost(&self) -> Error {
+        self.cancelled("the instance that held its state was lost")
     }
 
     /// Ends sequences that are idle for too long, and gives free seats to those that wait. The instances that it

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    hash::{BuildHasher, RandomState},
     time::{Duration, Instant},
 };
 
@@ -89,9 +90,15 @@ pub struct Table<J> {
     sequences: BTreeMap<Number, Sequence<J>>,
     /// Those without a seat, in order of arrival. Its bound is that of the requests in it: their bytes.
     backlog: VecDeque<Number>,
+    /// Hashes of the ids of open sequences that were lost, and of which no request has come since: the latest.
+    lost: VecDeque<u64>,
+    hashes: RandomState,
     next: u64,
     queued: usize,
 }
+
+/// So many sequences that were lost are told so.
+const MOST_LOST: usize = 1024;
 
 impl<J> Table<J> {
     /// A table without sequences.
@@ -101,9 +108,23 @@ impl<J> Table<J> {
             open: HashMap::new(),
             sequences: BTreeMap::new(),
             backlog: VecDeque::new(),
+            lost: VecDeque::new(),
+            hashes: RandomState::new(),
             next: 0,
             queued: 0,
         }
+    }
+
+    /// Was the last sequence of that id lost with what it had left behind, and none begun since?
+    pub fn has_lost(&self, id: &SequenceId) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&self.hashes.hash_one(id))
+    }
+
+    fn note_lost(&mut self, id: &SequenceId) {
+        if self.lost.len() == MOST_LOST {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(self.hashes.hash_one(id));
     }
 
     /// Requests that wait, for a seat or for an earlier request of their sequence.
@@ -143,6 +164,10 @@ impl<J> Table<J> {
     }
 
     fn begin(&mut self, id: SequenceId, now: Instant) -> Number {
+        if self.has_lost(&id) {
+            let hash = self.hashes.hash_one(&id);
+            self.lost.retain(|it| *it != hash);
+        }
         self.next += 1;
         let number = self.next;
         self.open.insert(id.clone(), number);
@@ -279,6 +304,12 @@ impl<J> Table<J> {
             it.has_run && !is_spared && !begun.contains(number)
         };
         let numbers: Vec<Number> = rows.filter_map(|it| *it).filter(is_lost).collect();
+        for number in &numbers {
+            let id = self.sequences.get(number).map(|it| it.id.clone());
+            if let Some(id) = id.filter(|it| self.open.get(it) == Some(number)) {
+                self.note_lost(&id);
+            }
+        }
         self.lose_all(numbers)
     }
 

@@ -5,10 +5,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use backend::{MODEL_STACK, Stop};
+use backend::{BackendError, MODEL_STACK, Stop};
 
 use super::{
     batch::{self, Ran, Row, Rows, RunMode},
@@ -104,11 +104,22 @@ impl Drop for Ended {
     }
 }
 
+/// An instance that is lost, and could not be made anew, is looked at again after so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Runs batches until the scheduler is closed and nothing is left for this instance.
 fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
+    let mut make_after = Instant::now();
     let mut state = shared.lock();
     loop {
         let now = Instant::now();
+        let is_lost = slot.is_lost();
+        note_lost(&mut state, instance, is_lost, now);
+        if is_lost && make_after <= now && !state.closing {
+            state = restore(shared, state, instance, &mut slot);
+            make_after = Instant::now() + LOOK_AGAIN;
+            continue;
+        }
         let woken = shared.reseat(&mut state, now);
         if !woken.is_empty() {
             drop(state);
@@ -141,6 +152,7 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
         let until = until
             .into_iter()
             .chain(state.table.next_expiry(instance, shared.patience(&state)))
+            .chain(slot.is_lost().then_some(make_after))
             .min();
         let Some(changed) = shared.changed.get(instance) else { return };
         state = match until {
@@ -150,6 +162,38 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
                 changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
             }
         };
+    }
+}
+
+/// The instance was lost with its process: what sequences had left behind there is gone, which they hear at once. It is
+/// made anew, and warmed, where there is another process or one is started.
+fn restore<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, LockedState>,
+    instance: usize,
+    slot: &mut Slot,
+) -> MutexGuard<'a, LockedState> {
+    let jobs = match shared.settings.engine_keeps_state {
+        true => state.table.lose_state(instance, &[], |job: &Job| job.start),
+        false => Vec::new(),
+    };
+    let woken = shared.reseat(&mut state, Instant::now());
+    drop(state);
+    start_or_wake(shared, woken);
+    refuse(jobs, &shared.lost());
+    if slot.is_out() {
+        return shared.lock();
+    }
+    if let Err(error) = slot.fill_anew() {
+        tracing::error!(model = %shared.settings.model, %error, "cannot make an instance");
+    }
+    shared.lock()
+}
+
+/// Notes since when an instance is lost, or that it is not.
+fn note_lost(state: &mut LockedState, instance: usize, is_lost: bool, now: Instant) {
+    if let Some(since) = state.lost_since.get_mut(instance) {
+        *since = is_lost.then_some(since.unwrap_or(now));
     }
 }
 
@@ -228,8 +272,12 @@ fn run<'a>(
             Err(error) => (before, Err(error)),
         };
         state.table.finish(number, carried, job.end, now);
+        let is_lost = begun.as_ref().is_some_and(|it| !it.contains(&number));
         ended.push(match (answer, overdue) {
             (Err(_), Some(limit)) => Err(shared.overdue(limit)),
+            (Err(Error::Backend(BackendError::Crashed(how))), None) if is_lost => {
+                Err(Error::Backend(BackendError::Crashed(format!("{how}; {GONE}"))))
+            }
             (answer, _) => answer,
         });
     }
@@ -239,7 +287,7 @@ fn run<'a>(
     let woken = shared.reseat(&mut state, now);
     drop(state);
     start_or_wake(shared, woken);
-    refuse(jobs, &shared.cancelled(LOST));
+    refuse(jobs, &shared.lost());
     if let Some(limit) = overdue.filter(|_| !to.is_empty()) {
         shared.note_stopped(limit);
     }
@@ -249,8 +297,8 @@ fn run<'a>(
     shared.lock()
 }
 
-/// Why a sequence ends whose state the engine kept.
-const LOST: &str = "the instance that held its state was lost";
+/// What a request hears whose process has died in its run with the state of its sequence.
+const GONE: &str = "the state of its sequence is lost with it: begin it again with sequence_start";
 
 /// What came of a run.
 struct Answered {
@@ -289,7 +337,7 @@ fn answers(
     };
     let _busy_run = shared.settings.busy.begin();
     let (attempts, begun) = match keeps_state {
-        true => on_kept_state(slot, &rows, stop, || shared.cancelled(LOST), run),
+        true => on_kept_state(slot, &rows, stop, || shared.lost(), run),
         false => ({ run }(slot, &rows), None),
     };
     attempts.reruns.count(&shared.metrics);
