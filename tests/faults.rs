@@ -12,9 +12,12 @@ use std::{fmt::Write, thread, time::Duration};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::support::{
-    Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, rows,
-    wait_for, wait_queued,
+use crate::{
+    isolation::process,
+    support::{
+        Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, rows,
+        wait_for, wait_queued,
+    },
 };
 
 fn start() -> Server {
@@ -231,6 +234,27 @@ fn an_engine_that_gives_back_too_few_rows_is_an_error_of_the_server() {
 #[test]
 fn an_engine_that_gives_back_too_few_outputs_is_an_error_of_the_server() {
     check_engine("missing_output", 500, "did not return output 'OUTPUT0'");
+}
+
+#[test]
+fn an_engine_that_gives_back_another_type_is_an_error_of_the_server_also_in_a_process_of_its_own() {
+    let part = "returned output 'OUTPUT0' as INT32, where the configuration of the model says FP32";
+    check_engine("wrong_type", 500, part);
+    let repository = Repository::identity("m", &[("fault", "wrong_type"), ("fault_marker", "13")]);
+    let mut server = process(&repository, &[]);
+    let mut client = server.client();
+    check(&mut client, row(13), 500, part);
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
+}
+
+#[test]
+fn other_sizes_of_an_output_than_the_configured_ones_pass_as_in_triton() {
+    let config = "backend: \"identity\" max_batch_size: 8
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 2 ] }";
+    let server = Server::start(&Repository::new().model("m", config), &[]);
+    let reply = server.post(&infer("m"), row(1)).expect(200).json();
+    assert_eq!(reply["outputs"][0]["shape"], serde_json::json!([1, 4]));
 }
 
 #[test]

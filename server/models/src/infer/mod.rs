@@ -31,6 +31,7 @@ use inference::{
     trace::{Trace, Tracing},
 };
 use schedule::{Extent, ReplySlot, Submission};
+use telemetry::metrics::FailureReason;
 
 /// What running a request takes beside its model.
 #[derive(Clone, Default)]
@@ -211,6 +212,8 @@ impl Inference {
             Dispatch::Sequences(_) | Dispatch::Ensemble(_) => most_rows,
         };
         let fitting = fitting.min(most_rows);
+        // What a pipeline makes of the outputs of its graph has types of its own.
+        let is_own = call.task.is_none();
         let (name, work) = (&model.signature.model, &call.prepared.work);
         let _room = model.large_outputs.take(name, work, self.bytes.as_ref())?;
         let done = match &model.dispatch {
@@ -253,7 +256,11 @@ impl Inference {
         }
         let mut outputs = done.outputs;
         for output in &mut outputs {
-            crate::serving::validate::present(config, output);
+            let presented = crate::serving::validate::present(config, output);
+            if let Err(error) = presented.or_else(|it| if is_own { Err(it) } else { Ok(()) }) {
+                model.metrics.failure_after(FailureReason::Backend, accepted.elapsed());
+                return Err(Error::Backend(error));
+            }
         }
         let queue = done.timings.started.saturating_duration_since(accepted);
         Ok(Answer { outputs, timings: Timings { queue, ..done.timings } })

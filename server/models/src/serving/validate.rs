@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape, Tensor};
+use backend::{BackendError, LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape, Tensor};
 
 use crate::config::model::{ModelConfig, PortConfig, Rows};
 use inference::{
@@ -281,14 +281,29 @@ fn engine_shape(
     }
 }
 
-/// Turns an engine's output into what clients see: the reverse of an input's reshape.
-pub fn present(config: &ModelConfig, output: &mut NamedTensor) {
+/// Turns an engine's output into what clients see: the reverse of an input's reshape. Other sizes than the configured
+/// ones pass, as in Triton: the reply says which there are.
+///
+/// # Errors
+/// [`BackendError::Execute`] where it is of another type than the configured one, by which clients read it.
+pub fn present(config: &ModelConfig, output: &mut NamedTensor) -> Result<(), BackendError> {
     let port = config.outputs.iter().find(|it| it.name == output.name);
-    let Some(port) = port.filter(|it| it.reshape.is_some()) else { return };
-    let shape = port.to_client(output.tensor.shape(), config.rows());
-    if let Some(tensor) = shape.and_then(|it| output.tensor.reshape(it)) {
+    let Some(port) = port else { return Ok(()) };
+    let given = output.tensor.dtype();
+    if given != port.dtype {
+        return Err(BackendError::Execute(format!(
+            "the engine returned output '{}' as {given}, where the configuration of the model says {}: write what it \
+             gives as data_type",
+            output.name, port.dtype
+        )));
+    }
+    if port.reshape.is_some()
+        && let Some(shape) = port.to_client(output.tensor.shape(), config.rows())
+        && let Some(tensor) = output.tensor.reshape(shape)
+    {
         output.tensor = tensor;
     }
+    Ok(())
 }
 
 /// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1. `None` where

@@ -228,8 +228,14 @@ fn a_scalar_may_be_written_either_way() {
     let (_, config) = model(text);
     let tensor = Tensor::zeros(Fp32, Shape::new(&[2])).unwrap();
     let mut output = NamedTensor { name: "y".into(), tensor };
-    present(&config, &mut output);
+    present(&config, &mut output).unwrap();
     assert_eq!(output.tensor.shape().dims(), [2, 1]);
+    output.tensor = Tensor::zeros(Int64, Shape::new(&[2])).unwrap();
+    let error = present(&config, &mut output).unwrap_err().to_string();
+    assert!(
+        error.contains("'y' as INT64, where the configuration of the model says FP32"),
+        "{error}"
+    );
 }
 
 #[test]
