@@ -13,7 +13,7 @@ use crate::{
 /// Rows of one batch.
 const ROWS: i32 = 8;
 
-/// A model `m` that runs as soon as so many rows wait, for a second, with these parameters.
+/// A model `m` that runs as soon as so many rows wait, for two seconds, with these parameters.
 fn slow_batches(rows: i32, parameters: &str) -> Repository {
     let config = format!(
         "backend: \"identity\" max_batch_size: {rows}
@@ -21,7 +21,7 @@ fn slow_batches(rows: i32, parameters: &str) -> Repository {
          output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
          instance_group {{ count: 1 kind: KIND_CPU }}
          dynamic_batching {{ preferred_batch_size: {rows} max_queue_delay_microseconds: 60000000 }}
-         parameters {{ key: \"execute_delay_ms\" value: {{ string_value: \"1000\" }} }}
+         parameters {{ key: \"execute_delay_ms\" value: {{ string_value: \"2000\" }} }}
          {parameters}"
     );
     Repository::new().model("m", &config)

@@ -46,7 +46,7 @@ fn all_instances_of_the_next_process_are_warmed_before_there_is_a_request() {
 
 #[test]
 fn a_model_is_not_ready_before_an_instance_of_its_next_process_is_warm() {
-    let repository = warmed(1, 3000);
+    let repository = warmed(1, 6000);
     let mut server = process(&repository, &["--strict-readiness=false"]);
     let mut client = server.client();
     client.get("/v2/models/m/ready").expect(200);
@@ -70,7 +70,7 @@ fn a_model_is_not_ready_before_an_instance_of_its_next_process_is_warm() {
 
 #[test]
 fn who_comes_before_an_instance_is_warm_waits_for_it() {
-    let repository = warmed(1, 300);
+    let repository = warmed(1, 100);
     let mut server = process(&repository, &[]);
     kill(workers(server.id())[0]);
     assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(2))), 2.0);

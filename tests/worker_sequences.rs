@@ -51,9 +51,15 @@ fn check_lost(reply: &Reply) {
     }
 }
 
+/// Until another process has taken the place of that one, and the model is ready.
 fn wait_for_another(server: &mut Process, before: u32) {
     wait_for("another process", || {
-        workers(server.id()).iter().any(|it| *it != before).then_some(())
+        let now = workers(server.id());
+        (!now.is_empty() && !now.contains(&before)).then_some(())
+    });
+    let mut client = server.client();
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
     });
 }
 
@@ -81,7 +87,7 @@ fn open_sequences_of_a_process_that_is_killed_hear_that_their_state_is_lost_and_
 
 #[test]
 fn a_request_in_whose_run_the_process_of_its_sequence_dies_hears_that_the_state_is_lost() {
-    let slow = r#"parameters { key: "execute_delay_ms" value: { string_value: "1000" } }"#;
+    let slow = r#"parameters { key: "execute_delay_ms" value: { string_value: "3000" } }"#;
     let mut server = process(&sums(&format!("{ON_CPU} {slow}"), 4), &[]);
     let (http, mut client) = (server.address("http"), server.client());
     assert_eq!(sum(&send(&mut client, 1, START, 5)), 5.0);
@@ -95,6 +101,7 @@ fn a_request_in_whose_run_the_process_of_its_sequence_dies_hears_that_the_state_
     // Where it comes before the run, the instance is lost before it.
     assert!([400, 500].contains(&reply.status), "{}", reply.text());
     assert!(reply.text().contains("begin it again with sequence_start"), "{}", reply.text());
+    wait_for_another(&mut server, before);
     check_lost(&send(&mut client, 1, NEXT, 1));
     assert_eq!(sum(&send(&mut client, 1, START, 2)), 2.0);
 }
@@ -149,6 +156,7 @@ fn a_sequence_whose_state_the_server_keeps_goes_on_in_the_next_process() {
     assert_eq!([add(START, 5), add(NEXT, 1)], [5, 6]);
     let before = workers(server.id())[0];
     kill(before);
+    wait_for_another(&mut server, before);
     assert_eq!(add(NEXT, 2), 8);
     let http = server.address("http");
     assert_eq!(of_worker(&Page::read(http), "m", "restarts_total", "reason=\"signal\""), 1.0);

@@ -82,7 +82,8 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
     };
     let settings = EngineSettings { engines, onednn: String::new(), memory: None };
     let which = if all { Which::All } else { Which::Named(BTreeSet::new()) };
-    let isolation = Isolation { which, arena_bytes: 64 << 20, sandbox: Sandbox::On };
+    let isolation =
+        Isolation { which, arena_bytes: 64 << 20, sandbox: Sandbox::On, kept: Vec::new() };
     let program = env!("CARGO_BIN_EXE_muster").into();
     settings.isolated_engines(&isolation, program, &Children::default()).expect("engines")
 }

@@ -74,6 +74,7 @@ impl EngineSettings {
                 args: vec!["worker".into(), settings.into()],
                 environment: environment(sandbox),
                 sandbox,
+                kept: isolation.kept.clone(),
                 temporary: env::temp_dir(),
             },
             children: children.clone(),

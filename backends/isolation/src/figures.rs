@@ -305,6 +305,7 @@ mod tests {
             args,
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             sandbox: Sandbox::Off,
+            kept: Vec::new(),
             temporary: std::env::temp_dir(),
         };
         let whose = Whose { model: "m".to_owned(), version: 1, device: None };

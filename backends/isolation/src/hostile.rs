@@ -69,6 +69,7 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
         args: ["--exact", "hostile::play_a_worker", "--nocapture"].map(Into::into).into(),
         environment: std::env::vars_os().collect(),
         sandbox: Sandbox::Off,
+        kept: Vec::new(),
         temporary: std::env::temp_dir(),
     };
     let mut source = ModelSource::new(part, "/nowhere");

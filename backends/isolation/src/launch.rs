@@ -54,6 +54,8 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
     /// What it may reach.
     pub sandbox: Sandbox,
+    /// What is the server's own, such as its repositories and its keys: no setting of a model opens any of it.
+    pub kept: Vec<PathBuf>,
     /// The directory for temporary files, in which each worker has a directory of its own.
     pub temporary: PathBuf,
 }
@@ -65,7 +67,8 @@ impl Program {
         let libraries = searched.map(|(_, value)| std::env::split_paths(value).collect());
         let mut libraries: Vec<PathBuf> = libraries.unwrap_or_default();
         libraries.retain(|it| it.is_absolute());
-        Order { sandbox: self.sandbox, private: private.map(Path::to_owned), libraries }
+        let (sandbox, kept) = (self.sandbox, self.kept.clone());
+        Order { sandbox, private: private.map(Path::to_owned), libraries, kept }
     }
 
     /// A directory for a worker. `None` without a sandbox, and where none can be made: it writes nowhere then.
@@ -154,7 +157,6 @@ impl Worker {
             drain(streams, &whose, process.pid, &last_lines, &process.figures.dropped_lines);
             process.wait();
             if let Some(worker) = weak.upgrade() {
-                worker.process.vitals.note_death();
                 ended(worker);
             }
         };
@@ -351,6 +353,8 @@ impl Process {
             }
             let cpu = cpu_of(self.pid);
             let status = self.children.wait(&mut child);
+            // Before it is counted: whoever sees the count looks for what has died.
+            self.vitals.note_death();
             self.figures.ended(self.pid, cpu);
             End::of(status, self.forced.get().copied(), || oom::kills() > self.oom_kills)
         })

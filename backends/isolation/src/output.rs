@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use tracing::Level;
 
 use crate::{level::level_of, whose::Whose};
@@ -155,7 +158,12 @@ pub(crate) fn drain(
 /// Which of these can be read without waiting. Blocking, until there is one. All, where that cannot be told.
 fn ready<'a>(pipes: impl Iterator<Item = &'a (impl AsFd + 'a)>) -> Vec<bool> {
     let mut pipes: Vec<PollFd<'_>> = pipes.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-    let polled = poll(&mut pipes, None);
+    let polled = loop {
+        match poll(&mut pipes, None) {
+            Err(Errno::INTR) => {}
+            polled => break polled,
+        }
+    };
     pipes.iter().map(|it| polled.is_err() || !it.revents().is_empty()).collect()
 }
 

@@ -79,7 +79,7 @@ impl State {
         if !self.is_apart() || self.closing || now < self.make_after {
             return None;
         }
-        slots.iter().rposition(|it| it.is_lost() && !it.is_out())
+        slots.iter().rposition(|it| it.is_due(now))
     }
 
     /// Is there no instance that could make a run, as all of them were lost with their processes, for so long that

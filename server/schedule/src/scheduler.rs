@@ -257,7 +257,12 @@ impl RequestQueue for Scheduler {
     fn wait_closed(&self, patience: Duration) -> usize {
         let until = Instant::now() + patience;
         let mut state = self.shared.lock();
-        while 0 < state.threads {
+        let held = |state: &State| match state.queue.is_empty() {
+            // Nobody waits for an instance that is made.
+            true => state.threads.saturating_sub(state.filling),
+            false => state.threads,
+        };
+        while 0 < held(&state) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -265,7 +270,7 @@ impl RequestQueue for Scheduler {
             let waited = self.shared.ended.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.threads
+        held(&state)
     }
 
     /// Without this call they go with the last thread, a moment later.

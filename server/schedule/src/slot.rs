@@ -4,11 +4,15 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use backend::{BackendError, Device, Instance, ModelProcess, Processes, RunTerms, Stop};
 
 use crate::{ratelimit::Limited, watchdog::RunPlace};
+
+/// Where an instance that was lost cannot be made although there is a process, it is tried again after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Makes one more instance of a model, warmed up. Blocking.
 pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
@@ -24,6 +28,8 @@ pub struct Slot {
     processes: Processes,
     /// Has there been an instance? One that is lost with its process is made anew before there is work for it.
     was_made: bool,
+    /// Its instance could not be made although there is a process: it is not tried again before then.
+    retry_at: Option<Instant>,
     /// Runs of the instance, as far as they are counted.
     runs: u8,
     /// What its runs have to wait for.
@@ -55,6 +61,7 @@ impl Slot {
             device,
             processes,
             was_made: false,
+            retry_at: None,
             runs: 0,
             limited,
             stop: Arc::default(),
@@ -92,6 +99,11 @@ impl Slot {
     /// Has it had an instance, which is gone with its process?
     pub(crate) fn is_lost(&self) -> bool {
         self.is_apart() && self.was_made && (self.instance.is_none() || self.has_lost_process())
+    }
+
+    /// Is it to be made anew before there is work for it?
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.is_lost() && !self.is_out() && self.retry_at.is_none_or(|it| it <= now)
     }
 
     /// Where its next run is made, as far as its limit depends on that.
@@ -169,7 +181,7 @@ impl Slot {
     pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
         if self.instance.is_none() {
             self.instance = Some(caught(&*self.make)?);
-            (self.runs, self.was_made) = (0, true);
+            (self.runs, self.was_made, self.retry_at) = (0, true, None);
         }
         match self.instance.as_deref_mut() {
             Some(instance) => Ok(instance),
@@ -178,8 +190,8 @@ impl Slot {
     }
 
     /// The same, also in the place of one whose process has died; and where the process of the model dies meanwhile in
-    /// the one that takes its place. One that cannot be made although there is a process is made only when there is
-    /// work for it. Blocking.
+    /// the one that takes its place. One that cannot be made although there is a process is tried again a while later,
+    /// or when there is work for it. Blocking.
     pub(crate) fn fill_anew(&mut self) -> Result<(), BackendError> {
         if self.has_lost_process() {
             self.instance = None;
@@ -192,7 +204,7 @@ impl Slot {
                 Err(error) => {
                     let lacks_process =
                         matches!(error, BackendError::Crashed(_) | BackendError::Unavailable(_));
-                    self.was_made &= lacks_process;
+                    self.retry_at = (!lacks_process).then(|| Instant::now() + RETRY_AFTER);
                     return Err(error);
                 }
             }

@@ -1,6 +1,6 @@
 //! Texts → [`ServerConfig`]: each part reads its own settings; this file settles those that concern several parts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{
     engines, isolation, lifecycle,
@@ -12,7 +12,10 @@ use super::{
 use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
-use frontend::settings::{access, clients, grpc, limits, listeners, texts, tls};
+use frontend::settings::{
+    access, clients, grpc, limits, listeners, texts,
+    tls::{self, HttpTls, TlsFiles},
+};
 use hosting::settings::{
     answers,
     aws::{self, AwsFacade},
@@ -105,7 +108,7 @@ pub(super) fn resolve(
     let platforms = platforms.as_deref();
     let platform = hosted_start::folder(&sources, environment, platforms, way, problems);
     let start = Start { hosted, batch: sagemaker.batch };
-    ServerConfig {
+    let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
@@ -142,7 +145,24 @@ pub(super) fn resolve(
         engines: engines::resolve(&sources, problems),
         isolation: isolation::resolve(&sources, machine, problems),
         notices: sources.notices,
-    }
+    };
+    config.isolation.kept = kept(&config.repository.from, config.tls.as_ref());
+    config
+}
+
+/// The repositories and the files of TLS.
+fn kept(from: &ModelsFrom, tls: Option<&HttpTls>) -> Vec<PathBuf> {
+    let repositories = match from {
+        ModelsFrom::Repositories(all) => all.clone(),
+        // One is the model's own.
+        ModelsFrom::Path(_) | ModelsFrom::Named(_) => Vec::new(),
+    };
+    let files = tls.map(|it| {
+        let TlsFiles { certificate, key, client_ca } = &it.files;
+        [Some(certificate), Some(key), client_ca.as_ref()].into_iter().flatten()
+    });
+    let files = files.into_iter().flatten().map(|it| it.path.clone());
+    repositories.into_iter().chain(files).collect()
 }
 
 /// The variables as CUDA and the container's runtime read them: an empty text has a meaning, too.

@@ -1,6 +1,6 @@
 //! Which models run in processes of their own.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use configuration::{
     Flag, Sources,
@@ -29,6 +29,8 @@ pub struct Isolation {
     pub arena_bytes: usize,
     /// `--worker-sandbox`: what they may reach.
     pub sandbox: Sandbox,
+    /// What is the server's own: no setting of a model opens any of it to a worker.
+    pub kept: Vec<PathBuf>,
 }
 
 /// Reads the settings.
@@ -51,7 +53,7 @@ pub(super) fn resolve(
                 .to_owned(),
         );
     }
-    Isolation { which, arena_bytes, sandbox }
+    Isolation { which, arena_bytes, sandbox, kept: Vec::new() }
 }
 
 fn sandbox(text: &str) -> Parse<Sandbox> {

@@ -11,6 +11,7 @@ fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
         args,
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
         sandbox: Sandbox::On,
+        kept: Vec::new(),
         temporary: std::env::temp_dir(),
     };
     let (sender, ended) = mpsc::channel();

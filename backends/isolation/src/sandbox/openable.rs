@@ -18,7 +18,8 @@ const OF_SYSTEM: [&str; 16] = [
 const SHARED: [&str; 7] = ["/dev/shm", "/media", "/mnt", "/srv", "/tmp", "/var/cache", "/var/tmp"];
 
 /// What no link out of a model's directory leads to.
-const NEVER_LINKED: [&str; 6] = ["/boot", "/dev", "/etc", "/proc", "/run/secrets", "/sys"];
+const NEVER_LINKED: [&str; 7] =
+    ["/boot", "/dev", "/etc", "/proc", "/run/secrets", "/sys", "/var/run/secrets"];
 
 /// Of a model's directory, what the server reads to know what it may do.
 const CONFIGURATIONS: [&str; 2] = ["config.pbtxt", "configs"];
@@ -33,6 +34,8 @@ pub(super) struct Surroundings {
     writes: Vec<PathBuf>,
     /// What it may read anyway, as others do.
     reads: Vec<PathBuf>,
+    /// What is the server's own.
+    kept: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -51,7 +54,13 @@ impl Surroundings {
             temporary: private.and_then(Path::parent).map(real),
             writes: all(writes),
             reads: all(reads),
+            kept: Vec::new(),
         }
+    }
+
+    /// The same where these are the server's own.
+    pub(super) fn keeping(self, kept: &[PathBuf]) -> Surroundings {
+        Surroundings { kept: kept.iter().map(|it| real(it)).collect(), ..self }
     }
 
     /// What is opened where a setting names `path`: that, or the directory in which it is to be made. `None` where
@@ -84,7 +93,9 @@ impl Surroundings {
     /// Why a place outside of the model's directory is not opened.
     fn why_not(&self, place: &Path) -> Option<String> {
         let shared = SHARED.iter().map(Path::new).chain(self.temporary.as_deref());
-        if shared.clone().any(|it| it.starts_with(place)) {
+        // A file there may be anybody's.
+        let directory = if place.is_file() { place.parent().unwrap_or(place) } else { place };
+        if shared.clone().any(|it| it.starts_with(directory)) {
             return Some("others have files there too".to_owned());
         }
         let is_shared_below = |of_system: &Path| {
@@ -100,6 +111,11 @@ impl Surroundings {
         let repository = self.repository.as_deref();
         if repository.is_some_and(|it| it.starts_with(place) || place.starts_with(it)) {
             return Some("other models are there".to_owned());
+        }
+        if let Some(kept) =
+            self.kept.iter().find(|it| it.starts_with(place) || place.starts_with(it))
+        {
+            return Some(format!("'{}' is the server's own", kept.display()));
         }
         let read = self.reads.iter().find(|it| it.starts_with(place) || place.starts_with(it))?;
         Some(format!("'{}' is read by others", read.display()))
@@ -129,13 +145,16 @@ mod tests {
     fn check(place: impl Fn(&Path) -> PathBuf, expected: Result<Option<&str>, &str>) {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
-        for folder in ["models/m/1", "models/m/configs", "models/n/1", "read", "cache", "free"] {
+        let folders = ["models/m/1", "models/m/configs", "models/n/1", "read", "cache", "free"];
+        for folder in folders.iter().chain(&["more/n/1", "keys"]) {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for folder in ["temporary/muster-worker-1", "temporary/muster-worker-2", "temporary/free"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        fs::write(root.join("read/library"), "").unwrap();
+        for file in ["read/library", "temporary/somebodys", "keys/tls.key"] {
+            fs::write(root.join(file), "").unwrap();
+        }
         symlink("/etc", root.join("free/link")).unwrap();
         let surroundings = Surroundings::new(
             &root.join("models/m"),
@@ -144,6 +163,7 @@ mod tests {
             &[root.join("temporary/muster-worker-1"), root.join("cache")],
             &[root.join("read"), root.join("models/m"), "/usr/lib".into()],
         );
+        let surroundings = surroundings.keeping(&[root.join("more"), root.join("keys/tls.key")]);
         let found = surroundings.place(&place(&root));
         match expected {
             Ok(place) => assert_eq!(found, Ok(place.map(|it| root.join(it)))),
@@ -199,11 +219,15 @@ mod tests {
     fn what_others_have_is_not_opened() {
         check(|_| "/tmp/not-there".into(), Err("others have files there too"));
         check(below("temporary/new"), Err("others have files there too"));
+        check(below("temporary/somebodys"), Err("others have files there too"));
         check(below("temporary/muster-worker-2/new"), Err("another process"));
         check(below("models/n/1/new"), Err("other models"));
         check(below("models/new"), Err("other models"));
         check(below("new"), Err("others"));
         check(below("read/new"), Err("is read by others"));
+        for path in ["more/n/1/new", "more/new", "keys/tls.key", "keys/new"] {
+            check(below(path), Err("is the server's own"));
+        }
     }
 
     #[test]

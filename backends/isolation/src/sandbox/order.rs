@@ -23,4 +23,6 @@ pub(crate) struct Order {
     pub(crate) private: Option<PathBuf>,
     /// Directories in which the loader looks for libraries before those of the system.
     pub(crate) libraries: Vec<PathBuf>,
+    /// What no setting of a model opens, as it is the server's own.
+    pub(crate) kept: Vec<PathBuf>,
 }

@@ -108,6 +108,7 @@ impl Reach {
         let around = |it: &Reach| {
             let (repository, private) = (source.repository.as_deref(), order.private.as_deref());
             Surroundings::new(&directory, repository, private, &it.writes, &it.reads)
+                .keeping(&order.kept)
         };
         match order.sandbox {
             Sandbox::Off | Sandbox::Strict => reach.reads.extend(files_apart(source).cloned()),
@@ -275,8 +276,12 @@ mod tests {
         source.op_libraries = op_libraries;
         source.options =
             options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        let order =
-            Order { sandbox, private: Some("/private".into()), libraries: vec!["/cuda".into()] };
+        let order = Order {
+            sandbox,
+            private: Some("/private".into()),
+            libraries: vec!["/cuda".into()],
+            kept: Vec::new(),
+        };
         Reach::new(&order, &Engine, &source)
     }
 

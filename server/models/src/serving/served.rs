@@ -30,7 +30,11 @@ use inference::{
     request::SequenceId,
     signature::{MERGING, Signature},
 };
-use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler, work::Work};
+use schedule::{
+    RequestQueue, Scheduler, Semaphore,
+    sequence::{SEQUENCES_LOST, SequenceScheduler},
+    work::Work,
+};
 use telemetry::metrics::{FailureReason, ModelMetrics};
 
 /// One loaded version of a model. It can be used for as long as it is held, also after it has been replaced.
@@ -83,9 +87,6 @@ pub(crate) struct Planned {
     /// Does a run leave something behind for the next one?
     pub(crate) keeps_state: bool,
 }
-
-/// What the requests of sequences hear beside that there is no process, where those that were in it are over.
-const SEQUENCES_LOST: &str = "; the state of the sequences that were open there is lost: begin them again with sequence_start";
 
 /// When a model was last asked for, in milliseconds since the server began to count; only where models are
 /// unloaded for want of use.

@@ -35,25 +35,30 @@ struct Two {
     state: State,
     processes: [Arc<TestProcess>; 2],
     have_died: [Arc<AtomicBool>; 2],
+    /// Can no instance be made?
+    is_full: Arc<AtomicBool>,
 }
 
 impl Two {
     fn new() -> Two {
         let (processes, have_died): ([Arc<TestProcess>; 2], [Arc<AtomicBool>; 2]) =
             Default::default();
+        let is_full = Arc::<AtomicBool>::default();
         let all: Processes =
             DEVICES.iter().zip(&processes).map(|(device, it)| on(*device, it)).collect();
         let slots = DEVICES.iter().zip(&have_died).map(|(device, has_died)| {
-            let has_died = has_died.clone();
-            let make =
-                Arc::new(move || Ok(Box::new(Nothing(has_died.clone())) as Box<dyn Instance>));
+            let (has_died, is_full) = (has_died.clone(), is_full.clone());
+            let make = Arc::new(move || match is_full.load(Relaxed) {
+                true => Err(BackendError::OutOfMemory("no room".to_owned())),
+                false => Ok(Box::new(Nothing(has_died.clone())) as Box<dyn Instance>),
+            });
             let mut slot = Slot::empty_on(*device, make).apart(all.clone());
             slot.fill().unwrap();
             slot
         });
         let queue = Queue::new(BatchPolicy::one_by_one(), Vec::new(), 0, 0);
         let state = State::new(queue, slots.collect(), RunTimes::default());
-        Two { state, processes, have_died }
+        Two { state, processes, have_died, is_full }
     }
 
     fn is_out(&self, which: usize, is_out: bool) {
@@ -178,6 +183,24 @@ fn an_instance_that_was_lost_with_its_process_is_made_anew_without_work_for_it()
     // One that there has never been is made when there is work for it.
     two.state.put_back_unmade(slot.another(), now);
     assert!(!two.state.has_lost_place(later) && two.state.makes_at().is_some());
+}
+
+#[test]
+fn an_instance_that_cannot_be_made_anew_is_lost_all_the_same_and_tried_again_later() {
+    let mut two = Two::new();
+    two.has_died(0);
+    two.has_died(1);
+    let now = Instant::now();
+    drop(two.state.lost_place(now));
+    let mut slot = two.state.lost_place(now).unwrap();
+    two.is_full.store(true, Relaxed);
+    slot.fill_anew().unwrap_err();
+    two.state.put_back_unmade(slot, now);
+    let soon = two.state.make_after;
+    assert!(!two.state.has_lost_place(soon), "each time costs a run of the warm-up");
+    assert!(two.state.has_lost_place(soon + Duration::from_secs(5)));
+    two.state.note_service(now);
+    assert!(two.state.is_out_of_service(now + WORTH_WAITING), "there is none");
 }
 
 #[test]

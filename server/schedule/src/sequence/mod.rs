@@ -17,6 +17,7 @@ mod table;
 mod waiting;
 mod worker;
 
+pub use overdue::SEQUENCES_LOST;
 pub use scheduler::SequenceScheduler;
 pub use settings::{
     Control, DirectPolicy, Flag, IdType, ImplicitState, Settings, Signal, Strategy, Wiring,

@@ -15,7 +15,10 @@ use super::{
     shared::{LockedState, Shared, Wake},
     worker::start_or_wake,
 };
-use crate::watchdog::{RunPlace, Watched};
+use crate::{
+    slot::Slot,
+    watchdog::{RunPlace, Watched},
+};
 
 /// Why a model is not ready of which an instance is lost.
 const STUCK: &str = "one of its instances is in a run that does not end (--run-limit-secs, \
@@ -24,6 +27,9 @@ const STUCK: &str = "one of its instances is in a run that does not end (--run-l
 /// Why a model is not ready whose instances are all lost with their processes.
 const MADE_ANEW: &str =
     "its process has died, and its instances are made anew and warmed in another";
+
+/// What whoever has an open sequence hears besides, where its state was in a process that has died.
+pub const SEQUENCES_LOST: &str = "; the state of the sequences that were open there is lost: begin them again with sequence_start";
 
 /// Where no instance could make a run for so long, the model is not ready, and nobody need wait for it.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -102,7 +108,8 @@ impl Shared {
         if !self.is_out_of_service(state, now) {
             return None;
         }
-        let reason = format!("model '{}': {MADE_ANEW}", self.settings.model);
+        let lost = if self.settings.engine_keeps_state { SEQUENCES_LOST } else { "" };
+        let reason = format!("model '{}': {MADE_ANEW}{lost}", self.settings.model);
         let retry_after = Duration::from_secs(1);
         Some(Error::Backend(BackendError::Unavailable(Outage { reason, retry_after })))
     }
@@ -115,8 +122,13 @@ impl Shared {
             lost.is_some_and(|it| is_too_long(now.saturating_duration_since(it)))
                 || running.as_ref().is_some_and(waits)
         };
+        // One that was never made serves nobody, either.
+        let is_unmade =
+            |it: &Option<Slot>| it.as_ref().is_some_and(|it| !it.is_made() && !it.is_lost());
         let is_apart = self.processes.iter().any(Option::is_some);
-        is_apart && state.lost_since.iter().zip(&state.running).all(is_out)
+        let made = state.unstarted.iter().zip(state.lost_since.iter().zip(&state.running));
+        let mut made = made.filter(|it| !is_unmade(it.0)).map(|it| it.1).peekable();
+        is_apart && made.peek().is_some() && made.all(is_out)
     }
 
     pub(super) fn overdue(&self, limit: Duration) -> Error {

@@ -48,6 +48,7 @@ impl SequenceScheduler {
             unstarted: slots.into_iter().rev().map(Some).collect(),
             running,
             lost_since: vec![None; slots_there],
+            restoring: 0,
             ends,
             threads: 0,
             hold: settings.hold,
@@ -143,9 +144,13 @@ impl RequestQueue for SequenceScheduler {
 
     fn wait_closed(&self, patience: Duration) -> usize {
         let state = self.shared.lock();
-        let waited =
-            self.shared.ended.wait_timeout_while(state, patience, |state| 0 < state.threads);
-        waited.unwrap_or_else(PoisonError::into_inner).0.threads
+        let held = |state: &LockedState| match state.table.queued() {
+            // Nobody waits for an instance that is made anew.
+            0 => state.threads.saturating_sub(state.restoring),
+            _ => state.threads,
+        };
+        let waited = self.shared.ended.wait_timeout_while(state, patience, |it| 0 < held(it));
+        held(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Instances that a thread has go with the thread.

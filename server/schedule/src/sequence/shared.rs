@@ -57,6 +57,8 @@ pub(super) struct LockedState {
     pub(super) ends: Vec<u64>,
     /// Threads alive; at most one for each instance.
     pub(super) threads: usize,
+    /// Those of them that make an instance anew.
+    pub(super) restoring: usize,
     /// Jobs that must be here before the first run; 0 once they were.
     pub(super) hold: usize,
     /// No batch waits for more requests any more.

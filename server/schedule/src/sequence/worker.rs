@@ -181,13 +181,16 @@ fn restore<'a>(
     drop(state);
     start_or_wake(shared, woken);
     refuse(jobs, &shared.lost());
-    if slot.is_out() {
+    if !slot.is_due(Instant::now()) {
         return shared.lock();
     }
+    shared.lock().restoring += 1;
     if let Err(error) = slot.fill_anew() {
         tracing::error!(model = %shared.settings.model, %error, "cannot make an instance");
     }
-    shared.lock()
+    let mut state = shared.lock();
+    state.restoring -= 1;
+    state
 }
 
 /// Notes since when an instance is lost, or that it is not.
