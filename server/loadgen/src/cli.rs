@@ -219,6 +219,12 @@ impl Args {
     /// The same with servers whose certificates are believed as it says.
     fn trusting(mut self) -> Result<Args, Error> {
         let trust = &self.trust.clone();
+        let others = [&self.vs, &self.metrics, self.content.described()].into_iter().flatten();
+        if trust.is_idle(others.chain([&self.url])) {
+            let problem =
+                "expected a server at https://, given none: write https:// or leave it out";
+            return Err(Error::plan("--cacert", problem.to_owned()));
+        }
         self.url = self.url.trusting(trust)?;
         self.vs = self.vs.map(|it| it.trusting(trust)).transpose()?;
         self.metrics = self.metrics.map(|it| it.trusting(trust)).transpose()?;

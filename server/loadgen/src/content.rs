@@ -83,6 +83,11 @@ impl Content {
         Ok(self)
     }
 
+    /// The server whose metadata are asked for, where it is another one.
+    pub(crate) fn described(&self) -> &Option<Target> {
+        &self.describe
+    }
+
     /// The requests that are sent in turn; `seed` is that of random data and of the order of texts.
     ///
     /// # Errors

@@ -50,6 +50,17 @@ impl MadeUp {
         !self.input.is_empty()
     }
 
+    /// The first option that says anything, if one does.
+    pub fn said(&self) -> Option<&'static str> {
+        let options = [
+            ("--input", !self.input.is_empty()),
+            ("--shape", !self.shape.is_empty()),
+            ("--value", !self.value.is_empty()),
+            ("--data", self.data != DataArg::default()),
+        ];
+        options.into_iter().find(|it| it.1).map(|it| it.0)
+    }
+
     /// What `make` makes of the inputs, each time of other numbers; its size in bytes is the second of what it gives.
     /// `metadata` is the body of `GET /v2/models/<model>`, which is not looked at where inputs are given. One of them
     /// is all there is where nothing is random.

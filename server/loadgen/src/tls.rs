@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::Error;
+use crate::{Error, Target};
 
 /// Whose certificates are believed.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -74,6 +74,13 @@ impl Tls {
             problem: "expected a name or an address that a certificate can have",
         })?;
         Ok(Dialer { config: Arc::new(config), name })
+    }
+}
+
+impl Trust {
+    /// Is a file of authorities named that no server needs?
+    pub(crate) fn is_idle<'a>(&self, mut servers: impl Iterator<Item = &'a Target>) -> bool {
+        self.cacert.is_some() && !servers.any(|it| it.scheme() == "https")
     }
 }
 
@@ -149,13 +156,10 @@ impl Read for TlsStream {
             }
             self.session.read_tls(&mut self.socket)?;
             let processed = self.session.process_new_packets();
-            // The handshake goes on, what has waited for its end leaves, or the peer learns what is wrong.
-            let flushed = self.flush();
+            // The handshake goes on, what has waited for its end leaves, or the peer learns what is wrong. Where it
+            // takes nothing any more, what it said before is read all the same; a write says what is wrong.
+            let _ = self.flush();
             processed.map_err(|it| io::Error::new(ErrorKind::InvalidData, it))?;
-            match flushed {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                flushed => flushed?,
-            }
         }
     }
 }

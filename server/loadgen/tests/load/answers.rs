@@ -151,11 +151,11 @@ fn replies_to_made_up_tensors_are_compared_with_those_that_they_have_alone() {
         format!(r#"{{"outputs":[{{"name":"y","datatype":"FP32","data":[{y}]}}]}}"#).leak()
     });
     let json = |more: &[&'static str]| [&load[..], &["--format", "kserve-json"], more].concat();
-    let (printed, healthy) = bench(&server(100, y, other), &json(&[]));
+    let (printed, healthy) = bench(&server(2, y, other), &json(&[]));
     assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
-    let (printed, healthy) = bench(&server(100, y, near), &json(&[]));
+    let (printed, healthy) = bench(&server(2, y, near), &json(&[]));
     assert!(healthy && printed.contains(" answers, 0 wrong"), "{printed}");
-    let (printed, healthy) = bench(&server(100, y, other), &json(&["--no-check"]));
+    let (printed, healthy) = bench(&server(2, y, other), &json(&["--no-check"]));
     assert!(healthy, "{printed}");
     // What has two answers even alone is checked by its form, on each connection.
     let (printed, healthy) = bench(&server(1, y, other), &json(&[]));
@@ -165,8 +165,8 @@ fn replies_to_made_up_tensors_are_compared_with_those_that_they_have_alone() {
 
     let tfs = |it: f64| format!(r#"{{"predictions":[[{it}]]}}"#).leak();
     let load = [&load[..], &["--format", "tfs-json"]].concat();
-    assert!(!bench(&server(100, tfs(0.5), tfs(0.6)), &load).1);
-    assert!(bench(&server(100, tfs(0.5), tfs(0.50001)), &load).1);
+    assert!(!bench(&server(2, tfs(0.5), tfs(0.6)), &load).1);
+    assert!(bench(&server(2, tfs(0.5), tfs(0.50001)), &load).1);
     assert!(!bench(&server(0, "{}", "{}"), &load).1);
 }
 
@@ -268,7 +268,7 @@ fn replies_to_a_body_are_compared_with_the_one_that_it_has_alone() {
             Answer::ok(if seen.number < first { "[0.5]" } else { wrong })
         })
     };
-    let (printed, healthy) = posts(&server("[0.6]", 100), &[]);
+    let (printed, healthy) = posts(&server("[0.6]", 2), &[]);
     assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
     let (printed, healthy) = posts(&server("[0.6]", 100), &["--no-check"]);
     assert!(healthy && !printed.contains("checked"), "{printed}");
