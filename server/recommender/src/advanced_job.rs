@@ -59,7 +59,8 @@ impl Bench<'_> {
         listed.iter().take(MOST_SAID).for_each(|it| (self.say)(&format!("NOT MEASURED {it}")));
         let unsaid = left.saturating_sub(MOST_SAID as u128);
         if unsaid > 0 {
-            (self.say)(&format!("NOT MEASURED {name}: and {unsaid} more, see --table or --html"));
+            let place = if self.means.has_lists { ", see --table or --html" } else { "" };
+            (self.say)(&format!("NOT MEASURED {name}: and {unsaid} more{place}"));
         }
         let unlisted = left.saturating_sub(listed.len() as u128);
         self.left_out.extend(listed.into_iter().map(|it| (it, why.to_owned())));

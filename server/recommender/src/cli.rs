@@ -5,7 +5,10 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use loadgen::write_csv;
@@ -55,6 +58,10 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
         match made_bodies::bodies(&job, &args.made_up, program, &Vec::new(), &means.stop, &mut say)
         {
             Ok(bodies) => means.bodies = bodies,
+            Err(problem) if means.stop.load(Ordering::Relaxed) => {
+                say(&format!("STOPPED while bodies were made up: {problem}"));
+                return ExitCode::FAILURE;
+            }
             Err(problem) => {
                 say(&format!("FAILED {problem}"));
                 return ExitCode::FAILURE;

@@ -38,6 +38,13 @@ impl Args {
                 serde_json::from_str(&text).map_err(|it| format!("{}: {it}", file.display()))?;
             let mut job = Job::parse(&body).map_err(|it| format!("{}: {it}", file.display()))?;
             job.payload = self.payload.clone().or(job.payload);
+            if let (Some(option), Some(payload)) = (self.made_up.said(), &job.payload) {
+                return Err(format!(
+                    "{option}: expected a job without a payload, of which tensors are made up, given {payload} \
+                     (SamplePayloadUrl in {}, or --payload): leave {option} out or take the payload away",
+                    file.display()
+                ));
+            }
             (job.variants, job.tolerance) = (self.variants(job.model.as_deref()), self.tolerance);
             job.repeats = self.repeats(&job)?;
             if job.configurations.is_empty() && job.endpoint.is_none() {
@@ -199,6 +206,7 @@ impl Args {
             time_scale: self.time_scale,
             stop,
             environment: Vec::new(),
+            has_lists: self.table.is_some() || self.html.is_some(),
             watch: Watch::default().telling(|line| {
                 // Whoever took standard error away does not want the line.
                 let _ = writeln!(io::stderr(), "{line}");

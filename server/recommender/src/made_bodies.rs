@@ -40,7 +40,10 @@ pub(crate) fn bodies(
     let model = job.model.as_deref().unwrap_or_default();
     let launch = Launch { program, model, environment, cpus: &[], gpu: has_gpu() };
     let server = launch.start(&Limit { over: None, stop: stop.clone() }, &mut |_| {})?;
-    let models = server.models();
+    let mut models = server.models();
+    // Several versions of a model have one name.
+    models.sort_unstable();
+    models.dedup();
     let [name] = &models[..] else {
         let (number, names) = (models.len(), models.join(", "));
         return Err(format!(

@@ -29,6 +29,8 @@ pub struct Means {
     pub objective: Objective,
     /// Variables of all servers; those of a setting go before them.
     pub environment: Variables,
+    /// Are files of findings written, which list what there is no room for?
+    pub has_lists: bool,
     /// Is shown each step as soon as it is over.
     pub watch: Watch,
 }

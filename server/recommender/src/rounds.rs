@@ -89,6 +89,7 @@ mod tests {
             stop: Default::default(),
             objective: Objective::Cost,
             environment: Vec::new(),
+            has_lists: false,
             watch: Watch::default(),
         };
         let turn = |name: &str| {

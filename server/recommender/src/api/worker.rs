@@ -4,7 +4,7 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::SystemTime,
 };
 
@@ -123,7 +123,13 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
         }
         (None, None) => {
             let made_up = MadeUp::default();
-            made_bodies::bodies(&job, &made_up, &settings.program, &environment, stop, &mut say)?
+            let program = &settings.program;
+            match made_bodies::bodies(&job, &made_up, program, &environment, stop, &mut say) {
+                Ok(bodies) => bodies,
+                // With nothing to send it ends as stopped before anything is measured.
+                Err(_) if stop.load(Ordering::Relaxed) => Vec::new(),
+                Err(problem) => return Err(problem),
+            }
         }
     };
     let means = Means {
@@ -135,10 +141,13 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
         stop: stop.clone(),
         objective: settings.objective,
         environment,
+        has_lists: false,
         watch: watch(jobs.clone(), work, job.clone()),
     };
     let journal = match &job.endpoint {
         Some(_) => Journal::default(),
+        // Stopped before it had any: what an earlier start has measured stays.
+        None if means.bodies.is_empty() => Journal::default(),
         None => {
             let (basis, bodies) = (Basis::of(&job, &means), &means.bodies);
             let place = Place { lock: lock.to_owned(), folder: folder.measured() };

@@ -54,6 +54,22 @@ fn repeats_are_for_advanced_jobs() {
 }
 
 #[test]
+fn tensors_are_made_up_only_for_a_job_without_a_payload() {
+    let file = std::env::temp_dir().join(format!("recommend-body-{}.json", std::process::id()));
+    let container = json!({"PayloadConfig": {"SamplePayloadUrl": "p"}});
+    let input = json!({"ModelName": "m", "ContainerConfig": container});
+    let body = json!({"JobName": "j", "JobType": "Default", "RoleArn": "r", "InputConfig": input});
+    fs::write(&file, body.to_string()).unwrap();
+    for option in ["--shape x:2", "--value x=2", "--data zeros", "--input x:FP32:2"] {
+        let line = format!("--input-json {} {option}", file.display());
+        let problem = parse(&line).unwrap().job().unwrap_err();
+        let name = option.split(' ').next().unwrap();
+        assert!(problem.starts_with(&format!("{name}: expected a job without")), "{problem}");
+    }
+    fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn what_a_body_of_a_job_says_cannot_be_said_again() {
     let options = [
         "--content-type text/csv",
