@@ -49,6 +49,7 @@ fn two_at_a_time(repository: &Repository, name: &str, values: &[&str]) -> (Done,
     let (lock, most) = (place.lock.clone(), Arc::<AtomicUsize>::default());
     let seen = most.clone();
     let means = Means {
+        has_lists: false,
         program: env!("CARGO_BIN_EXE_muster").into(),
         prices: Prices::default(),
         // As if this machine had four, whatever it has.

@@ -220,7 +220,8 @@ impl Args {
     fn trusting(mut self) -> Result<Args, Error> {
         let trust = &self.trust.clone();
         let others = [&self.vs, &self.metrics, self.content.described()].into_iter().flatten();
-        if trust.is_idle(others.chain([&self.url])) {
+        let is_secure = others.chain([&self.url]).any(|it| it.scheme() == "https");
+        if trust.names_authorities() && !is_secure {
             let problem =
                 "expected a server at https://, given none: write https:// or leave it out";
             return Err(Error::plan("--cacert", problem.to_owned()));

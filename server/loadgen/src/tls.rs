@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::{Error, Target};
+use crate::Error;
 
 /// Whose certificates are believed.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -78,9 +78,9 @@ impl Tls {
 }
 
 impl Trust {
-    /// Is a file of authorities named that no server needs?
-    pub(crate) fn is_idle<'a>(&self, mut servers: impl Iterator<Item = &'a Target>) -> bool {
-        self.cacert.is_some() && !servers.any(|it| it.scheme() == "https")
+    /// Is a file of authorities named?
+    pub(crate) fn names_authorities(&self) -> bool {
+        self.cacert.is_some()
     }
 }
 
