@@ -599,10 +599,15 @@ fn an_unload_is_answered_when_the_requests_of_the_model_are() {
     platform.load("k", "k/model").expect(200);
     thread::scope(|scope| {
         let asked = [(); 3].map(|()| scope.spawn(|| platform.invoke("k", 9)));
-        // Two instances are at work, and the third request waits.
+        // Two instances are at work, and the third request waits; before that each waits for a moment.
+        let mut since = None;
         wait_for("a request to wait", || {
             let waiting = "muster_queue_depth{model=\"slow\",namespace=\"k\",version=\"1\"}";
-            (Page::read(platform.address).value(waiting) == 1.0).then_some(())
+            match Page::read(platform.address).value(waiting) == 1.0 {
+                true => since.get_or_insert_with(Instant::now),
+                false => since.insert(Instant::now()),
+            };
+            since.filter(|it| Duration::from_millis(150) < it.elapsed()).map(drop)
         });
         let began = Instant::now();
         platform.unload("k").expect(200);
