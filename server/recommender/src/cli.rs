@@ -20,7 +20,7 @@ use crate::{
     bottleneck::Used,
     control_server,
     door::Door,
-    journal::{Journal, Trouble},
+    journal::{Journal, LOCK, Trouble},
     made_bodies, pipe,
     run::{Done, Status},
     surroundings::Surroundings,
@@ -55,8 +55,17 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
         let _ = writeln!(io::stderr(), "{line}");
     };
     if job.payload.is_none() {
-        match made_bodies::bodies(&job, &args.made_up, program, &Vec::new(), &means.stop, &mut say)
-        {
+        let lock = args.state.as_ref().or(state.as_ref()).map(|it| it.join(LOCK));
+        let (made_up, stop) = (&args.made_up, &means.stop);
+        match made_bodies::bodies(
+            &job,
+            made_up,
+            program,
+            &Vec::new(),
+            stop,
+            lock.as_deref(),
+            &mut say,
+        ) {
             Ok(bodies) => means.bodies = bodies,
             Err(problem) if means.stop.load(Ordering::Relaxed) => {
                 say(&format!("STOPPED while bodies were made up: {problem}"));

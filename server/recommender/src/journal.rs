@@ -81,6 +81,18 @@ impl fmt::Display for Trouble {
 }
 
 impl Journal {
+    /// One that keeps nothing but the servers of this program, once no other job measures. `lock` is that of all jobs.
+    ///
+    /// # Errors
+    /// When it was asked to stop in the meantime, or the lock cannot be written.
+    pub(crate) fn alone(
+        lock: &Path,
+        stop: &AtomicBool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Journal, Trouble> {
+        Ok(Journal { lock: Some(take_lock(lock, stop, say)?), ..Journal::default() })
+    }
+
     /// The journal of such a job, once no other job measures. `fresh` forgets what an earlier one measured, and so does
     /// another `basis`. `say` is told what was found.
     ///
@@ -94,15 +106,8 @@ impl Journal {
         stop: &AtomicBool,
         say: &mut dyn FnMut(&str),
     ) -> Result<Journal, Trouble> {
-        let failed = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: io::Error| Trouble::Kept(path, error)
-        };
-        let Place { lock: path, folder } = place;
-        let root = path.parent().unwrap_or(path);
-        fs::create_dir_all(root).map_err(failed(root))?;
-        let mut lock = lock(path, stop, say)?;
-        take_over(&mut lock, say).map_err(failed(path))?;
+        let Place { lock, folder } = place;
+        let lock = take_lock(lock, stop, say)?;
 
         let read = |folder: JobFolder| -> io::Result<Journal> {
             // A state in another form is replaced.
@@ -196,17 +201,31 @@ impl Journal {
     }
 }
 
+/// Why something at that path is not kept.
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> Trouble + use<> {
+    let path = path.display().to_string();
+    move |error| Trouble::Kept(path, error)
+}
+
+/// The lock of all jobs, once no other one holds it; servers that its last holder has left behind are ended.
+fn take_lock(path: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<File, Trouble> {
+    let root = path.parent().unwrap_or(path);
+    fs::create_dir_all(root).map_err(failed(root))?;
+    let mut lock = lock(path, stop, say)?;
+    take_over(&mut lock, say).map_err(failed(path))?;
+    Ok(lock)
+}
+
 /// The lock of all jobs, once no other one holds it.
 fn lock(path: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<File, Trouble> {
-    let failed = |error| Trouble::Kept(path.display().to_string(), error);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    let mut lock = options.open(path).map_err(failed)?;
+    let mut lock = options.open(path).map_err(failed(path))?;
     let mut has_said = false;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            Err(fs::TryLockError::Error(error)) => return Err(failed(path)(error)),
             Err(fs::TryLockError::WouldBlock) if stop.load(Ordering::Relaxed) => {
                 return Err(Trouble::Stopped);
             }
@@ -371,6 +390,18 @@ mod tests {
         assert!(matches!(outcome, Err(Trouble::Stopped)), "{outcome:?}");
         assert!(said.ends_with(&format!("(process {})", std::process::id())), "{said}");
         drop(first);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_keeps_nothing_yet_waits_as_well_and_others_wait_for_it() {
+        let root = root("alone");
+        let stop = AtomicBool::new(true);
+        let alone = Journal::alone(&root.join(LOCK), &stop, &mut |_| {}).unwrap();
+        let second = Journal::alone(&root.join(LOCK), &stop, &mut |_| {});
+        assert!(matches!(second, Err(Trouble::Stopped)));
+        drop(alone);
+        assert!(Journal::alone(&root.join(LOCK), &stop, &mut |_| {}).is_ok());
         fs::remove_dir_all(root).unwrap();
     }
 

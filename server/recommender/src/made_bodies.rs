@@ -10,6 +10,7 @@ use loadgen::{Input, MadeUp, Target, answers::TOLERANCE, json_body, metadata};
 use crate::{
     child::{Launch, Limit, has_gpu},
     job::{Conditions, Job},
+    journal::{Journal, Trouble},
     payload::{Body, described},
     setting::Variables,
     trial::Workload,
@@ -21,8 +22,9 @@ const SEED: u64 = 0;
 const CONTENT_TYPE: &str = "application/json";
 
 /// A server of the model of `job` is started with these variables and asked for its inputs. The bodies are the JSON of
-/// the KServe v2 protocol, and the server has answered the first of them. `say` is told what they are like. Of a server
-/// that runs already nothing is asked: `made_up` says its inputs. Blocks until the server has ended.
+/// the KServe v2 protocol, and the server has answered the first of them. `lock` is that of all jobs, where there is
+/// one. `say` is told what they are like. Of a server that runs already nothing is asked: `made_up` says its inputs.
+/// Blocks until the server has ended.
 ///
 /// # Errors
 /// Where the server does not start, has several models, or does not answer such a body, with what to give instead.
@@ -32,6 +34,7 @@ pub(crate) fn bodies(
     program: &Path,
     environment: &Variables,
     stop: &Arc<AtomicBool>,
+    lock: Option<&Path>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Body>, String> {
     if job.endpoint.is_some() {
@@ -39,7 +42,14 @@ pub(crate) fn bodies(
     }
     let model = job.model.as_deref().unwrap_or_default();
     let launch = Launch { program, model, environment, cpus: &[], gpu: has_gpu() };
-    let server = launch.start(&Limit { over: None, stop: stop.clone() }, &mut |_| {})?;
+    // It would disturb what another job measures. Whoever cannot keep it is told so by the job itself.
+    let journal = lock.map(|it| Journal::alone(it, stop, say)).transpose();
+    let mut journal = match journal {
+        Err(Trouble::Stopped) => return Err(Trouble::Stopped.to_string()),
+        journal => journal.ok().flatten().unwrap_or_default(),
+    };
+    let limit = Limit { over: None, stop: stop.clone() };
+    let server = launch.start(&limit, &mut |it| journal.serves(it))?;
     let mut models = server.models();
     // Several versions of a model have one name.
     models.sort_unstable();
