@@ -159,7 +159,9 @@ fn load_mlp_with(server: &Server, part: Value) -> Reply {
 fn a_configuration_that_is_given_neither_brings_code_nor_names_files_unless_the_operator_says_so() {
     let repository = Repository::of(&["mlp"]);
     let library = || json!({"model_operations": {"op_library_filename": ["/tmp/ops.so"]}});
-    let key = |key: &str| json!({"parameters": {key: {"string_value": "/etc"}}});
+    // One of the model's own: of others not all processes of models may have anything.
+    let own = repository.at("mlp/1");
+    let key = |key: &str| json!({"parameters": {key: {"string_value": own}}});
     let folder = "session.model_external_initializers_file_folder_path";
     let server = Server::start(&repository, &[EXPLICIT]);
     for part in [library(), key(folder)] {
