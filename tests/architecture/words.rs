@@ -68,15 +68,14 @@ const WORDS: &[(&str, &[&str])] = &[
         "arc_swap::",
         &["server/inference/src", "server/models/src", "server/frontend/src/net/tls.rs"],
     ),
-    ("tokio_rustls::", &["server/src/health", "server/frontend/src/net/tls.rs"]),
-    ("rustls::", &["server/loadgen/src/tls.rs", "server/src/health", "server/frontend/src/net"]),
+    ("tokio_rustls::", &["server/frontend/src/net/tls.rs"]),
+    ("rustls::", &["server/loadgen/src/tls.rs", "server/frontend/src/net"]),
     ("rustls_native_certs::", &["server/loadgen/src/tls.rs"]),
     ("webpki_roots::", &["server/loadgen/src/tls.rs"]),
     (
         "ring::",
         &[
             "server/inference/src",
-            "server/src/health",
             "server/frontend/src",
             "server/hosting/src",
             "server/loadgen/src/tls.rs",

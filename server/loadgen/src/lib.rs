@@ -86,4 +86,5 @@ pub use stated::{Server, Stated, bodies_in_words, server_of};
 
 pub use target::Target;
 pub use texts::TextRoute;
+pub use tls::unverified;
 pub use traffic::{Phase, Stairs, Traffic};

@@ -104,6 +104,17 @@ impl Dialer {
     }
 }
 
+/// TLS over `stream` to a server of that name, whatever its certificate: for whoever only asks whether it answers.
+/// Nothing is sent yet.
+///
+/// # Errors
+/// When `host` is neither a name nor an address.
+pub fn unverified<S: Read + Write>(stream: S, host: &str) -> io::Result<impl Read + Write> {
+    let tls = Tls::new(&Trust { cacert: None, insecure: true });
+    let dialer = tls.and_then(|it| it.dialer(host, "http/1.1")).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(dialer.session()?, stream))
+}
+
 /// A connection that blocks.
 pub(crate) struct Blocking(StreamOwned<ClientConnection, BlockingStream>);
 
