@@ -20,6 +20,7 @@ use crate::{
     settings::Settings,
     shared::Shared,
     slot::Slot,
+    spin::Spin,
     state::State,
     waiting::Waiting,
     work::{Done, Work},
@@ -89,7 +90,8 @@ impl Scheduler {
         );
         let queue = queue.packed(settings.packing.clone());
         let order = settings.preserve_ordering.then(Arc::default);
-        let state = State::new(queue, slots, times);
+        let mut state = State::new(queue, slots, times);
+        state.spin = Spin::new(settings.spin);
         let (is_apart, state) = (state.is_apart(), Mutex::new(state));
         let (changed, ended) = (Condvar::new(), Condvar::new());
         let hints = LockFreeHints::default();

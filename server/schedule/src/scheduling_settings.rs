@@ -15,7 +15,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
     Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
-    Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
+    Flag::value("worker-spin-us", "200", "Microseconds, at most 1000, for which a thread of a model that has run out of work may look for more before it sleeps: while requests come one by one and as soon as that, and where that answers them sooner. 0: never"),
     // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
     // on how fast requests arrive.
     Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
@@ -32,12 +32,15 @@ pub struct SchedulingSettings {
     pub run_limit: RunLimit,
     /// `--caller-runs`: runs shorter than this, of an idle model, are made where the request was read. Zero: none.
     pub caller_runs_below: Duration,
-    /// `--worker-spin-us`: longest that a thread of a model without work looks for some before it sleeps.
+    /// `--worker-spin-us`: longest that a thread of a model without work may look for some before it sleeps.
     pub spin: Duration,
     /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
     /// For tests; 0 is off.
     pub hold: usize,
 }
+
+/// Longer than a client on this machine takes for its next request, and longer than a wake-up.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// A run of this length costs less than handing it to another thread and back.
 const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
@@ -49,7 +52,7 @@ impl Default for SchedulingSettings {
             request_timeout: None,
             run_limit: RunLimit::Auto,
             caller_runs_below: CALLER_RUNS_BELOW,
-            spin: Duration::ZERO,
+            spin: SPIN,
             hold: 0,
         }
     }
@@ -70,7 +73,7 @@ pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sc
         caller_runs_below: sources
             .read("caller-runs", caller_runs_below, problems)
             .unwrap_or(CALLER_RUNS_BELOW),
-        spin: sources.read("worker-spin-us", spin, problems).unwrap_or_default(),
+        spin: sources.read("worker-spin-us", spin, problems).unwrap_or(SPIN),
         hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
     }
 }

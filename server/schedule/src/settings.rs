@@ -32,7 +32,7 @@ pub struct Settings {
     pub longest_stay: LongestStay,
     /// Runs expected to be shorter than this are made by the calling task. Zero: never.
     pub caller_runs_below: Duration,
-    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
+    /// Longest that a worker without work may look for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
     /// How rows of unequal length run together; `None` where they do not.
     pub packing: Option<Packing>,

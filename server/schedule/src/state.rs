@@ -20,6 +20,7 @@ use super::{
     row_check::{Sample, is_sampled},
     running::{Running, Runs},
     slot::Slot,
+    spin::Spin,
 };
 
 /// How long a worker leaves an instance alone that could not be made.
@@ -73,6 +74,8 @@ pub struct State {
     parked: usize,
     /// Worker threads that are awake and look for work.
     pub spinning: usize,
+    /// May they?
+    pub spin: Spin,
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
     /// Runs of several requests so far.
@@ -115,6 +118,7 @@ impl State {
             threads: 0,
             parked: 0,
             spinning: 0,
+            spin: Spin::new(Duration::ZERO),
             watched: Vec::new(),
             merged: 0,
             sample: None,

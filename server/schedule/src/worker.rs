@@ -9,6 +9,7 @@ use std::{
 use backend::{MODEL_STACK, Stop};
 
 use super::{
+    busy::Looking,
     moved::{Left, Waited},
     policy::Decision,
     queue::{Dropped, Job},
@@ -19,7 +20,6 @@ use super::{
     running::{Caller, Ended as EndedRun, Running},
     shared::Shared,
     slot::Slot,
-    spin::Spin,
     state::{State, Wake},
     watchdog::{RunPlace, SEEN_AFTER},
     work::Work,
@@ -96,7 +96,6 @@ pub(super) fn lower_priority(niceness: i32) {
 /// one, whose run had been given up.
 fn work(shared: &Arc<Shared>) -> bool {
     let mut dropped = Vec::new();
-    let mut spin = Spin::new(shared.settings.spin);
     // When this thread's last run ended, if the next batch was ready by then: what passes from there to the next run
     // keeps that batch waiting as much as the run does.
     let mut busy_since = None;
@@ -125,7 +124,7 @@ fn work(shared: &Arc<Shared>) -> bool {
         let until = match state.queue.decide(now, state.flushing) {
             Decision::Run { jobs, reason } => {
                 if let Some(slot) = state.take_idle() {
-                    spin.found(now);
+                    state.spin.found(now, jobs == 1 && shared.settings.busy.is_idle());
                     let busy = &mut busy_since;
                     let locked = match slot.limit().cloned() {
                         None => run_batch(shared, state, slot, None, (jobs, reason), (now, busy)),
@@ -149,9 +148,12 @@ fn work(shared: &Arc<Shared>) -> bool {
             Decision::WaitForJob if closing || state.slots < state.threads => return true,
             Decision::WaitForJob => {
                 let is_wanted = !state.has_lost_place(now);
-                if let Some(until) = spin.spin_until(now).filter(|_| is_wanted) {
+                let is_idle = shared.settings.busy.is_idle();
+                if let Some(until) = state.spin.spin_until(now, is_idle).filter(|_| is_wanted)
+                    && let Some(looking) = shared.settings.busy.look()
+                {
                     busy_since = None;
-                    state = spin_for_work(shared, state, until);
+                    state = spin_for_work(shared, state, &looking, until);
                     continue;
                 }
                 None
@@ -178,15 +180,16 @@ fn work(shared: &Arc<Shared>) -> bool {
     }
 }
 
-/// Looks for work without going to sleep, no longer than until then.
+/// Looks for work without going to sleep, no longer than until then, nor than another model has some.
 fn spin_for_work<'a>(
     shared: &'a Shared,
     mut state: MutexGuard<'_, State>,
+    looking: &Looking<'_>,
     until: Instant,
 ) -> MutexGuard<'a, State> {
     state.spinning += 1;
     drop(state);
-    while !shared.hints.has_work() && Instant::now() < until {
+    while !shared.hints.has_work() && looking.may_go_on() && Instant::now() < until {
         std::hint::spin_loop();
     }
     let mut state = shared.lock();

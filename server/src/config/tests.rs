@@ -708,7 +708,7 @@ fn waits_may_be_bounded_or_not() {
     check_refused("--max-queue-wait-ms -5", &[], &["'-5'", "auto, 0"]);
     check_refused("--worker-spin-us 2000", &[], &["'2000'", "0 to 1000"]);
     assert!(config("--caller-runs off", &[]).scheduling.caller_runs_below.is_zero());
-    assert_eq!(config("", &[]).scheduling.spin, Duration::ZERO);
+    assert_eq!(config("", &[]).scheduling.spin, Duration::from_micros(200));
     let spin = config("--worker-spin-us 50", &[]).scheduling.spin;
     assert_eq!(spin, Duration::from_micros(50));
 }
