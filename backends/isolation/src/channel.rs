@@ -26,7 +26,7 @@ pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) {
 const READ: usize = 16 << 10;
 
 /// Most open files that one frame brings along.
-pub(crate) const FILES: usize = 2;
+pub(crate) const FILES: usize = 3;
 
 /// Why no frame came or went.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,9 @@ pub(crate) enum ChannelError {
     /// What came is no frame, or not the one that was waited for.
     #[error("what came cannot be read: {0}")]
     Garbage(String),
+    /// It is longer than there is room for.
+    #[error("a frame of {bytes} bytes, where there is room for {room}")]
+    TooLong { bytes: usize, room: usize },
     #[error(transparent)]
     Io(io::Error),
 }

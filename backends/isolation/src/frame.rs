@@ -8,9 +8,9 @@ pub(crate) const HEAD: usize = 4;
 /// The longest frame. A model's description is the longest that there is: it has labels and metadata of its file.
 pub(crate) const LONGEST: usize = 256 << 20;
 
-/// The longest answer to a run: a list of tensors, or the text of an error. It bounds the tensors that a hostile worker
-/// can make the server hold at some tens of megabytes: one without a byte takes 5 bytes of the frame, and some hundred
-/// of memory.
+/// The longest frame of a run, or answer to one: a list of tensors, or the text of an error. It bounds the tensors that
+/// a hostile worker can make the server hold at some tens of megabytes: one without a byte takes 5 bytes of the frame,
+/// and some hundred of memory.
 pub(crate) const LONGEST_ANSWER: usize = 512 << 10;
 
 /// The message as a frame, in the memory of an older one. `None` where it is longer than any may be.
@@ -32,14 +32,22 @@ pub(crate) fn encode(
 /// Where the frame ends that begins these bytes, if all of it is there.
 ///
 /// # Errors
-/// What is wrong with it: it would be longer than `longest`.
+/// Those of [`len`].
 pub(crate) fn end(bytes: &[u8], longest: usize) -> Result<Option<usize>, String> {
     let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
-    let len = u32::from_le_bytes(*head) as usize;
+    Ok(Some(HEAD + len(*head, longest)?).filter(|end| *end <= bytes.len()))
+}
+
+/// The bytes of a frame behind its length.
+///
+/// # Errors
+/// What is wrong with it: it would be longer than `longest`.
+pub(crate) fn len(head: [u8; HEAD], longest: usize) -> Result<usize, String> {
+    let len = u32::from_le_bytes(head) as usize;
     if longest < len {
         return Err(format!("a frame of {len} bytes, expected at most {longest}"));
     }
-    Ok(Some(HEAD + len).filter(|end| *end <= bytes.len()))
+    Ok(len)
 }
 
 /// The message in a frame.

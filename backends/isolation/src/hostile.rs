@@ -154,14 +154,26 @@ fn answers_that_lie_about_their_tensors_end_the_worker() {
 fn answers_that_nobody_waits_for_end_the_worker() {
     check("twice", 1, false);
     check("another run", 0, false);
-    check("with files", 0, false);
+    check("answers before it is asked", 0, false);
+    check("counts on", 0, false);
 }
 
 #[test]
 fn bytes_that_are_no_answer_end_the_worker() {
     check("a huge frame", 0, false);
+    check("a frame that is too long", 0, false);
     check("bytes at random", 0, false);
-    check("closes its socket", 0, false);
+    check("ends its lane", 0, false);
+}
+
+#[test]
+fn files_that_come_along_where_a_lane_is_opened_end_the_worker() {
+    let (worker, error) = within_reason(|| {
+        let supervisor = load("opens with files", Stop::new()).unwrap();
+        (supervisor.worker().unwrap(), open(&supervisor).map(drop).unwrap_err())
+    });
+    assert!(matches!(error, BackendError::Crashed(_)), "{error}");
+    check_ended(&worker);
 }
 
 #[test]
@@ -264,23 +276,10 @@ fn a_run_that_a_worker_was_never_given_is_made_in_another_without_being_repeated
 #[test]
 fn a_worker_that_does_not_go_on_is_ended_with_the_run_that_is_given_up() {
     check("stopped in a run", 0, true);
-    check("half an answer", 0, true);
-    check("an answer in small pieces", 0, true);
+    check("takes nothing", 0, true);
+    check("an answer that is not counted", 0, true);
+    check("gives its memory back", 0, true);
     check("in another group", 0, true);
-}
-
-#[test]
-fn a_worker_that_reads_nothing_holds_up_no_run() {
-    let (worker, error) = within_reason(|| {
-        let supervisor = load("answers before it is asked", Stop::new()).unwrap();
-        let worker = supervisor.worker().unwrap();
-        let mut lane = open(&supervisor).unwrap();
-        let stop = Stop::new();
-        let error = std::iter::repeat_with(|| run(&mut lane, &stop)).find_map(Result::err);
-        (worker, error.unwrap())
-    });
-    assert!(matches!(error, BackendError::Crashed(_)), "{error}");
-    check_ended(&worker);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::{
 };
 
 use backend::EndReason;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
 use crate::{
     channel::{ChannelError, LONGEST_SILENCE, Receiver, Sender},
@@ -154,7 +154,8 @@ impl Worker {
         let name = format!("worker-{}", process.pid);
         let read = move || {
             let streams = [(Stream::Output, output.into()), (Stream::Error, errors.into())];
-            drain(streams, &whose, process.pid, &last_lines, &process.figures.dropped_lines);
+            let death = process.file().map(|it| (it, || process.vitals.note_end()));
+            drain(streams, &whose, process.pid, &last_lines, &process.figures.dropped_lines, death);
             process.wait();
             if let Some(worker) = weak.upgrade() {
                 ended(worker);
@@ -187,6 +188,11 @@ impl Worker {
     /// Where the system has no thread.
     pub(crate) fn bound_threads(&self, asks: OwnedFd) -> io::Result<()> {
         sandbox::answer(asks, &self.whose, self.process.pid)
+    }
+
+    /// Has its process ended, as far as is known?
+    pub(crate) fn has_ended(&self) -> bool {
+        self.process.end.get().is_some()
     }
 
     /// Has it ended, or is it of no more use?
@@ -333,6 +339,12 @@ impl Process {
         })
     }
 
+    /// A file that can be read once the process has ended. `None` where the system has none.
+    fn file(&self) -> Option<OwnedFd> {
+        // Its status is not taken yet: the number is its own.
+        rustix::process::pidfd_open(Pid::from_raw(self.pid as i32)?, PidfdFlags::empty()).ok()
+    }
+
     /// Ends it and its children. The status of one that has ended already is settled.
     fn kill(&self) {
         if let Some(pid) = Pid::from_raw(self.pid as i32).filter(|_| self.end.get().is_none()) {
@@ -351,6 +363,7 @@ impl Process {
             if let Some(pid) = Pid::from_raw(self.pid as i32) {
                 let _ = rustix::process::waitid(WaitId::Pid(pid), until_ended);
             }
+            self.vitals.ends().end();
             let cpu = cpu_of(self.pid);
             let status = self.children.wait(&mut child);
             // Before it is counted: whoever sees the count looks for what has died.

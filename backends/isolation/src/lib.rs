@@ -2,11 +2,11 @@
 //! for each of its devices, a child process that may crash, hang or leak without anything else noticing.
 //!
 //! A worker is the server's own program, started with the word `worker`; there [`serve`] loads the model with the real
-//! engine and runs batches. The two talk over Unix sockets, one for the worker and one for each instance (a *lane*).
-//! Tensors lie in memory that both sides map, one sealed memory file for each lane: the server writes inputs into its
+//! engine and runs batches. The two talk over a Unix socket, and by memory that both sides map, sealed memory files of
+//! each instance (a *lane*): one for the frames of its runs, one for their tensors. The server writes inputs into its
 //! half and copies outputs out of the worker's. A worker that spoils its half spoils its own answers and nothing else.
 //!
-//! The end of a worker closes its sockets, so that whoever waits for it notices at once. A run that was in it fails
+//! The thread that waits for a worker's process wakes whoever waits for its answers. A run that was in it fails
 //! with [`backend::BackendError::Crashed`]; the next one finds a new worker, unless too many have died of late. A
 //! worker ends by itself when the server does, however that ends.
 //!
@@ -29,6 +29,7 @@ mod garbage;
 mod hostile;
 mod lane;
 mod launch;
+mod letters;
 mod level;
 mod life;
 mod limits;

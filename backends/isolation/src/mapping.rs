@@ -15,7 +15,7 @@ use rustix::{
     mm::{MapFlags, ProtFlags},
 };
 
-use crate::pages::Pages;
+use crate::pages::{Counters, Pages};
 
 /// A sealed memory file and its pages in this process. Nobody can make it shorter, so that no access faults: a page
 /// that was given back reads as zeros.
@@ -28,11 +28,12 @@ impl Mapping {
     /// A new file of `len` bytes, of which this process writes to the first half. Pages take memory once they are
     /// written.
     pub(crate) fn create(len: usize) -> io::Result<Mapping> {
-        let file = memory_file("muster-lane")?;
-        rustix::fs::ftruncate(&file, len as u64)?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&file, seals)?;
-        Mapping::map(file, len, 0..len / 2)
+        Mapping::map(sealed_file(len)?, len, 0..len / 2, false)
+    }
+
+    /// The same with counters at the front of each half.
+    pub(crate) fn with_counters(len: usize) -> io::Result<Mapping> {
+        Mapping::map(sealed_file(len)?, len, 0..len / 2, true)
     }
 
     /// The file that another process has made: this one writes to the second half.
@@ -40,16 +41,28 @@ impl Mapping {
     /// # Errors
     /// Where it could be made shorter.
     pub(crate) fn open(file: OwnedFd) -> io::Result<Mapping> {
-        let seals = rustix::fs::fcntl_get_seals(&file)?;
-        if !seals.contains(SealFlags::SHRINK) {
-            return Err(io::Error::other("the memory file is not sealed"));
-        }
-        let len = rustix::fs::fstat(&file)?.st_size;
-        let len = usize::try_from(len).map_err(io::Error::other)?;
-        Mapping::map(file, len, len / 2..len)
+        let len = sealed_len(&file)?;
+        Mapping::map(file, len, len / 2..len, false)
     }
 
-    fn map(file: OwnedFd, len: usize, own: Range<usize>) -> io::Result<Mapping> {
+    /// The same of one with counters.
+    pub(crate) fn open_with_counters(file: OwnedFd) -> io::Result<Mapping> {
+        let len = sealed_len(&file)?;
+        Mapping::map(file, len, len / 2..len, true)
+    }
+
+    fn map(
+        file: OwnedFd,
+        len: usize,
+        own: Range<usize>,
+        has_counters: bool,
+    ) -> io::Result<Mapping> {
+        // Halves begin where counters may be, as pages do, and are longer than them.
+        let has_room =
+            (len / 2).is_multiple_of(align_of::<Counters>()) && 2 * size_of::<Counters>() <= len;
+        if has_counters && !has_room {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the system chooses an address that nothing uses.
         let base = unsafe {
@@ -57,7 +70,13 @@ impl Mapping {
         };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         // SAFETY: the pages belong to this value until it is dropped. Each caller's half is within them.
-        let pages = unsafe { Pages::new(base, len, own) };
+        let pages = unsafe {
+            match has_counters {
+                // They are where numbers may be, are zeros at first, and a file is opened in one way alone.
+                true => Pages::with_counters(base, len, own),
+                false => Pages::new(base, len, own),
+            }
+        };
         Ok(Mapping { pages, file })
     }
 
@@ -95,6 +114,24 @@ impl Mapping {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.file, flags, at as u64, len as u64)?)
     }
+}
+
+/// A file of that length, which nobody can change any more.
+fn sealed_file(len: usize) -> io::Result<OwnedFd> {
+    let file = memory_file("muster-lane")?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+/// The length of a file that nobody can make shorter.
+fn sealed_len(file: &OwnedFd) -> io::Result<usize> {
+    let seals = rustix::fs::fcntl_get_seals(file)?;
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(io::Error::other("the memory file is not sealed"));
+    }
+    usize::try_from(rustix::fs::fstat(file)?.st_size).map_err(io::Error::other)
 }
 
 /// A file in memory that can be sealed, and that nobody can run: systems may refuse others (`vm.memfd_noexec` 2).

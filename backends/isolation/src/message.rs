@@ -15,7 +15,7 @@ pub(crate) enum ToWorker {
     Load { engine: String, source: Box<ModelSource>, order: Order, niceness: i32 },
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
-    /// One more instance. Its socket and its memory file come along; the answer comes by that socket.
+    /// One more instance. A socket, by which it is answered, and its two memory files come along: frames, and tensors.
     Open { lane: u32, device: Device },
     /// Nobody waits for that run of that lane any more.
     Stop { lane: u32, run: u64 },

@@ -1,4 +1,4 @@
-//! A lane of one worker: its socket and its memory, and the runs that are made over them.
+//! A lane of one worker: its memory, and the runs that are made by way of it.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream},
@@ -11,10 +11,11 @@ use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
 
 use crate::{
     arena::HostArena,
-    channel::{ChannelError, LONGEST_SILENCE, Receiver, Sender},
+    channel::{ChannelError, LONGEST_SILENCE, Receiver},
     figures::Figures,
     frame::LONGEST_ANSWER,
     launch::Worker,
+    letters::{self, Incoming, Outgoing},
     message::{Answer, Execute, Opened, ToWorker},
     patience::{LOOK, wait},
     place::EngineRun,
@@ -63,8 +64,8 @@ pub(crate) struct Open {
     pub(crate) lane: u32,
     runs: u64,
     arena: HostArena,
-    sender: Sender,
-    receiver: Receiver,
+    outgoing: Outgoing,
+    incoming: Incoming,
     trial: Option<Arc<Trial>>,
     figures: Arc<Figures>,
     /// The last run that was answered.
@@ -92,10 +93,10 @@ impl Open {
         };
         let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
         host.supervisor.figures().has_arena(arena.mapping());
+        let (outgoing, incoming) = letters::create().map_err(|it| lacking("memory file", it))?;
+        host.supervisor.figures().has_arena(outgoing.mapping());
+        worker.vitals().ends().has_lane(&outgoing);
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
-        let sending = ours.try_clone().map_err(|it| lacking("socket", it))?;
-        let sender = Sender::impatient(sending).map_err(|it| lacking("socket", it))?;
-        let receiver = Receiver::new(ours, LONGEST_ANSWER);
         let lane = worker.next_lane();
         let trial = host.trial.clone();
         let figures = host.supervisor.figures().clone();
@@ -104,14 +105,14 @@ impl Open {
             lane,
             runs: 0,
             arena,
-            sender,
-            receiver,
+            outgoing,
+            incoming,
             trial,
             figures,
             turn: None,
             has_run_wide: false,
         };
-        match opened.begin(host, theirs) {
+        match opened.begin(host, ours, theirs) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
                 note_fault(&opened.worker, &error);
@@ -124,11 +125,14 @@ impl Open {
     fn begin(
         &mut self,
         host: &Host,
+        ours: UnixStream,
         theirs: UnixStream,
     ) -> Result<Result<(), BackendError>, ChannelError> {
-        self.receiver.set_timeout(LOOK)?;
+        let mut answers = Receiver::new(ours, LONGEST_ANSWER);
+        answers.set_timeout(LOOK)?;
         let message = ToWorker::Open { lane: self.lane, device: host.device };
-        self.worker.send_with(&message, &[theirs.as_fd(), self.arena.file()])?;
+        self.worker
+            .send_with(&message, &[theirs.as_fd(), self.outgoing.file(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.
         drop(theirs);
         let asked = Arc::downgrade(&self.worker);
@@ -140,11 +144,10 @@ impl Open {
         let openings = host.supervisor.openings();
         let (began, limit) = (Instant::now(), openings.limit());
         let is_late = || limit.is_some_and(|it| it <= began.elapsed());
-        let waited =
-            wait(&mut self.receiver, &self.worker, || host.stop.is_given_up() || is_late());
+        let waited = wait(|| answers.wait(), &self.worker, || host.stop.is_given_up() || is_late());
         host.stop.clear_hook();
         waited?;
-        let answer: Opened = self.receiver.receive()?;
+        let answer: Opened = answers.receive()?;
         if answer.is_ok() {
             openings.took(began.elapsed());
         }
@@ -202,8 +205,20 @@ impl Open {
             wide,
         };
         let began = Instant::now();
-        // A worker makes no run of which it has not read all.
-        self.sender.send(&execute).map_err(|error| Lost { error, has_begun: false })?;
+        let is_asked_for = self.incoming.is_here().and_then(|it| match it {
+            false => Ok(()),
+            true => Err(ChannelError::Garbage("an answer to a run that is none yet".to_owned())),
+        });
+        is_asked_for.map_err(|error| Lost { error, has_begun: false })?;
+        match self.outgoing.send(&execute) {
+            Err(ChannelError::TooLong { bytes, room }) => {
+                return Ok(Err(BackendError::InvalidInput(format!(
+                    "the names and shapes of a run's inputs and outputs take {bytes} bytes, and a model in a process \
+                     of its own has {room} for them"
+                ))));
+            }
+            sent => sent.map_err(|error| Lost { error, has_begun: false })?,
+        }
         let (worker, lane) = (Arc::downgrade(&self.worker), self.lane);
         batch.stop.on_stop(move || {
             if let Some(worker) = worker.upgrade() {
@@ -217,11 +232,22 @@ impl Open {
                 worker.end(EndReason::Timeout);
             }
         });
-        let waited =
-            wait(&mut self.receiver, &self.worker, || batch.stop.is_given_up() || is_late());
+        let is_given_up = || batch.stop.is_given_up() || is_late();
+        let look = || match self.incoming.wait(Some(LOOK)) {
+            // Another process may hold the memory, and have others woken than are to be.
+            Err(ChannelError::Timeout) if self.worker.has_ended() => Err(ChannelError::Closed),
+            waited => waited,
+        };
+        let waited = wait(look, &self.worker, is_given_up);
         batch.stop.clear_hook();
+        if let Err(ChannelError::Closed) = waited {
+            // Until it has ended it may take the run.
+            let _ = self.worker.obituary();
+            let has_begun = self.outgoing.was_taken() || is_given_up();
+            return Err(Lost { error: ChannelError::Closed, has_begun });
+        }
         waited?;
-        let answer: Answer<'_> = self.receiver.receive()?;
+        let answer: Answer<'_> = self.incoming.receive()?;
         if answer.run != run {
             return Err(Lost::from(ChannelError::Garbage(format!(
                 "an answer to run {}, where run {run} is waited for",
@@ -253,9 +279,10 @@ pub(crate) fn note_fault(worker: &Worker, error: &ChannelError) {
     let reason = match error {
         ChannelError::Closed => return,
         ChannelError::Unread => EndReason::Timeout,
-        ChannelError::Timeout | ChannelError::Garbage(_) | ChannelError::Io(_) => {
-            EndReason::Protocol
-        }
+        ChannelError::Timeout
+        | ChannelError::Garbage(_)
+        | ChannelError::TooLong { .. }
+        | ChannelError::Io(_) => EndReason::Protocol,
     };
     let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
     tracing::error!(model, version, worker = pid, "its process is ended: {error}");

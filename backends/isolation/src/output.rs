@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io::Read,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -99,13 +99,15 @@ impl Stream {
 }
 
 /// Reads both to their ends: a worker never blocks because nobody reads. Lines that are too many for the log are
-/// counted.
+/// counted. What is to be done at its death is done once that file can be read, also where another process holds the
+/// streams open.
 pub(crate) fn drain(
     streams: [(Stream, OwnedFd); 2],
     whose: &Whose,
     pid: u32,
     kept: &LastLines,
     dropped: &AtomicU64,
+    mut death: Option<(OwnedFd, impl FnOnce())>,
 ) {
     let mut budget = Budget::new(Instant::now());
     let mut said = |stream: Stream, line: &[u8]| {
@@ -133,7 +135,13 @@ pub(crate) fn drain(
     let mut open = Vec::from(streams.map(with_lines));
     let mut bytes = vec![0; READ];
     while !open.is_empty() {
-        let ready = ready(open.iter().map(|(_, pipe, _)| pipe));
+        let pipes = open.iter().map(|(_, pipe, _)| pipe.as_fd());
+        let ready = ready(pipes.chain(death.iter().map(|(file, _)| file.as_fd())));
+        if ready.get(open.len()) == Some(&true)
+            && let Some((_, noted)) = death.take()
+        {
+            noted();
+        }
         let mut ready = ready.into_iter();
         open.retain_mut(|(stream, pipe, lines)| {
             if ready.next() == Some(false) {
@@ -156,8 +164,9 @@ pub(crate) fn drain(
 }
 
 /// Which of these can be read without waiting. Blocking, until there is one. All, where that cannot be told.
-fn ready<'a>(pipes: impl Iterator<Item = &'a (impl AsFd + 'a)>) -> Vec<bool> {
-    let mut pipes: Vec<PollFd<'_>> = pipes.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+fn ready<'a>(files: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
+    let mut pipes: Vec<PollFd<'_>> =
+        files.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN)).collect();
     let polled = loop {
         match poll(&mut pipes, None) {
             Err(Errno::INTR) => {}
@@ -254,6 +263,10 @@ mod tests {
         Whose { model: "m".to_owned(), version: 1, device: None }
     }
 
+    fn no_death() -> Option<(OwnedFd, fn())> {
+        None
+    }
+
     /// What is left of these bytes on standard output, and of those on standard error, read at the same time.
     fn drained(output: Vec<u8>, error: Vec<u8>) -> (String, u64) {
         let (kept, dropped) = (LastLines::default(), AtomicU64::new(0));
@@ -263,7 +276,7 @@ mod tests {
             ((stream, OwnedFd::from(read)), writer)
         });
         let [(output, writes_output), (error, writes_error)] = pipes;
-        drain([output, error], &whose(), 1, &kept, &dropped);
+        drain([output, error], &whose(), 1, &kept, &dropped, no_death());
         writes_output.join().unwrap();
         writes_error.join().unwrap();
         (kept.text(), dropped.load(Relaxed))
@@ -307,6 +320,23 @@ mod tests {
         let output: Vec<u8> = [&[b'x'; 7999][..], b"\n"].concat().repeat(lines);
         let (_, dropped) = drained(output, Vec::new());
         assert!(0 < dropped && dropped < lines as u64, "{dropped}");
+    }
+
+    #[test]
+    fn a_death_is_noted_while_somebody_else_holds_the_streams_open() {
+        let [(output, held), (error, also_held)] = [(); 2].map(|()| io::pipe().unwrap());
+        let (life, lives) = io::pipe().unwrap();
+        let (sender, noted) = std::sync::mpsc::channel();
+        let reads = thread::spawn(move || {
+            let streams = [(Stream::Output, output.into()), (Stream::Error, error.into())];
+            let death = Some((OwnedFd::from(life), || sender.send(()).unwrap()));
+            drain(streams, &whose(), 1, &LastLines::default(), &AtomicU64::new(0), death);
+        });
+        drop(lives);
+        noted.recv().unwrap();
+        assert!(!reads.is_finished());
+        drop((held, also_held));
+        reads.join().unwrap();
     }
 
     #[test]

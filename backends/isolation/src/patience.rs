@@ -4,22 +4,19 @@ use std::time::Duration;
 
 use backend::EndReason;
 
-use crate::{
-    channel::{ChannelError, Receiver},
-    launch::Worker,
-};
+use crate::{channel::ChannelError, launch::Worker};
 
 /// How often somebody who waits for a worker looks whether it is to be ended.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// Waits for an answer of that worker, which is ended once `is_given_up` says so.
+/// Waits for an answer of that worker, which is ended once `is_given_up` says so. `look` waits for [`LOOK`].
 pub(crate) fn wait(
-    answers: &mut Receiver,
+    mut look: impl FnMut() -> Result<(), ChannelError>,
     worker: &Worker,
     is_given_up: impl Fn() -> bool,
 ) -> Result<(), ChannelError> {
     loop {
-        match answers.wait() {
+        match look() {
             Err(ChannelError::Timeout) => {}
             other => return other,
         }

@@ -11,7 +11,8 @@ use backend::NamedTensor;
 use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver},
-    frame::{LONGEST, LONGEST_ANSWER},
+    frame::{self, LONGEST, LONGEST_ANSWER},
+    letters::{self, Incoming, Outgoing},
     mapping::Mapping,
     message::{Answer, LoadAnswer, Opened},
 };
@@ -34,6 +35,9 @@ pub enum Awaited {
 pub struct Peer {
     arena: HostArena,
     theirs: Mapping,
+    incoming: Incoming,
+    /// The worker's.
+    outgoing: Outgoing,
 }
 
 impl Peer {
@@ -44,7 +48,9 @@ impl Peer {
     pub fn new(half: usize) -> io::Result<Peer> {
         let arena = HostArena::create(half)?;
         let theirs = Mapping::open(arena.file().try_clone_to_owned()?)?;
-        Ok(Peer { arena, theirs })
+        let (ours, incoming) = letters::create()?;
+        let (outgoing, _) = letters::open(ours.file().try_clone_to_owned()?)?;
+        Ok(Peer { arena, theirs, incoming, outgoing })
     }
 
     /// Reads what a worker sends (64 KiB of it at most) that has written `memory` into its half of the lane and ends
@@ -72,22 +78,41 @@ impl Peer {
         sent: &[u8],
         take: &mut dyn FnMut(Vec<NamedTensor>),
     ) -> Result<(), ChannelError> {
+        let sent = sent.get(..sent.len().min(MOST_SENT)).unwrap_or_default();
+        if awaited == Awaited::Answer {
+            return self.take_all(sent, take);
+        }
         let (mut theirs, ours) = UnixStream::pair()?;
-        theirs.write_all(sent.get(..sent.len().min(MOST_SENT)).unwrap_or_default())?;
+        theirs.write_all(sent)?;
         drop(theirs);
         let longest = if awaited == Awaited::Load { LONGEST } else { LONGEST_ANSWER };
         let mut receiver = Receiver::new(ours, longest);
         loop {
-            let outputs = match awaited {
-                Awaited::Load => receiver.receive::<LoadAnswer>().map(|_| Vec::new())?,
-                Awaited::Opened => receiver.receive::<Opened>().map(|_| Vec::new())?,
-                Awaited::Answer => match receiver.receive::<Answer<'_>>()?.outputs {
-                    Ok(placed) => self.arena.take(&placed).map_err(ChannelError::Garbage)?,
-                    Err(_) => Vec::new(),
-                },
+            match awaited {
+                Awaited::Load => receiver.receive::<LoadAnswer>().map(drop)?,
+                Awaited::Opened | Awaited::Answer => receiver.receive::<Opened>().map(drop)?,
+            }
+            take(Vec::new());
+        }
+    }
+
+    /// Answers one after the other, each with what follows it behind it in the memory.
+    fn take_all(
+        &mut self,
+        mut sent: &[u8],
+        take: &mut dyn FnMut(Vec<NamedTensor>),
+    ) -> Result<(), ChannelError> {
+        while !sent.is_empty() {
+            self.outgoing.put(sent)?;
+            let outputs = match self.incoming.receive::<Answer<'_>>()?.outputs {
+                Ok(placed) => self.arena.take(&placed).map_err(ChannelError::Garbage)?,
+                Err(_) => Vec::new(),
             };
             take(outputs);
+            let end = frame::end(sent, LONGEST_ANSWER).map_err(ChannelError::Garbage)?;
+            sent = end.and_then(|it| sent.get(it..)).unwrap_or_default();
         }
+        Err(ChannelError::Closed)
     }
 }
 

@@ -75,7 +75,7 @@ impl Start<'_> {
         let niceness = own.unwrap_or(0) + source.niceness;
         worker.send(&ToWorker::Load { engine, source, order, niceness })?;
         answers.set_timeout(LOOK)?;
-        wait(answers, worker, &is_given_up)?;
+        wait(|| answers.wait(), worker, &is_given_up)?;
         match answers.receive::<Entered>()? {
             Err(fault) => return Ok(Err(fault)),
             Ok(true) => {
@@ -85,7 +85,7 @@ impl Start<'_> {
             Ok(false) => {}
         }
         answers.take_no_more_files();
-        wait(answers, worker, is_given_up)?;
+        wait(|| answers.wait(), worker, is_given_up)?;
         answers.receive()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::aboard::Aboard;
+use crate::{aboard::Aboard, letters::Ends};
 
 /// A worker, without a hold on it.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct Vitals {
     /// How often it was to give memory back.
     trims: AtomicU32,
     aboard: Aboard,
+    ends: Ends,
 }
 
 impl Vitals {
@@ -23,12 +24,18 @@ impl Vitals {
         let is_dead = AtomicBool::new(false);
         let (lanes, trims) = (AtomicU32::new(0), AtomicU32::new(0));
         let (answered, requests) = (AtomicU64::new(0), AtomicU64::new(0));
-        Vitals { pid, is_dead, lanes, answered, requests, trims, aboard: Aboard::default() }
+        let (aboard, ends) = Default::default();
+        Vitals { pid, is_dead, lanes, answered, requests, trims, aboard, ends }
     }
 
     /// The runs that are in it.
     pub(crate) fn aboard(&self) -> &Aboard {
         &self.aboard
+    }
+
+    /// Those who wait for its answers.
+    pub(crate) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     /// Has it ended, or is it of no more use?
@@ -38,6 +45,12 @@ impl Vitals {
 
     pub(crate) fn note_death(&self) {
         self.is_dead.store(true, Relaxed);
+    }
+
+    /// Its process has ended: nobody waits for it any more.
+    pub(crate) fn note_end(&self) {
+        self.note_death();
+        self.ends.end();
     }
 
     /// The number of its next lane.

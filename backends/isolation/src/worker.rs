@@ -24,6 +24,7 @@ use crate::{
     arena::WorkerArena,
     channel::{ChannelError, Receiver, Sender},
     frame::LONGEST,
+    letters::{self, Incoming, Outgoing},
     limits::MemoryBound,
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
     sandbox::{Inside, Order, close_inherited, enter},
@@ -203,15 +204,17 @@ fn listen(
             }
             ToWorker::StopLoad => load_stop.stop(),
             ToWorker::Open { lane, device } => {
-                let (Some(socket), Some(memory)) = (messages.file(), messages.file()) else {
-                    return Err(ChannelError::Garbage("a lane without its files".to_owned()));
+                let mut file = || {
+                    let lacks = || ChannelError::Garbage("a lane without its files".to_owned());
+                    messages.file().ok_or_else(lacks)
                 };
+                let files = LaneFiles { socket: file()?.into(), frames: file()?, tensors: file()? };
                 bound.add_thread();
                 shared.lanes().insert(lane, Runs::default());
                 let shared = shared.clone();
                 spawn("lane", move || {
-                    // It ends when the server closes its socket.
-                    let _ = run_lane(&shared, lane, device, socket.into(), memory);
+                    // It ends when the server says so.
+                    let _ = run_lane(&shared, lane, device, files);
                     shared.lanes().remove(&lane);
                 })?;
             }
@@ -235,29 +238,38 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).stack_size(MODEL_STACK).spawn(work).map(drop)
 }
 
+/// What comes along with a lane.
+struct LaneFiles {
+    /// For the answer whether it is open.
+    socket: UnixStream,
+    frames: OwnedFd,
+    tensors: OwnedFd,
+}
+
 /// Makes an instance and runs its batches.
 fn run_lane(
     shared: &Shared,
     lane: u32,
     device: Device,
-    socket: UnixStream,
-    memory: OwnedFd,
+    files: LaneFiles,
 ) -> Result<(), ChannelError> {
-    let mut sender = Sender::new(socket.try_clone()?);
-    let arena = match WorkerArena::open(memory) {
-        Ok(arena) => arena,
+    let mut opening = Sender::new(files.socket);
+    let memory = letters::open(files.frames)
+        .and_then(|frames| Ok((frames, WorkerArena::open(files.tensors)?)));
+    let ((mut answers, mut batches), arena): ((Outgoing, Incoming), _) = match memory {
+        Ok(memory) => memory,
         Err(error) => {
             let text = format!("no memory to share for an instance: {error}");
-            return sender.send(&Opened::Err(Fault::out_of_memory(text)));
+            return opening.send(&Opened::Err(Fault::out_of_memory(text)));
         }
     };
     let keeps_state = shared.model.get().is_some_and(|it| it.keeps_state());
-    let mut batches = Receiver::new(socket, LONGEST);
     let mut instance = match caught(|| shared.instantiate(device)) {
         Ok(instance) => instance,
-        Err(fault) => return sender.send(&Opened::Err(fault)),
+        Err(fault) => return opening.send(&Opened::Err(fault)),
     };
-    sender.send(&Opened::Ok(()))?;
+    opening.send(&Opened::Ok(()))?;
+    drop(opening);
     loop {
         let execute: Execute<'_> = batches.receive()?;
         let stop = Arc::new(Stop::new());
@@ -274,7 +286,17 @@ fn run_lane(
         };
         let is_lost = outputs.as_ref().is_err_and(Fault::is_panic);
         let wide = instance.has_run_wide();
-        sender.send(&Answer { run: execute.run, took, wide, outputs })?;
+        let run = execute.run;
+        match answers.send(&Answer { run, took, wide, outputs }) {
+            Err(ChannelError::TooLong { bytes, room }) => {
+                let outputs = Err(Fault::execute(format!(
+                    "the names and shapes of its outputs take {bytes} bytes, and a model in a process of its own has \
+                     {room} for them"
+                )));
+                answers.send(&Answer { run, took, wide, outputs })?;
+            }
+            sent => sent?,
+        }
         if is_lost {
             return Ok(());
         }

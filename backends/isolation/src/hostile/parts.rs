@@ -8,18 +8,25 @@ use std::{
         unix::net::UnixStream,
     },
     path::PathBuf,
+    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
-use rustix::process::{Pid, Signal};
+use rustix::{
+    process::{Pid, Signal},
+    thread::futex::{self, Flags},
+};
 
 use crate::{
     arena::WorkerArena,
     channel::{Receiver, Sender},
-    frame::LONGEST,
+    frame::{LONGEST, LONGEST_ANSWER},
+    letters,
+    mapping::Mapping,
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
+    pages::{Counters, Half},
 };
 
 /// Room of a lane for the inputs of a run, in bytes.
@@ -62,9 +69,8 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
         }
     }
     messages.receive::<ToWorker>()?;
-    let socket = UnixStream::from(messages.file().ok_or("no socket")?);
-    let memory = messages.file().ok_or("no memory")?;
-    play_a_lane(part, socket, memory)
+    let mut file = || messages.file().ok_or("no file");
+    play_a_lane(part, file()?.into(), file()?, file()?)
 }
 
 /// A file that says that a worker of this server has played its part, which is played once.
@@ -86,23 +92,30 @@ fn has_played(part: &str) -> io::Result<bool> {
 fn play_a_lane(
     part: &str,
     socket: UnixStream,
-    memory: OwnedFd,
+    frames: OwnedFd,
+    tensors: OwnedFd,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let (mut sender, mut batches) =
-        (Sender::new(socket.try_clone()?), Receiver::new(socket.try_clone()?, LONGEST));
-    let arena = WorkerArena::open(memory)?;
-    if part == "stopped at the opening" {
-        stop_here();
+    let mut opening = Sender::new(socket);
+    let raw = Frames::open(frames.try_clone()?)?;
+    let (mut sender, mut batches) = letters::open(frames)?;
+    let arena = WorkerArena::open(tensors)?;
+    match part {
+        "stopped at the opening" => stop_here(),
+        "opens with files" => {
+            let (one, other) = UnixStream::pair()?;
+            opening.send_with(&Opened::Ok(()), &[one.as_fd(), other.as_fd()])?;
+        }
+        _ => opening.send(&Opened::Ok(()))?,
     }
-    let reads_nothing = part == "reads nothing once" && !has_played(part)?;
-    if reads_nothing {
-        rustix::net::shutdown(&socket, rustix::net::Shutdown::Read)?;
-    }
-    sender.send(&Opened::Ok(()))?;
-    if reads_nothing {
+    if part == "takes nothing" {
         loop {
             thread::park();
         }
+    }
+    if part == "reads nothing once" && !has_played(part)? {
+        // It sees that there is a run, and ends without taking it.
+        batches.wait(None)?;
+        rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;
     }
     if part == "honest runs" {
         loop {
@@ -113,13 +126,10 @@ fn play_a_lane(
         }
     }
     if part == "answers before it is asked" {
-        for run in 0.. {
-            sender.send(&Answer {
-                run,
-                took: Duration::ZERO,
-                wide: false,
-                outputs: Ok(Vec::new()),
-            })?;
+        let outputs = Ok(Vec::new());
+        sender.send(&Answer { run: 0, took: Duration::ZERO, wide: false, outputs })?;
+        loop {
+            thread::park();
         }
     }
     let execute: Execute<'_> = batches.receive()?;
@@ -133,7 +143,7 @@ fn play_a_lane(
     };
     match part {
         "runs once" if has_played(part)? => {
-            rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)?;
+            drop(sender);
         }
         "outside of the memory" => lie(DataType::Fp32, &[2], 2 * HALF - 4, 8)?,
         "beyond what can be addressed" => lie(DataType::Fp32, &[2], u64::MAX - 3, 8)?,
@@ -154,28 +164,22 @@ fn play_a_lane(
         }
         "twice" => {
             sender.send(&honest(run))?;
+            let run = batches.receive::<Execute<'_>>()?.run;
+            sender.send(&honest(run))?;
             sender.send(&honest(run))?;
         }
+        "counts on" => raw.count(u32::MAX >> 1),
         "another run" => sender.send(&honest(run + 1))?,
-        "with files" => {
-            let (one, other) = UnixStream::pair()?;
-            sender.send_with(&honest(run), &[one.as_fd(), other.as_fd()])?;
-        }
-        "a huge frame" => (&socket).write_all(&[0xff; 4])?,
+        "a huge frame" => raw.send(&[0xff; 4])?,
+        "a frame that is too long" => raw.send(&(LONGEST_ANSWER as u32 + 1).to_le_bytes())?,
         "bytes at random" => {
             let bytes: Vec<u8> =
                 (1..5000u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-            (&socket).write_all(&[[2, 0, 0, 0].as_slice(), &bytes].concat())?;
+            raw.send(&[[0x80, 0x13, 0, 0].as_slice(), &bytes].concat())?;
         }
-        "an answer in small pieces" => {
-            (&socket).write_all(&1_000_000u32.to_le_bytes())?;
-            loop {
-                (&socket).write_all(&[0])?;
-                thread::sleep(Duration::from_millis(20));
-            }
-        }
-        "half an answer" => (&socket).write_all(&[100, 0, 0, 0, 1, 2])?,
-        "closes its socket" => rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)?,
+        "an answer that is not counted" => raw.write(&[100, 0, 0, 0, 1, 2])?,
+        "gives its memory back" => raw.0.give_back(0, raw.0.len())?,
+        "ends its lane" => drop(sender),
         "stopped in a run" => stop_here(),
         "in another group" => {
             let parent = rustix::process::getppid().ok_or("no parent")?;
@@ -191,6 +195,34 @@ fn play_a_lane(
     }
     loop {
         thread::park();
+    }
+}
+
+/// The memory of frames, for what no worker of ours puts there.
+struct Frames(Mapping);
+
+impl Frames {
+    fn open(file: OwnedFd) -> io::Result<Frames> {
+        Ok(Frames(Mapping::open_with_counters(file)?))
+    }
+
+    fn write(&self, frame: &[u8]) -> Result<(), &'static str> {
+        let pages = self.0.pages();
+        let at = pages.start(Half::Second) + size_of::<Counters>();
+        pages.write(at, frame).ok_or("no room")
+    }
+
+    /// That frame, as the first answer.
+    fn send(&self, frame: &[u8]) -> Result<(), &'static str> {
+        self.write(frame)?;
+        self.count(1);
+        Ok(())
+    }
+
+    fn count(&self, frames: u32) {
+        let sent = &self.0.pages().counters(Half::Second).sent;
+        sent.store(frames, Ordering::SeqCst);
+        let _ = futex::wake(sent, Flags::empty(), 1);
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs},
 };
 
-/// Files that a worker may have open: those of its engine and of its model, and three for each of its instances.
+/// Files that a worker may have open: those of its engine and of its model, and a few for each of its instances.
 const FILES: u64 = 8192;
 
 /// The rights of root that remain: to read what belongs to others. Where is a matter of landlock.
