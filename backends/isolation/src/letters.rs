@@ -12,6 +12,7 @@ use std::{
             Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
         },
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     channel::ChannelError,
     frame::{self, HEAD, LONGEST_ANSWER},
+    look::Look,
     mapping::Mapping,
     pages::{Counters, Half},
 };
@@ -57,7 +59,8 @@ pub(crate) fn open(file: OwnedFd) -> io::Result<(Outgoing, Incoming)> {
 fn sides(mapping: Mapping, own: Half) -> (Outgoing, Incoming) {
     let mapping = Arc::new(mapping);
     let outgoing = Outgoing { mapping: mapping.clone(), own, sent: 0, frame: Vec::new() };
-    (outgoing, Incoming { mapping, own, received: 0, has_come: false, frame: Vec::new() })
+    let (look, frame) = (Look::new(), Vec::new());
+    (outgoing, Incoming { mapping, own, received: 0, has_come: false, look, frame })
 }
 
 fn next(count: u32) -> u32 {
@@ -148,25 +151,42 @@ pub(crate) struct Incoming {
     received: u32,
     /// Has the next frame come? The counter is not asked again: who has counted it may count back.
     has_come: bool,
+    look: Look,
     /// The last frame: nobody changes it any more.
     frame: Vec<u8>,
 }
 
 impl Incoming {
+    /// Whether it pays to look for frames before one sleeps.
+    pub(crate) fn look(&mut self) -> &mut Look {
+        &mut self.look
+    }
+
     /// Waits until the next frame is here, for so long at most. Blocking.
     ///
     /// # Errors
     /// [`ChannelError::Closed`] where the other side sends no more, [`ChannelError::Garbage`] where it has counted
     /// frames that nobody has asked for.
     pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> Result<(), ChannelError> {
-        let until = at_most.and_then(|it| Instant::now().checked_add(it));
-        while !(self.has_come || self.is_here()?) {
+        if self.has_come {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if let Some(until) = self.look.until(now) {
+            while !self.is_here()? && Instant::now() < until {
+                // Whoever is to send the frame may have no other processor.
+                thread::yield_now();
+            }
+        }
+        let until = at_most.and_then(|it| now.checked_add(it));
+        while !self.is_here()? {
             let left = until.map(|it| it.saturating_duration_since(Instant::now()));
             if left.is_some_and(|it| it.is_zero()) {
                 return Err(ChannelError::Timeout);
             }
             self.sleep(left)?;
         }
+        self.look.came(Instant::now());
         self.has_come = true;
         Ok(())
     }
@@ -255,8 +275,6 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     const SOON: Duration = Duration::from_millis(5);

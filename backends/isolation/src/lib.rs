@@ -34,6 +34,7 @@ mod level;
 mod life;
 mod limits;
 mod longest;
+mod look;
 mod lost_gpu;
 mod mapping;
 mod message;

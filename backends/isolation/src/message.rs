@@ -16,7 +16,8 @@ pub(crate) enum ToWorker {
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
     /// One more instance. A socket, by which it is answered, and its two memory files come along: frames, and tensors.
-    Open { lane: u32, device: Device },
+    /// May it look for frames before it sleeps?
+    Open { lane: u32, device: Device, may_look: bool },
     /// Nobody waits for that run of that lane any more.
     Stop { lane: u32, run: u64 },
     /// Memory is scarce: what the model and its engine keep for later runs is to go.

@@ -130,7 +130,8 @@ impl Open {
     ) -> Result<Result<(), BackendError>, ChannelError> {
         let mut answers = Receiver::new(ours, LONGEST_ANSWER);
         answers.set_timeout(LOOK)?;
-        let message = ToWorker::Open { lane: self.lane, device: host.device };
+        let may_look = self.incoming.look().can_pay();
+        let message = ToWorker::Open { lane: self.lane, device: host.device, may_look };
         self.worker
             .send_with(&message, &[theirs.as_fd(), self.outgoing.file(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.

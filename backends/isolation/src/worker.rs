@@ -203,7 +203,7 @@ fn listen(
                 })?;
             }
             ToWorker::StopLoad => load_stop.stop(),
-            ToWorker::Open { lane, device } => {
+            ToWorker::Open { lane, device, may_look } => {
                 let mut file = || {
                     let lacks = || ChannelError::Garbage("a lane without its files".to_owned());
                     messages.file().ok_or_else(lacks)
@@ -214,7 +214,7 @@ fn listen(
                 let shared = shared.clone();
                 spawn("lane", move || {
                     // It ends when the server says so.
-                    let _ = run_lane(&shared, lane, device, files);
+                    let _ = run_lane(&shared, (lane, device), files, may_look);
                     shared.lanes().remove(&lane);
                 })?;
             }
@@ -249,9 +249,9 @@ struct LaneFiles {
 /// Makes an instance and runs its batches.
 fn run_lane(
     shared: &Shared,
-    lane: u32,
-    device: Device,
+    (lane, device): (u32, Device),
     files: LaneFiles,
+    may_look: bool,
 ) -> Result<(), ChannelError> {
     let mut opening = Sender::new(files.socket);
     let memory = letters::open(files.frames)
@@ -270,6 +270,7 @@ fn run_lane(
     };
     opening.send(&Opened::Ok(()))?;
     drop(opening);
+    batches.look().bound(may_look);
     loop {
         let execute: Execute<'_> = batches.receive()?;
         let stop = Arc::new(Stop::new());
