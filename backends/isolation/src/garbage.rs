@@ -19,7 +19,7 @@ use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver},
     frame::LONGEST_ANSWER,
-    letters,
+    mailbox,
     mapping::Mapping,
     message::{Answer, Entered, LoadAnswer, Opened, Placed},
 };
@@ -77,8 +77,8 @@ proptest! {
         read_all::<Entered>(&bytes);
         read_all::<Opened>(&bytes);
         read_all::<LoadAnswer>(&bytes);
-        let (ours, mut incoming) = letters::create().unwrap();
-        let (mut theirs, _) = letters::open(ours.file().try_clone_to_owned().unwrap()).unwrap();
+        let (ours, mut incoming) = mailbox::create().unwrap();
+        let (mut theirs, _) = mailbox::open(ours.file().try_clone_to_owned().unwrap()).unwrap();
         theirs.put(&bytes).unwrap();
         let _ = incoming.receive::<Answer<'_>>();
     }

@@ -15,7 +15,7 @@ use crate::{
     figures::Figures,
     frame::LONGEST_ANSWER,
     launch::Worker,
-    letters::{self, Incoming, Outgoing},
+    mailbox::{self, Incoming, Outgoing},
     message::{Answer, Execute, Opened, ToWorker},
     patience::{LOOK, wait},
     place::EngineRun,
@@ -93,7 +93,7 @@ impl Open {
         };
         let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
         host.supervisor.figures().has_arena(arena.mapping());
-        let (outgoing, incoming) = letters::create().map_err(|it| lacking("memory file", it))?;
+        let (outgoing, incoming) = mailbox::create().map_err(|it| lacking("memory file", it))?;
         host.supervisor.figures().has_arena(outgoing.mapping());
         worker.vitals().ends().has_lane(&outgoing);
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;

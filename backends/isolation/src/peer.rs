@@ -12,7 +12,7 @@ use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver},
     frame::{self, LONGEST, LONGEST_ANSWER},
-    letters::{self, Incoming, Outgoing},
+    mailbox::{self, Incoming, Outgoing},
     mapping::Mapping,
     message::{Answer, LoadAnswer, Opened},
 };
@@ -48,8 +48,8 @@ impl Peer {
     pub fn new(half: usize) -> io::Result<Peer> {
         let arena = HostArena::create(half)?;
         let theirs = Mapping::open(arena.file().try_clone_to_owned()?)?;
-        let (ours, incoming) = letters::create()?;
-        let (outgoing, _) = letters::open(ours.file().try_clone_to_owned()?)?;
+        let (ours, incoming) = mailbox::create()?;
+        let (outgoing, _) = mailbox::open(ours.file().try_clone_to_owned()?)?;
         Ok(Peer { arena, theirs, incoming, outgoing })
     }
 

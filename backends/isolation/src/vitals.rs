@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::{aboard::Aboard, letters::Ends};
+use crate::{aboard::Aboard, mailbox::Ends};
 
 /// A worker, without a hold on it.
 #[derive(Debug)]

@@ -24,8 +24,8 @@ use crate::{
     arena::WorkerArena,
     channel::{ChannelError, Receiver, Sender},
     frame::LONGEST,
-    letters::{self, Incoming, Outgoing},
     limits::MemoryBound,
+    mailbox::{self, Incoming, Outgoing},
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
     sandbox::{Inside, Order, close_inherited, enter},
 };
@@ -254,7 +254,7 @@ fn run_lane(
     may_look: bool,
 ) -> Result<(), ChannelError> {
     let mut opening = Sender::new(files.socket);
-    let memory = letters::open(files.frames)
+    let memory = mailbox::open(files.frames)
         .and_then(|frames| Ok((frames, WorkerArena::open(files.tensors)?)));
     let ((mut answers, mut batches), arena): ((Outgoing, Incoming), _) = match memory {
         Ok(memory) => memory,

@@ -23,7 +23,7 @@ use crate::{
     arena::WorkerArena,
     channel::{Receiver, Sender},
     frame::{LONGEST, LONGEST_ANSWER},
-    letters,
+    mailbox,
     mapping::Mapping,
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, Placed, ToWorker},
     pages::{Counters, Half},
@@ -97,7 +97,7 @@ fn play_a_lane(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut opening = Sender::new(socket);
     let raw = Frames::open(frames.try_clone()?)?;
-    let (mut sender, mut batches) = letters::open(frames)?;
+    let (mut sender, mut batches) = mailbox::open(frames)?;
     let arena = WorkerArena::open(tensors)?;
     match part {
         "stopped at the opening" => stop_here(),
