@@ -31,6 +31,10 @@ const ROUNDS: usize = 4;
 /// 20,000 requests.
 const GROWTH: u64 = 512 << 10;
 
+/// A p99 beside faults is to be no more than so many times that without. A goal: whether it is met is told, as a
+/// machine with other work says little of it.
+const GOAL: u32 = 2;
+
 /// Memory is the least of so many looks: requests of others come and go.
 const LOOKS: usize = 20;
 
@@ -86,17 +90,20 @@ const STEPS: &[Step] = &[
     Step { row: 27, run: Gate::hangs },
     Step { row: 28, run: Gate::leaks },
     Step { row: 30, run: |it| it.refused("no_memory", row(1).as_bytes(), &[503, 507]) },
+    Step { row: 31, run: Gate::loses_its_gpu },
     Step { row: 32, run: |it| it.refused("wrong_rows", row(1).as_bytes(), &[500]) },
     Step { row: 33, run: Gate::rows_that_mix },
     Step { row: 34, run: Gate::poisoned_batch },
     Step { row: 35, run: Gate::unequal_shapes },
     Step { row: 36, run: Gate::reloads },
+    Step { row: 37, run: Gate::uploads },
     Step { row: 38, run: Gate::unloads_in_a_run },
     Step { row: 39, run: Gate::full_disk },
     Step { row: 40, run: Gate::unread_log },
     Step { row: 43, run: |it| assert_eq!(it.zombies(), 0) },
     Step { row: 44, run: Gate::idle_connections },
     Step { row: 45, run: Gate::no_descriptors },
+    Step { row: 46, run: Gate::ports_in_use },
     Step { row: 48, run: Gate::too_many },
     Step { row: 49, run: Gate::come_again_at_once },
     Step { row: 50, run: Gate::one_is_asked_more },
@@ -109,6 +116,9 @@ const STEPS: &[Step] = &[
         row: 53,
         run: |it| it.raw(&post_head(&infer(&"m".repeat(1 << 20)), &[], 0), &[404, 414, 431]),
     },
+    // The memory that the first takes runs out in the second.
+    Step { row: 55, run: Gate::little_memory },
+    Step { row: 29, run: Gate::no_memory_left },
     Step { row: 56, run: Gate::other_protocols },
     Step { row: 57, run: Gate::cut_memory },
     Step { row: 58, run: Gate::ids_that_repeat },
@@ -166,13 +176,14 @@ fn faults_of_the_catalogue_one_after_the_other_against_one_server() {
     let last = settled(&gate, first);
     let (mut seen, mut alive) = background.stop();
     let load = f64::from(CLIENTS) / interval.as_secs_f64();
+    let (beside, without) = (seen.p99(), quiet.p99());
     println!(
-        "{} requests of others at {load:.0}/s: {} wrong or refused; p99 {:.1?}, {:.1?} without faults",
+        "{} requests of others at {load:.0}/s: {} wrong or refused; p99 {beside:.1?}, {without:.1?} without faults",
         seen.latencies.len(),
         seen.wrong.len(),
-        seen.p99(),
-        quiet.p99(),
     );
+    let is_met = if beside <= without * GOAL { "met" } else { "missed" };
+    println!("goal: a p99 beside faults of at most {GOAL} times that without: {is_met}");
     println!(
         "asked {} times whether it lives: {} times no; p99 {:.1?}",
         alive.latencies.len(),

@@ -92,7 +92,7 @@ fn engines_that_panic_or_cannot_make_an_instance_fail_alone() {
 
 /// A process that has ended by itself with this code; its last line holds `part`.
 #[track_caller]
-fn check_end(process: Process, code: i32, part: &str) -> Finished {
+pub(crate) fn check_end(process: Process, code: i32, part: &str) -> Finished {
     let finished = process.wait();
     assert_eq!(finished.status.code(), Some(code), "{:#?}", finished.log);
     let last = finished.last();

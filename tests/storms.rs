@@ -78,9 +78,14 @@ fn tensor(number: u32, floats: usize) -> (String, Vec<u8>) {
 
 /// Memory that a process has for itself, in bytes.
 fn anonymous(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    try_anonymous(pid).unwrap()
+}
+
+/// The same, or `None` where it has ended.
+pub(crate) fn try_anonymous(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
 /// A model whose answers are kept.
@@ -90,13 +95,8 @@ const KEPT: &str = "backend: \"identity\" max_batch_size: 0 response_cache { ena
 
 /// A server in that group, which keeps all answers of the model `kept`.
 fn start_within(group: &Group, repository: &Repository, flags: &[&str]) -> Process {
-    let (script, path) = (group.script(), repository.at(""));
-    let muster = env!("CARGO_BIN_EXE_muster");
-    let mut args = vec!["-c", &script, muster, "--model-repository", &path];
-    args.extend(["--http-address=127.0.0.1", "--http-port=0", "--grpc-port=0"]);
-    args.extend(["--sagemaker-port=0", "--metrics-port=0", "--cache-config=local,size=300MiB"]);
-    args.extend(flags);
-    let mut process = Process::program("/bin/sh", &args, &[]);
+    let flags = [&["--cache-config=local,size=300MiB"], flags].concat();
+    let mut process = Process::start_within(Some(group), repository, &flags, &[]);
     process.wait_ready();
     process
 }

@@ -281,12 +281,7 @@ fn the_kernel_takes_a_worker_and_not_the_server_where_the_memory_of_their_group_
     };
     let repository = Repository::identity("m", &[("fault", "leak"), ("execute_delay_ms", "1")]);
     let repository = repository.with_identity("other", &[("ISOLATION", "in_process")]);
-    let (path, muster) = (repository.at(""), env!("CARGO_BIN_EXE_muster"));
-    let script = group.script();
-    let args =
-        ["-c", &script, muster, "--model-repository", &path, "--isolation=all", "--http-port=0"];
-    let ports = ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
-    let mut server = Process::program("/bin/sh", &[&args[..], &ports].concat(), &[]);
+    let mut server = Process::start_within(Some(&group), &repository, &["--isolation=all"], &[]);
     server.wait_ready();
     let mut client = server.client();
     let mut runs = 0;

@@ -1,4 +1,4 @@
-//! Faults of the machine around the server: its disk, its log, its descriptors, its processors, and its end.
+//! Faults of the machine around the server: its disk, its log, its descriptors, its processors, its ports, and its end.
 
 use std::{fs, thread, time::Duration};
 
@@ -8,14 +8,12 @@ use rustix::{
 };
 
 use super::server::Gate;
-use crate::support::{Client, ask, first_of, infer, post_head, row, wait_for};
+use crate::{
+    lifecycle::check_end,
+    support::{Client, Process, ask, first_of, infer, post_head, row, wait_for},
+};
 
 impl Gate {
-    /// How many lines of the log hold that.
-    fn lines(&self, part: &str) -> usize {
-        self.process.log().iter().filter(|it| it.contains(part)).count()
-    }
-
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.process.id() as i32)
     }
@@ -108,6 +106,19 @@ impl Gate {
             self.set_processors(&set);
             wait_for("the change to be noticed", || (before < self.lines(CHANGED)).then_some(()));
         }
+    }
+
+    /// Another server with the same models ends before it loads any, as this one has its ports.
+    pub fn ports_in_use(&self) {
+        for (flag, address) in [("http", self.http), ("grpc", self.grpc)] {
+            let flag = format!("--{flag}-port={}", address.port());
+            let another = Process::start(&self.repository, &[&flag], &[]);
+            let finished = check_end(another, 1, "cannot listen on");
+            assert!(finished.last().contains(&address.to_string()), "{}", finished.last());
+            let has_loaded = |it: &String| it.contains("model is ready");
+            assert!(!finished.log.iter().any(has_loaded), "{:#?}", finished.log);
+        }
+        assert_eq!(first_of(&self.post("canary", row(9).as_bytes())), 9.0);
     }
 
     /// SIGTERM twice at once, under load and while a model loads: all that was taken is answered.

@@ -88,6 +88,36 @@ impl Gate {
         self.client().post("/v2/repository/models/canary/load", &[], "").expect(200);
     }
 
+    /// A version that is written bit by bit while its model is loaded, again and again: the one that serves goes on,
+    /// and the new one serves once it is whole.
+    pub fn uploads(&self) {
+        const WHOLE: &str = "model.onnx";
+        let folder = self.repository.path().join("uploaded");
+        let (first, second) = (folder.join("1").join(WHOLE), folder.join("2"));
+        let load = "/v2/repository/models/uploaded/load";
+        let bytes = fs::read(first).unwrap();
+        let answers = |version: u32| {
+            let path = format!("/v2/models/uploaded/versions/{version}/infer");
+            // A row less the mean of itself.
+            let reply = self.client().post(&path, &[], row(1).replace("INPUT0", "INPUT"));
+            reply.status == 200 && first_of(&reply) == 0.0
+        };
+        fs::create_dir(&second).unwrap();
+        // As programs name what they still write, and under its own name.
+        for (name, quarter) in [("model.onnx.part", 2), (WHOLE, 1), (WHOLE, 2), (WHOLE, 3)] {
+            fs::write(second.join(name), &bytes[..bytes.len() * quarter / 4]).unwrap();
+            self.load_fails("uploaded", name);
+            assert!(answers(1) && !answers(2));
+            fs::remove_file(second.join(name)).unwrap();
+        }
+        fs::write(second.join(WHOLE), &bytes).unwrap();
+        self.client().post(load, &[], "").expect(200);
+        assert!(answers(2));
+        fs::remove_dir_all(second).unwrap();
+        self.client().post(load, &[], "").expect(200);
+        assert!(answers(1));
+    }
+
     pub fn unloads_in_a_run(&self) {
         let mut running: Vec<Client> = (0..3).map(|_| ask(self.http, "slow", row(4))).collect();
         self.load_again("slow");

@@ -1,10 +1,11 @@
 //! The server that all faults are tried on, what is asked of it, and what its process holds.
 
-use std::{fs, net::SocketAddr};
+use std::{fs, net::SocketAddr, path::Path};
 
 use crate::{
+    gpus::driver,
     isolation::workers,
-    support::{Client, Process, Reply, Repository, infer},
+    support::{Client, Group, NO_GPUS, Process, Reply, Repository, infer, skip},
 };
 
 /// The parameter of a model in a process of its own.
@@ -17,6 +18,13 @@ const RECYCLE: (&str, &str) = ("MEMORY_RECYCLE_BYTES", "67108864");
 /// once, and which of them are is chance. With one heap memory is that of the requests.
 const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 
+/// Memory of the group of the server and of its models' processes, where a group can be made. All models take a fourth
+/// of it.
+pub const MEMORY: u64 = 512 << 20;
+
+/// The model that runs on a GPU, of two that are not there. All others run on the CPU.
+const ON_GPU: &str = "on_gpu";
+
 /// The longest run, in seconds: a machine that is busy with other things lets a process start and a run end by then.
 pub const RUN_LIMIT: u32 = 3;
 
@@ -28,6 +36,8 @@ pub struct Gate {
     pub repository: Repository,
     /// Processes of models that it begins with.
     pub workers: usize,
+    /// Which bounds its memory; the last to go. `None` where none can be made.
+    pub group: Option<Group>,
 }
 
 /// What a process holds.
@@ -84,16 +94,20 @@ impl Gate {
                 &[("fault", "leak"), ("execute_delay_ms", "5"), PROCESS, RECYCLE],
             )
             .with_identity("still", &[PROCESS])
+            .with_identity("takes_all", &[("fault", "leak"), ("execute_delay_ms", "1"), PROCESS])
+            .with_identity(ON_GPU, &apart("lost_gpu"))
             .with_identity("hostile", &[("fault", "reach"), PROCESS])
             .with_identity("burns", &[("latency_alpha_us", "100000"), ("latency_mode", "burn")])
             .model("text", text)
             .model("any", any)
             .model("bytes", &any.replace("FP32", "UINT8"))
             .copy("less_mean", "tests/fixtures/mixing/less_mean")
+            .copy("uploaded", "tests/fixtures/mixing/less_mean")
             .fixture("operators", "type_fp32")
             .file("operators/config.pbtxt", operators)
             .model("typo", typo)
             .file("corrupt/1/model.onnx", [7; 5000]);
+        place(repository.path());
         let run_limit = format!("--run-limit-secs={RUN_LIMIT}");
         let flags = [
             "--model-control-mode=explicit",
@@ -111,11 +125,22 @@ impl Gate {
             "--trace-config=rate=10",
             "--trace-config=level=TIMESTAMPS",
         ];
-        let mut process = Process::start(&repository, &flags, &[ONE_ARENA]);
+        let group = Group::make(MEMORY);
+        if group.is_none() {
+            skip("rows 29 and 55 of the gate: no control group can be made here");
+        }
+        let gpus = [("LD_LIBRARY_PATH", driver()), (NO_GPUS.0, "0,1")];
+        let environment = [&[ONE_ARENA], &gpus[..]].concat();
+        let mut process = Process::start_within(group.as_ref(), &repository, &flags, &environment);
         process.wait_ready();
         let [http, grpc] = ["http", "grpc"].map(|it| process.address(it));
         let workers = workers(process.id()).len();
-        Gate { http, grpc, process, repository, workers }
+        Gate { http, grpc, process, repository, workers, group }
+    }
+
+    /// Lines of the log that hold that.
+    pub fn lines(&self, part: &str) -> usize {
+        self.process.log().iter().filter(|it| it.contains(part)).count()
     }
 
     pub fn client(&self) -> Client {
@@ -188,5 +213,16 @@ impl Gate {
             threads: number("Threads:") as usize,
             processes: workers(id).len(),
         }
+    }
+}
+
+/// Says of all models of that repository where they run: without that each would be on all GPUs.
+fn place(repository: &Path) {
+    for model in fs::read_dir(repository).unwrap() {
+        let folder = model.unwrap().path();
+        let kind = if folder.ends_with(ON_GPU) { "KIND_GPU gpus: 1" } else { "KIND_CPU" };
+        let path = folder.join("config.pbtxt");
+        let config = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(path, format!("{config} instance_group {{ kind: {kind} }}")).unwrap();
     }
 }

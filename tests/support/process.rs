@@ -8,7 +8,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{Client, NO_GPUS, Repository, switches, wait_for};
+use super::{Client, Group, NO_GPUS, Repository, switches, wait_for};
+
+/// The program that is tested.
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A running `muster`. Killed when it is dropped.
 pub struct Process {
@@ -38,18 +41,32 @@ impl Process {
     /// `muster` over a repository, every port at 0, with further flags. Its environment is empty but for
     /// `environment`, and hides GPUs.
     pub fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
+        Process::start_within(None, repository, flags, environment)
+    }
+
+    /// The same within a control group, where there is one.
+    pub fn start_within(
+        group: Option<&Group>,
+        repository: &Repository,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Process {
         let path = repository.at("");
         let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
         let mut args = vec!["--model-repository", &path];
         args.extend(ports);
         args.extend(["--http-address=127.0.0.1", "--drain-delay-secs=0"]);
         args.extend(flags);
-        Process::command(&args, environment)
+        let Some(script) = group.map(Group::script) else {
+            return Process::command(&args, environment);
+        };
+        let shell = ["-c", &script, MUSTER];
+        Process::program("/bin/sh", &[&shell, &args[..]].concat(), environment)
     }
 
     /// `muster` with these arguments and nothing else.
     pub fn command(args: &[&str], environment: &[(&str, &str)]) -> Process {
-        Process::program(env!("CARGO_BIN_EXE_muster"), args, environment)
+        Process::program(MUSTER, args, environment)
     }
 
     /// Another program, which becomes `muster`.
