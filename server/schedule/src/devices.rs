@@ -2,11 +2,14 @@
 //! that it has instances on. A process may have died: its instances are made anew, and warmed, before they get a run. A
 //! device may be out, as its process is not started again at once: its places are left alone while another can serve.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::Device;
 
-use super::{slot::Slot, state::State};
+use super::{ratelimit::Limited, running::Running, slot::Slot, state::State};
 
 /// Where no instance could make a run for so long, the model is not ready, and nobody need wait for it.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
@@ -44,7 +47,7 @@ impl State {
         if let Some(at) = self.idle.iter().rposition(|it| self.is_to_be_made_anew(it)) {
             return Some(self.idle.remove(at));
         }
-        let at = self.unmade.iter().rposition(|it| !self.is_left_alone(it))?;
+        let at = self.unmade.iter().rposition(|it| self.is_to_be_made(it))?;
         Some(self.unmade.remove(at))
     }
 
@@ -52,7 +55,7 @@ impl State {
     pub fn makes_at(&self) -> Option<Instant> {
         let waits = match self.is_apart() {
             true => {
-                self.unmade.iter().any(|it| !self.is_left_alone(it))
+                self.unmade.iter().any(|it| self.is_to_be_made(it))
                     || self.idle.iter().any(|it| self.is_to_be_made_anew(it))
             }
             false => !self.unmade.is_empty(),
@@ -79,7 +82,14 @@ impl State {
         if !self.is_apart() || self.closing || now < self.make_after {
             return None;
         }
-        slots.iter().rposition(|it| it.is_due(now))
+        slots.iter().rposition(|it| it.is_due(now) && self.is_next(it.device()))
+    }
+
+    /// Is no instance made there, by a worker or for a run? Lost ones are made one after the other, so that the first
+    /// is ready soonest.
+    fn is_next(&self, device: Device) -> bool {
+        let is_at_it = |it: &Running| it.device == device && it.stop.is_waiting();
+        !self.filling.contains(&device) && !self.runs.batches().any(is_at_it)
     }
 
     /// Is there no instance that could make a run, as all of them were lost with their processes, for so long that
@@ -92,12 +102,27 @@ impl State {
     /// Notes since when there is none.
     pub fn note_service(&mut self, now: Instant) {
         let serves = !self.is_apart()
-            || self.idle.iter().any(|it| !it.is_lost())
+            || self.idle.iter().chain(&self.awaiting).any(|it| !it.is_lost())
             || self.runs.batches().any(|it| !it.stop.is_waiting());
-        let is_at_it = 0 < self.filling || self.runs.has_batch();
-        let is_lost = is_at_it || self.idle.iter().chain(&self.unmade).any(Slot::is_lost);
+        let is_at_it = !self.filling.is_empty() || self.runs.has_batch();
+        let places = self.idle.iter().chain(&self.unmade).chain(&self.awaiting);
+        let is_lost = is_at_it || places.into_iter().any(Slot::is_lost);
         let since = self.unserved_since.unwrap_or(now);
         self.unserved_since = (!serves && is_lost).then_some(since);
+    }
+
+    /// Takes an instance back whose run has waited for these resources.
+    pub fn take_awaiting(&mut self, limited: &Arc<Limited>) -> Option<Slot> {
+        let is_its = |it: &Slot| it.limit().is_some_and(|it| Arc::ptr_eq(it, limited));
+        let at = self.awaiting.iter().position(is_its)?;
+        Some(self.awaiting.swap_remove(at))
+    }
+
+    /// One of the instances that are made there is made, or cannot be.
+    pub fn has_filled(&mut self, device: Device) {
+        if let Some(at) = self.filling.iter().position(|it| *it == device) {
+            self.filling.swap_remove(at);
+        }
     }
 
     /// When to look again for a place, where none is free.
@@ -148,7 +173,12 @@ impl State {
 
     /// Is its instance one of a process that has died, and is there another? A run would wait for that.
     fn is_to_be_made_anew(&self, slot: &Slot) -> bool {
-        slot.has_lost_process() && !slot.is_out()
+        slot.has_lost_process() && !slot.is_out() && self.is_next(slot.device())
+    }
+
+    /// Is there none, and could one be made?
+    fn is_to_be_made(&self, slot: &Slot) -> bool {
+        !self.is_left_alone(slot) && (!slot.is_lost() || self.is_next(slot.device()))
     }
 
     /// Is its device out, and another not?

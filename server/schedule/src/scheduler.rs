@@ -261,7 +261,7 @@ impl RequestQueue for Scheduler {
         let mut state = self.shared.lock();
         let held = |state: &State| match state.queue.is_empty() {
             // Nobody waits for an instance that is made.
-            true => state.threads.saturating_sub(state.filling),
+            true => state.threads.saturating_sub(state.filling.len()),
             false => state.threads,
         };
         while 0 < held(&state) {

@@ -49,8 +49,10 @@ pub struct State {
     pub(crate) make_after: Instant,
     /// Places in all.
     pub slots: usize,
-    /// Places whose instance is being made.
-    pub filling: usize,
+    /// Devices of places whose instance is being made.
+    pub filling: Vec<Device>,
+    /// Instances whose next run waits for its resources.
+    pub(crate) awaiting: Vec<Slot>,
     /// Since when no instance could make a run, as all were lost with their processes.
     pub(crate) unserved_since: Option<Instant>,
     /// For each device of the model an empty place, of which further ones are made, and how many there are.
@@ -103,7 +105,8 @@ impl State {
             queue,
             coalescer: Coalescer::default(),
             slots: idle.len() + unmade.len(),
-            filling: 0,
+            filling: Vec::new(),
+            awaiting: Vec::new(),
             unserved_since: None,
             kinds,
             surplus: Vec::new(),

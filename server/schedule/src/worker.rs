@@ -201,14 +201,17 @@ fn spin_for_work<'a>(
 /// Runs a batch once the resources of the instance are free: of what waits by then.
 fn run_limited<'a>(
     shared: &'a Arc<Shared>,
-    state: MutexGuard<'_, State>,
+    mut state: MutexGuard<'_, State>,
     slot: Slot,
     limited: Arc<Limited>,
     busy_since: &mut Option<Instant>,
 ) -> Option<MutexGuard<'a, State>> {
+    state.awaiting.push(slot);
     drop(state);
-    let permit = limited.acquire();
+    let permit = limited.clone().acquire();
     let mut state = shared.lock();
+    // Nobody else takes it.
+    let Some(slot) = state.take_awaiting(&limited) else { return Some(state) };
     let now = Instant::now();
     match state.queue.decide(now, state.flushing) {
         Decision::Run { jobs, reason } => {
@@ -427,12 +430,13 @@ fn fill<'a>(
     mut state: MutexGuard<'_, State>,
     mut slot: Slot,
 ) -> MutexGuard<'a, State> {
-    state.filling += 1;
+    let device = slot.device();
+    state.filling.push(device);
     shared.hints.update(&state);
     drop(state);
     let made = slot.fill_anew();
     let mut state = shared.lock();
-    state.filling -= 1;
+    state.has_filled(device);
     match made {
         Ok(()) => {
             if let Some(surplus) = state.put_back(slot) {

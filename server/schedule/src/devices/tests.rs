@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Processes};
+use backend::{BackendError, Batch, Instance, NamedTensor, Processes, Stop};
 
 use super::*;
 use crate::{
@@ -212,10 +212,10 @@ fn a_model_is_out_of_service_when_all_of_its_instances_have_been_lost_for_a_seco
     assert!(!two.state.is_out_of_service(now), "it may be over soon");
     assert!(two.state.is_out_of_service(now + WORTH_WAITING));
     let slot = two.state.lost_place(now).unwrap();
-    two.state.filling = 1;
+    two.state.filling.push(slot.device());
     drop(two.state.lost_place(now));
     assert!(two.state.is_out_of_service(now + WORTH_WAITING), "they are being made");
-    two.state.filling = 0;
+    two.state.has_filled(slot.device());
     let mut made = slot.another();
     two.have_died[1].store(false, Relaxed);
     made.fill().unwrap();
@@ -223,6 +223,57 @@ fn a_model_is_out_of_service_when_all_of_its_instances_have_been_lost_for_a_seco
     assert!(!two.state.is_out_of_service(now + 2 * WORTH_WAITING), "one can make a run");
     two.has_died(1);
     assert!(!two.state.is_out_of_service(now + 3 * WORTH_WAITING), "it counts anew");
+}
+
+#[test]
+fn a_model_of_which_an_instance_waits_for_its_resources_is_in_service_while_another_is_made_anew() {
+    let mut two = Two::new();
+    let now = Instant::now();
+    two.has_died(1);
+    let lost = two.state.lost_place(now).unwrap();
+    two.state.filling.push(lost.device());
+    let waits = two.state.take_idle().unwrap();
+    two.state.awaiting.push(waits);
+    two.state.note_service(now);
+    assert!(!two.state.is_out_of_service(now + WORTH_WAITING));
+    two.has_died(0);
+    two.state.note_service(now);
+    assert!(two.state.is_out_of_service(now + WORTH_WAITING), "it is lost as well");
+}
+
+#[test]
+fn instances_of_a_device_that_were_lost_are_made_anew_one_after_the_other() {
+    let mut two = Two::new();
+    let now = Instant::now();
+    let mut beside = two.state.idle[1].another();
+    beside.fill().unwrap();
+    assert!(two.state.put_back(beside).is_none());
+    two.has_died(1);
+    let first = two.state.lost_place(now).unwrap();
+    two.state.filling.push(first.device());
+    assert!(!two.state.has_lost_place(now) && two.state.place_to_fill(now).is_none());
+    assert_eq!(two.state.makes_at(), None, "nobody need look before the first is made");
+    two.has_died(0);
+    assert_eq!(two.state.lost_place(now).unwrap().device(), DEVICES[0], "it has its own process");
+    two.state.has_filled(first.device());
+    // A run has one made for itself.
+    let stop = Arc::new(Stop::new());
+    let waiting = stop.wait();
+    two.state.runs.begin(Running {
+        callers: Vec::new(),
+        replies: Vec::new(),
+        rows: 1,
+        stop: stop.clone(),
+        started: now,
+        limit: None,
+        patience: None,
+        device: DEVICES[1],
+        is_apart: true,
+        permit: None,
+    });
+    assert!(!two.state.has_lost_place(now));
+    drop(waiting);
+    assert_eq!(two.state.lost_place(now).unwrap().device(), DEVICES[1]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     queue::QueuePolicy,
+    ratelimit::{Limits, Need, RateLimiter},
     reply::Reply,
     slot::MakeInstance,
     test_process::{TestProcess, on, processes},
@@ -124,6 +125,49 @@ async fn an_instance_whose_process_has_died_is_made_anew_before_there_is_a_reque
     has_died.store(true, SeqCst);
     assert_eq!(spawn(&scheduler, submission(2.0)).await.unwrap().unwrap(), 2.0);
     assert_eq!(made.load(SeqCst), 3);
+}
+
+#[tokio::test]
+async fn who_waits_for_resources_while_another_instance_is_made_anew_hears_of_no_death() {
+    let limiter = Arc::new(RateLimiter::new(Vec::new()));
+    let needs = vec![Need { name: "one".to_owned(), count: 1, global: true }];
+    let limits = Limits { needs, priority: 1 };
+    let limited = || limiter.register(&limits, FIRST).unwrap();
+    let (engine, process) = (Arc::<Engine>::default(), Arc::<TestProcess>::default());
+    let all: backend::Processes = [on(FIRST, &process)].into_iter().collect();
+    let is_open = Arc::new(AtomicBool::new(true));
+    let slot = |has_died: &Arc<AtomicBool>| {
+        let (engine, process, is_open) = (engine.clone(), process.clone(), is_open.clone());
+        let dies = has_died.clone();
+        let make: Arc<MakeInstance> = Arc::new(move || {
+            while !is_open.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            dies.store(false, SeqCst);
+            let (engine, process) = (engine.clone(), process.clone());
+            let echo = Echo { engine, device: FIRST, process, is_alone: false };
+            Ok(Box::new(Mortal { echo, has_died: dies.clone() }))
+        });
+        let mut slot = Slot::empty_on(FIRST, make).apart(all.clone()).limited(limited());
+        slot.fill().unwrap();
+        slot
+    };
+    let have_died = [Arc::<AtomicBool>::default(), Arc::default()];
+    let scheduler = over(have_died.iter().map(slot).collect(), settings());
+    is_open.store(false, SeqCst);
+    have_died[1].store(true, SeqCst);
+    scheduler.shared.clone().end_overdue(Instant::now());
+    until(|| scheduler.shared.lock().filling.len() == 1).await;
+    let permit = Arc::new(limited()).acquire();
+    let answer = spawn(&scheduler, submission(1.0));
+    until(|| scheduler.shared.lock().awaiting.len() == 1).await;
+    let now = Instant::now();
+    scheduler.shared.lock().note_service(now);
+    let is_out = scheduler.shared.lock().is_out_of_service(now + Duration::from_secs(5));
+    drop(permit);
+    is_open.store(true, SeqCst);
+    assert_eq!(answer.await.unwrap().unwrap(), 1.0);
+    assert!(!is_out);
 }
 
 /// An instance whose process may have died while it was idle: it would open itself in the next one.
