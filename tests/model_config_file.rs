@@ -14,7 +14,7 @@ const SOON: [&str; 2] =
     ["--model-config-file-poll-wait-seconds=0.05", "--file-system-poll-wait-seconds=0.05"];
 
 /// A file that names these models, each `name`, directory and further fields.
-fn config(repository: &Repository, models: &[(&str, &str, &str)]) -> String {
+pub(crate) fn config(repository: &Repository, models: &[(&str, &str, &str)]) -> String {
     let config = |(name, dir, more): &(&str, &str, &str)| {
         let base_path = repository.at(dir);
         format!("  config {{\n    name: '{name}'\n    base_path: '{base_path}'\n    {more}\n  }}\n")
@@ -29,7 +29,7 @@ fn write(path: &Path, text: &str) {
     fs::rename(&aside, path).unwrap();
 }
 
-fn start(repository: &Repository, flags: &[&str]) -> Start {
+pub(crate) fn start(repository: &Repository, flags: &[&str]) -> Start {
     let file = format!("--model-config-file={}", repository.at("models.config"));
     Start::command(&[]).flags(&PORTS).flags(&[&file]).flags(flags)
 }

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     isolation::{is_gone, process, workers},
+    model_config_file::{config, start},
     savedmodels::{FIXTURES, serve_those},
     support::{
         Form, IN_PROCESS, Process, Reply, Repository, Server, Start, Tensor, first_of, infer, root,
@@ -282,6 +283,27 @@ fn a_setting_that_names_a_place_of_the_system_or_of_others_is_refused_and_opens_
     let free = elsewhere.path().join("out/optimized.onnx");
     assert_eq!(problem(&with_optimized(Repository::of(&["mlp"]), &free), &[ALL]), "");
     assert!(free.exists());
+}
+
+#[test]
+fn a_setting_that_names_the_directory_of_a_model_that_is_named_is_refused_and_opens_nothing() {
+    for (file, reason) in [
+        ("other/1/optimized.onnx", "other models are there"),
+        ("models.config", "is the server's own"),
+    ] {
+        let repository = Repository::of(&["mlp"]).fixture("other", "mlp");
+        let file = repository.path().join(file);
+        let models = config(&repository, &[("mlp", "mlp", ""), ("other", "other", "")]);
+        let repository = with_optimized(repository, &file).file("models.config", models);
+        let before = fs::read(&file).ok();
+        let server = start(&repository, &[ALL, "--strict-readiness=false"]).run();
+        let index = server.post("/v2/repository/index", "").text();
+        for part in ["session.optimized_model_filepath", reason] {
+            assert!(index.contains(part), "{part}: {index}");
+        }
+        assert_eq!(fs::read(&file).ok(), before);
+        server.get("/v2/models/other/ready").expect(200);
+    }
 }
 
 #[test]

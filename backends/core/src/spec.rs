@@ -102,6 +102,8 @@ pub struct ModelSource {
     pub directory: PathBuf,
     /// The directory of models in which the model's own is one, where it may name files of the others.
     pub repository: Option<PathBuf>,
+    /// Directories of other models, where each has one of its own: no setting of this one opens them.
+    pub others: Vec<PathBuf>,
     /// Engine settings under the names of Triton's `parameters`, for example `intra_op_thread_count`.
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
@@ -144,6 +146,7 @@ impl ModelSource {
             repository: None,
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
+            others: Vec::new(),
             wide_threads: None,
             niceness: 0,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],

@@ -25,7 +25,7 @@ use machine::{Machine, gpus::Visibility};
 use models::{
     cache::cache_settings,
     settings::{
-        HostedWay, ModelsFrom, Repository, control, hosted_start,
+        HostedWay, ModelsFrom, NamedModels, Repository, control, hosted_start,
         model_defaults::{self, Start},
         multi_model, repository,
     },
@@ -150,12 +150,14 @@ pub(super) fn resolve(
     config
 }
 
-/// The repositories and the files of TLS.
+/// The repositories, the file that names the models, and the files of TLS. Directories of models that are named come
+/// and go: each model is told of them at its load.
 fn kept(from: &ModelsFrom, tls: Option<&HttpTls>) -> Vec<PathBuf> {
     let repositories = match from {
         ModelsFrom::Repositories(all) => all.clone(),
+        ModelsFrom::Named(NamedModels::File { path, .. }) => vec![path.clone()],
         // One is the model's own.
-        ModelsFrom::Path(_) | ModelsFrom::Named(_) => Vec::new(),
+        ModelsFrom::Path(_) | ModelsFrom::Named(NamedModels::One { .. }) => Vec::new(),
     };
     let files = tls.map(|it| {
         let TlsFiles { certificate, key, client_ca } = &it.files;

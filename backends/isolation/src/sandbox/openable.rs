@@ -36,6 +36,8 @@ pub(super) struct Surroundings {
     reads: Vec<PathBuf>,
     /// What is the server's own.
     kept: Vec<PathBuf>,
+    /// Directories of other models that are in no repository.
+    others: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -55,12 +57,18 @@ impl Surroundings {
             writes: all(writes),
             reads: all(reads),
             kept: Vec::new(),
+            others: Vec::new(),
         }
     }
 
     /// The same where these are the server's own.
     pub(super) fn keeping(self, kept: &[PathBuf]) -> Surroundings {
         Surroundings { kept: kept.iter().map(|it| real(it)).collect(), ..self }
+    }
+
+    /// The same where other models are in these directories.
+    pub(super) fn beside(self, others: &[PathBuf]) -> Surroundings {
+        Surroundings { others: others.iter().map(|it| real(it)).collect(), ..self }
     }
 
     /// What is opened where a setting names `path`: that, or the directory in which it is to be made. `None` where
@@ -108,8 +116,8 @@ impl Surroundings {
         if place.iter().any(private::is_private) {
             return Some("it is the directory of another process".to_owned());
         }
-        let repository = self.repository.as_deref();
-        if repository.is_some_and(|it| it.starts_with(place) || place.starts_with(it)) {
+        let mut models = self.repository.iter().chain(&self.others);
+        if models.any(|it| it.starts_with(place) || place.starts_with(it)) {
             return Some("other models are there".to_owned());
         }
         if let Some(kept) =
@@ -146,7 +154,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
         let folders = ["models/m/1", "models/m/configs", "models/n/1", "read", "cache", "free"];
-        for folder in folders.iter().chain(&["more/n/1", "keys"]) {
+        for folder in folders.iter().chain(&["more/n/1", "keys", "named/1"]) {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for folder in ["temporary/muster-worker-1", "temporary/muster-worker-2", "temporary/free"] {
@@ -163,7 +171,9 @@ mod tests {
             &[root.join("temporary/muster-worker-1"), root.join("cache")],
             &[root.join("read"), root.join("models/m"), "/usr/lib".into()],
         );
-        let surroundings = surroundings.keeping(&[root.join("more"), root.join("keys/tls.key")]);
+        let surroundings = surroundings
+            .keeping(&[root.join("more"), root.join("keys/tls.key")])
+            .beside(&[root.join("named")]);
         let found = surroundings.place(&place(&root));
         match expected {
             Ok(place) => assert_eq!(found, Ok(place.map(|it| root.join(it)))),
@@ -223,6 +233,9 @@ mod tests {
         check(below("temporary/muster-worker-2/new"), Err("another process"));
         check(below("models/n/1/new"), Err("other models"));
         check(below("models/new"), Err("other models"));
+        for path in ["named/new", "named/1/new"] {
+            check(below(path), Err("other models"));
+        }
         check(below("new"), Err("others"));
         check(below("read/new"), Err("is read by others"));
         for path in ["more/n/1/new", "more/new", "keys/tls.key", "keys/new"] {

@@ -109,6 +109,7 @@ impl Reach {
             let (repository, private) = (source.repository.as_deref(), order.private.as_deref());
             Surroundings::new(&directory, repository, private, &it.writes, &it.reads)
                 .keeping(&order.kept)
+                .beside(&source.others)
         };
         match order.sandbox {
             Sandbox::Off | Sandbox::Strict => reach.reads.extend(files_apart(source).cloned()),

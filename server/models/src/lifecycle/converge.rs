@@ -433,5 +433,6 @@ fn only_given(name: &str) -> FoundModel {
         renamed: false,
         label: None,
         is_of_request: false,
+        others: Arc::default(),
     }
 }

@@ -161,6 +161,7 @@ mod tests {
             renamed: false,
             label: None,
             is_of_request: false,
+            others: Default::default(),
         });
         new.stamps.versions.extend(here.versions);
         check(&old, &[1, 2], &new, &[1, 2], work(&[2], &[1]));

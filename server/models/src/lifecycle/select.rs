@@ -82,6 +82,7 @@ mod tests {
             name: (*name).to_owned(),
             label: None,
             is_of_request: false,
+            others: Default::default(),
             namespace: Default::default(),
             config: None,
             dir: PathBuf::new(),

@@ -94,6 +94,7 @@ impl Loader {
             },
             directory: found.dir.clone(),
             repository: repository_of(found, &self.settings.repository.from),
+            others: found.others.iter().filter(|it| **it != found.dir).cloned().collect(),
             options: self.options_here(load, plan, warnings),
             default_threads: plan.threads,
             // Several hundred models are not to have two sessions each.

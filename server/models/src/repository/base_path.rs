@@ -55,6 +55,7 @@ fn model_at(name: &str, base_path: &Path, warnings: &mut Vec<String>) -> io::Res
         renamed: true,
         label: None,
         is_of_request: false,
+        others: Default::default(),
     })
 }
 

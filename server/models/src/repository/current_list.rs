@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
@@ -23,7 +24,14 @@ pub(crate) struct CurrentList {
     /// What says so at the start.
     pub(crate) from: NamedModels,
     /// Guards the list. Held for a look.
-    entries: Mutex<Arc<Vec<Entry>>>,
+    listed: Mutex<Listed>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Listed {
+    entries: Arc<Vec<Entry>>,
+    /// Those of all of them.
+    directories: Arc<Vec<PathBuf>>,
 }
 
 /// One of them.
@@ -37,27 +45,35 @@ pub(crate) struct Entry {
 impl CurrentList {
     /// None yet.
     pub(crate) fn new(from: NamedModels) -> CurrentList {
-        CurrentList { from, entries: Mutex::default() }
+        CurrentList { from, listed: Mutex::default() }
     }
 
     /// From now on it is these.
     pub(crate) fn set(&self, entries: Vec<Entry>) {
-        *lock(&self.entries) = Arc::new(entries);
+        let directories = entries.iter().map(|it| it.model.base_path.clone()).collect();
+        *lock(&self.listed) =
+            Listed { entries: Arc::new(entries), directories: Arc::new(directories) };
     }
 
     /// As of now.
     pub(crate) fn entries(&self) -> Arc<Vec<Entry>> {
-        lock(&self.entries).clone()
+        lock(&self.listed).entries.clone()
     }
 
     /// Takes all of them in as they lie on disk, or the one of a name. Blocking.
     pub(crate) fn look(&self, found: &mut Found, name: Option<&str>) {
-        for Entry { model, .. } in &*self.entries() {
+        let Listed { entries, directories } = lock(&self.listed).clone();
+        for Entry { model, .. } in &*entries {
             if name.is_some_and(|it| it != model.name) {
                 continue;
             }
-            if let Err(error) = found.look_at(&model.name, &model.base_path) {
-                found.refused.insert(ModelId::named(&model.name), explained(&error));
+            let id = ModelId::named(&model.name);
+            match found.look_at(&model.name, &model.base_path) {
+                Ok(()) => {
+                    let model = found.models.get_mut(&id);
+                    model.into_iter().for_each(|it| it.others = directories.clone());
+                }
+                Err(error) => drop(found.refused.insert(id, explained(&error))),
             }
         }
     }

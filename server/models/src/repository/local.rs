@@ -43,6 +43,8 @@ pub struct FoundModel {
     pub label: Option<Arc<str>>,
     /// Its files came with a request to load it: a client has chosen them, not the operator.
     pub is_of_request: bool,
+    /// The directories of all models, where each has one of its own; else empty.
+    pub others: Arc<Vec<PathBuf>>,
 }
 
 impl FoundModel {
@@ -179,6 +181,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
             renamed: false,
             label: None,
             is_of_request: false,
+            others: Arc::default(),
         };
         found.add_alone(model, path, engines)?;
         return Ok(found);
@@ -293,6 +296,7 @@ fn model_in(
         renamed: false,
         label: None,
         is_of_request: false,
+        others: Arc::default(),
     })
 }
 
@@ -340,6 +344,7 @@ fn flat(file: &Path, name: String) -> FoundModel {
         renamed: false,
         label: None,
         is_of_request: false,
+        others: Arc::default(),
     }
 }
 

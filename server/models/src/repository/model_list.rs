@@ -305,6 +305,7 @@ mod tests {
             renamed: true,
             label: None,
             is_of_request: false,
+            others: Default::default(),
         };
         let keep = keep.iter().copied().collect();
         let raw = with_policy(None, policy.as_ref(), &keep, &found);

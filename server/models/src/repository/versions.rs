@@ -82,6 +82,7 @@ mod tests {
             renamed: false,
             label: None,
             is_of_request: false,
+            others: Default::default(),
         };
         let wanted = wanted_versions(Some(&raw), &found)?;
         Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))

@@ -201,6 +201,7 @@ mod tests {
             renamed: false,
             label: None,
             is_of_request: false,
+            others: Default::default(),
         };
         let reader = crate::config::pbtxt::ConfigReader::default();
         (found, Some(reader.parse_text("config.pbtxt", config).unwrap()))

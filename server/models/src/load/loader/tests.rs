@@ -165,6 +165,7 @@ impl Loading {
             renamed: false,
             label: None,
             is_of_request: false,
+            others: Arc::default(),
             name: "m".into(),
             namespace: Arc::default(),
             config: Some(file),
