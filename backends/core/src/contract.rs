@@ -145,6 +145,12 @@ pub trait Instance: Send {
         false
     }
 
+    /// Has the last run failed as its process had ended before it was begun there? Whoever makes the instance anew, and
+    /// then the run, repeats nothing. Returns at once.
+    fn has_missed_run(&self) -> bool {
+        false
+    }
+
     /// The last run that was answered, where it was made in a process of the model's own.
     fn last_turn(&self) -> Option<Turn> {
         None

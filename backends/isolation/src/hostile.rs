@@ -274,6 +274,28 @@ fn a_run_that_a_worker_was_never_given_is_made_in_another_without_being_repeated
 }
 
 #[test]
+fn a_run_of_clients_that_finds_its_worker_dead_is_left_to_an_instance_that_is_warm() {
+    let file = played_once(rustix::process::getpid(), "reads nothing once");
+    within_reason(|| {
+        for (part, is_noticed) in [("honest runs", true), ("reads nothing once", false)] {
+            let supervisor = load(part, Stop::new()).unwrap();
+            let mut lane = open(&supervisor).unwrap();
+            lane.expect_runs(RunTerms::default());
+            if is_noticed {
+                supervisor.worker().unwrap().end(EndReason::Protocol);
+            }
+            let error = run(&mut lane, &Stop::new()).unwrap_err();
+            assert!(matches!(error, BackendError::Crashed(_)), "{error}");
+            assert!(lane.has_missed_run());
+            let mut another = open(&supervisor).unwrap();
+            another.expect_runs(RunTerms::default());
+            assert!(run(&mut another, &Stop::new()).is_ok() && !another.has_missed_run());
+        }
+    });
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn a_worker_that_does_not_go_on_is_ended_with_the_run_that_is_given_up() {
     check("stopped in a run", 0, true);
     check("takes nothing", 0, true);

@@ -29,6 +29,8 @@ pub(crate) struct Lane {
     has_terms: bool,
     /// Has the last one taken more threads than any run does?
     has_run_wide: bool,
+    /// Had its worker died before the last run was begun?
+    has_missed_run: bool,
     /// Those of the worker of its last run. Not those of `open`, which somebody may hold for a while.
     last: Arc<Vitals>,
 }
@@ -54,6 +56,7 @@ impl Lane {
             terms: RunTerms::default(),
             has_terms: false,
             has_run_wide: false,
+            has_missed_run: false,
             last,
         })
     }
@@ -64,14 +67,24 @@ impl Lane {
     }
 
     fn run(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        let mut open = lock(&self.open);
-        let mut ran = self.attempt(&mut open, batch)?;
+        self.has_missed_run = false;
+        let place = self.open.clone();
+        let mut open = lock(&place);
+        let was_dead = open.worker.is_dead();
+        let mut ran = match was_dead && self.is_made_anew() {
+            true => Err(Lost { has_begun: false, error: ChannelError::Closed }),
+            false => self.attempt(&mut open, batch)?,
+        };
         if let Err(Lost { has_begun: false, error: ChannelError::Closed }) = ran
             && !self.host.keeps_state
         {
             // It had died, and nobody had noticed yet. The run has not begun, so that to make it in another worker is
             // not to repeat it. Waits for its end.
-            let _ = open.worker.obituary();
+            let obituary = open.worker.obituary();
+            if self.is_made_anew() {
+                self.has_missed_run = true;
+                return Err(BackendError::Crashed(obituary));
+            }
             ran = self.attempt(&mut open, batch)?;
         }
         self.last = open.worker.vitals().clone();
@@ -119,6 +132,12 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// Is it to be made anew, and warmed, before it runs in another worker? Not in the runs of its making, which warm
+    /// it up, and not where it has lost what runs had left behind, which a run is to hear.
+    fn is_made_anew(&self) -> bool {
+        self.has_terms && !self.host.keeps_state
     }
 
     /// One run, in a worker that lives as far as is known.
@@ -187,6 +206,10 @@ impl Instance for Lane {
     fn has_lost_process(&self) -> bool {
         // Somebody who has it is at it to give memory back, or to move it to another process.
         self.open.try_lock().is_ok_and(|open| open.worker.is_dead())
+    }
+
+    fn has_missed_run(&self) -> bool {
+        self.has_missed_run
     }
 
     fn has_run_wide(&self) -> bool {

@@ -213,14 +213,35 @@ impl Slot {
 }
 
 impl Slot {
-    /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. `terms` and
-    /// `stop` are those of the run; whether it may take all processors is known to the slot. Blocking.
+    /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. Where that had
+    /// died before the run was begun, the instance is made anew and called again. `terms` and `stop` are those of the
+    /// run; whether it may take all processors is known to the slot. Blocking.
     pub(super) fn call<T>(
         &mut self,
         terms: RunTerms,
         stop: &Stop,
-        call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
+        mut call: impl FnMut(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
+        let mut missed = 0;
+        loop {
+            let (outcome, has_missed) = self.call_once(terms, stop, &mut call)?;
+            missed += usize::from(has_missed);
+            if !has_missed || MOST_LOST < missed || stop.is_over() {
+                return outcome.map_err(RunFailure::Batch);
+            }
+        }
+    }
+
+    /// One call, and whether the process had ended before its run.
+    ///
+    /// # Errors
+    /// Where there is no instance.
+    fn call_once<T>(
+        &mut self,
+        terms: RunTerms,
+        stop: &Stop,
+        call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
+    ) -> Result<(Result<T, BackendError>, bool), RunFailure> {
         let waiting = self.is_apart().then(|| stop.wait());
         if self.is_to_be_made_anew() {
             // It is warm before the run.
@@ -239,10 +260,13 @@ impl Slot {
             panicked = false;
             outcome
         });
-        if panicked || matches!(outcome, Err(BackendError::Crashed(_))) {
+        let has_crashed = matches!(outcome, Err(BackendError::Crashed(_)));
+        let has_missed =
+            has_crashed && self.instance.as_ref().is_some_and(|it| it.has_missed_run());
+        if panicked || has_crashed {
             self.instance = None;
         }
-        outcome.map_err(RunFailure::Batch)
+        Ok((outcome, has_missed))
     }
 }
 
@@ -307,10 +331,47 @@ fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, Backen
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use backend::{Batch, NamedTensor};
 
     use super::*;
     use crate::test_process::processes;
+
+    /// An instance whose process has died before its run, or not.
+    struct Missed(bool);
+
+    impl Instance for Missed {
+        fn has_missed_run(&self) -> bool {
+            self.0
+        }
+
+        fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn an_instance_whose_process_has_died_before_the_run_is_made_anew_for_it() {
+        let calls_of = |missed: usize| {
+            let made = AtomicUsize::new(0);
+            let make = move || -> Result<Box<dyn Instance>, BackendError> {
+                Ok(Box::new(Missed(made.fetch_add(1, Ordering::Relaxed) < missed)))
+            };
+            let mut slot = Slot::empty(Arc::new(make)).apart(processes(&[Device::Cpu]));
+            let mut calls = 0;
+            let outcome = slot.call(RunTerms::default(), &Stop::new(), |instance| {
+                calls += 1;
+                match instance.has_missed_run() {
+                    true => Err(BackendError::Crashed("it had ended".into())),
+                    false => Ok(()),
+                }
+            });
+            (calls, outcome.is_ok())
+        };
+        assert_eq!([0, 1, MOST_LOST].map(calls_of), [(1, true), (2, true), (MOST_LOST + 1, true)]);
+        assert_eq!(calls_of(usize::MAX), (MOST_LOST + 1, false));
+    }
 
     #[test]
     fn the_first_three_runs_of_an_instance_in_a_process_of_its_own_are_told_from_later_ones() {

@@ -135,6 +135,10 @@ impl Instance for InstanceWithConstants {
         self.instance.has_lost_process()
     }
 
+    fn has_missed_run(&self) -> bool {
+        self.instance.has_missed_run()
+    }
+
     fn has_run_wide(&self) -> bool {
         self.instance.has_run_wide()
     }
