@@ -80,6 +80,7 @@ mod worker_places; // where models run whose first runs decide it
 mod worker_policies; // what a configuration says of the process of its model
 mod worker_sequences; // sequences whose process is killed
 mod worker_soaks; // the same faults a hundred thousand times, and how soon a model is back; not part of every run
+mod worker_standby; // a process that is kept ready for the place of one that is killed
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 
 mod access; // tokens, restricted categories, forwarded headers

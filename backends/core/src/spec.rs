@@ -118,6 +118,8 @@ pub struct ModelSource {
     /// Instances of the same model version that are not this load's to make: those on other devices, which are in
     /// processes of their own.
     pub elsewhere: Vec<Placement>,
+    /// Where it has processes of its own: is one more kept that has loaded it, for the place of one that dies?
+    pub standby: bool,
     /// Accelerators for instances on GPUs, the preferred one first.
     pub accelerators: Vec<Accelerator>,
     /// What the configuration says of its inputs and outputs.
@@ -144,13 +146,14 @@ impl ModelSource {
             path,
             folds: Vec::new(),
             repository: None,
+            others: Vec::new(),
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
-            others: Vec::new(),
             wide_threads: None,
             niceness: 0,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
             elsewhere: Vec::new(),
+            standby: false,
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),

@@ -51,6 +51,7 @@ mod recycle;
 mod sample;
 mod sandbox;
 mod stamp;
+mod standby;
 mod start;
 mod state;
 mod supervisor;

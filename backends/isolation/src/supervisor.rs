@@ -17,6 +17,7 @@ use crate::{
     message::Loaded,
     patience::LOOK,
     stamp::Stamp,
+    standby::Standby,
     start::Start,
     state::{Another, Evidence, State},
     whose::Whose,
@@ -24,6 +25,11 @@ use crate::{
 
 /// A request waits so long for a worker that may not be started yet; beyond that it is refused.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
+
+/// A worker that was kept ready and has died, or could not be loaded, is loaded again so much later, and where that
+/// fails so much later at most.
+const STANDBY_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_STANDBY_PAUSE: Duration = Duration::from_secs(300);
 
 /// Has a worker, which nobody else has yet, make a run that warms it up. Blocking.
 pub(crate) type WarmUpRun =
@@ -52,6 +58,8 @@ pub(crate) struct Supervisor {
     figures: Arc<Figures>,
     /// The last run that has warmed an instance up.
     warm_up: Mutex<Option<Arc<WarmUpRun>>>,
+    /// The worker that takes the place of one that dies, where one is kept.
+    standby: Standby,
     /// Guards the worker, and is held while one is started: whoever else wants it waits.
     state: Mutex<State>,
 }
@@ -94,6 +102,7 @@ impl Supervisor {
             openings: Longest::default(),
             figures: Arc::default(),
             warm_up: Mutex::default(),
+            standby: Standby::new(source.standby),
             state: Mutex::new(state),
         });
         let began = Instant::now();
@@ -103,6 +112,7 @@ impl Supervisor {
         let mut state = supervisor.lock();
         (state.worker, state.loaded) = (Some(worker), Some(loaded.clone()));
         drop(state);
+        supervisor.stand_by(Duration::ZERO);
         Ok((supervisor, loaded))
     }
 
@@ -182,8 +192,13 @@ impl Supervisor {
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
         }
-        let load = self.load_again();
-        if let Ok((_, loaded, _)) = &load
+        let standby = self.standby.take();
+        let was_ready = standby.is_some();
+        let load = match standby {
+            Some((worker, took)) => Ok((worker, None, took)),
+            None => self.load_again(|| false).map(|(worker, it, took)| (worker, Some(it), took)),
+        };
+        if let Ok((_, Some(loaded), _)) = &load
             && let Some(change) = self.change(state.loaded.as_ref(), loaded)
         {
             return Err(self.is_another(state, &change, Evidence::Load));
@@ -209,8 +224,11 @@ impl Supervisor {
                     self.figures.is_tried(reason, worker.vitals());
                 }
                 let (model, version) = (self.model(), self.source.version);
-                tracing::info!(model, version, worker = worker.pid(), "a new process serves");
+                let which =
+                    if was_ready { "a process that was kept ready" } else { "a new process" };
+                tracing::info!(model, version, worker = worker.pid(), "{which} serves");
                 state.worker = Some(worker.clone());
+                self.stand_by(Duration::ZERO);
                 Ok(worker)
             }
             Err(error) => {
@@ -236,16 +254,35 @@ impl Supervisor {
         if let Some(change) = self.change_of_files() {
             return Err(refused(change));
         }
-        let (worker, loaded, took) = self.load_again()?;
+        // Nobody else has the model any more.
+        let (worker, loaded, took) = self.load_again(|| Arc::strong_count(self) == 1)?;
         let first = self.lock().loaded.clone();
         let change = self.change(first.as_ref(), &loaded);
         change.map_or(Ok((worker, took)), |it| Err(refused(it)))
     }
 
-    /// Loads the model in one more worker. It may take as long as a load has taken before, and more.
-    fn load_again(self: &Arc<Self>) -> Result<(Arc<Worker>, Loaded, Duration), BackendError> {
+    /// Sees to it, after that pause, that a worker is kept ready where one is wanted.
+    fn stand_by(self: &Arc<Self>, pause: Duration) {
+        if !self.standby.begins() {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        let name = format!("standby-{}", self.model());
+        let spawned = thread::Builder::new().name(name).spawn(move || keep_ready(&weak, pause));
+        if let Err(error) = spawned {
+            tracing::warn!(model = self.model(), %error, "no thread to keep a process ready");
+            self.standby.has_begun(None);
+        }
+    }
+
+    /// Loads the model in one more worker. It may take as long as a load has taken before, and more, unless it is not
+    /// wanted any more.
+    fn load_again(
+        self: &Arc<Self>,
+        is_unwanted: impl Fn() -> bool,
+    ) -> Result<(Arc<Worker>, Loaded, Duration), BackendError> {
         let (began, limit) = (Instant::now(), self.loads.limit());
-        let is_late = || limit.is_some_and(|it| it <= began.elapsed());
+        let is_late = || limit.is_some_and(|it| it <= began.elapsed()) || is_unwanted();
         let (worker, loaded) = self.load(&Stop::new(), is_late)?;
         let took = began.elapsed();
         self.loads.took(took);
@@ -339,7 +376,8 @@ impl Supervisor {
     /// A worker loads the model after that pause: whoever comes meanwhile is to come again, unless it is soon done.
     /// What runs already waits for it.
     fn note_load(&self, pause: Duration) -> LoadNote<'_> {
-        let (now, expected) = (Instant::now(), pause + self.loads.last());
+        let load = if self.standby.is_ready() { Duration::ZERO } else { self.loads.last() };
+        let (now, expected) = (Instant::now(), pause + load);
         let worth_waiting = if WORTH_WAITING < expected { Duration::ZERO } else { WORTH_WAITING };
         let reason = format!("{} has died, and another loads it", self.whose.process());
         self.figures.loads(reason, now + worth_waiting, now + expected)
@@ -393,7 +431,13 @@ impl Supervisor {
         let weak = Arc::downgrade(self);
         let ended = move |worker: Arc<Worker>| {
             drop(worker);
-            if weak.upgrade().is_some_and(|it| it.begins_to_revive()) {
+            let Some(supervisor) = weak.upgrade() else { return };
+            if supervisor.standby.is_lost() {
+                supervisor.stand_by(STANDBY_PAUSE);
+            }
+            let begins = supervisor.begins_to_revive();
+            drop(supervisor);
+            if begins {
                 revive(&weak);
             }
         };
@@ -440,5 +484,33 @@ fn revive(supervisor: &Weak<Supervisor>) {
         let pause = supervisor.lock().pause(Instant::now());
         drop(supervisor);
         thread::sleep(pause.min(LOOK));
+    }
+}
+
+/// Loads a worker that is kept ready, after that pause; where that fails, again after longer and longer ones.
+fn keep_ready(supervisor: &Weak<Supervisor>, mut pause: Duration) {
+    loop {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            thread::sleep(until.saturating_duration_since(Instant::now()).min(LOOK));
+            if supervisor.strong_count() == 0 {
+                return;
+            }
+        }
+        let Some(supervisor) = supervisor.upgrade() else { return };
+        let (model, version) = (supervisor.model(), supervisor.source.version);
+        match supervisor.another() {
+            Ok((worker, took)) => {
+                tracing::info!(model, version, worker = worker.pid(), "a process is kept ready");
+                // It gives back what its load has left, and is looked at once more.
+                worker.trim_memory();
+                return supervisor.standby.has_begun(Some((worker, took)));
+            }
+            Err(_) if Arc::strong_count(&supervisor) == 1 => return,
+            Err(error) => {
+                tracing::warn!(model, version, %error, "no process of it is kept ready");
+            }
+        }
+        pause = (pause * 2).clamp(STANDBY_PAUSE, LONGEST_STANDBY_PAUSE);
     }
 }

@@ -102,6 +102,7 @@ impl Loader {
             niceness: asked_niceness(raw),
             placements: plan.placements(),
             elsewhere: Vec::new(),
+            standby: raw.is_some_and(|it| it.instance_group.iter().any(|it| it.passive)),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use backend::{Device, Processes};
 
 use crate::{
-    config::{complete::Completed, raw},
+    config::{complete::Completed, model::ModelConfig, raw},
     load::loader::Loader,
     repository::local::FoundModel,
     serving::served::{Dispatch, LastUsed, Planned, ServedModel},
@@ -43,6 +43,12 @@ impl Loader {
         let groups = completed.config.instance_groups.iter();
         if groups.chain(&served.config.instance_groups).any(|it| it.limits.is_some()) {
             // Each instance is registered for its resources as it is made at a load.
+            return Ok(None);
+        }
+        let keeps_standby = |it: &ModelConfig| it.instance_groups.iter().any(|it| it.passive);
+        let is_apart = !served.processes.is_empty();
+        if is_apart && keeps_standby(&completed.config) != keeps_standby(&served.config) {
+            // Only a load begins or ends the process that is kept ready.
             return Ok(None);
         }
         completed.show_instances(&plan.groups);

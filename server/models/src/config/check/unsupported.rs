@@ -58,7 +58,10 @@ fn instance_group(index: usize, group: &ModelInstanceGroup, report: &mut Report)
         report.problem(format!("{place}: secondary_devices is not supported"));
     }
     if group.passive {
-        report.warn(format!("{place}: it is passive, so no instances of it are made"));
+        report.warn(format!(
+            "{place}: it is passive, so no instances of it are made, but a model in a process of its own has another \
+             one ready"
+        ));
     }
     let ignored =
         [("host_policy", !group.host_policy.is_empty()), ("profile", !group.profile.is_empty())];

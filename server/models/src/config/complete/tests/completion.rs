@@ -299,7 +299,8 @@ fn only_fields_without_effect_get_warnings() {
     assert_eq!(
         accepted(text, &classifier()).warnings,
         [
-            "instance_group[0]: it is passive, so no instances of it are made",
+            "instance_group[0]: it is passive, so no instances of it are made, but a model in a process of its own has \
+             another one ready",
             "instance_group[0]: host_policy is ignored",
             "ignored: optimization.output_pinned_memory, optimization.eager_batching, \
              optimization.execution_accelerators.cpu_execution_accelerator",

@@ -1,0 +1,66 @@
+//! A worker that has loaded its model and has no lanes yet: it takes the place of one that dies, without a load.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::launch::Worker;
+
+/// The worker that is kept ready, where one is wanted.
+#[derive(Default)]
+pub(crate) struct Standby {
+    is_wanted: bool,
+    /// Guards it.
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// And how long its start took.
+    ready: Option<(Arc<Worker>, Duration)>,
+    /// Is somebody at it to start one?
+    is_begun: bool,
+}
+
+impl Standby {
+    /// None yet.
+    pub(crate) fn new(is_wanted: bool) -> Standby {
+        Standby { is_wanted, kept: Mutex::default() }
+    }
+
+    /// Is there one?
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lock().ready.as_ref().is_some_and(|(it, _)| !it.is_dead())
+    }
+
+    /// Has it died?
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lock().ready.as_ref().is_some_and(|(it, _)| it.is_dead())
+    }
+
+    /// The one that lives, which is kept no more.
+    pub(crate) fn take(&self) -> Option<(Arc<Worker>, Duration)> {
+        let ready = self.lock().ready.take();
+        ready.filter(|(it, _)| !it.is_dead())
+    }
+
+    /// Is the caller the one to see to it that there is one?
+    pub(crate) fn begins(&self) -> bool {
+        self.is_wanted && !self.is_ready() && !std::mem::replace(&mut self.lock().is_begun, true)
+    }
+
+    /// The caller has seen to it, or nobody wants one any more.
+    pub(crate) fn has_begun(&self, ready: Option<(Arc<Worker>, Duration)>) {
+        let mut kept = self.lock();
+        kept.is_begun = false;
+        let before = std::mem::replace(&mut kept.ready, ready);
+        drop(kept);
+        // Its end is waited for.
+        drop(before);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
