@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::Serialize;
+
 /// A complete reply, for a check.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedReply<'a> {
@@ -16,6 +18,23 @@ pub struct CheckedReply<'a> {
 /// What is asked of a reply.
 pub type Judge = dyn Fn(&CheckedReply<'_>) -> bool + Send + Sync;
 
+/// The same, where what is wrong is said.
+pub type Critic = dyn Fn(&CheckedReply<'_>) -> Result<(), String> + Send + Sync;
+
+/// The first reply that a check found wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FirstWrong {
+    /// Index of the request in the plan.
+    pub request: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What is wrong with a reply that [`Check::FirstReply`] refuses.
+pub(crate) const NO_ANSWER: &str = "it has not the form of an answer";
+/// The same of [`Check::EveryBody`].
+pub(crate) const OTHER_HASH: &str = "its bytes are others than expected";
+
 /// Which 2xx replies are checked, and how. Replies of the warm-up are checked too.
 #[derive(Clone, Default)]
 pub enum Check {
@@ -25,8 +44,8 @@ pub enum Check {
     /// The first on each connection, each time it is opened; right where the function says so.
     FirstReply(Arc<Judge>),
     /// Some, whoever gets them: one in each 20 ms at most, and so few that the function takes a twentieth of the
-    /// time; right where the function says so.
-    Sample(Arc<Judge>),
+    /// time; right where the function finds nothing wrong.
+    Sample(Arc<Critic>),
     /// All of them: the [`body_hash`] of the answer to request `i` of the plan is entry `i`. Costs about
     /// 1 ns per byte.
     EveryBody(Vec<u64>),

@@ -184,6 +184,9 @@ fn limit(args: &Args, mut plan: Plan, out: &mut impl Write) -> Result<ExitCode, 
         let bar = plan.progress.clone().map(|it| Bar::begin(it, expected(&plan, 1)));
         let report = step.run()?;
         drop(bar);
+        if wrong.get() == 0 {
+            say(report.wrong_answers().map(|it| format!("with {users} users {it}")));
+        }
         wrong.set(wrong.get() + report.wrong);
         let whole = report.whole();
         // A line for each step, as they take seconds.

@@ -7,17 +7,18 @@ use std::{
 };
 
 use crate::{
-    Check, Error, MadeUp, Method, Plan, Request, Server, Target, fetch,
+    Check, Error, MadeUp, Method, Plan, Request, Server, Target,
+    answers::TOLERANCE,
+    fetch,
     files::{file_request, is_answer, list_files, read_bodies},
     format::{Format, Payload, Tensors},
     grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
     kserve_grpc, kserve_json,
     made_up::{Filling, Shape},
     metadata,
-    option_values::header,
-    outputs,
+    option_values::{header, share},
     reference::{self, Same, same_body},
-    server_of,
+    same_outputs, server_of,
     texts::{TextRoute, read_texts},
     tfs::{self, inputs_from_signature, is_prediction, tfs_predict},
     tls::Trust,
@@ -52,6 +53,9 @@ pub(crate) struct Content {
     /// made-up request
     #[arg(long)]
     no_check: bool,
+    /// By how much numbers of replies may differ from those before the load, as a share; whole numbers may not
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = TOLERANCE, conflicts_with = "no_check")]
+    tolerance: f64,
     /// Content type of --body and --bodies
     #[arg(
         long,
@@ -163,10 +167,13 @@ impl Content {
     /// When it cannot be reached.
     pub(crate) fn refer(&self, plan: &mut Plan) -> Result<Option<String>, Error> {
         let is_body = self.body.is_some() || self.bodies.is_some();
+        let tolerance = self.tolerance;
         let same: Arc<Same> = match (self.format.payload(), &self.model) {
             _ if self.no_check => return Ok(None),
-            _ if is_body => Arc::new(same_body),
-            (Payload::Tensors(form), Some(_)) => Arc::new(move |a, b| outputs::same(form, a, b)),
+            _ if is_body => Arc::new(move |a, b| same_body(a, b, tolerance)),
+            (Payload::Tensors(form), Some(_)) => {
+                Arc::new(move |a, b| same_outputs::same(form, a, b, tolerance))
+            }
             _ => return Ok(None),
         };
         let reference = reference::check(plan, same)?;

@@ -65,7 +65,7 @@ impl DataType {
         }
     }
 
-    const fn is_float(self) -> bool {
+    pub(crate) const fn is_float(self) -> bool {
         matches!(self, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
     }
 

@@ -40,12 +40,26 @@ pub fn grpc_raw_outputs(body: &[u8]) -> Vec<&[u8]> {
     contents.into_iter().flatten().filter(|it| it.0 == 6).map(|it| it.1).collect()
 }
 
-/// What describes the outputs there, with their types; `None` where it is no such reply.
-pub(crate) fn described_outputs(body: &[u8]) -> Option<Vec<(&[u8], DataType)>> {
+/// What such a reply says of an output.
+#[derive(Debug, PartialEq)]
+pub(crate) struct DescribedOutput<'a> {
+    /// All of it.
+    pub(crate) message: &'a [u8],
+    pub(crate) name: &'a str,
+    pub(crate) dtype: DataType,
+}
+
+/// What describes the outputs there; `None` where it is no such reply.
+pub(crate) fn described_outputs(body: &[u8]) -> Option<Vec<DescribedOutput<'_>>> {
     let outputs = texts(body.get(5..)?)?.into_iter().filter(|it| it.0 == 5);
-    let described = |(_, output)| {
-        let dtype = texts(output)?.into_iter().find(|it| it.0 == 2)?.1;
-        Some((output, std::str::from_utf8(dtype).ok()?.parse().ok()?))
+    let described = |(_, message)| {
+        let fields = texts(message)?;
+        let text = |number| {
+            let found = fields.iter().find(|it| it.0 == number)?.1;
+            std::str::from_utf8(found).ok()
+        };
+        let (name, dtype) = (text(1)?, text(2)?.parse().ok()?);
+        Some(DescribedOutput { message, name, dtype })
     };
     outputs.map(described).collect()
 }
@@ -135,9 +149,10 @@ mod tests {
         assert_eq!(grpc_raw_outputs(reply), [&b"ab"[..], b""]);
         assert_eq!(grpc_raw_outputs(b"\0\0\0\0\0\x32\x09ab"), [b""; 0]);
         assert_eq!(grpc_raw_outputs(b""), [b""; 0]);
-        let described = b"\x0a\x01y\x12\x04FP32\x1a\x01\x02";
-        let reply = [b"\0\0\0\0\0\x2a\x0c", &described[..]].concat();
-        assert_eq!(described_outputs(&reply), Some(vec![(&described[..], DataType::Fp32)]));
+        let message = b"\x0a\x01y\x12\x04FP32\x1a\x01\x02";
+        let reply = [b"\0\0\0\0\0\x2a\x0c", &message[..]].concat();
+        let described = DescribedOutput { message, name: "y", dtype: DataType::Fp32 };
+        assert_eq!(described_outputs(&reply), Some(vec![described]));
         assert_eq!(described_outputs(b"\0\0\0\0\0\x2a\x0c"), None);
     }
 }

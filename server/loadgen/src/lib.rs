@@ -51,6 +51,7 @@ mod reference;
 mod reply;
 mod report;
 mod request;
+mod same_outputs;
 mod series;
 mod slot;
 mod stated;
@@ -64,7 +65,7 @@ mod tls;
 mod traffic;
 mod usage;
 
-pub use check::{Check, CheckedReply, Judge, body_hash, is_inference};
+pub use check::{Check, CheckedReply, Critic, FirstWrong, Judge, body_hash, is_inference};
 pub use compare::{Blocks, Comparison, Ratio, Typical, compare};
 pub use data::{DataType, Fill, Input};
 pub use error::Error;

@@ -60,6 +60,12 @@ pub(crate) fn percent(given: &str) -> Result<f64, String> {
     given.map(|it| it / 100.0).ok_or_else(|| "expected a percentage from 0 to 100".to_owned())
 }
 
+/// A share, from 0 to 1.
+pub(crate) fn share(given: &str) -> Result<f64, String> {
+    let given = given.parse().ok().filter(|it: &f64| (0.0..=1.0).contains(it));
+    given.ok_or_else(|| "expected a share from 0 to 1, such as 0.02".to_owned())
+}
+
 fn dims(given: &str) -> Result<Vec<usize>, String> {
     if given.is_empty() {
         return Ok(Vec::new());

@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    Check, CheckedReply, Error, Plan, Report, Request, Target,
-    answers::{self, TOLERANCE},
-};
+use crate::{Check, CheckedReply, Error, Plan, Report, Request, Target, answers, check::NO_ANSWER};
 
 /// Further requests are not asked about beforehand once this has taken so long, or their answers take so many bytes.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -37,8 +34,8 @@ pub fn ask(
     Ok((report, body))
 }
 
-/// Are two answers to one request the same?
-pub(crate) type Same = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
+/// Compares the answer that a request has alone with another one, and says how that differs.
+pub(crate) type Same = dyn Fn(&[u8], &[u8]) -> Result<(), String> + Send + Sync;
 
 /// What comes of asking beforehand.
 pub(crate) struct Reference {
@@ -67,7 +64,7 @@ pub(crate) fn check(plan: &Plan, same: Arc<Same>) -> Result<Reference, Error> {
         let has_time = begun.elapsed() <= LONGEST;
         let is_settled = report.ok == 1 && has_time && {
             let (again, second) = answer()?;
-            let is_same = same(&first, &second);
+            let is_same = same(&first, &second).is_ok();
             varies |= again.ok == 1 && !is_same;
             again.ok == 1 && is_same
         };
@@ -89,21 +86,31 @@ pub(crate) fn check(plan: &Plan, same: Arc<Same>) -> Result<Reference, Error> {
         })
     };
     let formed: Vec<bool> = alone.iter().enumerate().map(is_formed).collect();
-    let judge = move |reply: &CheckedReply<'_>| {
+    let critic = move |reply: &CheckedReply<'_>| {
         let alone = alone.get(reply.request).and_then(Option::as_ref);
         let is_formed = formed.get(reply.request).copied().unwrap_or_default();
         if is_formed && alone.is_some_and(|it| it == reply.body) {
-            return true;
+            return Ok(());
         }
-        form.as_ref().is_none_or(|it| it(reply)) && alone.is_none_or(|it| same(it, reply.body))
+        if form.as_ref().is_some_and(|it| !it(reply)) {
+            return Err(NO_ANSWER.to_owned());
+        }
+        alone.map_or(Ok(()), |it| same(it, reply.body))
     };
-    Ok(Reference { check: Check::Sample(Arc::new(judge)), varies })
+    Ok(Reference { check: Check::Sample(Arc::new(critic)), varies })
 }
 
-/// Compares answers of any kind. Numbers may differ a little; what is neither JSON nor numbers is known by its length.
-pub(crate) fn same_body(alone: &[u8], given: &[u8]) -> bool {
-    let is_opaque = || !answers::is_read(alone) && alone.len() == given.len();
-    answers::same(alone, given, TOLERANCE).is_ok() || is_opaque()
+/// Compares answers of any kind. Numbers may differ by this share; what is neither JSON nor numbers is known by its
+/// length.
+pub(crate) fn same_body(alone: &[u8], given: &[u8], tolerance: f64) -> Result<(), String> {
+    let Err(difference) = answers::same(alone, given, tolerance) else { return Ok(()) };
+    if !answers::is_read(alone) && alone.len() == given.len() {
+        return Ok(());
+    }
+    let enough = answers::needed(alone, given);
+    let enough =
+        enough.map_or_else(String::new, |it| format!("; --tolerance {it} would be enough"));
+    Err(format!("{difference}{enough}"))
 }
 
 #[cfg(test)]
@@ -112,7 +119,13 @@ mod tests {
 
     #[test]
     fn answers_are_compared_by_their_numbers_or_by_their_length() {
-        assert!(same_body(b"[0.5]", b"[0.50001]") && !same_body(b"[0.5]", b"[0.6]"));
-        assert!(same_body(b"\x00\x01", b"\x00\x02") && !same_body(b"\x00\x01", b"\x00"));
+        let same = |a: &[u8], b: &[u8]| same_body(a, b, 1e-3).is_ok();
+        assert!(same(b"[0.5]", b"[0.50001]") && !same(b"[0.5]", b"[0.6]"));
+        assert!(same(b"\x00\x01", b"\x00\x02") && !same(b"\x00\x01", b"\x00"));
+        let told = |given: &[u8], tolerance| same_body(b"[0.5]", given, tolerance).unwrap_err();
+        let enough = "/0 is 0.6 instead of 0.5; --tolerance 0.2 would be enough";
+        assert_eq!(told(b"[0.6]", 1e-3), enough);
+        assert_eq!(told(b"[\"a\"]", 1e-3), "/0 is another");
+        assert_eq!(same_body(b"[0.5]", b"[0.6]", 0.2), Ok(()));
     }
 }

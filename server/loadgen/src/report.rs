@@ -6,7 +6,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::{
-    Arrivals, Failures, FirstBad, GpuUsage, Interval, Latency, Load, Plan, Traffic, Usage, numbers,
+    Arrivals, Failures, FirstBad, FirstWrong, GpuUsage, Interval, Latency, Load, Plan, Traffic,
+    Usage, numbers,
     tally::{LATE, Tally},
     usage::Reading,
 };
@@ -87,6 +88,8 @@ pub struct Report {
     pub checked: u64,
     /// See `checked`.
     pub wrong: u64,
+    /// The first of those that were wrong.
+    pub first_wrong: Option<FirstWrong>,
     /// Connections that were opened anew during the run, the warm-up included.
     pub reconnects: u64,
     /// Bytes of requests, heads included.
@@ -195,6 +198,7 @@ impl Report {
             unsent: tally.unsent,
             checked: tally.checked,
             wrong: tally.wrong,
+            first_wrong: tally.first_wrong,
             reconnects: tally.reconnects,
             bytes_sent: tally.bytes_sent,
             bytes_received: tally.bytes_received,
@@ -230,13 +234,20 @@ impl Report {
         }
     }
 
+    /// How many answers were wrong, and what is wrong with the first, as a sentence; `None` where none was.
+    pub(crate) fn wrong_answers(&self) -> Option<String> {
+        let Report { wrong, checked, first_wrong, .. } = self;
+        let FirstWrong { request, problem } = first_wrong.as_ref()?;
+        let body = request + 1;
+        Some(format!(
+            "{wrong} of {checked} checked answers are wrong, first one to body {body}: {problem}"
+        ))
+    }
+
     fn doubts(&self) -> Vec<String> {
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let mut doubts = Vec::new();
-        if self.wrong > 0 {
-            let Report { wrong, checked, .. } = self;
-            doubts.push(format!("{wrong} of {checked} checked answers are wrong"));
-        }
+        doubts.extend(self.wrong_answers());
         if self.ok == 0 {
             doubts.push("not one request was answered with a 2xx status".to_owned());
         }

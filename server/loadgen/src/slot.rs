@@ -9,6 +9,7 @@ use mio::{Poll, Token};
 
 use crate::{
     Check, CheckedReply, Error, Plan,
+    check::{NO_ANSWER, OTHER_HASH},
     connection::{Capture, Connection},
     tally::Tally,
     tls::Dialer,
@@ -105,20 +106,21 @@ pub(crate) fn check(
     if !(200..300).contains(&status) {
         return false;
     }
-    let right = match (&plan.check, capture) {
+    let found = match (&plan.check, capture) {
         (Check::FirstReply(judge), Capture::Body(body)) => {
             slot.unchecked = false;
-            judge(&CheckedReply { request, status, body: &body })
+            let is_right = judge(&CheckedReply { request, status, body: &body });
+            if is_right { Ok(()) } else { Err(NO_ANSWER.to_owned()) }
         }
-        (Check::Sample(judge), Capture::Body(body)) => {
-            judge(&CheckedReply { request, status, body: &body })
+        (Check::Sample(critic), Capture::Body(body)) => {
+            critic(&CheckedReply { request, status, body: &body })
         }
         (Check::EveryBody(hashes), Capture::Hash(hash)) => {
-            hashes.get(request) == Some(&hash.value())
+            let is_right = hashes.get(request) == Some(&hash.value());
+            if is_right { Ok(()) } else { Err(OTHER_HASH.to_owned()) }
         }
         _ => return false,
     };
-    tally.checked += 1;
-    tally.wrong += u64::from(!right);
+    tally.checked(request, found);
     true
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
-use crate::{Failures, failures::Failure};
+use crate::{Failures, FirstWrong, failures::Failure};
 
 /// Three digits of a latency are kept: percentiles are right within 0.1 %.
 const DIGITS: u8 = 3;
@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) wrong: u64,
     /// Replies that were checked, likewise.
     pub(crate) checked: u64,
+    /// The first of those that were wrong.
+    pub(crate) first_wrong: Option<FirstWrong>,
     /// Connections that were opened after the first ones, likewise.
     pub(crate) reconnects: u64,
 }
@@ -69,6 +71,7 @@ impl Tally {
             unsent: 0,
             wrong: 0,
             checked: 0,
+            first_wrong: None,
             reconnects: 0,
         }
     }
@@ -96,12 +99,24 @@ impl Tally {
         self.unsent += other.unsent;
         self.wrong += other.wrong;
         self.checked += other.checked;
+        if self.first_wrong.is_none() {
+            self.first_wrong.clone_from(&other.first_wrong);
+        }
         self.reconnects += other.reconnects;
     }
 
     /// The body of a reply that is not 2xx, of which the first of each status is kept.
     pub(crate) fn refusal(&mut self, status: u16, body: &[u8]) {
         self.refusals.entry(status).or_insert_with(|| beginning(body));
+    }
+
+    /// What a check has found of a reply.
+    pub(crate) fn checked(&mut self, request: usize, found: Result<(), String>) {
+        self.checked += 1;
+        if let Err(problem) = found {
+            self.wrong += 1;
+            self.first_wrong.get_or_insert(FirstWrong { request, problem });
+        }
     }
 
     /// A complete reply.

@@ -163,20 +163,21 @@ impl Workload {
         let found = problem.clone();
         let (tolerance, names) = (self.tolerance, self.bodies.iter().map(|it| it.name.clone()));
         let names: Vec<String> = names.collect();
-        let judge = move |reply: &CheckedReply<'_>| {
+        let critic = move |reply: &CheckedReply<'_>| {
             let Some((alone, name)) = alone.get(reply.request).zip(names.get(reply.request)) else {
-                return true;
+                return Ok(());
             };
-            let Err(difference) = answers::same(alone, reply.body, tolerance) else { return true };
-            found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
-                format!(
-                    "under load its answer to payload '{name}' is not the one that it has alone: {difference} \
-                     (tolerance {tolerance})"
-                )
-            });
-            false
+            let compared = answers::same(alone, reply.body, tolerance);
+            compared.inspect_err(|difference| {
+                found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
+                    format!(
+                        "under load its answer to payload '{name}' is not the one that it has alone: {difference} \
+                         (tolerance {tolerance})"
+                    )
+                });
+            })
         };
-        (Check::Sample(Arc::new(judge)), problem)
+        (Check::Sample(Arc::new(critic)), problem)
     }
 
     /// How requests of a load failed: how many, and the first one of them.

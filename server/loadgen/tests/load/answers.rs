@@ -55,7 +55,10 @@ fn a_sample_of_the_replies_is_judged_whoever_gets_them() {
         Answer::ok(if seen.number < 100 { "pong" } else { "nonsense" })
     });
     let mut plan = closed(&server, 2, 400);
-    plan.check = Check::Sample(Arc::new(|it| it.body == b"pong"));
+    plan.check = Check::Sample(Arc::new(|it| match it.body == b"pong" {
+        true => Ok(()),
+        false => Err("no pong".to_owned()),
+    }));
     let report = plan.run().unwrap();
     let periods = report.elapsed.as_millis() as u64 / 20 + 1;
     assert!(report.wrong > 0 && report.wrong < report.checked, "{report}");
@@ -63,7 +66,7 @@ fn a_sample_of_the_replies_is_judged_whoever_gets_them() {
     // What takes long to judge is judged less often.
     plan.check = Check::Sample(Arc::new(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        true
+        Ok(())
     }));
     let report = plan.run().unwrap();
     // Both connections may have had a reply on its way that was chosen before the first one was judged.
@@ -153,6 +156,11 @@ fn replies_to_made_up_tensors_are_compared_with_those_that_they_have_alone() {
     let json = |more: &[&'static str]| [&load[..], &["--format", "kserve-json"], more].concat();
     let (printed, healthy) = bench(&server(2, y, other), &json(&[]));
     assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
+    assert!(printed.contains(
+        "first one to body 1: output 'y' differs in 1 of 1 values, first: /data/0 is 0.6 instead of 0.5; \
+         --tolerance 0.2 would be enough"
+    ), "{printed}");
+    assert!(bench(&server(2, y, other), &json(&["--tolerance", "0.2"])).1);
     let (printed, healthy) = bench(&server(2, y, near), &json(&[]));
     assert!(healthy && printed.contains(" answers, 0 wrong"), "{printed}");
     let (printed, healthy) = bench(&server(2, y, other), &json(&["--no-check"]));
@@ -270,6 +278,9 @@ fn replies_to_a_body_are_compared_with_the_one_that_it_has_alone() {
     };
     let (printed, healthy) = posts(&server("[0.6]", 2), &[]);
     assert!(!healthy && printed.contains("checked answers are wrong"), "{printed}");
+    let told = "first one to body 1: /0 is 0.6 instead of 0.5; --tolerance 0.2 would be enough";
+    assert!(printed.contains(told), "{printed}");
+    assert!(posts(&server("[0.6]", 2), &["--tolerance", "0.2"]).1);
     let (printed, healthy) = posts(&server("[0.6]", 100), &["--no-check"]);
     assert!(healthy && !printed.contains("checked"), "{printed}");
     let (printed, healthy) = posts(&server("[0.50001]", 100), &[]);
