@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -186,6 +187,66 @@ fn the_load_generator_speaks_tls_and_believes_whom_it_is_told_to() {
     let more = ["--format", "kserve-grpc", "--describe", &url, "--cacert", &ca];
     let (found, problem, good) = with(&format!("https://{address}"), &more);
     assert!(good && found["ok"] == 40 && found["wrong"] == 0, "{found:#} {problem}");
+}
+
+#[test]
+fn a_certificate_that_a_server_has_signed_itself_is_believed_where_it_is_given() {
+    // As `openssl req -x509` makes it: an authority's, and the server's own.
+    let own = |name: &str, until: i32| {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        Signed { certificate, key: key.serialize_pem() }
+    };
+    let check = |certificate: Signed, others: &[&Signed], problem: Option<&str>| {
+        let place = Place::new();
+        place.renew(&certificate);
+        let given = place.files.at("given.pem");
+        let others: String = others.iter().map(|it| it.certificate.as_str()).collect();
+        fs::write(&given, others).unwrap();
+        let server = place.start(&[]);
+        let url = format!("https://{}", server.http());
+        let (found, said, good) = bench(&url, &["-m", "m", "--cacert", &given]);
+        match problem {
+            None => assert!(good && found["ok"] == 40, "{found:#} {said}"),
+            Some(problem) => assert!(!good && said.contains(problem), "{problem}: {said}"),
+        }
+    };
+    let (here, other) = (own("127.0.0.1", 4096), own("127.0.0.1", 4096));
+    let copy = |it: &Signed| Signed { certificate: it.certificate.clone(), key: it.key.clone() };
+    check(copy(&here), &[&other, &here], None);
+    check(copy(&here), &[&other], Some("invalid peer certificate"));
+    let (elsewhere, old) = (own("elsewhere.example", 4096), own("127.0.0.1", 2001));
+    check(copy(&elsewhere), &[&elsewhere], Some("not valid for name"));
+    check(copy(&old), &[&old], Some("expired"));
+}
+
+#[test]
+fn the_recommender_measures_a_server_over_tls_and_believes_whom_it_is_told_to() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let body = place.files.at("body.json");
+    fs::write(&body, "[[1, 2, 3, 4]]").unwrap();
+    let (url, ca) = (format!("https://{}", server.sagemaker()), place.file("ca"));
+    let recommend_at = |url: &str, more: &[&str]| {
+        let load = ["recommend", "--endpoint", url, "--payload", &body, "--stairs", "1:1:1"];
+        let output = Command::new(env!("CARGO_BIN_EXE_muster")).args(load).args(more).output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let recommend = |more: &[&str]| recommend_at(&url, more);
+    for more in [&["--cacert", &*ca][..], &["--insecure"]] {
+        let (status, log) = recommend(more);
+        assert_eq!(status, Some(0), "{more:?}: {log}");
+    }
+    let (status, log) = recommend(&[]);
+    assert!(status == Some(1) && log.contains("invalid peer certificate"), "{log}");
+    let (status, log) = recommend(&["--cacert", "no-such.pem"]);
+    assert!(status == Some(2) && log.contains("no-such.pem"), "{log}");
+    let (status, log) = recommend_at("http://127.0.0.1:1", &["--cacert", &ca]);
+    assert!(status == Some(2) && log.contains("expected a server at https://"), "{log}");
 }
 
 #[test]

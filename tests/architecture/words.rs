@@ -69,16 +69,19 @@ const WORDS: &[(&str, &[&str])] = &[
         &["server/inference/src", "server/models/src", "server/frontend/src/net/tls.rs"],
     ),
     ("tokio_rustls::", &["server/frontend/src/net/tls.rs"]),
-    ("rustls::", &["server/loadgen/src/tls.rs", "server/frontend/src/net"]),
-    ("rustls_native_certs::", &["server/loadgen/src/tls.rs"]),
-    ("webpki_roots::", &["server/loadgen/src/tls.rs"]),
+    (
+        "rustls::",
+        &["server/loadgen/src/tls.rs", "server/loadgen/src/trust.rs", "server/frontend/src/net"],
+    ),
+    ("rustls_native_certs::", &["server/loadgen/src/trust.rs"]),
+    ("webpki_roots::", &["server/loadgen/src/trust.rs"]),
     (
         "ring::",
         &[
             "server/inference/src",
             "server/frontend/src",
             "server/hosting/src",
-            "server/loadgen/src/tls.rs",
+            "server/loadgen/src/trust.rs",
         ],
     ),
     (

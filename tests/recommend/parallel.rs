@@ -59,6 +59,7 @@ fn two_at_a_time(repository: &Repository, name: &str, values: &[&str]) -> (Done,
         stop: Arc::default(),
         objective: Objective::Cost,
         environment: vec![(NO_GPUS.0.to_owned(), NO_GPUS.1.to_owned())],
+        trust: Default::default(),
         watch: Watch::default().telling(move |_| {
             let text = fs::read_to_string(&lock).unwrap();
             let servers = text.split(' ').skip(1).step_by(2);

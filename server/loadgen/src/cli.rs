@@ -21,7 +21,7 @@ use crate::{
     option_values::{duration, milliseconds, percent},
     page::Page,
     progress::{Bar, Expected, Progress},
-    tls::Trust,
+    trust::Trust,
     write_csv, write_histograms, write_json,
 };
 
@@ -223,12 +223,7 @@ impl Args {
     fn trusting(mut self) -> Result<Args, Error> {
         let trust = &self.trust.clone();
         let others = [&self.vs, &self.metrics, self.content.described()].into_iter().flatten();
-        let is_secure = others.chain([&self.url]).any(|it| it.scheme() == "https");
-        if trust.names_authorities() && !is_secure {
-            let problem =
-                "expected a server at https://, given none: write https:// or leave it out";
-            return Err(Error::plan("--cacert", problem.to_owned()));
-        }
+        Target::check_trust(others.chain([&self.url]), trust)?;
         self.url = self.url.trusting(trust)?;
         self.vs = self.vs.map(|it| it.trusting(trust)).transpose()?;
         self.metrics = self.metrics.map(|it| it.trusting(trust)).transpose()?;

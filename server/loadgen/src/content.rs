@@ -21,7 +21,7 @@ use crate::{
     same_outputs, server_of,
     texts::{TextRoute, read_texts},
     tfs::{self, inputs_from_signature, is_prediction, tfs_predict},
-    tls::Trust,
+    trust::Trust,
 };
 
 /// The arguments that say what is sent.

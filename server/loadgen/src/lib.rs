@@ -63,6 +63,7 @@ mod tfs;
 mod timer;
 mod tls;
 mod traffic;
+mod trust;
 mod usage;
 
 pub use check::{Check, CheckedReply, Critic, FirstWrong, Judge, body_hash, is_inference};
@@ -89,3 +90,4 @@ pub use target::Target;
 pub use texts::TextRoute;
 pub use tls::unverified;
 pub use traffic::{Phase, Stairs, Traffic};
+pub use trust::Trust;

@@ -8,7 +8,8 @@ use std::{
 
 use crate::{
     Error,
-    tls::{Dialer, Tls, Trust},
+    tls::{Dialer, Tls},
+    trust::Trust,
 };
 
 /// A server's address: `http://host[:port][/path]` or `https://..`. The port is 80 or 443 where none is given.
@@ -23,6 +24,33 @@ pub struct Target {
 }
 
 impl Target {
+    /// The server at this address, believing these certificates where it speaks TLS. Reads files.
+    ///
+    /// # Errors
+    /// When it is no address, or a file of authorities cannot be used.
+    pub fn trusted(address: &str, trust: &Trust) -> Result<Target, Error> {
+        address.parse::<Target>()?.trusting(trust)
+    }
+
+    /// Is one of these servers one that a file of authorities is for, if one is named?
+    ///
+    /// # Errors
+    /// When none is.
+    pub fn check_trust<'a>(
+        servers: impl IntoIterator<Item = &'a Target>,
+        trust: &Trust,
+    ) -> Result<(), Error> {
+        let is_secure = servers.into_iter().any(|it| it.tls.is_some());
+        match trust.names_authorities() && !is_secure {
+            true => {
+                let problem =
+                    "expected a server at https://, given none: write https:// or leave it out";
+                Err(Error::plan("--cacert", problem))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// The same, believing these certificates where it speaks TLS. Reads files.
     ///
     /// # Errors

@@ -1,35 +1,16 @@
-//! TLS to a server: which authorities are believed, and a stream that does not block.
+//! TLS to a server: streams that block and that do not.
 
 use std::{
-    fmt, fs,
+    fmt,
     io::{self, ErrorKind, Read, Write},
     net::TcpStream as BlockingStream,
-    path::PathBuf,
     sync::Arc,
 };
 
 use mio::net::TcpStream;
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError, RootCertStore,
-    SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 
-use crate::Error;
-
-/// Whose certificates are believed.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Trust {
-    /// Believe certificates of https:// servers that the authorities in this file have signed, in PEM. Without it those
-    /// that this machine believes, and those of Mozilla's list
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    cacert: Option<PathBuf>,
-    /// Believe any certificate of https:// servers
-    #[arg(long, short = 'k')]
-    insecure: bool,
-}
+use crate::{Error, trust::Trust};
 
 /// How TLS is spoken to a server.
 #[derive(Clone)]
@@ -48,21 +29,7 @@ impl Tls {
     /// # Errors
     /// When the file of authorities cannot be read or holds none.
     pub(crate) fn new(trust: &Trust) -> Result<Tls, Error> {
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|it| Error::plan("TLS", it.to_string()))?;
-        let config = match (&trust.cacert, trust.insecure) {
-            (_, true) => config
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-                .with_no_client_auth(),
-            (Some(file), false) => {
-                config.with_root_certificates(authorities(file)?).with_no_client_auth()
-            }
-            (None, false) => config.with_root_certificates(everybodys()).with_no_client_auth(),
-        };
-        Ok(Tls(Arc::new(config)))
+        trust.config().map(|it| Tls(Arc::new(it)))
     }
 
     /// To the server of that name, for this protocol (`http/1.1`, `h2`).
@@ -74,13 +41,6 @@ impl Tls {
             problem: "expected a name or an address that a certificate can have",
         })?;
         Ok(Dialer { config: Arc::new(config), name })
-    }
-}
-
-impl Trust {
-    /// Is a file of authorities named?
-    pub(crate) fn names_authorities(&self) -> bool {
-        self.cacert.is_some()
     }
 }
 
@@ -110,7 +70,7 @@ impl Dialer {
 /// # Errors
 /// When `host` is neither a name nor an address.
 pub fn unverified<S: Read + Write>(stream: S, host: &str) -> io::Result<impl Read + Write> {
-    let tls = Tls::new(&Trust { cacert: None, insecure: true });
+    let tls = Tls::new(&Trust::of_anybody());
     let dialer = tls.and_then(|it| it.dialer(host, "http/1.1")).map_err(io::Error::other)?;
     Ok(StreamOwned::new(dialer.session()?, stream))
 }
@@ -197,72 +157,6 @@ impl Write for TlsStream {
             }
         }
         Ok(())
-    }
-}
-
-/// The authorities of a file.
-fn authorities(file: &PathBuf) -> Result<RootCertStore, Error> {
-    let pem = fs::read(file).map_err(|source| Error::File { path: file.clone(), source })?;
-    let mut roots = RootCertStore::empty();
-    let wrong = |problem: String| {
-        let path = file.display();
-        Error::plan("--cacert", format!("{path}: expected certificates in PEM: {problem}"))
-    };
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|it| wrong(it.to_string()))?;
-        roots.add(certificate).map_err(|it| wrong(it.to_string()))?;
-    }
-    match roots.is_empty() {
-        true => Err(wrong("there is none".to_owned())),
-        false => Ok(roots),
-    }
-}
-
-/// The authorities that this machine believes, and Mozilla's list: a container may have none.
-fn everybodys() -> RootCertStore {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
-}
-
-/// Believes every certificate. What it signs must be signed by its key all the same.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

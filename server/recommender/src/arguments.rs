@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use loadgen::{MadeUp, PhasesArg, StairsArg, answers::TOLERANCE};
+use loadgen::{MadeUp, PhasesArg, StairsArg, Trust, answers::TOLERANCE};
 
 use crate::{door::Door, shares};
 
@@ -36,6 +36,8 @@ pub struct Args {
     /// A running server instead of a model; it is measured as it is
     #[arg(long, value_name = "URL", conflicts_with_all = ["model", "model_option"])]
     pub(crate) endpoint: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
     /// Bodies of requests to /invocations: a file, a directory of files or a .tar.gz. Without it tensors are made up
     /// that suit the model's inputs
     #[arg(long, value_name = "PATH", conflicts_with_all = ["input", "shape", "data", "value"])]
@@ -138,7 +140,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = [
         "model", "model_option", "input_json", "endpoint", "payload", "content_type", "job_type", "env", "phases",
         "stairs", "max_invocations", "latency_ms", "duration", "describe", "steps", "series", "table", "html", "input",
-        "shape", "data", "value",
+        "shape", "data", "value", "cacert", "insecure",
     ])]
     pub(crate) serve: Option<Door>,
     /// Directory in which --serve keeps jobs and models. Default: one that is removed at the end

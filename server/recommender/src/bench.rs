@@ -124,12 +124,15 @@ impl<'a> Bench<'a> {
         let setting =
             Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
         let traffic = self.traffic(Length::Full);
-        let outcome = endpoint.parse::<Target>().map_err(|it| it.to_string()).and_then(|it| {
-            let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
-            let measure = || self.workload.measure(&it, watched, &traffic, None, &self.limit);
-            let generators = &self.means.places.generators;
-            on_cpus(generators, measure).map_err(|it| format!("processors {generators:?}: {it}"))?
-        });
+        let outcome = Target::trusted(endpoint, &self.means.trust)
+            .map_err(|it| it.to_string())
+            .and_then(|it| {
+                let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
+                let measure = || self.workload.measure(&it, watched, &traffic, None, &self.limit);
+                let generators = &self.means.places.generators;
+                on_cpus(generators, measure)
+                    .map_err(|it| format!("processors {generators:?}: {it}"))?
+            });
         self.keep(Step::without_server(setting, outcome));
     }
 

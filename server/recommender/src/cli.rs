@@ -190,7 +190,8 @@ impl Args {
         };
         let files = [&self.series, &self.table, &self.html];
         // It reads the models, which can be large.
-        let surroundings = files.iter().any(|it| it.is_some()).then(|| Surroundings::of(done));
+        let surroundings =
+            files.iter().any(|it| it.is_some()).then(|| Surroundings::of(done, &self.trust));
         let with = |text: &dyn Fn(&Surroundings) -> String| {
             surroundings.as_ref().map(text).unwrap_or_default()
         };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use loadgen::{Percentile, PhasesArg, StairsArg, Threshold};
+use loadgen::{Percentile, PhasesArg, StairsArg, Target, Threshold};
 use serde_json::Value;
 
 use crate::{
@@ -182,6 +182,9 @@ impl Args {
         stop: Arc<AtomicBool>,
     ) -> Result<Means, String> {
         self.check_time_scale()?;
+        let server = job.endpoint.as_deref().map(|it| Target::trusted(it, &self.trust)).transpose();
+        let server = server.map_err(|it| it.to_string())?;
+        Target::check_trust(&server, &self.trust).map_err(|it| it.to_string())?;
         let prices = self.prices()?;
         let names: Vec<&str> =
             job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
@@ -206,6 +209,7 @@ impl Args {
             time_scale: self.time_scale,
             stop,
             environment: Vec::new(),
+            trust: self.trust.clone(),
             has_lists: self.table.is_some() || self.html.is_some(),
             watch: Watch::default().telling(|line| {
                 // Whoever took standard error away does not want the line.

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use loadgen::Trust;
+
 use crate::{
     payload::Body, prices::Prices, ranking::Objective, setting::Variables, shares::Places,
     watch::Watch,
@@ -31,6 +33,8 @@ pub struct Means {
     pub environment: Variables,
     /// Are files of findings written, which list what there is no room for?
     pub has_lists: bool,
+    /// Whose certificates of a server that runs already are believed.
+    pub trust: Trust,
     /// Is shown each step as soon as it is over.
     pub watch: Watch,
 }

@@ -89,6 +89,7 @@ mod tests {
             stop: Default::default(),
             objective: Objective::Cost,
             environment: Vec::new(),
+            trust: Default::default(),
             has_lists: false,
             watch: Watch::default(),
         };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use loadgen::{Stated, server_of};
+use loadgen::{Stated, Target, Trust, server_of};
 
 use crate::{model_files::hash, run::Done, setting::FORM, step::Step};
 
@@ -22,9 +22,9 @@ impl Surroundings {
     }
 
     /// Of a job that is over. Reads its models, and asks a server that ran already what it is.
-    pub(crate) fn of(done: &Done) -> Surroundings {
+    pub(crate) fn of(done: &Done, trust: &Trust) -> Surroundings {
         let endpoint = done.job.endpoint.as_ref();
-        let server = endpoint.and_then(|it| server_of(&it.parse().ok()?, &[]));
+        let server = endpoint.and_then(|it| server_of(&Target::trusted(it, trust).ok()?, &[]));
         let given = done.job.model.iter();
         let forms = done.job.variants.iter().filter(|it| it.0 == FORM).map(|it| &it.1);
         let hashed = given.chain(forms).filter_map(|it| Some((it.clone(), hash(Path::new(it))?)));

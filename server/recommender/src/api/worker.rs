@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use loadgen::MadeUp;
+use loadgen::{MadeUp, Trust};
 
 use super::{
     jobs::{Jobs, Work},
@@ -149,6 +149,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
         stop: stop.clone(),
         objective: settings.objective,
         environment,
+        trust: Trust::default(),
         has_lists: false,
         watch: watch(jobs.clone(), work, job.clone()),
     };
