@@ -99,6 +99,18 @@ pub fn inputs_from_metadata(
     Ok(made)
 }
 
+/// The inputs there that have dimensions which are open, by their names; none where the body is no such metadata.
+pub(crate) fn open_inputs(metadata: &[u8]) -> Vec<String> {
+    let metadata: Value = serde_json::from_slice(metadata).unwrap_or_default();
+    let inputs = metadata.get("inputs").and_then(Value::as_array).into_iter().flatten();
+    let is_open = |it: &&Value| {
+        let dims = it.get("shape").and_then(Value::as_array).into_iter().flatten();
+        dims.into_iter().any(|it| it.as_u64().is_none())
+    };
+    let name = |it: &Value| it.get("name").and_then(Value::as_str).map(str::to_owned);
+    inputs.filter(is_open).filter_map(name).collect()
+}
+
 /// The path of a model's metadata; `/infer` behind it is the path of its inference.
 pub(crate) fn model_path(model: &str) -> String {
     format!("/v2/models/{}", escaped(model))

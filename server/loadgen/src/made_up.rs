@@ -4,6 +4,7 @@ use clap::ValueEnum;
 
 use crate::{
     Error, Fill, Input, inputs_from_metadata,
+    kserve::open_inputs,
     option_values::{InputArg, ValueArg, input, named_value, shape},
 };
 
@@ -59,6 +60,15 @@ impl MadeUp {
             ("--data", self.data != DataArg::default()),
         ];
         options.into_iter().find(|it| it.1).map(|it| it.0)
+    }
+
+    /// The inputs of these metadata whose open dimensions nothing is said of.
+    pub fn open(&self, metadata: &[u8]) -> Vec<String> {
+        let is_said = |name: &String| self.shape.iter().any(|it| it.0 == *name);
+        match self.says_inputs() {
+            true => Vec::new(),
+            false => open_inputs(metadata).into_iter().filter(|it| !is_said(it)).collect(),
+        }
     }
 
     /// What `make` makes of the inputs, each time of other numbers; its size in bytes is the second of what it gives.

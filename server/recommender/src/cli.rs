@@ -59,7 +59,7 @@ pub fn run(args: &Args, program: &Path, state: Option<PathBuf>, stop: Arc<Atomic
         let (made_up, stop) = (&args.made_up, &means.stop);
         match made_bodies::bodies(
             &job,
-            made_up,
+            Some(made_up),
             program,
             &Vec::new(),
             stop,

@@ -23,14 +23,14 @@ const CONTENT_TYPE: &str = "application/json";
 
 /// A server of the model of `job` is started with these variables and asked for its inputs. The bodies are the JSON of
 /// the KServe v2 protocol, and the server has answered the first of them. `lock` is that of all jobs, where there is
-/// one. `say` is told what they are like. Of a server that runs already nothing is asked: `made_up` says its inputs.
-/// Blocks until the server has ended.
+/// one. `say` is told what they are like. Of a server that runs already nothing is asked: `made_up` says its inputs;
+/// without it nobody can say what they are like. Blocks until the server has ended.
 ///
 /// # Errors
 /// Where the server does not start, has several models, or does not answer such a body, with what to give instead.
 pub(crate) fn bodies(
     job: &Job,
-    made_up: &MadeUp,
+    made_up: Option<&MadeUp>,
     program: &Path,
     environment: &Variables,
     stop: &Arc<AtomicBool>,
@@ -66,16 +66,22 @@ pub(crate) fn bodies(
     let workload =
         Workload { bodies: first, conditions: Conditions::default(), tolerance: TOLERANCE };
     workload.answers(server.address()).map_err(|problem| {
+        let way = made_up.map_or("", |_| ", or say what inputs are like with --shape and --value");
         format!(
             "{problem}; no payload is given, and what is made up does not suit the model '{name}': give a payload of \
-             what clients send, or say what inputs are like with --shape and --value"
+             what clients send{way}"
         )
     })?;
     Ok(bodies)
 }
 
 /// The bodies for a model with these metadata.
-fn made(made_up: &MadeUp, metadata: &[u8], say: &mut dyn FnMut(&str)) -> Result<Vec<Body>, String> {
+fn made(
+    said: Option<&MadeUp>,
+    metadata: &[u8],
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Body>, String> {
+    let made_up = said.cloned().unwrap_or_default();
     let body = |inputs: &[Input]| {
         let words: Vec<String> = inputs.iter().map(Input::to_string).collect();
         let body = json_body(inputs)?;
@@ -93,10 +99,52 @@ fn made(made_up: &MadeUp, metadata: &[u8], say: &mut dyn FnMut(&str)) -> Result<
             bytes: body.into_bytes(),
         })
         .collect();
+    let open = made_up.open(metadata);
+    let shape = said.filter(|_| !open.is_empty()).map_or_else(String::new, |_| {
+        let open = open.join(", ");
+        format!(", and --shape says what else the open dimensions are of {open}")
+    });
     say(&format!(
-        "PAYLOAD made up, {}: {inputs}; a payload of what clients send tells more, and --shape says what else open \
-         dimensions are",
+        "PAYLOAD made up, {}: {inputs}; a payload of what clients send tells more{shape}",
         described(&bodies)
     ));
     Ok(bodies)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        made_up: MadeUp,
+    }
+
+    const METADATA: &[u8] = br#"{"inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]},
+        {"name":"y","datatype":"FP32","shape":[1,4]}]}"#;
+
+    #[track_caller]
+    fn check(words: Option<&[&str]>, metadata: &[u8], ending: &str) {
+        let command = words.map(|it| Command::parse_from([&["recommend"], it].concat()).made_up);
+        let mut said = String::new();
+        made(command.as_ref(), metadata, &mut |it| said = it.to_owned()).unwrap();
+        assert!(said.starts_with("PAYLOAD made up, 16 bodies") && said.ends_with(ending), "{said}");
+    }
+
+    #[test]
+    fn shapes_are_spoken_of_only_where_a_dimension_is_open_and_somebody_can_say_it() {
+        check(
+            Some(&[]),
+            METADATA,
+            "tells more, and --shape says what else the open dimensions are of x",
+        );
+        check(Some(&["--shape", "x:8,4"]), METADATA, "tells more");
+        check(Some(&["--input", "x:FP32:1,4"]), METADATA, "tells more");
+        let fixed = String::from_utf8_lossy(METADATA).replace("-1", "1");
+        check(Some(&[]), fixed.as_bytes(), "tells more");
+        check(None, METADATA, "tells more");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use loadgen::{MadeUp, Trust};
+use loadgen::Trust;
 
 use super::{
     jobs::{Jobs, Work},
@@ -122,17 +122,9 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
             ));
         }
         (None, None) => {
-            let made_up = MadeUp::default();
             let program = &settings.program;
-            match made_bodies::bodies(
-                &job,
-                &made_up,
-                program,
-                &environment,
-                stop,
-                Some(lock),
-                &mut say,
-            ) {
+            match made_bodies::bodies(&job, None, program, &environment, stop, Some(lock), &mut say)
+            {
                 Ok(bodies) => bodies,
                 // With nothing to send it ends as stopped before anything is measured.
                 Err(_) if stop.load(Ordering::Relaxed) => Vec::new(),
