@@ -51,7 +51,7 @@ impl Bench<'_> {
 
     /// Lists the combinations that a machine has no room for: some of them in lines, many for the files of findings.
     fn list_left(&mut self, configuration: &Configuration, room: usize, left: u128) {
-        let Configuration { instance_type: name, ranges } = configuration;
+        let Configuration { instance_type: name, ranges, .. } = configuration;
         let why = "more than MaxNumberOfTests";
         self.leave_out(name, format!("{left} further combinations, {why}"));
         let words = |environment: Variables| format!("{name} {}", in_words(&environment));

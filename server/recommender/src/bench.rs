@@ -9,7 +9,7 @@ use crate::{
     bottleneck::Used,
     child::{Limit, on_cpus},
     difference::Difference,
-    job::{Job, Kind},
+    job::{Configuration, Job, Kind},
     journal::Journal,
     means::Means,
     model_files,
@@ -30,6 +30,11 @@ const PROBE_USERS: [usize; 3] = [1, 4, 32];
 /// How long each number of users stays, in a trial and in a probe.
 pub(crate) const STAY: Duration = Duration::from_secs(5);
 const PROBE_STAY: Duration = Duration::from_secs(1);
+
+/// Why an endpoint without servers is not measured.
+const NO_SERVERLESS: &str = "serverless endpoints are not measured: nothing here gives a server the processors that \
+                             come with so much memory, or takes them away between requests; name an InstanceType, \
+                             such as local.cpu1";
 
 /// A job that is being done.
 pub(crate) struct Bench<'a> {
@@ -94,11 +99,16 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What a machine of that name has. Where it is not known or larger than this one, a step has failed: `None`.
-    pub(crate) fn machine(&mut self, name: &str) -> Option<Instance> {
+    /// What a machine has. Where it is none, is not known or larger than this one, a step has failed: `None`.
+    pub(crate) fn machine(&mut self, configuration: &Configuration) -> Option<Instance> {
         let here = self.means.places.servers.len();
         let nothing = Instance { cpus: 0, gpu: false, price_per_hour: None };
-        let (instance, problem) = match self.means.prices.machine(name, here) {
+        let name = &configuration.instance_type;
+        let found = match configuration.serverless {
+            Some(_) => Err(NO_SERVERLESS.to_owned()),
+            None => self.means.prices.machine(name, here),
+        };
+        let (instance, problem) = match found {
             Ok(instance) if instance.cpus <= here => return Some(instance),
             Ok(it) => {
                 let cpus = it.cpus;
@@ -106,7 +116,7 @@ impl<'a> Bench<'a> {
             }
             Err(problem) => (nothing, problem),
         };
-        let setting = Setting { instance_type: name.to_owned(), instance, environment: Vec::new() };
+        let setting = Setting { instance_type: name.clone(), instance, environment: Vec::new() };
         self.keep(Step::without_server(setting, Err(problem)));
         None
     }

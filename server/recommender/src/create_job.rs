@@ -1,7 +1,7 @@
 //! The body of `CreateInferenceRecommendationsJob`, as the service model of botocore 1.44 has it. Fields that only
 //! Amazon's side needs are read over.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What a job looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -79,7 +79,22 @@ pub(crate) struct Limit {
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Endpoint {
     pub(crate) instance_type: Option<String>,
+    pub(crate) serverless_config: Option<Serverless>,
     pub(crate) environment_parameter_ranges: Option<Ranges>,
+}
+
+/// `ServerlessConfig`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Serverless {
+    /// Memory of a copy.
+    #[serde(rename = "MemorySizeInMB")]
+    pub memory_size_in_mb: u64,
+    /// Requests at a time.
+    pub max_concurrency: u64,
+    /// Copies that wait for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioned_concurrency: Option<u64>,
 }
 
 /// `EnvironmentParameterRanges`.

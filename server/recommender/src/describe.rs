@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     description::{LONGEST_REASON, describe},
-    job::Job,
+    job::{Configuration, Job},
     job_state::{JobState, JobStatus, seconds},
     run::{Done, Status},
     served::Served,
@@ -171,12 +171,20 @@ pub(crate) fn metrics(job: &Job, step: &Step) -> Value {
 fn endpoint(job: &Job, step: &Step) -> Value {
     let target = job.stop.max_invocations;
     let count = step.row().and_then(|it| it.instances(target)).unwrap_or(1);
-    json!({
+    let name = &step.setting.instance_type;
+    let of = |it: &&Configuration| it.instance_type == *name;
+    let mut endpoint = json!({
         "EndpointName": endpoint_name(job, step),
         "VariantName": "AllTraffic",
-        "InstanceType": step.setting.instance_type,
-        "InitialInstanceCount": count,
-    })
+    });
+    match job.configurations.iter().find(of).and_then(|it| it.serverless) {
+        Some(serverless) => endpoint["ServerlessConfig"] = json!(serverless),
+        None => {
+            endpoint["InstanceType"] = json!(name);
+            endpoint["InitialInstanceCount"] = json!(count);
+        }
+    }
+    endpoint
 }
 
 /// The endpoint of a setting. As in the service each has one of its own.

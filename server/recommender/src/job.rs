@@ -6,7 +6,7 @@ use loadgen::{Percentile, Phase, Stairs, Threshold, Traffic, answers::TOLERANCE}
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use crate::create_job::Kind;
+pub use crate::create_job::{Kind, Serverless};
 use crate::{
     create_job::{CreateJob, Endpoint, Input, Latency, Limit, Pattern, PatternPhase, Stopping},
     error::Invalid,
@@ -66,6 +66,8 @@ pub struct Job {
 pub struct Configuration {
     /// The name of the machine.
     pub instance_type: String,
+    /// What it is instead of a machine, where it is an endpoint without servers: it cannot be measured.
+    pub serverless: Option<Serverless>,
     /// Variables, each with its values.
     pub ranges: Vec<(String, Vec<String>)>,
 }
@@ -82,6 +84,12 @@ pub struct Conditions {
 }
 
 impl Job {
+    /// The names of its machines.
+    pub(crate) fn machines(&self) -> Vec<&str> {
+        let machines = self.configurations.iter().filter(|it| it.serverless.is_none());
+        machines.map(|it| it.instance_type.as_str()).collect()
+    }
+
     /// The job of such a body.
     ///
     /// # Errors
@@ -278,11 +286,18 @@ fn configurations(
         return Err(Invalid::new(field, problem));
     }
     let configuration = |it: Endpoint| {
-        let Some(instance_type) = it.instance_type else {
-            return Err(Invalid::new(
-                field,
-                "expected InstanceType; serverless endpoints are not there",
-            ));
+        let serverless = it.serverless_config;
+        let instance_type = match (it.instance_type, serverless) {
+            (Some(name), None) => name,
+            (None, Some(it)) => {
+                let Serverless { memory_size_in_mb: memory, max_concurrency: most, .. } = it;
+                format!("serverless, {memory} MB, {most} at a time")
+            }
+            (given, _) => {
+                let given = given.map_or("neither", |_| "both");
+                let problem = format!("expected InstanceType or ServerlessConfig, given {given}");
+                return Err(Invalid::new(field, problem));
+            }
         };
         let ranges = it.environment_parameter_ranges.map(|it| it.categorical_parameter_ranges);
         let ranges: Vec<_> =
@@ -290,11 +305,12 @@ fn configurations(
         if let Some((name, _)) = ranges.iter().find(|it| it.1.is_empty()) {
             return Err(Invalid::new(field, format!("{name}: expected a value, given none")));
         }
-        Ok(Configuration { instance_type, ranges })
+        Ok(Configuration { instance_type, serverless, ranges })
     };
     let given: Vec<Configuration> =
         given.into_iter().map(configuration).collect::<Result<_, _>>()?;
-    let plain = |instance_type| Configuration { instance_type, ranges: Vec::new() };
+    let plain =
+        |instance_type| Configuration { instance_type, serverless: None, ranges: Vec::new() };
     match given.is_empty() {
         true => Ok(supported.into_iter().map(plain).collect()),
         false => Ok(given),

@@ -132,8 +132,11 @@ impl Args {
 
     /// The machines of `--instance`, else this one.
     fn machines(&self) -> Result<Vec<Configuration>, String> {
-        let machine =
-            |instance_type: String| Configuration { instance_type, ranges: self.env.clone() };
+        let machine = |instance_type: String| Configuration {
+            instance_type,
+            serverless: None,
+            ranges: self.env.clone(),
+        };
         let here = format!("local.cpu{}", self.places(None)?.servers.len());
         let instances = if self.instance.is_empty() { vec![here] } else { self.instance.clone() };
         Ok(instances.into_iter().map(machine).collect())
@@ -186,8 +189,7 @@ impl Args {
         let server = server.map_err(|it| it.to_string())?;
         Target::check_trust(&server, &self.trust).map_err(|it| it.to_string())?;
         let prices = self.prices()?;
-        let names: Vec<&str> =
-            job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
+        let names = job.machines();
         let places = self.places(job.endpoint.as_deref())?;
         self.check_instances(&prices, &places)?;
         let priced = prices.for_all(&names, places.servers.len());

@@ -62,7 +62,7 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
     if let Some(endpoint) = &job.endpoint {
         bench.endpoint(endpoint);
     }
-    let mut machine = |it: &'_ Configuration| bench.machine(&it.instance_type);
+    let mut machine = |it: &'_ Configuration| bench.machine(it);
     let machines: Vec<(&Configuration, Instance)> =
         job.configurations.iter().filter_map(|it| Some((it, machine(it)?))).collect();
     match job.kind {
@@ -106,5 +106,47 @@ pub fn go_on(job: Job, means: &Means, journal: Journal, say: &mut dyn FnMut(&str
         currency,
         created,
         ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{prices::Prices, ranking::Objective, shares::Places, watch::Watch};
+
+    #[test]
+    fn an_endpoint_without_servers_is_a_step_that_has_failed_and_says_what_to_name_instead() {
+        let serverless = json!({"MemorySizeInMB": 2048, "MaxConcurrency": 20});
+        let body = json!({"JobName": "j", "JobType": "Advanced", "RoleArn": "r", "InputConfig": {"ModelName": "m",
+            "EndpointConfigurations": [{"ServerlessConfig": serverless}, {"InstanceType": "local.cpu9999"}]}});
+        let means = Means {
+            program: "no/such/program".into(),
+            prices: Prices::default(),
+            places: Places::default(),
+            bodies: Vec::new(),
+            time_scale: 1.0,
+            stop: Default::default(),
+            objective: Objective::Cost,
+            environment: Vec::new(),
+            trust: Default::default(),
+            has_lists: false,
+            watch: Watch::default(),
+        };
+        let job = Job::parse(&body).unwrap();
+        let steps = go_on(job, &means, Journal::default(), &mut |_| ()).list_steps();
+        let benchmark = |at: usize| &steps["Steps"][at]["InferenceBenchmark"];
+        let reason = benchmark(0)["FailureReason"].as_str().unwrap();
+        assert!(
+            reason.starts_with("serverless") && reason.contains("name an InstanceType"),
+            "{reason}"
+        );
+        let endpoint = &benchmark(0)["EndpointConfiguration"];
+        assert_eq!(endpoint["ServerlessConfig"], serverless);
+        assert!(endpoint.get("InstanceType").is_none(), "{endpoint}");
+        // The others have their turn.
+        assert_eq!(benchmark(1)["EndpointConfiguration"]["InstanceType"], "local.cpu9999");
+        assert_eq!(steps["Steps"].as_array().unwrap().len(), 2);
     }
 }

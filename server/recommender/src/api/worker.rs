@@ -93,7 +93,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     if job.configurations.is_empty() && job.endpoint.is_none() {
         job.configurations = settings.machines.clone();
     }
-    let names: Vec<&str> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
+    let names = job.machines();
     let priced = settings.prices.for_all(&names, settings.places.servers.len());
     priced.map_err(|it| format!("EndpointConfigurations: {it}"))?;
     let mut environment = Vec::new();

@@ -73,7 +73,7 @@ fn what_cannot_be_done_names_its_field() {
         ("/InputConfig/TrafficPattern/Phases", json!([]), "one phase or more"),
         ("/InputConfig/TrafficPattern/Phases/0/InitialNumberOfUsers", json!(0), "1 user or more"),
         ("/InputConfig/ResourceLimit/MaxNumberOfTests", json!(0), "ResourceLimit"),
-        ("/InputConfig/EndpointConfigurations/0/InstanceType", Value::Null, "serverless"),
+        ("/InputConfig/EndpointConfigurations/0/InstanceType", Value::Null, "given neither"),
         ("/StoppingConditions/ModelLatencyThresholds/0/Percentile", json!("P50"), "given P50"),
         ("/InputConfig/JobDurationInSeconds", json!(u64::MAX), "a week"),
         (
@@ -100,4 +100,18 @@ fn instance_types_of_the_container_are_configurations_where_none_is_given() {
     let names: Vec<_> = job.configurations.iter().map(|it| it.instance_type.as_str()).collect();
     assert_eq!(names, ["local.cpu1", "local.cpu2"]);
     assert_eq!(job.payload.as_deref(), Some("file:///x.tar.gz"));
+}
+
+#[test]
+fn an_entry_without_servers_is_read_and_is_no_machine() {
+    let mut body = fraud();
+    let serverless = json!({"ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 20}});
+    body["InputConfig"]["EndpointConfigurations"].as_array_mut().unwrap().push(serverless.clone());
+    let job = Job::parse(&body).unwrap();
+    assert_eq!(job.machines(), ["ml.m5.4xlarge"]);
+    let last = job.configurations.last().unwrap();
+    assert_eq!(last.instance_type, "serverless, 2048 MB, 20 at a time");
+    assert_eq!(json!(last.serverless), serverless["ServerlessConfig"]);
+    body["InputConfig"]["EndpointConfigurations"][1]["InstanceType"] = json!("local.cpu1");
+    assert!(Job::parse(&body).unwrap_err().to_string().contains("given both"));
 }
