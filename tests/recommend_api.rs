@@ -459,6 +459,40 @@ fn what_cannot_be_done_is_refused_by_the_names_of_the_service() {
 }
 
 #[test]
+fn a_job_without_a_payload_is_done_with_tensors_that_are_made_up() {
+    let repository = sleeper();
+    let recommender = Recommender::start(&repository);
+    let mut request = request(&repository, "made", &repository.at("models"), 1);
+    let input = request["InputConfig"].as_object_mut().unwrap();
+    input.remove("ContainerConfig");
+    // The entry without servers fails, and the other one is measured.
+    let serverless = json!({"MemorySizeInMB": 2048, "MaxConcurrency": 10});
+    input["EndpointConfigurations"] =
+        json!([{"ServerlessConfig": serverless}, {"InstanceType": "local.cpu1"}]);
+    recommender.ask("CreateInferenceRecommendationsJob", &request);
+    let reply = recommender.wait("made", "COMPLETED");
+    let best = &reply["InferenceRecommendations"][0]["EndpointConfiguration"];
+    assert_eq!(best["InstanceType"], "local.cpu1", "{reply:#}");
+    let steps =
+        recommender.ask("ListInferenceRecommendationsJobSteps", &json!({"JobName": "made"}));
+    let failed = &steps["Steps"][0]["InferenceBenchmark"];
+    assert_eq!(failed["EndpointConfiguration"]["ServerlessConfig"], serverless, "{steps:#}");
+    let lines = recommender.said("made").join("\n");
+    assert!(lines.contains("PAYLOAD made up, ") && !lines.contains("--shape"), "{lines}");
+
+    request["JobName"] = json!("running");
+    let input = request["InputConfig"].as_object_mut().unwrap();
+    input.remove("ModelName");
+    input.remove("EndpointConfigurations");
+    input.insert("Endpoints".to_owned(), json!([{"EndpointName": "http://127.0.0.1:1"}]));
+    let (name, text) = recommender.refuse("SageMaker.CreateInferenceRecommendationsJob", &request);
+    assert!(
+        name == "ValidationException" && text.contains("SamplePayloadUrl: expected what"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_server_that_runs_already_is_measured_and_what_fails_says_why() {
     let repository = sleeper();
     let models = Repository::new().copy("sleeper", &repository.at("models/sleeper"));

@@ -128,13 +128,21 @@ impl ControlPlane {
             )));
         }
         let field = "InputConfig.ContainerConfig.PayloadConfig.SamplePayloadUrl";
-        let payload = job.payload.as_deref().unwrap_or_default();
-        let is_here = located(payload).is_some_and(|it| !it.contains("://"));
-        if !is_here {
-            return Err(Fault::invalid(format!(
-                "{field}: expected the path of a file, a directory or a .tar.gz on this machine, with or without \
-                 file://, given '{payload}'"
-            )));
+        let is_here = |it: &&str| located(it).is_some_and(|it| !it.contains("://"));
+        match (job.payload.as_deref(), &job.endpoint) {
+            (Some(payload), _) if !is_here(&payload) => {
+                return Err(Fault::invalid(format!(
+                    "{field}: expected the path of a file, a directory or a .tar.gz on this machine, with or without \
+                     file://, given '{payload}'"
+                )));
+            }
+            // Of a model's inputs tensors are made up.
+            (Some(_), _) | (None, None) => {}
+            (None, Some(endpoint)) => {
+                return Err(Fault::invalid(format!(
+                    "{field}: expected what is sent to {endpoint}, given none"
+                )));
+            }
         }
         let model = job.model.as_ref().filter(|_| job.endpoint.is_none());
         let (model, left) = match model.map(|it| self.models.find(it)).transpose()? {
