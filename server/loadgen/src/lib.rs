@@ -79,6 +79,7 @@ pub use kserve::{inputs_from_metadata, invocations, json_body, kserve_binary, ks
 pub use limit::{Bend, Limit, Percentile, Threshold, find_limit};
 pub use load_args::{PhasesArg, StairsArg};
 pub use made_up::MadeUp;
+pub use option_values::share;
 pub use plan::{Arrivals, Enough, Load, Plan};
 pub use progress::Progress;
 pub use reference::ask;

@@ -61,7 +61,10 @@ pub(crate) fn percent(given: &str) -> Result<f64, String> {
 }
 
 /// A share, from 0 to 1.
-pub(crate) fn share(given: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Says what was expected.
+pub fn share(given: &str) -> Result<f64, String> {
     let given = given.parse().ok().filter(|it: &f64| (0.0..=1.0).contains(it));
     given.ok_or_else(|| "expected a share from 0 to 1, such as 0.02".to_owned())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use loadgen::{MadeUp, PhasesArg, StairsArg, Trust, answers::TOLERANCE};
+use loadgen::{MadeUp, PhasesArg, StairsArg, Trust, answers::TOLERANCE, share};
 
 use crate::{door::Door, shares};
 
@@ -70,10 +70,10 @@ pub struct Args {
     #[arg(long, value_name = "STAIRS", conflicts_with = "phases")]
     pub(crate) stairs: Option<StairsArg>,
     /// Requests per minute that are asked for
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_invocations: Option<u64>,
     /// The longest that --percentile of the latencies may be, in milliseconds
-    #[arg(long, value_name = "MILLISECONDS")]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) latency_ms: Option<u64>,
     /// Which one is held against --latency-ms
     #[arg(long, value_enum, default_value_t = PercentileArg::P95)]
@@ -110,7 +110,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     pub(crate) variant: Vec<String>,
     /// By how much numbers of answers may differ from those of the first setting, as a share
-    #[arg(long, value_name = "SHARE", default_value_t = TOLERANCE)]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = TOLERANCE)]
     pub(crate) tolerance: f64,
     /// Machines with their processors and prices, as TOML
     #[arg(long, value_name = "FILE")]

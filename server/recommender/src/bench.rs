@@ -20,6 +20,7 @@ use crate::{
     tested::Tester,
     trial::{Progress, Watched, Workload},
     windows::{line, per_minute},
+    words::users_in_words,
 };
 
 /// Users of a trial whose job has no pattern of its own.
@@ -246,9 +247,9 @@ impl<'a> Bench<'a> {
                 let used = used.map_or_else(String::new, |it| format!("; {it}"));
                 measured.window().map_or_else(String::new, |it| {
                     format!(
-                        "{name}{kind}: {} requests/min with {} users, {:.1} ms{meets}{bound}{vary}{used}",
+                        "{name}{kind}: {} requests/min with {}, {:.1} ms{meets}{bound}{vary}{used}",
                         per_minute(it),
-                        it.users,
+                        users_in_words(it.users),
                         measured.latency.as_secs_f64() * 1e3
                     )
                 })

@@ -91,9 +91,12 @@ impl Prices {
         });
         local.ok_or_else(|| {
             let known: Vec<&str> = self.instance.keys().map(String::as_str).collect();
+            let known = match known.is_empty() {
+                true => "one of --prices".to_owned(),
+                false => format!("one of the price file ({})", known.join(", ")),
+            };
             format!(
-                "'{name}' is not known: expected local.cpuN, local.gpu, local.gpu.cpuN or one of the price file ({})",
-                known.join(", ")
+                "'{name}' is not known: expected local.cpuN, local.gpu, local.gpu.cpuN or {known}"
             )
         })
     }

@@ -21,6 +21,7 @@ use crate::{
     payload::Body,
     process,
     windows::{Chosen, Stop, chosen, stop},
+    words::users_in_words,
 };
 
 /// Above this share of a core the load generator bounds the throughput.
@@ -187,7 +188,10 @@ impl Workload {
             let body = self.bodies.get(it.request).map_or_else(String::new, named);
             let at = it.at.as_secs_f64();
             let FirstBad { number, users, problem, .. } = it;
-            format!(", the first with {users} users after {at:.1} s, request {number}, {body}: {problem}")
+            format!(
+                ", the first with {} after {at:.1} s, request {number}, {body}: {problem}",
+                users_in_words(*users)
+            )
         });
         format!("{failed} of {} requests failed{first}", report.requests)
     }

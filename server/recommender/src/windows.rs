@@ -3,7 +3,7 @@
 use loadgen::{Interval, Percentile, Threshold};
 use serde::{Deserialize, Serialize};
 
-use crate::job::Conditions;
+use crate::{job::Conditions, words::users_in_words};
 
 /// A window that is faster by no more than this is not faster.
 const FLAT: f64 = 1.03;
@@ -87,7 +87,7 @@ pub fn line(window: &Interval, threshold: Option<Threshold>) -> String {
         0 => String::new(),
         errors => format!(", {errors} failed"),
     };
-    format!("{users} users: {rate} requests/min, {latency:.1} ms{failed}")
+    format!("{}: {rate} requests/min, {latency:.1} ms{failed}", users_in_words(users))
 }
 
 /// 2xx replies per minute, a whole number.
@@ -142,7 +142,7 @@ pub(crate) mod tests {
     fn a_window_is_a_line() {
         assert_eq!(line(&window(4, 99.0, 12, 0), None), "4 users: 5940 requests/min, 12.0 ms");
         let failing = line(&window(1, 1.0, 5, 2), within(10));
-        assert_eq!(failing, "1 users: 60 requests/min, 5.0 ms, 2 failed");
+        assert_eq!(failing, "1 user: 60 requests/min, 5.0 ms, 2 failed");
     }
 
     #[test]

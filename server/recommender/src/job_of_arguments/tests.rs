@@ -42,6 +42,15 @@ fn what_a_line_asks_for_is_in_its_reply() {
 }
 
 #[test]
+fn numbers_that_mean_nothing_are_refused() {
+    for wrong in ["latency-ms 0", "max-invocations 0", "tolerance nan", "tolerance 1.5"] {
+        let problem = parse(&format!("m --payload p --{wrong}")).unwrap_err();
+        assert!(problem.contains("invalid value") && problem.contains("--"), "{problem}");
+    }
+    assert_eq!(parse("m --payload p --tolerance 1").unwrap().job().unwrap().tolerance, 1.0);
+}
+
+#[test]
 fn repeats_are_for_advanced_jobs() {
     let job = |line: &str| parse(line).unwrap().job();
     assert_eq!(job("m --payload p --env A=1,2 --repeats 6").unwrap().repeats, 6);
