@@ -53,8 +53,8 @@ def bert(given):
 
             found = in_turns(rounds, [(form, setting) for form in FORMS for setting in SETTINGS], measure)
         print(f"{length} tokens, {machine}, users 2, 4, .. {2 * steps} for {seconds} s each, {TARGET} a minute within "
-              f"{SLA_MS} ms; medians of {rounds} rounds in turns, ratios with intervals of 95 %. The published hosts "
-              "have 4 and 8 vCPU with one GPU, and 48 with four.\n")
+              f"{SLA_MS} ms; medians of {rounds} rounds in turns, of ratios the least and the most of these, too. "
+              "The published hosts have 4 and 8 vCPU with one GPU, and 48 with four.\n")
         table(
             ["form", "setting", "instances>", "invocations/min>", "p95 ms>", "$ per hour>", "× base>", "published>",
              "× TorchScript, same setting>", "published>", "difference>"],

@@ -6,8 +6,9 @@ use serde_json::Value;
 /// as the order of a sum in 32-bit floats does. Whole numbers are ids and counts, and must be equal.
 pub const TOLERANCE: f64 = 1e-3;
 
-/// Members of an answer that name its model. Another form of a model has the name of its file.
-const OF_MODEL: [&str; 2] = ["model_name", "model_version"];
+/// Members of an answer that say whose it is. The id differs from one request to the next, and another form of a model
+/// has the name of its file.
+const MAY_DIFFER: [&str; 3] = ["id", "model_name", "model_version"];
 
 /// Compares bodies: JSON and lines of JSON value by value, lines of numbers number by number, anything else byte by
 /// byte. The `id` of an answer, which differs from one request to the next, counts as the same, and so does what the
@@ -71,10 +72,11 @@ impl Tolerance {
         Tolerance { share, floor: FLOOR.max(share * largest), are_floats: false }
     }
 
-    /// Are these numbers the same, if they need not be equal?
+    /// Are these numbers the same, if they need not be equal? An infinite one is near to nothing else.
     pub(crate) fn allows(self, x: f64, y: f64) -> bool {
         let most = self.floor.max(self.share * x.abs().max(y.abs()));
-        (x - y).abs() <= most || (x.is_nan() && y.is_nan()) || x == y
+        let are_near = x.is_finite() && y.is_finite() && (x - y).abs() <= most;
+        are_near || (x.is_nan() && y.is_nan()) || x == y
     }
 }
 
@@ -164,8 +166,8 @@ pub(crate) fn compare(
     match (expected, given) {
         (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
             let is_whole_answer = path.is_empty();
-            let names_model = |name: &str| is_whole_answer && OF_MODEL.contains(&name);
-            for (name, value) in a.iter().filter(|it| it.0 != "id" && !names_model(it.0)) {
+            let may_differ = |name: &str| is_whole_answer && MAY_DIFFER.contains(&name);
+            for (name, value) in a.iter().filter(|it| !may_differ(it.0)) {
                 path.push('/');
                 path.push_str(name);
                 match b.get(name) {
@@ -219,6 +221,8 @@ mod tests {
         assert_eq!(same(&named("m", 0.5), &named("m_int8", 0.5)), Ok(()));
         assert!(same(&named("m", 0.5), &named("m_int8", 0.6)).is_err());
         assert!(same(r#"[{"model_name":"a"}]"#, r#"[{"model_name":"b"}]"#).is_err());
+        assert!(same(r#"[{"id":3,"score":0.9}]"#, r#"[{"id":7,"score":0.9}]"#).is_err());
+        assert!(same(r#"{"id":"a","x":1}"#, r#"{"id":"a","y":1}"#).is_err());
         // Ids and counts.
         assert!(same("[30521]", "[30522]").is_err() && same("1000\n", "1001\n").is_err());
         // Lines of JSON.
@@ -226,6 +230,8 @@ mod tests {
         assert!(same("{\"s\":0.5}\n{\"s\":1}\n", "{\"s\":0.5}\n{\"s\":2}\n").is_err());
         assert_eq!(same("0.25,1\n0.5,2\n", "0.250001,1\n0.5,2\n"), Ok(()));
         assert!(same("0.25,1\n", "0.35,1\n").is_err());
+        assert!(same("0.25\n", "inf\n").is_err() && same("-inf\n", "inf\n").is_err());
+        assert_eq!(same("inf 0.5", "inf 0.50001"), Ok(()));
         assert!(same("a", "b").is_err());
         assert_eq!(same("\u{1}\u{2}", "\u{1}\u{2}"), Ok(()));
         // A form with fewer digits.

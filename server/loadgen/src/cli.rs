@@ -185,7 +185,8 @@ fn limit(args: &Args, mut plan: Plan, out: &mut impl Write) -> Result<ExitCode, 
         let report = step.run()?;
         drop(bar);
         if wrong.get() == 0 {
-            say(report.wrong_answers().map(|it| format!("with {users} users {it}")));
+            let noun = if users == 1 { "user" } else { "users" };
+            say(report.wrong_answers().map(|it| format!("with {users} {noun} {it}")));
         }
         wrong.set(wrong.get() + report.wrong);
         let whole = report.whole();

@@ -206,6 +206,10 @@ mod tests {
         let floats = |a: &[f32], b: &[f32]| same(DataType::Fp32, TOLERANCE, &bytes(a), &bytes(b));
         assert!(floats(&[100.0, 0.5, f32::NAN], &[100.05, 0.45, f32::NAN]));
         assert!(!floats(&[100.0, 0.5], &[100.0, 0.75]) && !floats(&[1.0], &[f32::NAN]));
+        let infinite = f32::INFINITY;
+        assert!(floats(&[infinite, 0.5], &[infinite, 0.5001]));
+        assert!(!floats(&[0.5], &[infinite]) && !floats(&[infinite], &[0.5]));
+        assert!(!floats(&[infinite], &[-infinite]) && !floats(&[infinite, 1.0], &[infinite, 2.0]));
         let int = |it: i32| it.to_le_bytes();
         assert!(!same(DataType::Int32, TOLERANCE, &int(1000), &int(1001)));
         assert!(same(DataType::Int32, TOLERANCE, &int(1000), &int(1000)));

@@ -24,8 +24,9 @@ const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 /// Whose certificates are believed.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Trust {
-    /// Believe certificates of https:// servers that the authorities in this file have signed, or that are in it, in
-    /// PEM. Without it those of the authorities that this machine believes, and of Mozilla's list
+    /// Believe certificates of https:// servers that the authorities in this file have signed, or that are in it and
+    /// signed by themselves, in PEM. Without it those of the authorities that this machine believes, and of Mozilla's
+    /// list
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// Believe any certificate of https:// servers

@@ -291,7 +291,8 @@ fn configurations(
             (Some(name), None) => name,
             (None, Some(it)) => {
                 let Serverless { memory_size_in_mb: memory, max_concurrency: most, .. } = it;
-                format!("serverless, {memory} MB, {most} at a time")
+                let ready = it.provisioned_concurrency.map(|it| format!(", {it} ready"));
+                format!("serverless, {memory} MB, {most} at a time{}", ready.unwrap_or_default())
             }
             (given, _) => {
                 let given = given.map_or("neither", |_| "both");
@@ -319,6 +320,10 @@ fn configurations(
 
 fn conditions(given: Option<Stopping>) -> Result<Conditions, Invalid> {
     let Some(given) = given else { return Ok(Conditions::default()) };
+    let zero = |of: &'static str| Invalid::new(of, "expected 1 or more, given 0");
+    if given.max_invocations == Some(0) {
+        return Err(zero("StoppingConditions.MaxInvocations"));
+    }
     let mut conditions =
         Conditions { max_invocations: given.max_invocations, ..Conditions::default() };
     if let Some(Latency { percentile, value_in_milliseconds }) =
@@ -332,6 +337,9 @@ fn conditions(given: Option<Stopping>) -> Result<Conditions, Invalid> {
                 return Err(Invalid::new("StoppingConditions.ModelLatencyThresholds", problem));
             }
         };
+        if *value_in_milliseconds == 0 {
+            return Err(zero("StoppingConditions.ModelLatencyThresholds"));
+        }
         let latency = Duration::from_millis(*value_in_milliseconds);
         conditions.threshold = Some(Threshold { percentile, latency });
     }

@@ -82,6 +82,12 @@ fn what_cannot_be_done_names_its_field() {
             "OMP_NUM_THREADS: expected a value",
         ),
         ("/StoppingConditions/MaxInvocations", json!(-1), "u64"),
+        ("/StoppingConditions/MaxInvocations", json!(0), "expected 1 or more, given 0"),
+        (
+            "/StoppingConditions/ModelLatencyThresholds/0/ValueInMilliseconds",
+            json!(0),
+            "expected 1 or more, given 0",
+        ),
     ] {
         let mut body = fraud();
         *body.pointer_mut(pointer).unwrap() = value;
@@ -106,9 +112,13 @@ fn instance_types_of_the_container_are_configurations_where_none_is_given() {
 fn an_entry_without_servers_is_read_and_is_no_machine() {
     let mut body = fraud();
     let serverless = json!({"ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 20}});
-    body["InputConfig"]["EndpointConfigurations"].as_array_mut().unwrap().push(serverless.clone());
+    let mut ready = serverless.clone();
+    ready["ServerlessConfig"]["ProvisionedConcurrency"] = json!(5);
+    let entries = body["InputConfig"]["EndpointConfigurations"].as_array_mut().unwrap();
+    entries.extend([ready, serverless.clone()]);
     let job = Job::parse(&body).unwrap();
     assert_eq!(job.machines(), ["ml.m5.4xlarge"]);
+    assert_eq!(job.configurations[1].instance_type, "serverless, 2048 MB, 20 at a time, 5 ready");
     let last = job.configurations.last().unwrap();
     assert_eq!(last.instance_type, "serverless, 2048 MB, 20 at a time");
     assert_eq!(json!(last.serverless), serverless["ServerlessConfig"]);
