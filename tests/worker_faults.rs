@@ -303,10 +303,11 @@ fn a_model_that_is_unloaded_while_it_runs_answers_and_leaves_no_process() {
     let mut server = process(&repository, &["--model-control-mode=explicit", "--load-model=*"]);
     let http = server.address("http");
     let mut running = ask(http, "m", row(3));
-    // What a run takes in is in the memory that is shared with its process.
+    // What a run takes in is in the memory that is shared with its process: a page of inputs and one of its frame,
+    // beside that of the thread that waits for one.
     wait_for("the request to run", || {
         let arena = of_worker(&Page::read(http), "m", "memory_bytes", "kind=\"arena\"");
-        (0.0 < arena).then_some(())
+        (8192.0 < arena).then_some(())
     });
     server.client().post("/v2/repository/models/m/unload", &[], "").expect(200);
     assert_eq!(first_of(&running.reply()), 3.0);

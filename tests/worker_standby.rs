@@ -63,6 +63,7 @@ fn a_process_that_is_kept_ready_takes_the_place_of_one_that_is_killed_while_the_
     assert_eq!(serves, kept);
     // One that dies while it is kept costs nobody anything, and another is loaded a while later.
     kill(next);
+    server.wait_for_line("it was kept ready");
     let [still, another] = both(&mut server, 3);
     assert_eq!(still, kept);
     assert_ne!(another, next);

@@ -112,9 +112,9 @@ fn main() {
         },
         Way { name: "worker", caller_runs_below: Duration::ZERO, spin: Duration::ZERO },
         Way {
-            name: "worker that looks for 100 µs",
+            name: "worker that looks for 200 µs",
             caller_runs_below: Duration::ZERO,
-            spin: Duration::from_micros(100),
+            spin: Duration::from_micros(200),
         },
     ];
     println!("| run µs | pause µs | way | beside the run: p50 µs | p99 µs | processor µs |");

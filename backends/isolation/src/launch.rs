@@ -18,7 +18,10 @@ use std::{
 };
 
 use backend::EndReason;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions},
+};
 
 use crate::{
     channel::{ChannelError, LONGEST_SILENCE, Receiver, Sender},
@@ -190,9 +193,10 @@ impl Worker {
         sandbox::answer(asks, &self.whose, self.process.pid)
     }
 
-    /// Has its process ended, as far as is known?
+    /// Has its process ended, or is it ended? Asks the system: the thread that waits for it may wait for what it has
+    /// left behind, too.
     pub(crate) fn has_ended(&self) -> bool {
-        self.process.end.get().is_some()
+        self.is_dead() || self.process.has_ended()
     }
 
     /// Has it ended, or is it of no more use?
@@ -267,7 +271,7 @@ impl Worker {
         self.process.kill();
     }
 
-    /// What a client hears of its end. Ends it where it has not: one whose sockets are closed is of no use. Blocking.
+    /// What a client hears of its end. Ends it where it has not: one whose lane has ended is of no use. Blocking.
     pub(crate) fn obituary(&self) -> String {
         self.kill();
         format!("{} ended {}", self.whose.process(), self.process.wait().how)
@@ -343,6 +347,18 @@ impl Process {
     fn file(&self) -> Option<OwnedFd> {
         // Its status is not taken yet: the number is its own.
         rustix::process::pidfd_open(Pid::from_raw(self.pid as i32)?, PidfdFlags::empty()).ok()
+    }
+
+    /// Has it ended? Its status is left to whoever takes it.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid as i32) else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        // It is no child any more once its status was taken.
+        self.end.get().is_some()
+            || matches!(
+                rustix::process::waitid(WaitId::Pid(pid), options),
+                Ok(Some(_)) | Err(Errno::CHILD)
+            )
     }
 
     /// Ends it and its children. The status of one that has ended already is settled.

@@ -100,9 +100,9 @@ impl Outgoing {
         let unwritable = |it: postcard::Error| ChannelError::Io(io::Error::other(it));
         let frame = frame::encode(message, std::mem::take(&mut self.frame)).map_err(unwritable)?;
         let frame = frame.ok_or(ChannelError::Io(io::ErrorKind::FileTooLarge.into()))?;
-        let put = self.put(&frame);
+        self.put(&frame)?;
         self.frame = frame;
-        put
+        Ok(())
     }
 
     /// Puts these bytes there, which are a frame.

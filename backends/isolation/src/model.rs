@@ -65,6 +65,7 @@ impl IsolatedModel {
         trial: Option<Trial>,
     ) -> Self {
         let (lanes, trial) = (Mutex::default(), trial.map(Arc::new));
+        homes.iter().for_each(|it| it.supervisor.keeps_ready());
         IsolatedModel { homes, loaded, arena_bytes, lanes, stop, rerun, trial }
     }
 

@@ -34,9 +34,9 @@ impl Standby {
         self.lock().ready.as_ref().is_some_and(|(it, _)| !it.is_dead())
     }
 
-    /// Has it died?
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lock().ready.as_ref().is_some_and(|(it, _)| it.is_dead())
+    /// One that has died, which is kept no more.
+    pub(crate) fn take_lost(&self) -> Option<Arc<Worker>> {
+        self.lock().ready.take_if(|(it, _)| it.is_dead()).map(|(it, _)| it)
     }
 
     /// The one that lives, which is kept no more.
@@ -47,7 +47,9 @@ impl Standby {
 
     /// Is the caller the one to see to it that there is one?
     pub(crate) fn begins(&self) -> bool {
-        self.is_wanted && !self.is_ready() && !std::mem::replace(&mut self.lock().is_begun, true)
+        let mut kept = self.lock();
+        let is_ready = kept.ready.as_ref().is_some_and(|(it, _)| !it.is_dead());
+        self.is_wanted && !is_ready && !std::mem::replace(&mut kept.is_begun, true)
     }
 
     /// The caller has seen to it, or nobody wants one any more.

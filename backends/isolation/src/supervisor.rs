@@ -112,7 +112,6 @@ impl Supervisor {
         let mut state = supervisor.lock();
         (state.worker, state.loaded) = (Some(worker), Some(loaded.clone()));
         drop(state);
-        supervisor.stand_by(Duration::ZERO);
         Ok((supervisor, loaded))
     }
 
@@ -192,7 +191,8 @@ impl Supervisor {
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
         }
-        let standby = self.standby.take();
+        // What a process has lost of its GPU may be lost to all that had it before.
+        let standby = self.standby.take().filter(|_| state.last_end != Some(EndReason::Device));
         let was_ready = standby.is_some();
         let load = match standby {
             Some((worker, took)) => Ok((worker, None, took)),
@@ -259,6 +259,27 @@ impl Supervisor {
         let first = self.lock().loaded.clone();
         let change = self.change(first.as_ref(), &loaded);
         change.map_or(Ok((worker, took)), |it| Err(refused(it)))
+    }
+
+    /// From now on a worker is kept ready where one is wanted.
+    pub(crate) fn keeps_ready(self: &Arc<Self>) {
+        self.stand_by(Duration::ZERO);
+    }
+
+    /// The worker that was kept ready may have died: another is loaded then.
+    fn replace_lost_standby(self: &Arc<Self>) {
+        let Some(worker) = self.standby.take_lost() else { return };
+        let (model, version, device) = (self.model(), self.source.version, self.device_name());
+        tracing::error!(
+            model,
+            version,
+            %device,
+            worker = worker.pid(),
+            last_lines = worker.last_lines(),
+            "{}; it was kept ready, and another is loaded",
+            worker.obituary()
+        );
+        self.stand_by(STANDBY_PAUSE);
     }
 
     /// Sees to it, after that pause, that a worker is kept ready where one is wanted.
@@ -432,9 +453,7 @@ impl Supervisor {
         let ended = move |worker: Arc<Worker>| {
             drop(worker);
             let Some(supervisor) = weak.upgrade() else { return };
-            if supervisor.standby.is_lost() {
-                supervisor.stand_by(STANDBY_PAUSE);
-            }
+            supervisor.replace_lost_standby();
             let begins = supervisor.begins_to_revive();
             drop(supervisor);
             if begins {
@@ -504,7 +523,9 @@ fn keep_ready(supervisor: &Weak<Supervisor>, mut pause: Duration) {
                 tracing::info!(model, version, worker = worker.pid(), "a process is kept ready");
                 // It gives back what its load has left, and is looked at once more.
                 worker.trim_memory();
-                return supervisor.standby.has_begun(Some((worker, took)));
+                supervisor.standby.has_begun(Some((worker, took)));
+                // It may have died before anybody knew that it is kept.
+                return supervisor.replace_lost_standby();
             }
             Err(_) if Arc::strong_count(&supervisor) == 1 => return,
             Err(error) => {

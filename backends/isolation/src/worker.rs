@@ -86,7 +86,7 @@ struct Shared {
     lanes: Mutex<HashMap<u32, Runs>>,
 }
 
-/// The run that a lane makes, and the last that nobody waits for. The two come by sockets of their own, in either
+/// The run that a lane makes, and the last that nobody waits for. The two come by ways of their own, in either
 /// order.
 #[derive(Default)]
 struct Runs {

@@ -85,8 +85,8 @@ impl State {
         slots.iter().rposition(|it| it.is_due(now) && self.is_next(it.device()))
     }
 
-    /// Is no instance made there, by a worker or for a run? Lost ones are made one after the other, so that the first
-    /// is ready soonest.
+    /// Is no instance made there, by a worker or for a run, nor waited for by one? Lost ones are made one after the
+    /// other, so that the first is ready soonest.
     fn is_next(&self, device: Device) -> bool {
         let is_at_it = |it: &Running| it.device == device && it.stop.is_waiting();
         !self.filling.contains(&device) && !self.runs.batches().any(is_at_it)
@@ -127,8 +127,9 @@ impl State {
 
     /// When to look again for a place, where none is free.
     pub fn looks_at(&self, now: Instant) -> Option<Instant> {
-        let leaves_some = self.is_apart()
-            && self.idle.iter().chain(&self.unmade).any(|it| self.is_left_alone(it));
+        let waits =
+            |it: &Slot| self.is_left_alone(it) || it.is_lost() && !self.is_next(it.device());
+        let leaves_some = self.is_apart() && self.idle.iter().chain(&self.unmade).any(waits);
         let looks_again = leaves_some.then(|| now + LOOK_AGAIN);
         self.makes_at().into_iter().chain(looks_again).min()
     }

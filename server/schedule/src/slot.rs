@@ -227,7 +227,9 @@ impl Slot {
             let (outcome, has_missed) = self.call_once(terms, stop, &mut call)?;
             missed += usize::from(has_missed);
             if !has_missed || MOST_LOST < missed || stop.is_over() {
-                return outcome.map_err(RunFailure::Batch);
+                // What was never given to a process did not end it.
+                let failure = if has_missed { RunFailure::NoInstance } else { RunFailure::Batch };
+                return outcome.map_err(failure);
             }
         }
     }
@@ -367,6 +369,8 @@ mod tests {
                     false => Ok(()),
                 }
             });
+            // A run that no process was given has ended none.
+            assert!(!matches!(outcome, Err(RunFailure::Batch(_))));
             (calls, outcome.is_ok())
         };
         assert_eq!([0, 1, MOST_LOST].map(calls_of), [(1, true), (2, true), (MOST_LOST + 1, true)]);
