@@ -11,7 +11,7 @@ use super::{
     merge::{gather, scatter, wanted},
     rerun::{Again, Attempt, Attempts, Moved, Repeat, Reruns, Standing, Wish, in_halves},
     run_context::RunContext,
-    slot::{RunFailure, Slot},
+    slot::{Missed, RunFailure, Slot},
     work::{Done, Work},
 };
 use inference::{error::Error, timings::Timings};
@@ -112,13 +112,14 @@ pub fn run(
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
     let Jobs { works: jobs, standing, wishes } = jobs;
+    let missed = if standing.moves { Missed::Moves } else { Missed::Waits };
     let attempt = |attempt: Attempt<'_, &Work>| {
         let Attempt { items: group, alone, again } = attempt;
         // Parts of a batch that has failed have been counted with it; a process that is new has seen none of them.
         let is_new = alone || group.len() == jobs.len();
         let terms = RunTerms { alone, requests: if is_new { group.len() } else { 0 }, wide: false };
         end_with(again, stop);
-        let done = slot.call(terms, stop, |instance| {
+        let done = slot.call(terms, missed, stop, |instance| {
             // It may have waited for a process until now.
             if again.is_some_and(|it| it.wish() == Wish::Gone) {
                 return Err(BackendError::Execute("nobody waits for the run any more".into()));
@@ -184,8 +185,9 @@ fn run_rows(
     let mut answers = Vec::new();
     while let Some((from, rows)) = parts.pop() {
         let part = job.cut(from, rows).ok_or_else(uneven)?;
-        let done =
-            slot.call(terms, stop, |instance| execute(instance, context, &[&part], stop, observe));
+        let done = slot.call(terms, Missed::Waits, stop, |instance| {
+            execute(instance, context, &[&part], stop, observe)
+        });
         if is_out_of_memory(&done) {
             observe(Execution::RanOut(rows));
             if 1 < rows && !stop.is_over() {

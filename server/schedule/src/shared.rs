@@ -16,7 +16,7 @@ use crate::{
     run,
     run_context::RunContext,
     settings::Settings,
-    slot::{RunFailure, Slot},
+    slot::{Missed, RunFailure, Slot},
     state::State,
     work::{Done, Work},
 };
@@ -98,7 +98,9 @@ impl Shared {
     /// Compares a request that was merged with itself alone, and stops the merging where they differ.
     pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample, stop: &Stop) {
         let model = &self.settings.model;
-        let found = match slot.call(RunTerms::default(), stop, |it| sample.check(it, stop)) {
+        let found = match slot
+            .call(RunTerms::default(), Missed::Waits, stop, |it| sample.check(it, stop))
+        {
             Ok(None) => return,
             Ok(Some(found)) => found,
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {

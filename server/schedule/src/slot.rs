@@ -46,6 +46,15 @@ const MOST_LOST: usize = 3;
 /// So many runs of an instance are its first ones.
 const FIRST_RUNS: u8 = 3;
 
+/// What becomes of a run whose process had died before it was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// It waits for the next process there.
+    Waits,
+    /// Another device makes it, which need not wait.
+    Moves,
+}
+
 impl Slot {
     /// A place on the CPU without an instance yet.
     pub fn empty(make: Arc<MakeInstance>) -> Slot {
@@ -214,19 +223,24 @@ impl Slot {
 
 impl Slot {
     /// Calls the instance, made where there is none; one that panics, or whose process dies, is lost. Where that had
-    /// died before the run was begun, the instance is made anew and called again. `terms` and `stop` are those of the
-    /// run; whether it may take all processors is known to the slot. Blocking.
+    /// died before the run was begun, the instance is made anew and called again, unless what it has `missed` moves.
+    /// `terms` and `stop` are those of the run; whether it may take all processors is known to the slot. Blocking.
     pub(super) fn call<T>(
         &mut self,
         terms: RunTerms,
+        missed: Missed,
         stop: &Stop,
         mut call: impl FnMut(&mut dyn Instance) -> Result<T, BackendError>,
     ) -> Result<T, RunFailure> {
-        let mut missed = 0;
+        let most = match missed {
+            Missed::Waits => MOST_LOST,
+            Missed::Moves => 0,
+        };
+        let mut lost = 0;
         loop {
             let (outcome, has_missed) = self.call_once(terms, stop, &mut call)?;
-            missed += usize::from(has_missed);
-            if !has_missed || MOST_LOST < missed || stop.is_over() {
+            lost += usize::from(has_missed);
+            if !has_missed || most < lost || stop.is_over() {
                 // What was never given to a process did not end it.
                 let failure = if has_missed { RunFailure::NoInstance } else { RunFailure::Batch };
                 return outcome.map_err(failure);
@@ -341,9 +355,9 @@ mod tests {
     use crate::test_process::processes;
 
     /// An instance whose process has died before its run, or not.
-    struct Missed(bool);
+    struct Late(bool);
 
-    impl Instance for Missed {
+    impl Instance for Late {
         fn has_missed_run(&self) -> bool {
             self.0
         }
@@ -354,15 +368,15 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_whose_process_has_died_before_the_run_is_made_anew_for_it() {
-        let calls_of = |missed: usize| {
+    fn an_instance_whose_process_has_died_before_the_run_is_made_anew_for_it_unless_that_moves() {
+        let calls_of = |lost: usize, missed: Missed| {
             let made = AtomicUsize::new(0);
             let make = move || -> Result<Box<dyn Instance>, BackendError> {
-                Ok(Box::new(Missed(made.fetch_add(1, Ordering::Relaxed) < missed)))
+                Ok(Box::new(Late(made.fetch_add(1, Ordering::Relaxed) < lost)))
             };
             let mut slot = Slot::empty(Arc::new(make)).apart(processes(&[Device::Cpu]));
             let mut calls = 0;
-            let outcome = slot.call(RunTerms::default(), &Stop::new(), |instance| {
+            let outcome = slot.call(RunTerms::default(), missed, &Stop::new(), |instance| {
                 calls += 1;
                 match instance.has_missed_run() {
                     true => Err(BackendError::Crashed("it had ended".into())),
@@ -373,8 +387,11 @@ mod tests {
             assert!(!matches!(outcome, Err(RunFailure::Batch(_))));
             (calls, outcome.is_ok())
         };
-        assert_eq!([0, 1, MOST_LOST].map(calls_of), [(1, true), (2, true), (MOST_LOST + 1, true)]);
-        assert_eq!(calls_of(usize::MAX), (MOST_LOST + 1, false));
+        for (lost, calls) in [(0, 1), (1, 2), (MOST_LOST, MOST_LOST + 1)] {
+            assert_eq!(calls_of(lost, Missed::Waits), (calls, true));
+        }
+        assert_eq!(calls_of(usize::MAX, Missed::Waits), (MOST_LOST + 1, false));
+        assert_eq!(calls_of(1, Missed::Moves), (1, false));
     }
 
     #[test]
@@ -401,7 +418,9 @@ mod tests {
         let mut four_runs = || -> Vec<RunPlace> {
             let run = |_| {
                 let place = slot.run_place();
-                assert!(slot.call(RunTerms::default(), &Stop::new(), |_| Ok(())).is_ok());
+                assert!(
+                    slot.call(RunTerms::default(), Missed::Waits, &Stop::new(), |_| Ok(())).is_ok()
+                );
                 has_died.store(false, Ordering::Relaxed);
                 place
             };

@@ -101,6 +101,14 @@ fn play_a_lane(
     let arena = WorkerArena::open(tensors)?;
     match part {
         "stopped at the opening" => stop_here(),
+        "answers before it is asked" => {
+            let outputs = Ok(Vec::new());
+            sender.send(&Answer { run: 0, took: Duration::ZERO, wide: false, outputs })?;
+            opening.send(&Opened::Ok(()))?;
+            loop {
+                thread::park();
+            }
+        }
         "opens with files" => {
             let (one, other) = UnixStream::pair()?;
             opening.send_with(&Opened::Ok(()), &[one.as_fd(), other.as_fd()])?;
@@ -123,13 +131,6 @@ fn play_a_lane(
             let inputs = arena.inputs(&execute.inputs, true).map_err(|it| it.text)?;
             let (run, outputs) = (execute.run, arena.put(&inputs));
             sender.send(&Answer { run, took: Duration::ZERO, wide: false, outputs })?;
-        }
-    }
-    if part == "answers before it is asked" {
-        let outputs = Ok(Vec::new());
-        sender.send(&Answer { run: 0, took: Duration::ZERO, wide: false, outputs })?;
-        loop {
-            thread::park();
         }
     }
     let execute: Execute<'_> = batches.receive()?;
@@ -164,8 +165,10 @@ fn play_a_lane(
         }
         "twice" => {
             sender.send(&honest(run))?;
-            let run = batches.receive::<Execute<'_>>()?.run;
-            sender.send(&honest(run))?;
+            // The second one is no answer to the first run.
+            while !sender.was_taken() {
+                thread::yield_now();
+            }
             sender.send(&honest(run))?;
         }
         "counts on" => raw.count(u32::MAX >> 1),

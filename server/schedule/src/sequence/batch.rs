@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     rerun::{Attempt, Attempts, Repeat, Standing, Wish, in_halves},
-    slot::Slot,
+    slot::{Missed, Slot},
     work::{Done, Work},
 };
 use inference::{request::SequenceId, timings::Timings};
@@ -92,7 +92,9 @@ pub(super) fn run(
                 }
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
-            slot.call(terms, stop, |instance| execute(instance, wiring, &masked, stop, observe))
+            slot.call(terms, Missed::Waits, stop, |instance| {
+                execute(instance, wiring, &masked, stop, observe)
+            })
         },
     )
 }
