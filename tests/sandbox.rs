@@ -235,7 +235,7 @@ fn weights_of_a_model_do_not_come_from_the_system() {
 }
 
 /// The model `mlp`, which ONNX Runtime is to write to that file once it has optimised it.
-fn with_optimized(repository: Repository, file: &Path) -> Repository {
+pub fn with_optimized(repository: Repository, file: &Path) -> Repository {
     let config = format!(
         "backend: \"onnxruntime\"\nparameters {{ key: \"session.optimized_model_filepath\" value {{ string_value: \
          \"{}\" }} }}\n",

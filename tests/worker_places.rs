@@ -1,9 +1,15 @@
 //! Models whose place is found out at their load: in the server, or in a process of their own.
 
+use std::fs;
+
 use crate::{
+    gpus,
     isolation::workers,
-    support::{Client, Process, Repository, Server, first_of, infer, row},
+    sandbox::with_optimized,
+    support::{Client, Process, Repository, Server, Start, first_of, infer, row},
 };
+
+const AUTO: &str = "--isolation=auto";
 
 /// Lines of the log that say where a model runs.
 fn places_told(server: &Process) -> usize {
@@ -15,17 +21,17 @@ fn places_told(server: &Process) -> usize {
 }
 
 #[test]
-fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_own() {
+fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_server() {
     let rows = ("columns", "4");
     let slow = [rows, ("execute_delay_ms", "20")];
     let repository = Repository::identity("fast", &[rows])
         .with_identity("slow", &slow)
-        // What it takes is not known, so that it is not run at its load.
+        // What its inputs are is not known, so that it is not run at its load.
         .with_identity("untried", &[])
         .with_identity("bounded", &[rows, ("MEMORY_LIMIT_BYTES", "1000000000")])
         .with_identity("said", &[rows, ("ISOLATION", "process")])
         .with_identity("within", &[("execute_delay_ms", "20"), rows, ("ISOLATION", "in_process")]);
-    let flags = ["--isolation=auto", "--model-control-mode=explicit", "--load-model=*"];
+    let flags = [AUTO, "--model-control-mode=explicit", "--load-model=*"];
     let mut server = Process::start(&repository, &flags, &[]);
     server.wait_ready();
     let http = server.address("http");
@@ -37,8 +43,8 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
         page.lines().any(|it| it.starts_with("muster_worker_up") && it.contains(&label))
     };
     let apart = models.map(has_process);
-    assert_eq!(apart, [false, true, true, true, true, false], "{:?}", server.log());
-    assert_eq!(workers(server.id()).len(), 4);
+    assert_eq!(apart, [false, true, false, true, true, false], "{:?}", server.log());
+    assert_eq!(workers(server.id()).len(), 3);
     for model in models {
         assert_eq!(first_of(&client.post(&infer(model), &[], row(5))), 5.0);
     }
@@ -49,9 +55,9 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
         found.as_str().unwrap_or_default().to_owned()
     };
     for (model, begin, end) in [
-        ("fast", "in_process: a run takes ", ", less than 1ms"),
-        ("slow", "process: a run takes 2", "ms, no less than 1ms"),
-        ("untried", "process: no run at its load has told how long it takes", "would"),
+        ("fast", "in_process: a run takes ", ", less than 2.0ms"),
+        ("slow", "process: a run takes 2", "ms, no less than 2.0ms"),
+        ("untried", "in_process: no run at its load has told how long it takes", "would"),
         ("bounded", "process: its configuration bounds what", "its process may take"),
         ("said", "", ""),
         ("within", "", ""),
@@ -82,8 +88,68 @@ fn with_auto_a_fast_model_is_in_the_server_and_every_other_in_a_process_of_its_o
 fn a_load_that_ends_its_process_is_an_error_of_that_model_with_auto_too() {
     let repository =
         Repository::identity("bad", &[("load_fault", "abort")]).with_identity("good", &[]);
-    let server = Server::start(&repository, &["--isolation=auto"]);
+    let server = Server::start(&repository, &[AUTO]);
     let error = server.post(&infer("bad"), row(1)).error(503);
     assert!(error.contains("ended by signal 6 (SIGABRT) while it was loaded"), "{error}");
     assert_eq!(first_of(&server.post(&infer("good"), row(1))), 1.0);
+}
+
+#[test]
+fn a_model_that_no_process_of_its_own_may_load_is_in_the_server_with_auto() {
+    // A setting opens nothing there to a process, as others have files there too.
+    let file = std::env::temp_dir().join(format!("muster-places-{}.onnx", std::process::id()));
+    let repository = with_optimized(Repository::of(&["mlp"]), &file);
+    let mut server = Process::start(&repository, &[AUTO], &[]);
+    server.wait_ready();
+    let told = server.wait_for_line("it runs in the server's process: a process of its own");
+    assert!(told.contains("WARN") && told.contains("others have files there too"), "{told}");
+    assert_eq!(workers(server.id()), [0; 0]);
+    server.client().get("/v2/models/mlp/ready").expect(200);
+    fs::remove_file(&file).expect("it was written");
+    // Where its process is bounded, that holds.
+    let bound = "parameters { key: \"MEMORY_LIMIT_BYTES\" value { string_value: \"1000000000\" } }";
+    let config = fs::read_to_string(repository.path().join("mlp/config.pbtxt")).unwrap();
+    let repository = repository.file("mlp/config.pbtxt", config + bound);
+    let error = Start::new(&repository).flags(&[AUTO]).try_run().map(drop).unwrap_err();
+    assert!(error.to_string().contains("others have files there too"), "{error}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn models_with_instances_on_gpus_are_in_the_server_with_auto() {
+    let on = |parameter: &str| {
+        format!(
+            "backend: \"identity\" max_batch_size: 8
+            input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
+            output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
+            instance_group {{ kind: KIND_GPU gpus: 0 }}
+            parameters {{ key: \"execute_delay_ms\" value {{ string_value: \"20\" }} }}
+            parameters {{ key: \"columns\" value {{ string_value: \"4\" }} }} {parameter}"
+        )
+    };
+    let own = "parameters { key: \"ISOLATION\" value { string_value: \"process\" } }";
+    let repository = Repository::new().model("m", &on("")).model("own", &on(own));
+    let mut server = gpus::start(&repository, &[AUTO], &[]);
+    assert_eq!(workers(server.id()).len(), 1);
+    assert_eq!(places_told(&server), 0);
+    for model in ["m", "own"] {
+        assert_eq!(first_of(&server.client().post(&infer(model), &[], row(5))), 5.0);
+    }
+}
+
+#[test]
+fn a_forest_is_in_the_server_with_auto_unless_its_process_is_bounded() {
+    let bounded = "backend: \"trees\" parameters { key: \"MEMORY_LIMIT_BYTES\" value { string_value: \"1000000000\" } }";
+    let forest = "tests/fixtures/forests/xgboost-3.4.1/logistic.json";
+    let repository = Repository::new()
+        .copy("plain/1/xgboost.json", forest)
+        .copy("bounded/1/xgboost.json", forest)
+        .file("bounded/config.pbtxt", bounded);
+    let mut server = Process::start(&repository, &[AUTO], &[]);
+    server.wait_ready();
+    // No other is tried: nothing in it can crash.
+    assert_eq!((workers(server.id()).len(), places_told(&server)), (1, 1), "{:?}", server.log());
+    for model in ["plain", "bounded"] {
+        server.client().get(&format!("/v2/models/{model}/ready")).expect(200);
+    }
 }

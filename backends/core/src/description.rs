@@ -38,6 +38,8 @@ pub struct EngineDescription {
     pub graph_checks_shapes: bool,
     /// Are inputs that may be left out part of a model whose configuration names none?
     pub shows_optional_inputs: bool,
+    /// Does it run native code, which a file can have end the process?
+    pub runs_native_code: bool,
 }
 
 impl EngineDescription {
@@ -59,6 +61,7 @@ impl EngineDescription {
         merges_by_default: true,
         graph_checks_shapes: false,
         shows_optional_inputs: false,
+        runs_native_code: true,
     };
 }
 

@@ -19,6 +19,7 @@ use crate::{
     place::Place,
     recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
+    start::NotLoaded,
     supervisor::Supervisor,
     trial::{Decisions, Trial},
 };
@@ -56,12 +57,12 @@ impl Settings {
     fn place(&self, source: &ModelSource) -> Result<Option<Place>, BackendError> {
         let said = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
         let Some(said) = said.map(|(_, value)| value.trim()) else {
-            return Ok(self.place_by_name(&source.name));
+            return Ok(self.place_unsaid(source));
         };
         let place = match said {
             it if it == Place::OwnProcess.name() => return Ok(Some(Place::OwnProcess)),
             it if it == Place::Server.name() => Some(Place::Server),
-            "auto" => None,
+            "auto" => place_of_devices(source),
             other => {
                 return Err(BackendError::Load(format!(
                     "model '{}': parameter '{PARAMETER}': expected 'process', 'in_process' or 'auto', given \
@@ -72,7 +73,7 @@ impl Settings {
         };
         // A strict sandbox is there for models that nobody vouches for.
         let is_strict = self.program.sandbox == Sandbox::Strict;
-        match is_strict && self.place_by_name(&source.name) != Some(Place::Server) {
+        match is_strict && self.place_unsaid(source) != Some(Place::Server) {
             true => Err(BackendError::Load(format!(
                 "model '{}': parameter '{PARAMETER}': {said} is not for the model to say where \
                  --worker-sandbox=strict; leave the parameter out, or the model out of --isolation",
@@ -82,14 +83,22 @@ impl Settings {
         }
     }
 
-    fn place_by_name(&self, model: &str) -> Option<Place> {
+    /// Where a model runs whose configuration does not say.
+    fn place_unsaid(&self, source: &ModelSource) -> Option<Place> {
         match &self.which {
-            Which::Named(models) if models.contains(model) => Some(Place::OwnProcess),
+            Which::Named(models) if models.contains(&source.name) => Some(Place::OwnProcess),
             Which::Named(_) => Some(Place::Server),
             Which::All => Some(Place::OwnProcess),
-            Which::Auto => None,
+            Which::Auto => place_of_devices(source),
         }
     }
+}
+
+/// Where a model runs whose place is found out; `None` where its runs tell. On a GPU each process takes memory of its
+/// own, whatever runs there.
+fn place_of_devices(source: &ModelSource) -> Option<Place> {
+    let has_gpu = source.placements.iter().any(|it| it.device != Device::Cpu);
+    has_gpu.then_some(Place::Server)
 }
 
 /// The settings of all engines of a server, and what is done once for all of them.
@@ -147,7 +156,7 @@ impl Isolated {
 
     /// Loads the model in a worker for each of its devices, one after the other: they read the same files. What the
     /// first says of the model the others must say as well. Blocking.
-    fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), BackendError> {
+    fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
         let Settings { program, children, .. } = &self.isolation.settings;
         let load =
             |source: &ModelSource| Supervisor::start(program, children, &*self.engine, source);
@@ -159,12 +168,13 @@ impl Isolated {
         for source in sources {
             let (supervisor, other) = load(&source)?;
             if let Some(change) = loaded.change_to(&other) {
-                return Err(BackendError::Load(format!(
+                let error = BackendError::Load(format!(
                     "model '{}' is not the same on all of its devices: loaded for {:?} after {:?}, {change}",
                     source.name,
                     device(&source),
                     device(&first)
-                )));
+                ));
+                return Err(NotLoaded { error, is_of_process: false });
             }
             started.push((device(&source), supervisor));
         }
@@ -186,7 +196,13 @@ impl Backend for Isolated {
         let limits = WorkerLimits::of(source)?;
         let decisions = &self.isolation.decisions;
         let said = settings.place(source)?;
-        let decided = || decisions.find(self.name(), source).map(|it| it.place);
+        let is_bounded = !limits.names().is_empty();
+        // There is nothing to find out where nothing can crash.
+        let is_safe = !self.description().runs_native_code && !is_bounded;
+        let decided = || match is_safe {
+            true => Some(Place::Server),
+            false => decisions.find(self.name(), source).map(|it| it.place),
+        };
         let place = said.or_else(decided);
         if place == Some(Place::Server) {
             for parameter in limits.names() {
@@ -199,14 +215,22 @@ impl Backend for Isolated {
         }
         self.isolation.prepare();
         let trial = place.is_none().then(|| {
-            let (files, is_bounded) =
-                (self.description().settings_of_files, !limits.names().is_empty());
+            let files = self.description().settings_of_files;
             Trial::begin(decisions, self.name(), files, source, is_bounded)
         });
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let (started, loaded) = self.start(source)?;
+        let (started, loaded) = match (self.start(source), &trial) {
+            (Ok(started), _) => started,
+            (Err(NotLoaded { error, is_of_process: true }), Some(trial))
+                if !is_bounded && !source.stop.is_over() =>
+            {
+                trial.has_no_process(&error);
+                return self.engine.load(source);
+            }
+            (Err(not_loaded), _) => return Err(not_loaded.into()),
+        };
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
         let rerun = RerunPolicy::of(source)?;

@@ -28,6 +28,7 @@ use crate::{
     open::Host,
     recycle::Recycler,
     sandbox::Sandbox,
+    start::NotLoaded,
     supervisor::Supervisor,
 };
 use parts::{HALF, play, played_once};
@@ -62,13 +63,13 @@ impl Backend for Elsewhere {
 }
 
 /// A model whose worker plays that part.
-fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, BackendError> {
+fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, NotLoaded> {
     let program = Program {
         path: std::env::current_exe().unwrap(),
         name: "worker".into(),
         args: ["--exact", "hostile::play_a_worker", "--nocapture"].map(Into::into).into(),
         environment: std::env::vars_os().collect(),
-        sandbox: Sandbox::Off,
+        sandbox: if part == "is denied a file" { Sandbox::On } else { Sandbox::Off },
         kept: Vec::new(),
         temporary: std::env::temp_dir(),
     };
@@ -275,9 +276,10 @@ fn a_run_that_a_worker_was_never_given_is_made_in_another_without_being_repeated
 
 #[test]
 fn a_run_of_clients_that_finds_its_worker_dead_is_left_to_an_instance_that_is_warm() {
-    let file = played_once(rustix::process::getpid(), "reads nothing once");
+    let file = played_once(rustix::process::getpid(), "reads nothing once, of clients");
     within_reason(|| {
-        for (part, is_noticed) in [("honest runs", true), ("reads nothing once", false)] {
+        for (part, is_noticed) in [("honest runs", true), ("reads nothing once, of clients", false)]
+        {
             let supervisor = load(part, Stop::new()).unwrap();
             let mut lane = open(&supervisor).unwrap();
             lane.expect_runs(RunTerms::default());
@@ -323,15 +325,20 @@ fn a_worker_that_is_stopped_takes_messages_until_there_is_no_room_and_is_ended_t
 
 #[test]
 fn loads_that_are_answered_with_garbage_fail_with_its_name() {
-    for (part, text) in [
-        ("garbage at the load", "cannot be read"),
-        ("a file that is none", "a word of a file without it"),
-        ("a huge frame at the load", "a frame of 4294967295 bytes"),
-        ("leaves at the load", "while it was loaded"),
+    // Where the load has not begun, the process may be at fault, and not the model.
+    for (part, text, is_of_process) in [
+        ("leaves before the load", "while it was loaded", true),
+        ("a file that is none", "a word of a file without it", true),
+        ("garbage at the load", "cannot be read", false),
+        ("a huge frame at the load", "a frame of 4294967295 bytes", false),
+        ("leaves at the load", "while it was loaded", false),
+        ("is denied a file", "Permission denied", true),
+        ("is denied a file where there is no sandbox", "Permission denied", false),
     ] {
-        let error = within_reason(move || load(part, Stop::new()).map(drop)).unwrap_err();
-        let BackendError::Load(told) = &error else { panic!("{error:?}") };
+        let not_loaded = within_reason(move || load(part, Stop::new()).map(drop)).unwrap_err();
+        let BackendError::Load(told) = &not_loaded.error else { panic!("{not_loaded:?}") };
         assert!(told.contains(text) && told.contains(part), "{told}");
+        assert_eq!(not_loaded.is_of_process, is_of_process, "{part}");
     }
 }
 
@@ -459,5 +466,5 @@ fn a_worker_that_is_stopped_ends_with_the_load_that_is_given_up() {
         stop.give_up();
         load("stopped at the load", stop).map(drop)
     });
-    assert!(matches!(error, Err(BackendError::Load(_))), "{error:?}");
+    let Err(NotLoaded { error: BackendError::Load(_), .. }) = error else { panic!("{error:?}") };
 }

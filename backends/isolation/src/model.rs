@@ -131,7 +131,9 @@ impl Model for IsolatedModel {
     }
 
     fn is_to_be_moved(&self) -> bool {
-        self.trial.as_ref().is_some_and(|it| it.moves_to_the_server())
+        // Where it leaves something behind, that is why no runs are made up.
+        let may_end = !self.loaded.allows_trial_runs && !self.loaded.keeps_state;
+        self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(may_end))
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

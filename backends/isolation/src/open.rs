@@ -263,8 +263,10 @@ impl Open {
             Ok(outputs) => {
                 let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;
                 if let Some(trial) = &self.trial {
-                    let bytes = batch.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-                    trial.ran(EngineRun { rows: batch.rows, bytes, took: answer.took });
+                    let all = |it: &[NamedTensor]| it.iter().map(|it| it.tensor.byte_len()).sum();
+                    let (bytes, output_bytes) = (all(batch.inputs), all(&taken));
+                    let (rows, took) = (batch.rows, answer.took);
+                    trial.ran(EngineRun { rows, bytes, output_bytes, took });
                 }
                 Ok(Ok(taken))
             }

@@ -3,9 +3,15 @@
 
 use std::{fmt, time::Duration};
 
-/// A model that runs for so long loses at most 3 % of what two busy processors do where it is in a process of its own;
-/// one that runs for less loses more. docs/performance.md has the measurements.
-const WORTH_A_PROCESS: Duration = Duration::from_millis(1);
+/// What a run takes longer in a process of its own where processors go to sleep between runs. docs/performance.md has
+/// the measurements.
+const WAKING: Duration = Duration::from_micros(60);
+
+/// What it takes longer for each MiB of its inputs and outputs, which are copied.
+const COPYING_A_MIB: Duration = Duration::from_micros(50);
+
+/// A model belongs in a process of its own where that makes its runs longer by no more than one part in so many.
+const PARTS: u32 = 33;
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +51,8 @@ pub(crate) struct EngineRun {
     pub(crate) rows: usize,
     /// Of all inputs together.
     pub(crate) bytes: usize,
+    /// Of all outputs together.
+    pub(crate) output_bytes: usize,
     /// Without what the way to the process and back takes.
     pub(crate) took: Duration,
 }
@@ -56,27 +64,46 @@ impl EngineRun {
         let key = |it: &EngineRun| (it.rows, usize::MAX - it.bytes, it.took);
         if key(&other) < key(&self) { other } else { self }
     }
+
+    /// One that takes so long belongs in a process of its own.
+    fn limit(self) -> Duration {
+        let mib = (self.bytes + self.output_bytes) as f64 / f64::from(1 << 20);
+        (WAKING + COPYING_A_MIB.mul_f64(mib)) * PARTS
+    }
 }
 
-/// Where a model runs. `run` is the most telling of its first ones, `is_bounded` says that its configuration bounds
-/// what its process may take.
-pub(crate) fn decide(run: Option<EngineRun>, is_bounded: bool) -> Decision {
+/// What is known of a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The most telling of its first runs.
+    pub(crate) run: Option<EngineRun>,
+    /// Does its configuration bound what its process may take?
+    pub(crate) is_bounded: bool,
+    /// Does its engine say that a run of it may end the process?
+    pub(crate) may_end: bool,
+}
+
+/// Where a model runs.
+pub(crate) fn decide(known: Known) -> Decision {
     let apart = |why: String| Decision { place: Place::OwnProcess, why };
-    if is_bounded {
-        return apart("its configuration bounds what its process may take".to_owned());
-    }
-    let Some(EngineRun { took, .. }) = run else {
-        return apart(
-            "no run at its load has told how long it takes; model_warmup would".to_owned(),
-        );
-    };
-    let limit = WORTH_A_PROCESS;
-    match took < limit {
-        true => {
-            let why = format!("a run takes {took:.1?}, less than {limit:?}");
-            Decision { place: Place::Server, why }
+    let within = |why: String| Decision { place: Place::Server, why };
+    match known {
+        Known { is_bounded: true, .. } => {
+            apart("its configuration bounds what its process may take".to_owned())
         }
-        false => apart(format!("a run takes {took:.1?}, no less than {limit:?}")),
+        Known { may_end: true, .. } => {
+            apart("its engine does not know all that it computes".to_owned())
+        }
+        Known { run: None, .. } => {
+            within("no run at its load has told how long it takes; model_warmup would".to_owned())
+        }
+        Known { run: Some(run), .. } => {
+            let (took, limit) = (run.took, run.limit());
+            match took < limit {
+                true => within(format!("a run takes {took:.1?}, less than {limit:.1?}")),
+                false => apart(format!("a run takes {took:.1?}, no less than {limit:.1?}")),
+            }
+        }
     }
 }
 
@@ -85,24 +112,32 @@ mod tests {
     use super::*;
 
     fn run(rows: usize, bytes: usize, micros: u64) -> EngineRun {
-        EngineRun { rows, bytes, took: Duration::from_micros(micros) }
+        EngineRun { rows, bytes, output_bytes: 0, took: Duration::from_micros(micros) }
     }
 
     #[test]
-    fn a_model_that_runs_for_less_than_the_limit_is_in_the_server() {
-        let limit = WORTH_A_PROCESS.as_micros() as u64;
-        let place = |run, is_bounded| decide(run, is_bounded).place;
-        assert_eq!(place(Some(run(1, 4, limit - 1)), false), Place::Server);
-        assert_eq!(place(Some(run(1, 4, limit)), false), Place::OwnProcess);
-        assert_eq!(place(Some(run(1, 4, 1)), true), Place::OwnProcess);
-        assert_eq!(place(None, false), Place::OwnProcess);
+    fn a_model_is_in_the_server_where_a_process_of_its_own_would_cost_more_than_three_percent() {
+        let of = |run| Known { run, ..Known::default() };
+        let place = |known| decide(known).place;
+        assert_eq!(place(of(Some(run(1, 0, 1979)))), Place::Server);
+        assert_eq!(place(of(Some(run(1, 0, 1980)))), Place::OwnProcess);
+        // 2 MiB in and 6 MiB out.
+        let large = |micros| EngineRun { output_bytes: 6 << 20, ..run(1, 2 << 20, micros) };
+        assert_eq!(place(of(Some(large(15_179)))), Place::Server);
+        assert_eq!(place(of(Some(large(15_180)))), Place::OwnProcess);
+        assert_eq!(place(of(None)), Place::Server);
+        for run in [None, Some(run(1, 4, 1))] {
+            assert_eq!(place(Known { is_bounded: true, ..of(run) }), Place::OwnProcess);
+            assert_eq!(place(Known { may_end: true, ..of(run) }), Place::OwnProcess);
+        }
     }
 
     #[test]
     fn the_words_begin_with_the_value_of_the_parameter_and_have_the_measured_time() {
-        let words = |micros| decide(Some(run(1, 4, micros)), false).to_string();
-        assert_eq!(words(13), "in_process: a run takes 13.0µs, less than 1ms");
-        assert_eq!(words(20_100), "process: a run takes 20.1ms, no less than 1ms");
+        let known = |micros| Known { run: Some(run(1, 4, micros)), ..Known::default() };
+        let words = |micros| decide(known(micros)).to_string();
+        assert_eq!(words(13), "in_process: a run takes 13.0µs, less than 2.0ms");
+        assert_eq!(words(20_100), "process: a run takes 20.1ms, no less than 2.0ms");
     }
 
     #[test]

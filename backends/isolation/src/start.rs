@@ -9,10 +9,28 @@ use crate::{
     children::Children,
     figures::Figures,
     launch::{Program, Worker},
-    message::{Entered, LoadAnswer, Loaded, ToWorker},
+    message::{Entered, Fault, LoadAnswer, Loaded, ToWorker},
     patience::{LOOK, wait},
+    sandbox::Sandbox,
     whose::Whose,
 };
+
+/// What the kernel's refusals are called in errors of engines.
+const REFUSALS: [&str; 2] = ["Permission denied", "Operation not permitted"];
+
+/// A worker has not loaded its model.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotLoaded {
+    pub(crate) error: BackendError,
+    /// Is it for want of a process, or for what that may reach, and not for the model?
+    pub(crate) is_of_process: bool,
+}
+
+impl From<NotLoaded> for BackendError {
+    fn from(it: NotLoaded) -> BackendError {
+        it.error
+    }
+}
 
 /// A worker that is to load a model.
 pub(crate) struct Start<'a> {
@@ -34,11 +52,12 @@ impl Start<'_> {
         stop: &Stop,
         is_given_up: impl Fn() -> bool,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
-    ) -> Result<(Arc<Worker>, Loaded), BackendError> {
+    ) -> Result<(Arc<Worker>, Loaded), NotLoaded> {
         let started = Worker::start(self.program, self.whose, self.children, self.figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
-            BackendError::Load(format!("cannot start a process ({program}): {error}"))
+            let error = BackendError::Load(format!("cannot start a process ({program}): {error}"));
+            NotLoaded { error, is_of_process: true }
         })?;
         let asked = Arc::downgrade(&worker);
         stop.on_stop(move || {
@@ -46,28 +65,49 @@ impl Start<'_> {
                 worker.send_at_once(&ToWorker::StopLoad);
             }
         });
-        let answer = self.ask(&worker, &mut answers, is_given_up);
+        let entered = self.enter(&worker, &mut answers, &is_given_up);
+        let has_entered = matches!(entered, Ok(Ok(())));
+        let answer = entered.and_then(|entered| match entered {
+            Ok(()) => {
+                wait(|| answers.wait(), &worker, &is_given_up)?;
+                answers.receive::<LoadAnswer>()
+            }
+            Err(fault) => Ok(Err(fault)),
+        });
         stop.clear_hook();
-        match answer {
-            Ok(answer) => Ok((worker, *answer?)),
+        let error = match answer {
+            Ok(Ok(loaded)) => return Ok((worker, *loaded)),
+            Ok(Err(fault)) => {
+                let error = BackendError::from(fault);
+                let is_of_process = !has_entered || self.is_of_sandbox(&error);
+                return Err(NotLoaded { error, is_of_process });
+            }
             Err(ChannelError::Closed) => {
                 let (obituary, lines) = (worker.obituary(), worker.last_lines());
                 let said = if lines.is_empty() { "" } else { "; its last lines:\n" };
-                Err(BackendError::Load(format!("{obituary} while it was loaded{said}{lines}")))
+                BackendError::Load(format!("{obituary} while it was loaded{said}{lines}"))
             }
             Err(error) => {
                 worker.end(EndReason::Protocol);
-                Err(BackendError::Load(format!("{}: {error}", worker.obituary())))
+                BackendError::Load(format!("{}: {error}", worker.obituary()))
             }
-        }
+        };
+        Err(NotLoaded { error, is_of_process: !has_entered })
     }
 
-    fn ask(
+    /// Has the engine met what its sandbox has refused it?
+    fn is_of_sandbox(&self, error: &BackendError) -> bool {
+        let said = error.to_string();
+        self.program.sandbox != Sandbox::Off && REFUSALS.iter().any(|it| said.contains(it))
+    }
+
+    /// Tells the worker what to load, and waits until it is in its sandbox.
+    fn enter(
         &self,
         worker: &Worker,
         answers: &mut Receiver,
         is_given_up: impl Fn() -> bool,
-    ) -> Result<LoadAnswer, ChannelError> {
+    ) -> Result<Result<(), Fault>, ChannelError> {
         let (engine, source) = (self.engine.to_owned(), Box::new(self.source.clone()));
         let order = worker.order().clone();
         // As the server's own threads are: from the process, not from the thread that has started the worker.
@@ -75,7 +115,7 @@ impl Start<'_> {
         let niceness = own.unwrap_or(0) + source.niceness;
         worker.send(&ToWorker::Load { engine, source, order, niceness })?;
         answers.set_timeout(LOOK)?;
-        wait(|| answers.wait(), worker, &is_given_up)?;
+        wait(|| answers.wait(), worker, is_given_up)?;
         match answers.receive::<Entered>()? {
             Err(fault) => return Ok(Err(fault)),
             Ok(true) => {
@@ -85,7 +125,6 @@ impl Start<'_> {
             Ok(false) => {}
         }
         answers.take_no_more_files();
-        wait(|| answers.wait(), worker, is_given_up)?;
-        answers.receive()
+        Ok(Ok(()))
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     patience::LOOK,
     stamp::Stamp,
     standby::Standby,
-    start::Start,
+    start::{NotLoaded, Start},
     state::{Another, Evidence, State},
     whose::Whose,
 };
@@ -74,7 +74,7 @@ impl Supervisor {
         children: &Children,
         engine: &dyn Backend,
         source: &ModelSource,
-    ) -> Result<(Arc<Supervisor>, Loaded), BackendError> {
+    ) -> Result<(Arc<Supervisor>, Loaded), NotLoaded> {
         let state = State::default();
         let stamp = Stamp::of(source, engine.description().settings_of_files);
         if stamp.is_cut() {
@@ -448,7 +448,7 @@ impl Supervisor {
         self: &Arc<Self>,
         stop: &Stop,
         is_given_up: impl Fn() -> bool,
-    ) -> Result<(Arc<Worker>, Loaded), BackendError> {
+    ) -> Result<(Arc<Worker>, Loaded), NotLoaded> {
         let weak = Arc::downgrade(self);
         let ended = move |worker: Arc<Worker>| {
             drop(worker);

@@ -6,10 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use backend::{Device, ModelSource};
+use backend::{BackendError, Device, ModelSource};
 
 use crate::{
-    place::{Decision, EngineRun, Place, decide},
+    place::{Decision, EngineRun, Known, Place, decide},
     stamp::Stamp,
 };
 
@@ -114,14 +114,14 @@ impl Trial {
     }
 
     /// Decides by the runs so far, says so, and keeps it for later loads. Is the model to be loaded in the server?
-    /// False once that has been decided.
-    pub(crate) fn moves_to_the_server(&self) -> bool {
+    /// False once that has been decided. `may_end` is what its engine says.
+    pub(crate) fn moves_to_the_server(&self, may_end: bool) -> bool {
         let (subject, run) = {
             let (subject, run) = &mut *self.state();
             (subject.take(), *run)
         };
         let Some(subject) = subject else { return false };
-        let decision = decide(run, self.is_bounded);
+        let decision = decide(Known { run, is_bounded: self.is_bounded, may_end });
         let (model, Decision { place, why }) = (&subject.model, &decision);
         match place {
             Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
@@ -130,6 +130,15 @@ impl Trial {
         let moves = *place == Place::Server;
         self.decisions.keep(subject, decision);
         moves
+    }
+
+    /// No process could load the model for that reason, which the server's does not have: it runs there, also after
+    /// later loads.
+    pub(crate) fn has_no_process(&self, error: &BackendError) {
+        let Some(subject) = self.state().0.take() else { return };
+        let why = format!("a process of its own cannot load it: {error}");
+        tracing::warn!(model = subject.model, "it runs in the server's process: {why}");
+        self.decisions.keep(subject, Decision { place: Place::Server, why });
     }
 }
 
@@ -140,14 +149,14 @@ mod tests {
     use super::*;
 
     fn run(micros: u64) -> EngineRun {
-        EngineRun { rows: 1, bytes: 4, took: Duration::from_micros(micros) }
+        EngineRun { rows: 1, bytes: 4, output_bytes: 4, took: Duration::from_micros(micros) }
     }
 
     fn settled(decisions: &Arc<Decisions>, source: &ModelSource, runs: &[EngineRun]) -> bool {
         let trial = Trial::begin(decisions, "identity", &[], source, false);
         runs.iter().for_each(|it| trial.ran(*it));
-        let moves = trial.moves_to_the_server();
-        assert!(!trial.moves_to_the_server());
+        let moves = trial.moves_to_the_server(false);
+        assert!(!trial.moves_to_the_server(false));
         moves
     }
 
@@ -184,7 +193,7 @@ mod tests {
             settled(&decisions, &source(number), &[]);
         }
         let place = |number| decisions.find("identity", &source(number)).map(|it| it.place);
-        assert_eq!([place(0), place(1)], [None, Some(Place::OwnProcess)]);
+        assert_eq!([place(0), place(1)], [None, Some(Place::Server)]);
         assert_eq!(decisions.kept().len(), KEPT);
     }
 }

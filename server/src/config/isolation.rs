@@ -12,7 +12,7 @@ use machine::Machine;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("isolation", "off", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 1 ms or longer, which is found out at their load). A model's parameter ISOLATION goes before it: process, in_process or auto"),
+    Flag::value("isolation", "auto", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 2 ms or longer on the CPU, which is found out at their load; all where --worker-sandbox=strict). A model's parameter ISOLATION goes before it: process, in_process or auto"),
     Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
     Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
 ];
@@ -39,20 +39,23 @@ pub(super) fn resolve(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> Isolation {
-    let which = sources.read("isolation", which, problems);
-    let which = which.unwrap_or_else(|| Which::Named(BTreeSet::new()));
+    let asked = sources.read("isolation", which, problems);
     let given = sources.read("worker-arena-bytes", arena_bytes, problems).flatten();
     let bytes = given.unwrap_or_else(|| machine.memory.map_or(ARENA, |it| ARENA.min(it / 8)));
     let arena_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let sandbox = sources.read("worker-sandbox", sandbox, problems).unwrap_or(Sandbox::On);
     // A strict sandbox is there for models that nobody vouches for.
-    if (&which, sandbox) == (&Which::Auto, Sandbox::Strict) {
+    if (asked.as_ref(), sandbox) == (Some(&Which::Auto), Sandbox::Strict) {
         problems.push(
             "--isolation=auto has fast models run in the server's process, which --worker-sandbox=strict is to \
              prevent; write --isolation=all, or --worker-sandbox=on"
                 .to_owned(),
         );
     }
+    let which = asked.unwrap_or(match sandbox {
+        Sandbox::Strict => Which::All,
+        Sandbox::On | Sandbox::Off => Which::Auto,
+    });
     Isolation { which, arena_bytes, sandbox, kept: Vec::new() }
 }
 

@@ -39,6 +39,9 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     if part == "stopped at the load" {
         stop_here();
     }
+    if part == "leaves before the load" {
+        leave(&control)?;
+    }
     messages.receive::<ToWorker>()?;
     if part == "a file that is none" {
         answers.send(&Entered::Ok(true))?;
@@ -46,13 +49,16 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     }
     answers.send(&Entered::Ok(false))?;
     match part {
+        it if it.starts_with("is denied a file") => {
+            let fault = Fault::load(format!("{it}: Permission denied"));
+            answers.send(&LoadAnswer::Err(fault))?;
+        }
         "garbage at the load" => (&control).write_all(&[5, 0, 0, 0, 77, 77, 77, 77, 77])?,
         "a huge frame at the load" => (&control).write_all(&[0xff; 4])?,
         "leaves at the load" | "loads once"
             if part == "leaves at the load" || has_played(part)? =>
         {
-            rustix::net::shutdown(&control, rustix::net::Shutdown::Both)?;
-            thread::park();
+            leave(&control)?;
         }
         _ => {
             let loaded = Loaded {
@@ -71,6 +77,13 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     messages.receive::<ToWorker>()?;
     let mut file = || messages.file().ok_or("no file");
     play_a_lane(part, file()?.into(), file()?, file()?)
+}
+
+/// Says nothing any more.
+fn leave(control: &UnixStream) -> io::Result<()> {
+    rustix::net::shutdown(control, rustix::net::Shutdown::Both)?;
+    thread::park();
+    Ok(())
 }
 
 /// A file that says that a worker of this server has played its part, which is played once.
@@ -120,7 +133,7 @@ fn play_a_lane(
             thread::park();
         }
     }
-    if part == "reads nothing once" && !has_played(part)? {
+    if part.starts_with("reads nothing once") && !has_played(part)? {
         // It sees that there is a run, and ends without taking it.
         batches.wait(None)?;
         rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;

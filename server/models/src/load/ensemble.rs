@@ -12,7 +12,7 @@ use crate::{
         raw,
     },
     load::{
-        files::read_labels, load_log::Warnings, loader::Loader, placement::Plan,
+        files::read_labels, load_log::LoadLog, loader::Loader, placement::Plan,
         strict_rows::strict_rows, version_load::Load,
     },
     repository::local::FoundModel,
@@ -66,8 +66,8 @@ impl Loader {
     ) -> Result<(ServedModel, Plan), String> {
         let (completed, steps) =
             complete_ensemble(raw, &found.name, &self.descriptions).map_err(|it| it.to_string())?;
-        let mut warnings = Warnings::new(&found.name, version);
-        completed.warnings.iter().for_each(|it| warnings.warn(it));
+        let mut log = LoadLog::new(&found.name, version);
+        completed.warnings.iter().for_each(|it| log.warn(it));
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
@@ -88,7 +88,7 @@ impl Loader {
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         // Those of the members come to it with each request.
         let content_hash = ContentHash::of_text(&config_json);
-        self.warn_caching(&config, &mut warnings);
+        self.warn_caching(&config, &mut log);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }
@@ -136,9 +136,9 @@ impl Loader {
         }
     }
 
-    pub(super) fn warn_caching(&self, config: &ModelConfig, warnings: &mut Warnings<'_>) {
+    pub(super) fn warn_caching(&self, config: &ModelConfig, log: &mut LoadLog<'_>) {
         if config.response_cache && !self.settings.has_cache {
-            warnings.warn(
+            log.warn(
                 "response_cache { enable: true } has no effect, as the server has no cache; give it one with \
                  --cache-config local,size=<bytes>",
             );

@@ -4,21 +4,27 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{load::placement::Plan, serving::served::ServedModel};
 
-/// The warnings about a model version. Each is logged once, however often the version is made.
-pub(crate) struct Warnings<'a> {
+/// What is told of a model version while it is loaded. Each line is logged once, however often the version is made.
+pub(crate) struct LoadLog<'a> {
     model: &'a str,
     version: u64,
     logged: BTreeSet<String>,
 }
 
-impl<'a> Warnings<'a> {
-    pub(crate) fn new(model: &'a str, version: u64) -> Warnings<'a> {
-        Warnings { model, version, logged: BTreeSet::new() }
+impl<'a> LoadLog<'a> {
+    pub(crate) fn new(model: &'a str, version: u64) -> LoadLog<'a> {
+        LoadLog { model, version, logged: BTreeSet::new() }
     }
 
     pub(crate) fn warn(&mut self, warning: &str) {
         if self.logged.insert(warning.to_owned()) {
             tracing::warn!(model = self.model, version = self.version, "{warning}");
+        }
+    }
+
+    pub(crate) fn info(&mut self, line: &str) {
+        if self.logged.insert(line.to_owned()) {
+            tracing::info!(model = self.model, version = self.version, "{line}");
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::{
         create_error::CreateError,
         files::{bytes_of, config_file, files_of},
         load_error::LoadError,
-        load_log::{self, Warnings},
+        load_log::{self, LoadLog},
         load_settings::LoadSettings,
         load_watch::LoadWatch,
         lost_loads::LostLoads,
@@ -242,8 +242,8 @@ impl Loader {
         };
         let plan = self.plan_here(&load.found.name, raw, &load.options, load.cpus)?;
         self.check_gpu_limits(&plan)?;
-        let mut warnings = Warnings::new(&found.name, version);
-        let reason = match self.make(&load, &plan, &mut warnings) {
+        let mut log = LoadLog::new(&found.name, version);
+        let reason = match self.make(&load, &plan, &mut log) {
             Ok(model) => return Ok((model, plan)),
             Err(CreateError::Device(reason) | CreateError::Memory(reason)) if plan.uses_gpus() => {
                 reason
@@ -254,7 +254,7 @@ impl Loader {
         let plan = self.plan(&found.name, raw, &load.options, load.cpus, Err(none))?;
         let model = &found.name;
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
-        match self.make(&load, &plan, &mut warnings) {
+        match self.make(&load, &plan, &mut log) {
             Ok(model) => Ok((model, plan)),
             Err(error) => Err(error.into()),
         }

@@ -20,7 +20,7 @@ use crate::{
         files::{bytes_of, folds_of, model_of_plan, read_labels},
         instances::{self, on_device},
         load_limit,
-        load_log::Warnings,
+        load_log::LoadLog,
         load_watch::PhaseLimit,
         loader::Loader,
         options::{first_response_ms, gpu_accelerators, op_libraries},
@@ -66,10 +66,10 @@ impl Loader {
         &self,
         load: &Load<'_>,
         plan: &Plan,
-        warnings: &mut Warnings<'_>,
+        log: &mut LoadLog<'_>,
     ) -> Result<ServedModel, CreateError> {
-        match self.make_where_it_is(load, plan, warnings) {
-            Err(CreateError::Moved) => self.make_where_it_is(load, plan, warnings),
+        match self.make_where_it_is(load, plan, log) {
+            Err(CreateError::Moved) => self.make_where_it_is(load, plan, log),
             made => made,
         }
     }
@@ -78,7 +78,7 @@ impl Loader {
         &self,
         load: &Load<'_>,
         plan: &Plan,
-        warnings: &mut Warnings<'_>,
+        log: &mut LoadLog<'_>,
     ) -> Result<ServedModel, CreateError> {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
@@ -95,7 +95,7 @@ impl Loader {
             directory: found.dir.clone(),
             repository: repository_of(found, &self.settings.repository.from),
             others: found.others.iter().filter(|it| **it != found.dir).cloned().collect(),
-            options: self.options_here(load, plan, warnings),
+            options: self.options_here(load, plan, log),
             default_threads: plan.threads,
             // Several hundred models are not to have two sessions each.
             wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),
@@ -124,16 +124,16 @@ impl Loader {
             let parameters = &mut completed.config.parameters;
             parameters.entry(key.clone().into_owned()).or_insert_with(|| note.clone());
         }
-        completed.warnings.iter().for_each(|it| warnings.warn(it));
+        completed.warnings.iter().for_each(|it| log.warn(it));
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
-        misspelt.iter().for_each(|it| warnings.warn(it));
+        misspelt.iter().for_each(|it| log.warn(it));
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
-            warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
+            log.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
         }
         let description = self.descriptions.description(&choice.backend);
         let accelerates = !source.accelerators.is_empty() && description.has_gpu_accelerators;
         if accelerates && !plan.uses_gpus() {
-            warnings.warn(
+            log.warn(
                 "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
                  runs on a GPU",
             );
@@ -141,32 +141,26 @@ impl Loader {
         let unapplied =
             unapplied(raw, &completed.raw, choice, &self.descriptions, &self.settings.defaults);
         if !unapplied.is_empty() {
-            let model = &found.name;
-            tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
+            log.info(&format!("not applied to it: {}", unapplied.join(", ")));
         }
         let mut signature =
             self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
-        let opened = self.open_pipeline(load, &*model, &signature, plan, &mut settled, warnings)?;
+        let opened = self.open_pipeline(load, &*model, &signature, plan, &mut settled, log)?;
         if opened.is_none() && settled.is_unproved {
             self.settle_unproved(load, &*model, &mut settled)?;
             signature =
                 self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
         }
         if let Some(warning) = &settled.warning {
-            warnings.warn(warning);
+            log.warn(warning);
         }
         let completed = settled.completed;
         let mut instance = settled.instance;
         let others = match opened {
             Some(_) => OtherSignatures::default(),
-            None => self.other_signatures(
-                load,
-                plan,
-                &*model,
-                &completed.config,
-                &mut instance,
-                warnings,
-            )?,
+            None => {
+                self.other_signatures(load, plan, &*model, &completed.config, &mut instance, log)?
+            }
         };
         if others.named.is_some() {
             signature = Arc::new(Signature { named: others.named, ..(*signature).clone() });
@@ -191,7 +185,7 @@ impl Loader {
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
         if is_limited && limiter.is_none() {
-            warnings.warn(
+            log.warn(
                 "instance_group.rate_limiter is ignored, as rate limiting is off (--rate-limit)",
             );
         }
@@ -227,7 +221,7 @@ impl Loader {
         let dispatch = dispatch(runs, &faces, &self.settings, metrics.clone());
         let mut config_message = completed.raw;
         let mut config_json: Bytes = self.reader.to_json(&config_message).to_string().into();
-        self.warn_caching(&config, warnings);
+        self.warn_caching(&config, log);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }

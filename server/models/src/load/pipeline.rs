@@ -17,7 +17,7 @@ use crate::{
         create_error::CreateError,
         files::model_path,
         kept_costs::KeptCosts,
-        load_log::Warnings,
+        load_log::LoadLog,
         load_watch::PhaseLimit,
         loader::Loader,
         merging::Settled,
@@ -137,7 +137,7 @@ impl Loader {
         signature: &Signature,
         plan: &Plan,
         settled: &mut Settled,
-        warnings: &mut Warnings<'_>,
+        log: &mut LoadLog<'_>,
     ) -> Result<Option<(ServedPipeline, Signature)>, CreateError> {
         let settings = &self.settings.repository;
         let dir = self.dir_of_pipeline(load);
@@ -149,12 +149,7 @@ impl Loader {
             None if !may_be || model.spec().is_none() => return Ok(None),
             None => {
                 if let Some(reason) = unchosen() {
-                    let (model, version) = (load.found.shown_name(), load.version);
-                    tracing::info!(
-                        model,
-                        version,
-                        "served as tensors, and not as a pipeline: {reason}"
-                    );
+                    log.info(&format!("served as tensors, and not as a pipeline: {reason}"));
                     return Ok(None);
                 }
                 Origin::Graph(beside_graph.as_ref())
@@ -168,7 +163,6 @@ impl Loader {
         let bounds = packs.then_some(most);
         let pool = self.prepare_pool();
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu, pool };
-        let (name, version) = (load.found.shown_name(), load.version);
         match open(origin, &loaded, &settings.pipelines)? {
             None => Ok(None),
             Some(Opening::Pipeline(opened)) => {
@@ -184,27 +178,23 @@ impl Loader {
                 let Tried { rows, trials } =
                     self.try_rows(load, plan, model, settled, &pipeline)?;
                 if let Some(found) = settle_rows(rows, settled, &mut pipeline, &mut face) {
-                    warnings.warn(&found);
+                    log.warn(&found);
                 }
                 let instances = plan.devices.len().max(1) as u64;
                 let memory = Machine::read().memory.unwrap_or(u64::MAX);
                 if !is_on_gpu
                     && let Some(note) = pipeline.steps.fit(memory / MEMORY_PART / instances)
                 {
-                    warnings.warn(&note);
+                    log.warn(&note);
                 }
                 let kept = settled.kept.as_ref();
                 settle_runs(trials, memory / MEMORY_PART / instances, kept, &mut pipeline);
-                pipeline.warnings().iter().for_each(|it| warnings.warn(it));
-                tracing::info!(model = name, version, "{}", pipeline.describe());
+                pipeline.warnings().iter().for_each(|it| log.warn(it));
+                log.info(&pipeline.describe().to_string());
                 Ok(Some((pipeline, face)))
             }
             Some(Opening::Tensors(reason)) => {
-                tracing::info!(
-                    model = name,
-                    version,
-                    "served as tensors, and not as a pipeline: {reason}"
-                );
+                log.info(&format!("served as tensors, and not as a pipeline: {reason}"));
                 Ok(None)
             }
         }

@@ -9,7 +9,7 @@ use crate::{
     load::{
         gpu_limit,
         load_error::LoadError,
-        load_log::Warnings,
+        load_log::LoadLog,
         loader::Loader,
         options::gpu_share,
         placement::{NoGpus, Places, Plan, plan},
@@ -70,7 +70,7 @@ impl Loader {
         &self,
         load: &Load<'_>,
         plan: &Plan,
-        warnings: &mut Warnings<'_>,
+        log: &mut LoadLog<'_>,
     ) -> BTreeMap<String, String> {
         let mut options = load.options.clone();
         let description = self.descriptions.description(&load.choice.backend);
@@ -89,8 +89,8 @@ impl Loader {
             (Some(bytes), Some(key)) => {
                 options.insert(key.to_owned(), bytes.to_string());
             }
-            (Some(_), None) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
-            (None, _) => warnings.warn(
+            (Some(_), None) => log.warn("--gpu-memory-margin has no effect on models of its engine"),
+            (None, _) => log.warn(
                 "--gpu-memory-margin has no effect: the driver does not say how much memory there is",
             ),
         }

@@ -13,7 +13,7 @@ use crate::{
     },
     load::{
         create_error::CreateError,
-        load_log::Warnings,
+        load_log::LoadLog,
         loader::Loader,
         placement::Plan,
         proof::{Proof, is_due},
@@ -45,7 +45,7 @@ impl Loader {
         model: &dyn Model,
         default: &ModelConfig,
         instance: &mut Option<Box<dyn Instance>>,
-        warnings: &mut Warnings<'_>,
+        log: &mut LoadLog<'_>,
     ) -> Result<OtherSignatures, CreateError> {
         let Some(signatures) = model.signatures() else { return Ok(OtherSignatures::default()) };
         let device = plan.devices.first().copied().unwrap_or(Device::Cpu);
@@ -76,12 +76,11 @@ impl Loader {
             configs.push(config);
         }
         for (name, reason) in &unusable {
-            warnings.warn(&format!("signature '{name}' is not served: {reason}"));
+            log.warn(&format!("signature '{name}' is not served: {reason}"));
         }
         if &*signatures.default != ONLY_SIGNATURE && !others.is_empty() {
-            let (model, version) = (&load.found.name, load.version);
             let default = &signatures.default;
-            tracing::info!(model, version, "requests that name no signature get '{default}'");
+            log.info(&format!("requests that name no signature get '{default}'"));
         }
         let named = Named {
             others: others.into(),

@@ -1,5 +1,7 @@
 //! Facts about which models run in processes of their own.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use ::isolation::{Sandbox, Which};
 
@@ -10,7 +12,8 @@ fn which(args: &str) -> Which {
 #[test]
 fn models_in_processes_of_their_own_are_none_all_named_or_found_out() {
     let named = |names: &[&str]| Which::Named(names.iter().map(|it| (*it).to_owned()).collect());
-    assert_eq!(which(""), named(&[]));
+    assert_eq!(which(""), Which::Auto);
+    assert_eq!(which("--worker-sandbox=off"), Which::Auto);
     assert_eq!(which("--isolation=off"), named(&[]));
     assert_eq!(which("--isolation=all"), Which::All);
     assert_eq!(which("--isolation=auto"), Which::Auto);
@@ -28,4 +31,6 @@ fn a_strict_sandbox_takes_no_model_into_the_server() {
     );
     let strict = config("--isolation=all --worker-sandbox=strict", &[]).isolation;
     assert_eq!((strict.which, strict.sandbox), (Which::All, Sandbox::Strict));
+    assert_eq!(which("--worker-sandbox=strict"), Which::All);
+    assert_eq!(which("--isolation=off --worker-sandbox=strict"), Which::Named(BTreeSet::new()));
 }
