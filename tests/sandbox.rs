@@ -393,9 +393,10 @@ fn a_library_that_starts_threads_without_end_is_bounded_and_harms_nobody_else() 
     let count: u32 = count.parse().unwrap();
     assert!((4000..4096).contains(&count), "{line}");
     server.wait_for_line("threads and may start no more");
-    // Its engine needs some, too.
+    // Its engine needs some, too: ONNX Runtime says so, or crashes where that comes at a bad moment.
     let error = server.client().post(&infer("m"), &[], number(3)).error(503);
-    assert!(error.contains("pthread_create failed"), "{error}");
+    let ends = ["pthread_create failed", "ended by signal"];
+    assert!(ends.iter().any(|it| error.contains(it)), "{error}");
     assert_eq!(first_of(&server.client().post(&infer("other"), &[], row(1))), 1.0);
 }
 

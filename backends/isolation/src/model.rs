@@ -65,7 +65,6 @@ impl IsolatedModel {
         trial: Option<Trial>,
     ) -> Self {
         let (lanes, trial) = (Mutex::default(), trial.map(Arc::new));
-        homes.iter().for_each(|it| it.supervisor.keeps_ready());
         IsolatedModel { homes, loaded, arena_bytes, lanes, stop, rerun, trial }
     }
 
@@ -133,7 +132,12 @@ impl Model for IsolatedModel {
     fn is_to_be_moved(&self) -> bool {
         // Where it leaves something behind, that is why no runs are made up.
         let may_end = !self.loaded.allows_trial_runs && !self.loaded.keeps_state;
-        self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(may_end))
+        let moves = self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(may_end));
+        if !moves {
+            // Not before: a load beside its first runs would make them seem longer.
+            self.homes.iter().for_each(|it| it.supervisor.keeps_ready());
+        }
+        moves
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
