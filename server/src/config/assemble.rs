@@ -143,7 +143,7 @@ pub(super) fn resolve(
         log: log_settings::resolve(&sources, problems),
         trace: trace_settings::resolve(&mut sources, environment, problems),
         engines: engines::resolve(&sources, problems),
-        isolation: isolation::resolve(&sources, machine, problems),
+        isolation: isolation::resolve(&sources, machine, is_multi_model, problems),
         notices: sources.notices,
     };
     config.isolation.kept = kept(&config.repository.from, config.tls.as_ref());

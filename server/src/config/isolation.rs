@@ -12,7 +12,7 @@ use machine::Machine;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("isolation", "auto", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 2 ms or longer on the CPU, which is found out at their load; all where --worker-sandbox=strict). A model's parameter ISOLATION goes before it: process, in_process or auto"),
+    Flag::value("isolation", "", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 2 ms or longer on the CPU, which is found out at their load). Default: auto, all where --worker-sandbox=strict, and else off for a multi-model endpoint. A model's parameter ISOLATION goes before it: process, in_process or auto"),
     Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
     Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
 ];
@@ -33,10 +33,11 @@ pub struct Isolation {
     pub kept: Vec<PathBuf>,
 }
 
-/// Reads the settings.
+/// Reads the settings. `is_multi_model`: models come with requests, and are many.
 pub(super) fn resolve(
     sources: &Sources,
     machine: &Machine,
+    is_multi_model: bool,
     problems: &mut Vec<String>,
 ) -> Isolation {
     let asked = sources.read("isolation", which, problems);
@@ -54,6 +55,8 @@ pub(super) fn resolve(
     }
     let which = asked.unwrap_or(match sandbox {
         Sandbox::Strict => Which::All,
+        // Each process would take memory of its own, and each first request wait for one to start.
+        Sandbox::On | Sandbox::Off if is_multi_model => none(),
         Sandbox::On | Sandbox::Off => Which::Auto,
     });
     Isolation { which, arena_bytes, sandbox, kept: Vec::new() }
@@ -68,9 +71,13 @@ fn sandbox(text: &str) -> Parse<Sandbox> {
     }
 }
 
+fn none() -> Which {
+    Which::Named(BTreeSet::new())
+}
+
 fn which(text: &str) -> Parse<Which> {
     match text {
-        "off" => Ok(Which::Named(BTreeSet::new())),
+        "off" => Ok(none()),
         "all" => Ok(Which::All),
         "auto" => Ok(Which::Auto),
         _ if text.split(',').any(|it| it.trim().is_empty()) => {

@@ -19,6 +19,10 @@ fn models_in_processes_of_their_own_are_none_all_named_or_found_out() {
     assert_eq!(which("--isolation=auto"), Which::Auto);
     assert_eq!(which("--isolation=b,a"), named(&["a", "b"]));
     assert_eq!(config("", &["MUSTER_ISOLATION=auto"]).isolation.which, Which::Auto);
+    let of_endpoint = |args| config(args, &["SAGEMAKER_MULTI_MODEL=true"]).isolation.which;
+    assert_eq!(of_endpoint(""), named(&[]));
+    assert_eq!(of_endpoint("--isolation=auto"), Which::Auto);
+    assert_eq!(of_endpoint("--worker-sandbox=strict"), Which::All);
     check_refused("--isolation=a,,b", &[], &["isolation", "off, all, auto, or names of models"]);
 }
 
