@@ -273,12 +273,17 @@ mod tests {
     #[test]
     fn clients_that_say_nothing_make_room_for_others() {
         let (address, jobs) = start("silent", Times { head: SHORT, body: SHORT, all: LONG });
-        let mut silent: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(address)).collect();
-        // Between two requests, within a head and within a body.
-        silent[0].write_all(LIST.as_bytes()).unwrap();
-        silent[1].write_all(b"POST / HTTP/1.1\r\nHos").unwrap();
+        // Between two requests, within a head and within a body; the others say nothing.
         let body = LIST.replace("Length: 2", "Length: 9");
-        silent[2].write_all(body.as_bytes()).unwrap();
+        let words = [LIST, "POST / HTTP/1.1\r\nHos", &body];
+        let words = words.into_iter().chain(std::iter::repeat("")).take(CONNECTIONS);
+        // Each speaks before the next one comes, as its time runs from when it came.
+        let silent = words.map(|it| {
+            let mut stream = connect(address);
+            stream.write_all(it.as_bytes()).unwrap();
+            stream
+        });
+        let silent: Vec<TcpStream> = silent.collect();
         let mut late = connect(address);
         late.write_all(LIST.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes()).unwrap();
         let reply = rest(late);
@@ -314,8 +319,8 @@ mod tests {
     #[test]
     fn a_client_that_goes_on_asking_loses_its_connection_after_a_while() {
         let (address, jobs) = start("busy", Times { head: LONG, body: LONG, all: SHORT });
-        let mut stream = connect(address);
         let begin = Instant::now();
+        let mut stream = connect(address);
         let mut buffer = [0; 4096];
         loop {
             let is_open = stream.write_all(LIST.as_bytes()).is_ok();

@@ -178,11 +178,11 @@ fn a_slow_model_runs_three_times_and_a_fast_one_with_every_size() {
         Ok(it.to_vec())
     });
     assert_eq!((proof, runs.as_slice()), (Proof::Independent, [1, 2, 3].as_slice()));
-    let (proof, runs) = tried(&config, 0, |it, _| Ok(it.to_vec()));
-    assert_eq!(proof, Proof::Independent);
-    for size in [1, 2, 3, 5, 7] {
-        assert!(runs.contains(&size), "{size}: {runs:?}");
-    }
+    // Where this thread has to wait for a processor, a fast model is a slow one.
+    let mut attempts = (0..50).map(|_| tried(&config, 0, |it, _| Ok(it.to_vec())));
+    let has_all = |runs: &[usize]| [1, 2, 3, 5, 7].iter().all(|it| runs.contains(it));
+    let found = attempts.find(|(proof, runs)| *proof == Proof::Independent && has_all(runs));
+    assert!(found.is_some(), "no attempt was made with every size");
 }
 
 #[test]
