@@ -245,7 +245,7 @@ fn a_failure_is_not_kept() {
 #[test]
 fn an_answer_that_is_kept_waits_for_those_before_it_where_order_is_kept() {
     let lines = "dynamic_batching { preserve_ordering: true }
-        parameters { key: \"execute_delay_ms\" value { string_value: \"400\" } }";
+        parameters { key: \"execute_delay_ms\" value { string_value: \"1500\" } }";
     let server = Server::start(&kept(lines), &[LOCAL]);
     server.post(&infer("m"), row(1)).expect(200);
     let mut slow = ask(server.http(), "m", row(2));

@@ -63,7 +63,11 @@ fn a_request_whose_client_left_the_queue_never_reaches_the_model() {
 fn a_run_that_nobody_waits_for_is_stopped() {
     let server = server("", 2);
     let mut clients = ask_in_order(&server, &[66, 2]);
-    // The only instance hangs.
+    // Both have come, so that one that waits is the second: the only instance hangs.
+    wait_for("both requests to be read", || {
+        let bytes = Page::read(server.http()).value("muster_bytes_in_flight");
+        (bytes == (row(66).len() + row(2).len()) as f64).then_some(())
+    });
     wait_queued(server.http(), "m", 1);
     drop(clients.remove(0));
     assert_eq!(first_of(&clients[0].reply()), 2.0);

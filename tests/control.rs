@@ -231,7 +231,8 @@ fn files_that_are_given_are_served_and_go_with_the_model() {
 
 #[test]
 fn a_request_that_runs_when_its_model_is_unloaded_is_answered() {
-    let repository = Repository::identity("m", &[("execute_delay_ms", "300")]);
+    // So long that it runs when the index is asked for.
+    let repository = Repository::identity("m", &[("execute_delay_ms", "3000")]);
     let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
     let mut client = ask(server.http(), "m", row(5));
     wait_for("the request to be with the model", || {

@@ -84,7 +84,8 @@ fn a_body_that_is_still_coming_at_sigterm_is_waited_for() {
 fn clients_that_do_as_told_see_no_error_across_sigterm() {
     const CLIENTS: usize = 16;
     let repository = slow();
-    let mut server = Process::start(&repository, &["--drain-delay-secs=0.5"], &[]);
+    // Within it each of them has to get an answer that tells it so.
+    let mut server = Process::start(&repository, &["--drain-delay-secs=2"], &[]);
     server.wait_ready();
     let address = server.address("http");
     let (answers, told_to_close) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -162,13 +163,20 @@ fn other_signals_stop_as_sigterm_does() {
 
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one_signal() {
+    const AT_ONCE: Duration = Duration::from_millis(500);
     let repository = slow();
-    let mut server = Process::start(&repository, &["--drain-delay-secs=1"], &[]);
-    server.wait_ready();
-    server.signal("TERM");
-    server.wait_for_line("not ready any more");
-    server.signal("TERM");
-    let finished = server.wait();
+    let mut ends = (0..4).map(|_| {
+        let mut server = Process::start(&repository, &["--drain-delay-secs=1"], &[]);
+        server.wait_ready();
+        let began = Instant::now();
+        server.signal("TERM");
+        server.wait_for_line("not ready any more");
+        server.signal("TERM");
+        let was_at_once = began.elapsed() < AT_ONCE;
+        (was_at_once, server.wait())
+    });
+    // A busy machine may need so long for both that they are two.
+    let (_, finished) = ends.find(|it| it.0).expect("two signals at once, of four attempts");
     assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
 }
 

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, IN_PROCESS, Page, Process, Repository, Server, first_of, infer, row};
+use crate::support::{
+    Client, IN_PROCESS, Page, Process, Repository, Server, first_of, infer, row, wait_for,
+};
 
 /// A loop that runs as often as its input says: a second takes some hundred thousand times.
 fn server() -> Server {
@@ -48,10 +50,12 @@ fn a_run_that_never_ends_gets_504_and_the_model_and_the_others_serve_on() {
     );
     long(&mut client, 3).expect(200);
     server.get("/v2/models/long/ready").expect(200);
-    let page = Page::read(server.http());
     let series = "muster_overdue_runs_total{model=\"long\",outcome=\"stopped\",version=\"1\"}";
-    assert_eq!(page.value(series), 1.0);
-    assert_eq!(page.failures("long", "BACKEND"), 1.0);
+    // It is counted when the run has ended, which its request does not wait for.
+    wait_for("the run to have ended", || {
+        (Page::read(server.http()).value(series) == 1.0).then_some(())
+    });
+    assert_eq!(Page::read(server.http()).failures("long", "BACKEND"), 1.0);
 }
 
 #[test]

@@ -8,12 +8,23 @@ use serde_json::{Value, json};
 use crate::{
     control::onnx_file,
     support::{
-        Client, Form, Page, Process, Repository, Server, Tensor, ask, first_of, infer, root, row,
-        wait_for,
+        Client, Form, Page, Process, Reply, Repository, Server, Tensor, ask, first_of, infer, root,
+        row, wait_for,
     },
 };
 
 const ALL: &str = "--isolation=all";
+
+/// Has a model of the engine `identity` say when a run begins, with the line that holds [`BEGUN`]. Nothing else tells
+/// that a process has taken a run: what is put into the memory that it shares may not have been looked at yet.
+pub const SAYS_RUNS: (&str, &str) = ("execute_said", "true");
+pub const BEGUN: &str = "an execution has begun";
+
+/// How many runs have begun so far, by the log. Not those that are told once more when their process has died.
+pub fn begun(server: &Process) -> usize {
+    let is_own = |it: &&String| it.contains(BEGUN) && !it.contains("last_lines");
+    server.log().iter().filter(is_own).count()
+}
 
 /// The processes whose parent is that one.
 pub fn workers(parent: u32) -> Vec<u32> {
@@ -36,7 +47,15 @@ pub fn kill(pid: u32) {
 
 /// Sends that process a signal.
 pub fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+    try_signal(pid, signal).unwrap();
+}
+
+/// The same to one that may have ended.
+///
+/// # Errors
+/// Where it has.
+pub fn try_signal(pid: u32, signal: Signal) -> io::Result<()> {
+    Ok(kill_process(Pid::from_raw(pid as i32).unwrap(), signal)?)
 }
 
 /// A number of a model's worker, as the page of metrics has it.
@@ -50,6 +69,33 @@ pub fn of_worker(page: &Page, model: &str, name: &str, label: &str) -> f64 {
 /// Has that process ended?
 pub fn is_gone(pid: &u32) -> bool {
     !fs::exists(format!("/proc/{pid}/exe")).unwrap()
+}
+
+/// Waits until the model is not ready for a reason that has this part, which may not be the first that is given: for a
+/// moment the next process may be said to load. Its words.
+#[track_caller]
+pub fn wait_not_ready(client: &mut Client, model: &str, part: &str) -> String {
+    wait_for(&format!("'{model}' not to be ready: {part}"), || {
+        let reply = client.get(&format!("/v2/models/{model}/ready"));
+        let error = (reply.status == 503).then(|| reply.error(503))?;
+        error.contains(part).then_some(error)
+    })
+}
+
+/// Is that the refusal of one who comes a second or more before the next process of a model serves?
+pub fn is_to_come_again(reply: &Reply) -> bool {
+    const REASONS: [&str; 2] = ["another loads it", "made anew and warmed in another"];
+    let text = reply.text();
+    reply.status == 503 && REASONS.iter().any(|it| text.contains(it))
+}
+
+/// The reply to one who comes after the death of the model's process, and comes again as often as that is told.
+#[track_caller]
+pub fn ask_again(client: &mut Client, model: &str, body: impl AsRef<[u8]>) -> Reply {
+    wait_for(&format!("a process of '{model}'"), || {
+        let reply = client.post(&infer(model), &[], &body);
+        (!is_to_come_again(&reply)).then_some(reply)
+    })
 }
 
 /// A server whose models all run in processes of their own.
@@ -156,7 +202,7 @@ fn who_kills_the_process_gets_an_error_and_those_beside_it_get_answers() {
             assert_eq!(first_of(&reply), f64::from(*number));
         }
     }
-    assert_eq!(first_of(&server.post(&infer("m"), row(7))), 7.0);
+    assert_eq!(first_of(&ask_again(&mut server.client(), "m", row(7))), 7.0);
     let page = Page::read(server.http());
     let shown = |name: &str, label: &str| of_worker(&page, "m", name, label);
     assert_eq!(shown("restarts_total", "reason=\"signal\""), 2.0);
@@ -231,7 +277,7 @@ fn a_process_that_dies_while_nothing_runs_has_a_successor_at_once() {
     kill(before[0]);
     server.wait_for_line("a new process serves");
     assert_ne!(workers(server.id()), before);
-    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(1))), 1.0);
+    assert_eq!(first_of(&ask_again(&mut server.client(), "m", row(1))), 1.0);
 }
 
 #[test]
@@ -280,11 +326,7 @@ fn a_model_whose_files_have_changed_is_not_ready_once_its_process_has_died() {
     client.get("/v2/models/m/ready").expect(200);
     let repository = repository.file("m/1/weights", "another");
     kill(workers(server.id())[0]);
-    let error = wait_for("the model not to be ready", || {
-        let reply = client.get("/v2/models/m/ready");
-        (reply.status == 503).then(|| reply.error(503))
-    });
-    assert!(error.contains("weights' has changed since the model was loaded"), "{error}");
+    wait_not_ready(&mut client, "m", "weights' has changed since the model was loaded");
     client.get("/v2/health/ready").expect(200);
     drop(repository);
 }
@@ -298,11 +340,7 @@ fn weights_that_have_changed_beside_a_model_file_end_the_model_until_it_is_loade
     let mut client = server.client();
     fs::write(&weights, fs::read(&weights).unwrap()).unwrap();
     kill(workers(server.id())[0]);
-    let error = wait_for("the model not to be ready", || {
-        let reply = client.get("/v2/models/m/ready");
-        (reply.status == 503).then(|| reply.error(503))
-    });
-    assert!(error.contains("weights.bin' has changed since the model was loaded"), "{error}");
+    wait_not_ready(&mut client, "m", "weights.bin' has changed since the model was loaded");
     assert!(workers(server.id()).is_empty());
     client.post("/v2/repository/models/m/load", &[], "").expect(200);
     client.get("/v2/models/m/ready").expect(200);
@@ -329,11 +367,8 @@ fn an_ensemble_is_not_ready_while_a_member_has_no_process() {
     let repository = repository.file("m/1/weights", "another");
     kill(workers(server.id())[0]);
     for (model, steps) in [("e", "step[0] ('m'): "), ("outer", "step[0] ('e'): step[0] ('m'): ")] {
-        let error = wait_for("the ensemble not to be ready", || {
-            let reply = client.get(&format!("/v2/models/{model}/ready"));
-            (reply.status == 503).then(|| reply.error(503))
-        });
-        assert!(error.contains(steps) && error.contains("has changed"), "{error}");
+        let error = wait_not_ready(&mut client, model, "has changed");
+        assert!(error.contains(steps), "{error}");
     }
     drop(repository);
 }
@@ -408,8 +443,7 @@ fn a_run_that_does_not_end_is_ended_with_its_process() {
         wait_for("another process", || Some(workers(server.id())).filter(|it| it.len() == 2));
     assert_eq!(before.iter().filter(|it| after.contains(it)).count(), 1);
     for model in ["hang", "m"] {
-        let reply = server.client().post(&infer(model), &[], row(3));
-        assert_eq!(first_of(&reply), 3.0);
+        assert_eq!(first_of(&ask_again(&mut server.client(), model, row(3))), 3.0);
     }
 }
 
@@ -480,20 +514,21 @@ fn the_line_of_a_death_says_where_it_was_what_was_aboard_and_what_becomes_of_tha
 #[test]
 fn while_another_process_loads_for_long_the_model_is_not_ready_and_who_comes_is_told_when_to_come_again()
  {
-    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let gate = Repository::new().file("open", "");
+    let open = gate.at("open");
+    let repository = Repository::identity("m", &[("creation_gate", open.as_str())]);
     let mut server = process(&repository, &["--strict-readiness=false"]);
     let mut client = server.client();
     client.get("/v2/models/m/ready").expect(200);
+    // The next process loads until the file is there again.
+    fs::remove_file(&open).unwrap();
     kill(workers(server.id())[0]);
-    let error = wait_for("the model not to be ready", || {
-        let reply = client.get("/v2/models/m/ready");
-        (reply.status == 503).then(|| reply.error(503))
-    });
-    assert!(error.contains("has died, and another loads it"), "{error}");
+    wait_not_ready(&mut client, "m", "has died, and another loads it");
     let refused = client.post(&infer("m"), &[], row(1));
     assert!(refused.error(503).contains("another loads it"), "{}", refused.text());
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=10).contains(&seconds), "{seconds}");
+    fs::write(&open, "").unwrap();
     wait_for("the model to be ready", || {
         (client.get("/v2/models/m/ready").status == 200).then_some(())
     });

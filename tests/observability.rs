@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
 
@@ -135,31 +134,29 @@ fn a_folder_that_cannot_be_written_ends_the_start_and_one_that_goes_later_harms_
 fn a_disk_that_is_full_costs_no_request() {
     let (repository, dir) = (Repository::of(&["scalar_one"]), Repository::new());
     let dir = dir.file("captured/scalar_one", "a file where a folder has to be");
-    // The log is on the full disk, so that it cannot say the port.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (port_flag, models) = (format!("--http-port={port}"), repository.at(""));
+    let models = repository.at("");
     let capture = format!("--data-capture-dir={}", dir.at("captured"));
-    let process = Process::command(
-        &[
-            "--model-repository",
-            &models,
-            "--http-address=127.0.0.1",
-            &port_flag,
-            "--grpc-port=0",
-            "--sagemaker-port=0",
-            "--metrics-port=0",
-            "--drain-delay-secs=0",
-            "--log-file=/dev/full",
-            "--log-verbose=1",
-            "--log-requests=true",
-            "--trace-config=triton,file=/dev/full",
-            "--trace-config=rate=1",
-            "--trace-config=level=TIMESTAMPS",
-            &capture,
-        ],
-        &[],
-    );
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let flags = [
+        "--model-repository",
+        &models,
+        "--http-address=127.0.0.1",
+        "--grpc-port=0",
+        "--sagemaker-port=0",
+        "--metrics-port=0",
+        "--drain-delay-secs=0",
+        "--log-file=/dev/full",
+        "--log-verbose=1",
+        "--log-requests=true",
+        "--trace-config=triton,file=/dev/full",
+        "--trace-config=rate=1",
+        "--trace-config=level=TIMESTAMPS",
+        &capture,
+    ];
+    // The log is on the full disk, so that it cannot say the port.
+    let (process, address) = Process::on_a_free_port(|port| {
+        let port = format!("--http-port={port}");
+        Process::command(&[&flags[..], &[port.as_str()]].concat(), &[])
+    });
     let mut client = wait_for("the server to serve", || {
         let mut client = Client::try_connect(address).ok()?;
         (client.get("/v2/health/ready").status == 200).then_some(client)

@@ -114,9 +114,9 @@ fn models_in_use_stay_and_what_finds_no_room_is_refused() {
     assert!(error.contains("more than --model-memory-budget"), "{error}");
 }
 
-/// A model whose runs take a second and a half.
+/// A model whose runs take so long that it is in use meanwhile, on a busy machine too.
 fn busy() -> Repository {
-    Repository::identity("m", &[("execute_delay_ms", "1500")])
+    Repository::identity("m", &[("execute_delay_ms", "3000")])
 }
 
 #[test]

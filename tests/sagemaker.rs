@@ -1,8 +1,6 @@
 //! The SageMaker contract: /ping and /invocations with every content type, which model answers, and the
 //! folders and ports that the platform hands out.
 
-use std::net::TcpListener;
-
 use crate::{
     pipelines,
     support::{Client, Form, Process, Reply, Repository, Server, Start, Tensor, infer_body},
@@ -379,16 +377,16 @@ fn a_model_file_can_be_served_as_it_lies() {
 #[test]
 fn the_platforms_port_is_the_one_that_is_listened_on() {
     let repository = Repository::new().fixture("model/net", "scalar_one");
-    // Some port that is free now. Nobody else asks for it in the moment before the server does.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let environment = [
-        ("SAGEMAKER_MODEL_PATH", &*repository.at("model")),
-        ("SAGEMAKER_BIND_TO_PORT", &*port.to_string()),
-    ];
-    let mut process = Process::command(&["serve"], &environment);
-    assert_eq!(process.address("sagemaker").port(), port);
+    let (mut process, address) = Process::on_a_free_port(|port| {
+        let environment = [
+            ("SAGEMAKER_MODEL_PATH", &*repository.at("model")),
+            ("SAGEMAKER_BIND_TO_PORT", &*port.to_string()),
+        ];
+        Process::command(&["serve"], &environment)
+    });
+    assert_eq!(process.address("sagemaker").port(), address.port());
     process.wait_ready();
-    Client::connect(([127, 0, 0, 1], port).into()).get("/ping").expect(200);
+    Client::connect(address).get("/ping").expect(200);
     let listening = process.log().iter().filter(|it| it.contains(" listening ")).count();
     assert_eq!(listening, 1, "{:#?}", process.log());
 }

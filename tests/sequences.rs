@@ -22,13 +22,12 @@ const CONTROLS: &str = r#"
       { name: "CORRID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } } ]
     state { input_name: "SUM_IN" output_name: "SUM_OUT" data_type: TYPE_INT32 dims: [ -1 ] }"#;
 
+/// A machine with much else to do may let a client wait for longer than the usual second.
+const PATIENT: &str = "max_sequence_idle_microseconds: 60000000";
+
 /// A model `m` that adds up what a sequence sends, on one instance, with these lines in its sequence batching.
 fn accumulate(max_batch_size: usize, batching: &str) -> Repository {
-    // A machine with much else to do may let a client wait for longer than the usual second.
-    let idle = match batching.contains("max_sequence_idle") {
-        true => "",
-        false => "max_sequence_idle_microseconds: 60000000",
-    };
+    let idle = if batching.contains("max_sequence_idle") { "" } else { PATIENT };
     let config = format!(
         "max_batch_size: {max_batch_size} instance_group {{ count: 1 kind: KIND_CPU }}
          sequence_batching {{ {batching} {idle} {CONTROLS} }}"
@@ -125,7 +124,8 @@ fn what_the_server_makes_is_hidden_from_clients() {
 #[test]
 fn a_state_is_returned_where_it_is_configured_as_an_output() {
     let output_lines = r#"output [ { name: "SUM_OUT" data_type: TYPE_INT32 dims: [ -1 ] } ]"#;
-    let config = format!("max_batch_size: 2 {output_lines} sequence_batching {{ {CONTROLS} }}");
+    let config =
+        format!("max_batch_size: 2 {output_lines} sequence_batching {{ {PATIENT} {CONTROLS} }}");
     let server = Server::start(&fixture("accumulate", &config), &[]);
     let reply = server.post(&infer("m"), request("1", START, &[4]));
     assert_eq!(output(&reply, "SUM_OUT"), [4]);
@@ -328,7 +328,7 @@ fn under_oldest_batches_have_the_preferred_size_and_candidates_are_bounded() {
 fn history(name: &str, max_batch_size: usize, initial: &str) -> Repository {
     let config = format!(
         "max_batch_size: {max_batch_size} instance_group {{ count: 1 kind: KIND_CPU }}
-         sequence_batching {{ state {{ input_name: \"PAST\" output_name: \"NOW\" data_type: TYPE_INT32 dims: [ -1 ]
+         sequence_batching {{ {PATIENT} state {{ input_name: \"PAST\" output_name: \"NOW\" data_type: TYPE_INT32 dims: [ -1 ]
            initial_state {{ name: \"start\" data_type: TYPE_INT32 {initial} }} }} }}"
     );
     fixture(name, &config)

@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_session_is_said() {
 
 #[test]
 fn a_session_ends_with_its_time_and_so_does_its_sequence() {
-    let server = start(&adding(""), &["--session-ttl=1"]);
+    let server = start(&adding(""), &["--session-ttl=3"]);
     let id = open(&server);
     assert_eq!(add(&server, &id, 1).0, 1);
     wait_for("the session to be over", || {

@@ -6,13 +6,13 @@ use std::{fs, thread, time::Duration};
 use crate::{
     isolation::workers,
     support::{
-        Client, Group, IN_PROCESS, Process, Repository, first_of, infer, post_head, row, skip,
+        Client, Group, IN_PROCESS, Page, Process, Repository, ask, first_of, infer, row, skip,
         wait_for,
     },
 };
 
 /// Time of processors that a process has had.
-fn busy(process: &Process) -> Duration {
+pub(crate) fn busy(process: &Process) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().unwrap());
@@ -44,14 +44,28 @@ fn to_refuse_a_request_costs_less_than_to_answer_it() {
     let mut client = process.client();
     let body = row(1);
     // Taken are two, one that runs and one that waits. Those that came too early for that were refused.
+    let address = process.address("http");
     let mut taken: Vec<Client> = Vec::new();
     while taken.len() < 2 {
-        let mut client = process.client();
-        client.send(post_head(&infer("slow"), &[], body.len()) + &body).unwrap();
-        client.stream().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        match client.try_reply() {
-            Ok(Some(reply)) => assert_eq!(reply.status, 503),
-            _ => taken.push(client),
+        let mut client = ask(address, "slow", &body);
+        let is_among = || {
+            let page = Page::read(address);
+            let bytes = ((taken.len() + 1) * body.len()) as f64;
+            page.value("muster_bytes_in_flight") == bytes
+                && page.of("slow", "muster_queue_depth") == taken.len() as f64
+        };
+        client.stream().set_nonblocking(true).unwrap();
+        let is_taken = wait_for("a place or a refusal", || {
+            // Looked at twice: one that is refused is in flight for a moment, too.
+            match client.stream().peek(&mut [0]).is_ok() {
+                true => Some(false),
+                false => (is_among() && is_among()).then_some(true),
+            }
+        });
+        client.stream().set_nonblocking(false).unwrap();
+        match is_taken {
+            true => taken.push(client),
+            false => assert_eq!(client.reply().status, 503),
         }
     }
     let answered = cost(&process, &mut client, "m", &body, 200);

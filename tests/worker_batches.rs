@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use crate::{
-    isolation::{kill, of_worker, process, workers},
+    isolation::{BEGUN, SAYS_RUNS, kill, of_worker, process, workers},
     support::{
         Client, Form, Page, Process, Repository, Tensor, ask, ask_with, first_of, row, skip,
         wait_for, wait_queued,
@@ -13,8 +13,10 @@ use crate::{
 /// Rows of one batch.
 const ROWS: i32 = 8;
 
-/// A model `m` that runs as soon as so many rows wait, for two seconds, with these parameters.
+/// A model `m` that runs as soon as so many rows wait, for two seconds, as a line says when it begins, with these
+/// parameters.
 fn slow_batches(rows: i32, parameters: &str) -> Repository {
+    let (says, so) = SAYS_RUNS;
     let config = format!(
         "backend: \"identity\" max_batch_size: {rows}
          input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}
@@ -22,6 +24,7 @@ fn slow_batches(rows: i32, parameters: &str) -> Repository {
          instance_group {{ count: 1 kind: KIND_CPU }}
          dynamic_batching {{ preferred_batch_size: {rows} max_queue_delay_microseconds: 60000000 }}
          parameters {{ key: \"execute_delay_ms\" value: {{ string_value: \"2000\" }} }}
+         parameters {{ key: \"{says}\" value: {{ string_value: \"{so}\" }} }}
          {parameters}"
     );
     Repository::new().model("m", &config)
@@ -35,8 +38,8 @@ fn all_eight_requests_of_a_batch_whose_process_is_killed_are_answered_by_the_nex
     let mut clients: Vec<Client> = (1..ROWS).map(|it| ask(http, "m", row(it))).collect();
     wait_queued(http, "m", clients.len());
     clients.push(ask(http, "m", row(ROWS)));
-    // The eighth begins the batch, of which nothing waits any more.
-    wait_queued(http, "m", 0);
+    // The eighth begins the batch. A run lasts, so that this comes before its end.
+    server.wait_for_line(BEGUN);
     kill(before[0]);
     for (number, client) in (1..=ROWS).zip(&mut clients) {
         assert_eq!(first_of(&client.reply()), f64::from(number));
@@ -65,10 +68,7 @@ fn of_a_batch_whose_process_is_killed_only_those_whom_somebody_waits_for_run_aga
     wait_queued(http, "m", 2);
     let mut is_late = ask_with(http, "m", &[("x-request-timeout-ms", "3000")], row(3));
     // The third begins the batch. A run lasts, so that this comes before its end.
-    wait_for("the batch to run", || {
-        let arena = of_worker(&Page::read(http), "m", "memory_bytes", "kind=\"arena\"");
-        (0.0 < arena).then_some(())
-    });
+    server.wait_for_line(BEGUN);
     kill(workers(server.id())[0]);
     drop(leaves);
     assert!(is_late.reply().error(504).contains("deadline"), "while the next process loads");
@@ -129,5 +129,9 @@ fn models_in_processes_of_their_own_need_nothing_of_the_systems_shared_memory() 
     // Nor does the next process need any.
     kill(workers(server.id())[0]);
     wait_for("another process", || (!workers(server.id()).is_empty()).then_some(()));
+    let mut client = server.client();
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    });
     ask(1);
 }

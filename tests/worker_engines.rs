@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    isolation::{kill, workers},
+    isolation::{is_to_come_again, kill, workers},
     savedmodels::{FIXTURES, library},
     support::{Client, Form, Process, Repository, Tensor, Traffic, wait_for},
     torchscript::plugin,
@@ -71,7 +71,7 @@ fn check_runs(engine: &str, from: &str, input: &Tensor) {
             thread::spawn(move || {
                 while !is_over.load(Relaxed) {
                     let reply = client.infer("m", from_ref(&input), Form::Binary, "");
-                    if reply.status == 503 && reply.text().contains("another loads it") {
+                    if is_to_come_again(&reply) {
                         assert!(reply.header("retry-after").is_some());
                         thread::sleep(COME_AGAIN);
                         continue;

@@ -12,7 +12,9 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
-    isolation::{is_gone, kill, of_worker, process, signal, workers},
+    isolation::{
+        ask_again, is_gone, kill, of_worker, process, signal, try_signal, wait_not_ready, workers,
+    },
     support::{
         Client, Group, Page, Process, Repository, Traffic, ask, first_of, infer, root, row, skip,
         wait_for,
@@ -149,11 +151,7 @@ fn a_library_of_operators_that_has_changed_is_loaded_by_a_load_though_the_model_
     assert_eq!(first_of(&client.post(&infer("m"), &[], number(1))), 1.0);
     assert_eq!(operator("fragile_that_changes", &[]), library);
     kill(workers(server.id())[0]);
-    let error = wait_for("the model not to be ready", || {
-        let reply = client.get("/v2/models/m/ready");
-        (reply.status == 503).then(|| reply.error(503))
-    });
-    assert!(error.contains("fragile_that_changes.so' has changed"), "{error}");
+    wait_not_ready(&mut client, "m", "fragile_that_changes.so' has changed");
     client.post("/v2/repository/models/m/load", &[], "").expect(200);
     client.get("/v2/models/m/ready").expect(200);
     assert_eq!(first_of(&client.post(&infer("m"), &[], number(2))), 2.0);
@@ -170,10 +168,13 @@ fn a_model_whose_library_of_operators_has_changed_is_loaded_again_by_polling() {
     assert_eq!(operator("fragile_that_changes_meanwhile", &[]), library);
     kill(workers(server.id())[0]);
     server.wait_for_line("fragile_that_changes_meanwhile.so' has changed");
-    wait_for("the model to be ready", || {
-        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    // It may be ready for a moment after that line still, and refuse who comes.
+    let reply = wait_for("the model to answer", || {
+        let reply = client.post(&infer("m"), &[], number(2));
+        (reply.status == 200).then_some(reply)
     });
-    assert_eq!(first_of(&client.post(&infer("m"), &[], number(2))), 2.0);
+    assert_eq!(first_of(&reply), 2.0);
+    client.get("/v2/models/m/ready").expect(200);
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn a_process_that_closes_its_output_serves_on_and_has_a_successor_when_it_dies()
     }
     kill(workers(server.id())[0]);
     server.wait_for_line("a new process serves");
-    assert_eq!(first_of(&client.post(&infer("m"), &[], number(3))), 3.0);
+    assert_eq!(first_of(&ask_again(&mut client, "m", number(3))), 3.0);
 }
 
 #[test]
@@ -249,7 +250,8 @@ fn whoever_comes_while_a_process_is_killed_too_often_gets_an_answer_or_is_told_w
     let mut client = server.client();
     // Whatever is there is killed at once, until three early deaths have the model's requests refused.
     wait_for("requests to be refused", || {
-        workers(server.id()).into_iter().for_each(kill);
+        // One that was killed before may be gone by now.
+        workers(server.id()).into_iter().for_each(|it| drop(try_signal(it, Signal::KILL)));
         let reply = client.post(&infer("m"), &[], row(5));
         match reply.status {
             200 => assert_eq!(first_of(&reply), 5.0),
@@ -349,6 +351,6 @@ fn processes_that_run_hang_and_load_end_with_a_server_that_is_killed() {
     let began = Instant::now();
     wait_for("all processes to end", || all.iter().all(is_gone).then_some(()));
     // Sooner than a load or a run ends.
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     drop(hanging);
 }

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use crate::{
-    isolation::{kill, of_worker, process, workers},
+    isolation::{ask_again, kill, of_worker, process, wait_not_ready, workers},
     support::{Page, Process, Repository, first_of, infer, row, wait_for},
 };
 
@@ -54,11 +54,7 @@ fn a_model_is_not_ready_before_an_instance_of_its_next_process_is_warm() {
     client.get("/v2/models/m/ready").expect(200);
     kill(workers(server.id())[0]);
     server.wait_for_line("a new process serves");
-    let error = wait_for("the model not to be ready", || {
-        let reply = client.get("/v2/models/m/ready");
-        (reply.status == 503).then(|| reply.error(503))
-    });
-    assert!(error.contains("made anew and warmed in another"), "{error}");
+    wait_not_ready(&mut client, "m", "made anew and warmed in another");
     let refused = client.post(&infer("m"), &[], row(1));
     assert!(refused.error(503).contains("made anew and warmed"), "{}", refused.text());
     assert_eq!(refused.header("retry-after").map(str::is_empty), Some(false));
@@ -84,7 +80,7 @@ fn who_comes_before_an_instance_is_warm_waits_for_it() {
     for number in 2..4 {
         let before = runs(http);
         kill(workers(server.id())[0]);
-        assert_eq!(first_of(&client.post(&infer("m"), &[], row(number))), f64::from(number));
+        assert_eq!(first_of(&ask_again(&mut client, "m", row(number))), f64::from(number));
         assert_eq!(
             runs(http),
             before + 2.0,

@@ -1,7 +1,9 @@
 //! Loads in processes of their own that do not end, or end their process: others go on, and nothing is left.
 
+use std::fs;
+
 use crate::{
-    isolation::{kill, of_worker, process, workers},
+    isolation::{kill, of_worker, process, wait_not_ready, workers},
     support::{Page, Process, Repository, Traffic, first_of, infer, row, wait_for},
 };
 
@@ -59,19 +61,22 @@ fn a_reload_that_ends_its_process_leaves_the_version_that_serves() {
 
 #[test]
 fn others_wait_for_nothing_while_a_model_whose_process_was_killed_loads_again() {
-    let repository =
-        Repository::identity("m", &[("creation_delay_sec", "3")]).with_identity("other", &[]);
+    let gate = Repository::new().file("open", "");
+    let open = gate.at("open");
+    let repository = Repository::identity("m", &[("creation_gate", open.as_str())]);
+    let repository = repository.with_identity("other", &[]);
     let mut server = process(&repository, &["--strict-readiness=false"]);
     let (http, mut client) = (server.address("http"), server.client());
     let others = Traffic::start(http, "other", 16);
     others.wait_for_more(16);
+    // The next process loads until the file is there again.
+    fs::remove_file(&open).unwrap();
     kill(of_worker(&Page::read(http), "m", "pid", "") as u32);
-    wait_for("the model not to be ready", || {
-        (client.get("/v2/models/m/ready").status == 503).then_some(())
-    });
+    wait_not_ready(&mut client, "m", "another loads it");
     // Several for each client, all of them before the load has ended.
     others.wait_for_more(64);
     assert_eq!(client.get("/v2/models/m/ready").status, 503);
+    fs::write(&open, "").unwrap();
     wait_for("the model to be ready", || {
         (client.get("/v2/models/m/ready").status == 200).then_some(())
     });

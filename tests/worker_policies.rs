@@ -2,7 +2,7 @@
 //! how many requests does another take its place?
 
 use crate::{
-    isolation::{of_worker, process, workers},
+    isolation::{ask_again, of_worker, process, workers},
     support::{
         Client, IN_PROCESS, Page, Process, Reply, Repository, Server, ask, first_of, infer, row,
         wait_for,
@@ -50,7 +50,7 @@ fn a_request_that_is_not_to_be_run_again_gets_the_end_of_its_process_and_the_nex
     let error = client.post(&infer("m"), &[], row(666)).error(500);
     let expected = format!("the process of model 'm' ended by signal 6 (SIGABRT); {NOT_AGAIN}");
     assert_eq!(error, expected);
-    assert_eq!(first_of(&client.post(&infer("m"), &[], row(3))), 3.0);
+    assert_eq!(first_of(&ask_again(&mut client, "m", row(3))), 3.0);
     assert_ne!(workers(server.id()), before);
     let page = Page::read(server.address("http"));
     let shown = |name: &str, label: &str| of_worker(&page, "m", name, label);
@@ -67,6 +67,11 @@ fn all_of_a_batch_that_is_not_to_be_run_again_get_the_end_of_their_process() {
     for reply in replies(&mut server, [1, 666, 2, 3]) {
         assert!(reply.error(500).ends_with(NOT_AGAIN), "{}", reply.text());
     }
+    server.wait_for_line("a new process serves");
+    let mut client = server.client();
+    wait_for("the model to be ready", || {
+        (client.get("/v2/models/m/ready").status == 200).then_some(())
+    });
     let answers = replies(&mut server, [1, 2, 3, 4]);
     assert_eq!(answers.iter().map(first_of).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0]);
     let page = Page::read(server.address("http"));

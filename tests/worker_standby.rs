@@ -34,11 +34,17 @@ fn both(server: &mut Process, times: usize) -> [u32; 2] {
         let lines = server.log().iter().filter(|it| it.contains(KEPT)).count();
         (times <= lines).then_some(())
     });
-    let page = Page::read(server.address("http"));
-    let serves = of_worker(&page, "m", "pid", "") as u32;
-    let others: Vec<u32> = workers(server.id()).into_iter().filter(|it| *it != serves).collect();
-    let [kept] = others[..] else { panic!("one beside the one that serves: {others:?}") };
-    [serves, kept]
+    let http = server.address("http");
+    // One of a version before, or one that was killed, may take a moment to end.
+    wait_for("one process beside the one that serves", || {
+        let serves = of_worker(&Page::read(http), "m", "pid", "") as u32;
+        let mut others = workers(server.id());
+        others.retain(|it| *it != serves);
+        match others[..] {
+            [kept] => Some([serves, kept]),
+            _ => None,
+        }
+    })
 }
 
 #[test]

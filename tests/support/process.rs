@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard},
     thread::{self, JoinHandle},
@@ -67,6 +67,27 @@ impl Process {
     /// `muster` with these arguments and nothing else.
     pub fn command(args: &[&str], environment: &[(&str, &str)]) -> Process {
         Process::program(MUSTER, args, environment)
+    }
+
+    /// A server that has to be told its port: one that was free a moment ago. Where somebody else takes that first, the
+    /// server ends, and another one is tried. It listens by then.
+    #[track_caller]
+    pub fn on_a_free_port(start: impl Fn(u16) -> Process) -> (Process, SocketAddr) {
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let mut process = start(free.port());
+            let listens = wait_for("the server to listen", || {
+                let is_over = process.child.try_wait().unwrap().is_some();
+                // A port that nobody listens on may be connected with itself.
+                let is_open = TcpStream::connect(free)
+                    .is_ok_and(|it| it.local_addr().ok() != it.peer_addr().ok());
+                (is_over || is_open).then_some(!is_over)
+            });
+            if listens && process.child.try_wait().unwrap().is_none() {
+                return (process, free);
+            }
+        }
+        panic!("the server has ended each time");
     }
 
     /// Another program, which becomes `muster`.

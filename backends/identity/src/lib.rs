@@ -33,6 +33,7 @@
 //! | `fault_above_rows` | only executions of more rows than that are struck |
 //! | `fail_marked_rows` | `true`: `fault` is `fail`, and `fault_marker` must be given |
 //! | `creation_gate` | loading the model lasts until a file of this path exists |
+//! | `execute_said` | `true`: a line says that an execution has begun, before its latency passes |
 //! | `load_fault` | what goes wrong before the first execution, see [`LoadFault`] |
 //!
 //! A fault strikes after the latency has passed. Whatever waits or burns ends at once when the batch's
@@ -113,6 +114,7 @@ impl Backend for Identity {
             faults: FaultPlan::new(settings.faults),
             load_fault: settings.load_fault,
             accumulates: settings.accumulates,
+            says_executions: settings.says_executions,
             instances: AtomicU64::new(0),
         };
         Ok(Arc::new(IdentityModel(Arc::new(shared))))
@@ -131,6 +133,8 @@ struct Shared {
     load_fault: Option<LoadFault>,
     /// Does a row give the sum of what has come in it?
     accumulates: bool,
+    /// Does a line say that an execution has begun?
+    says_executions: bool,
     /// How many instances have been made; the next one's number.
     instances: AtomicU64,
 }
@@ -179,6 +183,9 @@ struct IdentityInstance {
 
 impl Instance for IdentityInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        if self.shared.says_executions {
+            eprintln!("an execution has begun, as is said for 'execute_said'");
+        }
         let factor = self.shared.place.factor();
         let latency = self.shared.latency;
         latency.pass(self.number, batch.rows, factor, batch.stop).map_err(stopped)?;

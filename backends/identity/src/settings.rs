@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) landscape: Landscape,
     /// Does a row give the sum of what has come in it?
     pub(crate) accumulates: bool,
+    /// Does a line say that an execution has begun?
+    pub(crate) says_executions: bool,
     /// What goes wrong in executions.
     pub(crate) faults: FaultSettings,
     /// What goes wrong before them.
@@ -65,6 +67,7 @@ impl Settings {
             latency,
             landscape,
             accumulates: options.choice("accumulates", &TRUE_OR_FALSE)?.unwrap_or(false),
+            says_executions: options.choice("execute_said", &TRUE_OR_FALSE)?.unwrap_or(false),
             faults: read_faults(&options)?,
             load_fault: options.choice("load_fault", &LoadFault::ALL)?,
         })

@@ -108,6 +108,18 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
+    /// Does nobody listen there, in a moment at the latest? A process that another test is starting has this one's
+    /// sockets until it is another program.
+    fn is_soon_free(at: SocketAddr) -> bool {
+        (0..1000).any(|_| {
+            let is_free = listening(at).is_none();
+            is_free || {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                false
+            }
+        })
+    }
+
     #[test]
     fn the_process_that_listens_is_found_and_no_other() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -118,10 +130,10 @@ mod tests {
         assert_eq!(listening(other), None);
         let everywhere = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
         // It is closed by now.
-        assert_eq!(listening(SocketAddr::from(([127, 0, 0, 1], everywhere))), None);
+        assert!(is_soon_free(SocketAddr::from(([127, 0, 0, 1], everywhere))));
         assert_eq!(listening(SocketAddr::from(([10, 1, 2, 3], at.port()))), None);
         drop(listener);
-        assert_eq!(listening(at), None);
+        assert!(is_soon_free(at));
     }
 
     #[test]
