@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::{
     control::onnx_file,
     support::{
-        Client, Form, Page, Process, Reply, Repository, Server, Tensor, ask, first_of, infer, root,
-        row, wait_for,
+        Client, Form, Page, Process, Reply, Repository, Server, Tensor, ask, first_of, infer,
+        is_to_come_again, root, row, wait_for,
     },
 };
 
@@ -80,13 +80,6 @@ pub fn wait_not_ready(client: &mut Client, model: &str, part: &str) -> String {
         let error = (reply.status == 503).then(|| reply.error(503))?;
         error.contains(part).then_some(error)
     })
-}
-
-/// Is that the refusal of one who comes a second or more before the next process of a model serves?
-pub fn is_to_come_again(reply: &Reply) -> bool {
-    const REASONS: [&str; 2] = ["another loads it", "made anew and warmed in another"];
-    let text = reply.text();
-    reply.status == 503 && REASONS.iter().any(|it| text.contains(it))
 }
 
 /// The reply to one who comes after the death of the model's process, and comes again as often as that is told.

@@ -38,10 +38,13 @@ fn write(repository: &Repository, text: &str) {
     fs::write(repository.path().join("m/config.pbtxt"), text).unwrap();
 }
 
+/// Nobody is refused because others wait, however slow a busy machine is.
+const FLAGS: [&str; 3] = [EXPLICIT, "--load-model=m", "--max-queue-wait-ms=0"];
+
 /// Reloads of one version under 16 connections, until there are so many answers.
 fn reload_under_load(requests: usize, flags: &[&str]) {
     let repository = Repository::new().model("m", &delay(0));
-    let flags: Vec<&str> = [EXPLICIT, "--load-model=m"].iter().chain(flags).copied().collect();
+    let flags: Vec<&str> = FLAGS.iter().chain(flags).copied().collect();
     let server = Server::start(&repository, &flags);
     let traffic = Traffic::start(server.http(), "m", 16);
     let mut reloads = 0;
@@ -133,7 +136,7 @@ fn a_folder_that_is_loaded_again_under_load_answers_as_one_of_its_versions() {
 fn no_request_fails_while_versions_come_and_go() {
     let all = config("version_policy { all { } }");
     let repository = Repository::new().model("m", &all);
-    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let server = Server::start(&repository, &FLAGS);
     let traffic = Traffic::start(server.http(), "m", 16);
     for version in 2..30 {
         fs::create_dir(repository.path().join(format!("m/{version}"))).unwrap();
@@ -169,8 +172,7 @@ fn instances_are_added_and_taken_away_in_place_without_a_failed_request() {
     let groups =
         |count: u32| config(&format!("instance_group {{ count: {count} kind: KIND_CPU }}"));
     let repository = Repository::new().model("m", &groups(1));
-    let flags = [EXPLICIT, "--load-model=m", "--caller-runs=off"];
-    let server = Server::start(&repository, &flags);
+    let server = Server::start(&repository, &[&FLAGS[..], &["--caller-runs=off"]].concat());
     let traffic = Traffic::start(server.http(), "m", 16);
     for count in [4, 2, 7, 1, 3].repeat(4) {
         write(&repository, &groups(count));

@@ -95,7 +95,7 @@ fn the_other_device_answers_while_the_next_process_loads_for_long_and_that_gets_
 
 /// Kills the process on one of two GPUs under load.
 fn kill_one_of_two(parameters: &[(&str, &str)]) {
-    let mut server = start(&model(TWO_GPUS, parameters), &[], &[]);
+    let mut server = start(&model(TWO_GPUS, parameters), &["--max-queue-wait-ms=0"], &[]);
     let http = server.address("http");
     let [first, second] = ["gpu:0", "gpu:1"].map(|it| process_on(http, it));
     let traffic = Traffic::start(http, "m", 6);

@@ -13,9 +13,9 @@ use std::{
 };
 
 use crate::{
-    isolation::{is_to_come_again, kill, workers},
+    isolation::{kill, workers},
     savedmodels::{FIXTURES, library},
-    support::{Client, Form, Process, Repository, Tensor, Traffic, wait_for},
+    support::{Client, Form, Process, Repository, Tensor, Traffic, is_to_come_again, wait_for},
     torchscript::plugin,
 };
 

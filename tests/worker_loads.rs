@@ -65,7 +65,8 @@ fn others_wait_for_nothing_while_a_model_whose_process_was_killed_loads_again() 
     let open = gate.at("open");
     let repository = Repository::identity("m", &[("creation_gate", open.as_str())]);
     let repository = repository.with_identity("other", &[]);
-    let mut server = process(&repository, &["--strict-readiness=false"]);
+    let flags = ["--strict-readiness=false", "--max-queue-wait-ms=0"];
+    let mut server = process(&repository, &flags);
     let (http, mut client) = (server.address("http"), server.client());
     let others = Traffic::start(http, "other", 16);
     others.wait_for_more(16);

@@ -51,3 +51,10 @@ pub fn ask_with(
     client.send(request).unwrap();
     client
 }
+
+/// Is that the refusal of one who comes a second or more before the next process of a model serves?
+pub fn is_to_come_again(reply: &Reply) -> bool {
+    const REASONS: [&str; 2] = ["another loads it", "made anew and warmed in another"];
+    let text = reply.text();
+    reply.status == 503 && REASONS.iter().any(|it| text.contains(it))
+}

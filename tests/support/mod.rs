@@ -20,7 +20,7 @@ use std::{
 pub use client::{Client, Reply, post_head};
 pub use collector::{Collector, Span};
 pub use group::Group;
-pub use inference::{ask, ask_with, first_of, infer, row, rows};
+pub use inference::{ask, ask_with, first_of, infer, is_to_come_again, row, rows};
 pub use models::Models;
 pub use page::{Page, wait_queued};
 pub use process::{Finished, Process};

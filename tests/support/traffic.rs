@@ -9,7 +9,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{Client, PATIENCE, infer, row, wait_for};
+use super::{Client, PATIENCE, infer, is_to_come_again, row, wait_for};
 
 /// Such clients, until [`Traffic::stop`].
 pub struct Traffic {
@@ -22,12 +22,24 @@ struct Shared {
     stop: AtomicBool,
     answers: AtomicUsize,
     failures: AtomicUsize,
+    /// Do they come again where that is told?
+    comes_again: bool,
 }
 
 impl Traffic {
     /// Starts `clients` that ask `model`, which must be of those that `Repository::with_identity` makes.
     pub fn start(address: SocketAddr, model: &str, clients: usize) -> Traffic {
-        let shared = Arc::<Shared>::default();
+        Traffic::with(Shared::default(), address, model, clients)
+    }
+
+    /// The same, who come again where they are told so, as the process of the model is not there for a second or more.
+    pub fn patient(address: SocketAddr, model: &str, clients: usize) -> Traffic {
+        let shared = Shared { comes_again: true, ..Shared::default() };
+        Traffic::with(shared, address, model, clients)
+    }
+
+    fn with(shared: Shared, address: SocketAddr, model: &str, clients: usize) -> Traffic {
+        let shared = Arc::new(shared);
         let client = |number: usize| {
             let (shared, path) = (shared.clone(), infer(model));
             thread::spawn(move || ask_on(address, &path, number, &shared))
@@ -75,6 +87,7 @@ fn ask_on(address: SocketAddr, path: &str, number: usize, shared: &Shared) -> Ve
             Ok(Some(reply)) if reply.status == 200 && reply.text().contains(&expected) => {
                 shared.answers.fetch_add(1, Ordering::Relaxed);
             }
+            Ok(Some(reply)) if shared.comes_again && is_to_come_again(&reply) => {}
             other => {
                 shared.failures.fetch_add(1, Ordering::Relaxed);
                 failures.push(match other {
