@@ -27,6 +27,7 @@ mod frame;
 mod garbage;
 #[cfg(test)]
 mod hostile;
+mod keep_ready;
 mod lane;
 mod launch;
 mod level;
@@ -42,6 +43,7 @@ mod model;
 mod named;
 mod oom;
 mod open;
+mod outage;
 mod output;
 mod pages;
 mod patience;

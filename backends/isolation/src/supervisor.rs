@@ -1,46 +1,31 @@
 //! The worker of one model version on one device: started with it, and again whenever it has died.
 
 use std::{
-    hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},
     thread,
     time::{Duration, Instant},
 };
 
-use backend::{Backend, BackendError, Device, EndReason, ModelProcess, ModelSource, Outage, Stop};
+use backend::{Backend, BackendError, Device, EndReason, ModelSource, Stop};
 
 use crate::{
     children::Children,
-    figures::{Figures, LoadNote},
+    figures::Figures,
     launch::{Program, Worker},
     longest::Longest,
     message::Loaded,
+    outage::Outages,
     patience::LOOK,
     stamp::Stamp,
     standby::Standby,
     start::{NotLoaded, Start},
-    state::{Another, Evidence, State},
+    state::{Evidence, State},
     whose::Whose,
 };
-
-/// A request waits so long for a worker that may not be started yet; beyond that it is refused.
-const WORTH_WAITING: Duration = Duration::from_secs(1);
-
-/// A worker that was kept ready and has died, or could not be loaded, is loaded again so much later, and where that
-/// fails so much later at most.
-const STANDBY_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_STANDBY_PAUSE: Duration = Duration::from_secs(300);
 
 /// Has a worker, which nobody else has yet, make a run that warms it up. Blocking.
 pub(crate) type WarmUpRun =
     dyn Fn(&Arc<Supervisor>, &Arc<Worker>) -> Result<(), BackendError> + Send + Sync;
-
-/// From 0 up to 1.
-fn chance() -> f64 {
-    const PARTS: u32 = 1 << 16;
-    f64::from((RandomState::new().build_hasher().finish() % u64::from(PARTS)) as u32)
-        / f64::from(PARTS)
-}
 
 /// Keeps the worker of a model version's instances on one device alive.
 pub(crate) struct Supervisor {
@@ -119,12 +104,18 @@ impl Supervisor {
         &self.source.name
     }
 
-    /// Where the instances of its workers are, as the metrics call it.
-    fn device_name(&self) -> String {
-        match self.source.placements.first().map(|it| it.device) {
-            Some(Device::Gpu(number)) => format!("gpu:{number}"),
-            Some(Device::Cpu) | None => "cpu".to_owned(),
-        }
+    pub(crate) fn version(&self) -> u64 {
+        self.source.version
+    }
+
+    /// Where the instances of its workers are.
+    pub(crate) fn device(&self) -> Device {
+        self.source.placements.first().map_or(Device::Cpu, |it| it.device)
+    }
+
+    /// The worker that takes the place of one that dies.
+    pub(crate) fn standby(&self) -> &Standby {
+        &self.standby
     }
 
     /// What its workers have done so far.
@@ -171,22 +162,15 @@ impl Supervisor {
         if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
             return Ok(worker.clone());
         }
-        self.bury(state);
-        let now = Instant::now();
-        if let Some(another) = state.another.as_ref().filter(|it| now < it.look_again) {
-            let retry_after = another.look_again - now;
-            let reason = another.problem.clone();
-            return Err(BackendError::Unavailable(Outage { reason, retry_after }));
-        }
-        let pause = state.life.pause(now);
-        if WORTH_WAITING < pause {
-            return Err(BackendError::Unavailable(self.is_down(state)));
-        }
-        let note = self.note_load(pause);
+        let outages = self.outages();
+        outages.bury(state);
+        let pause = outages.pause(state)?;
+        let usual = if self.standby.is_ready() { Duration::ZERO } else { self.loads.last() };
+        let note = outages.loads(pause + usual);
         // With the lock: nobody has another worker to use.
         thread::sleep(pause);
         if let Some(change) = self.change_of_files() {
-            return Err(self.is_another(state, &change, Evidence::Files));
+            return Err(outages.is_another(state, &change, Evidence::Files));
         }
         if let Some(reason) = state.last_end {
             self.figures.restarted(reason);
@@ -201,45 +185,34 @@ impl Supervisor {
         if let Ok((_, Some(loaded), _)) = &load
             && let Some(change) = self.change(state.loaded.as_ref(), loaded)
         {
-            return Err(self.is_another(state, &change, Evidence::Load));
+            return Err(outages.is_another(state, &change, Evidence::Load));
         }
         let tried = load.and_then(|(worker, _, took)| {
             // Nobody else has it yet, and nobody is let in meanwhile.
-            let has_run = state.life.is_open() && self.warm_up(&worker)?;
-            Ok((worker, took, has_run))
+            if state.life.is_open() && self.warm_up(&worker)? {
+                state.life.has_run();
+            }
+            Ok((worker, took))
         });
         drop(note);
         match tried {
-            Ok((worker, took, has_run)) => {
-                state.another = None;
-                if has_run {
-                    state.life.has_run();
-                }
-                self.figures.serves(worker.pid(), took);
-                if state.life.is_open() {
-                    let reason = format!(
-                        "{} has died too often of late, and the next one is to answer a request first",
-                        self.whose.process()
-                    );
-                    self.figures.is_tried(reason, worker.vitals());
-                }
-                let (model, version) = (self.model(), self.source.version);
+            Ok((worker, took)) => {
+                outages.end(state, &worker, took);
+                let (model, version) = (self.model(), self.version());
                 let which =
                     if was_ready { "a process that was kept ready" } else { "a new process" };
                 tracing::info!(model, version, worker = worker.pid(), "{which} serves");
                 state.worker = Some(worker.clone());
-                self.stand_by(Duration::ZERO);
+                self.keeps_ready();
                 Ok(worker)
             }
-            Err(error) => {
-                tracing::warn!(model = self.model(), version = self.source.version, "{error}");
-                let now = Instant::now();
-                state.life.died(now, 0, chance());
-                self.note_outage(state);
-                let retry_after = state.life.pause(now);
-                Err(BackendError::Unavailable(Outage { reason: error.to_string(), retry_after }))
-            }
+            Err(error) => Err(outages.goes_on(state, error.to_string())),
         }
+    }
+
+    /// What says that there is no worker.
+    fn outages(&self) -> Outages<'_> {
+        Outages { whose: &self.whose, figures: &self.figures, device: self.device() }
     }
 
     /// One more worker beside the one that serves, and how long its start took. Blocking.
@@ -259,41 +232,6 @@ impl Supervisor {
         let first = self.lock().loaded.clone();
         let change = self.change(first.as_ref(), &loaded);
         change.map_or(Ok((worker, took)), |it| Err(refused(it)))
-    }
-
-    /// From now on a worker is kept ready where one is wanted.
-    pub(crate) fn keeps_ready(self: &Arc<Self>) {
-        self.stand_by(Duration::ZERO);
-    }
-
-    /// The worker that was kept ready may have died: another is loaded then.
-    fn replace_lost_standby(self: &Arc<Self>) {
-        let Some(worker) = self.standby.take_lost() else { return };
-        let (model, version, device) = (self.model(), self.source.version, self.device_name());
-        tracing::error!(
-            model,
-            version,
-            %device,
-            worker = worker.pid(),
-            last_lines = worker.last_lines(),
-            "{}; it was kept ready, and another is loaded",
-            worker.obituary()
-        );
-        self.stand_by(STANDBY_PAUSE);
-    }
-
-    /// Sees to it, after that pause, that a worker is kept ready where one is wanted.
-    fn stand_by(self: &Arc<Self>, pause: Duration) {
-        if !self.standby.begins() {
-            return;
-        }
-        let weak = Arc::downgrade(self);
-        let name = format!("standby-{}", self.model());
-        let spawned = thread::Builder::new().name(name).spawn(move || keep_ready(&weak, pause));
-        if let Err(error) = spawned {
-            tracing::warn!(model = self.model(), %error, "no thread to keep a process ready");
-            self.standby.has_begun(None);
-        }
     }
 
     /// Loads the model in one more worker. It may take as long as a load has taken before, and more, unless it is not
@@ -354,84 +292,6 @@ impl Supervisor {
         self.figures.restarted(EndReason::Recycle);
         self.figures.serves(new.pid(), took);
         true
-    }
-
-    /// A new process would serve another model than the one that was loaded, to clients who know nothing of it.
-    fn is_another(&self, state: &mut State, what: &str, evidence: Evidence) -> BackendError {
-        let problem = format!(
-            "{} has died and is not started again: {what} since the model was loaded; load it again, or start the \
-             server anew",
-            self.whose.process()
-        );
-        if state.another.as_ref().is_none_or(|it| it.problem != problem) {
-            tracing::error!(model = self.model(), version = self.source.version, "{problem}");
-        }
-        let before = state.another.take();
-        let another = Another::found(problem.clone(), evidence, before.as_ref(), Instant::now());
-        self.figures.is_another(problem.clone(), another.look_again);
-        let retry_after = another.pause;
-        state.another = Some(another);
-        BackendError::Unavailable(Outage { reason: problem, retry_after })
-    }
-
-    /// Nobody need wait for the next worker: from now on the model is not ready.
-    fn is_down(&self, state: &mut State) -> Outage {
-        let now = Instant::now();
-        let retry_after = state.life.pause(now);
-        let reason = format!("{} has died too often of late", self.whose.process());
-        // What is said already may be more.
-        if self.figures.outage().is_none() {
-            self.figures.is_down(reason.clone(), now + retry_after);
-        }
-        Outage { reason, retry_after }
-    }
-
-    /// After a death: is the next worker worth to wait for?
-    fn note_outage(&self, state: &mut State) {
-        let now = Instant::now();
-        if WORTH_WAITING < state.life.pause(now) || state.life.is_open() {
-            self.is_down(state);
-        }
-    }
-
-    /// A worker loads the model after that pause: whoever comes meanwhile is to come again, unless it is soon done.
-    /// What runs already waits for it.
-    fn note_load(&self, pause: Duration) -> LoadNote<'_> {
-        let load = if self.standby.is_ready() { Duration::ZERO } else { self.loads.last() };
-        let (now, expected) = (Instant::now(), pause + load);
-        let worth_waiting = if WORTH_WAITING < expected { Duration::ZERO } else { WORTH_WAITING };
-        let reason = format!("{} has died, and another loads it", self.whose.process());
-        self.figures.loads(reason, now + worth_waiting, now + expected)
-    }
-
-    /// Forgets the worker that has died, with a line of log.
-    fn bury(&self, state: &mut State) {
-        let Some(worker) = state.worker.take() else { return };
-        let (obituary, runs, reason) = (worker.obituary(), worker.answered(), worker.end_reason());
-        if 0 < runs {
-            state.life.has_run();
-        }
-        match reason {
-            EndReason::Timeout => state.life.was_ended(Instant::now(), chance()),
-            _ => state.life.died(Instant::now(), runs, chance()),
-        }
-        state.last_end = Some(reason);
-        let toll = worker.vitals().aboard().toll();
-        tracing::error!(
-            model = self.model(),
-            version = self.source.version,
-            device = %self.device_name(),
-            worker = worker.pid(),
-            instances = %toll.lanes(),
-            rows = toll.rows,
-            requests = toll.requests(),
-            run_again = toll.run_again,
-            failed = toll.failed,
-            answered = runs,
-            last_lines = worker.last_lines(),
-            "{obituary}"
-        );
-        self.note_outage(state);
     }
 
     /// As after deaths that have opened the breaker, once its pause is over.
@@ -503,35 +363,5 @@ fn revive(supervisor: &Weak<Supervisor>) {
         let pause = supervisor.lock().pause(Instant::now());
         drop(supervisor);
         thread::sleep(pause.min(LOOK));
-    }
-}
-
-/// Loads a worker that is kept ready, after that pause; where that fails, again after longer and longer ones.
-fn keep_ready(supervisor: &Weak<Supervisor>, mut pause: Duration) {
-    loop {
-        let until = Instant::now() + pause;
-        while Instant::now() < until {
-            thread::sleep(until.saturating_duration_since(Instant::now()).min(LOOK));
-            if supervisor.strong_count() == 0 {
-                return;
-            }
-        }
-        let Some(supervisor) = supervisor.upgrade() else { return };
-        let (model, version) = (supervisor.model(), supervisor.source.version);
-        match supervisor.another() {
-            Ok((worker, took)) => {
-                tracing::info!(model, version, worker = worker.pid(), "a process is kept ready");
-                // It gives back what its load has left, and is looked at once more.
-                worker.trim_memory();
-                supervisor.standby.has_begun(Some((worker, took)));
-                // It may have died before anybody knew that it is kept.
-                return supervisor.replace_lost_standby();
-            }
-            Err(_) if Arc::strong_count(&supervisor) == 1 => return,
-            Err(error) => {
-                tracing::warn!(model, version, %error, "no process of it is kept ready");
-            }
-        }
-        pause = (pause * 2).clamp(STANDBY_PAUSE, LONGEST_STANDBY_PAUSE);
     }
 }

@@ -23,6 +23,14 @@ impl Whose {
     }
 }
 
+/// Where instances are, as the metrics call it.
+pub(crate) fn device_name(device: Device) -> String {
+    match device {
+        Device::Gpu(number) => format!("gpu:{number}"),
+        Device::Cpu => "cpu".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
