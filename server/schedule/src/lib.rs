@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod batch_run;
 mod busy;
 mod coalesce;
 pub mod cost;

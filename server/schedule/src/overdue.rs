@@ -1,17 +1,18 @@
 //! Ending the runs of one scheduler that last too long: stopped by the engine where it can, else given up.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Outage};
+use backend::{BackendError, Outage, Stop};
 use inference::error::Error;
 use telemetry::metrics::{OverdueRun, Rerun};
 
 use super::{
     running::{Abandoned, Overdue, TimeOver},
     shared::Shared,
+    slot::Slot,
     state::State,
     watchdog::Watched,
     work::Done,
@@ -115,6 +116,24 @@ impl Shared {
             time.limit.as_secs_f64()
         );
         answers.into_iter().map(|it| it.map_err(|_| self.overdue(time.limit))).collect()
+    }
+
+    /// A run that had been given up has ended after all; its requests have been answered. Is its thread to go on? Else
+    /// another works in its place.
+    pub(crate) fn come_back(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        slot: Slot,
+        stop: &Arc<Stop>,
+    ) -> bool {
+        tracing::warn!(model = %self.settings.model, "a run that was given up has ended after all");
+        let is_wanted = state.is_wanted_back(stop);
+        match is_wanted {
+            true => self.put_back(state, slot),
+            // The instance goes without it.
+            false => drop(state),
+        }
+        is_wanted
     }
 
     /// Notes that a run in place was stopped, to be made again by a worker.

@@ -53,6 +53,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives an instance back after a run. Where it is one too many it is dropped, without the lock.
+    pub(crate) fn put_back(&self, mut state: MutexGuard<'_, State>, slot: Slot) {
+        let surplus = state.put_back(slot);
+        self.hints.update(&state);
+        drop(state);
+        drop(surplus);
+    }
+
     /// Counts a request that failed after so long. No other place counts failures, but for requests whose client has
     /// left.
     pub(crate) fn count<T>(&self, answer: Result<T, Error>, took: Duration) -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! The thread that forms batches and runs them, whenever it can have an instance.
+//! The threads that form batches and run them, whenever they can have an instance.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
@@ -9,23 +9,19 @@ use std::{
 use backend::{MODEL_STACK, Stop};
 
 use super::{
+    batch_run::{BatchRun, Next},
     busy::Looking,
-    moved::{Left, Waited},
     policy::Decision,
     queue::{Dropped, Job},
-    ratelimit::{Limited, ResourcePermit},
-    rerun::Standing,
+    ratelimit::Limited,
     row_check::Sample,
-    run::{self, Execution, Jobs, Observed},
-    running::{Caller, Ended as EndedRun, Running},
+    running::Running,
     shared::Shared,
     slot::Slot,
     state::{State, Wake},
-    watchdog::{RunPlace, SEEN_AFTER},
-    work::Work,
 };
 use inference::error::Error;
-use telemetry::metrics::{BatchReason, Rerun};
+use telemetry::metrics::Rerun;
 
 /// Wakes a parked worker, or starts a new one.
 pub(super) fn wake(shared: &Arc<Shared>, wake: Option<Wake>) {
@@ -115,10 +111,10 @@ fn work(shared: &Arc<Shared>) -> bool {
         if let Some(sample) = state.sample.take_if(|_| has_instance)
             && let Some(slot) = state.take_idle()
         {
-            match check_rows(shared, state, slot, &sample) {
-                Some(locked) => state = locked,
-                None => return false,
+            if !check_rows(shared, state, slot, &sample) {
+                return false;
             }
+            state = shared.lock();
             continue;
         }
         let until = match state.queue.decide(now, state.flushing) {
@@ -126,14 +122,18 @@ fn work(shared: &Arc<Shared>) -> bool {
                 if let Some(slot) = state.take_idle() {
                     state.spin.found(now, jobs == 1 && shared.settings.busy.is_idle());
                     let busy = &mut busy_since;
-                    let locked = match slot.limit().cloned() {
-                        None => run_batch(shared, state, slot, None, (jobs, reason), (now, busy)),
+                    let goes_on = match slot.limit().cloned() {
+                        None => {
+                            let (permit, since) = (None, busy.take().unwrap_or(now));
+                            let next = Next { slot, permit, jobs, reason, now, since };
+                            run_batch(shared, state, next, busy)
+                        }
                         Some(limited) => run_limited(shared, state, slot, limited, busy),
                     };
-                    match locked {
-                        Some(locked) => state = locked,
-                        None => return false,
+                    if !goes_on {
+                        return false;
                     }
+                    state = shared.lock();
                     continue;
                 }
                 if let Some(slot) = state.place_to_fill(now) {
@@ -198,202 +198,59 @@ fn spin_for_work<'a>(
     state
 }
 
-/// Runs a batch once the resources of the instance are free: of what waits by then.
-fn run_limited<'a>(
-    shared: &'a Arc<Shared>,
+/// Runs a batch that this thread could have run since then, and notes in `busy_since` from when on it could run the
+/// next. False where the run was given up before it ended, and another thread works in place of this one.
+fn run_batch(
+    shared: &Arc<Shared>,
     mut state: MutexGuard<'_, State>,
-    slot: Slot,
-    limited: Arc<Limited>,
+    next: Next,
     busy_since: &mut Option<Instant>,
-) -> Option<MutexGuard<'a, State>> {
-    state.awaiting.push(slot);
-    drop(state);
-    let permit = limited.clone().acquire();
-    let mut state = shared.lock();
-    // Nobody else takes it.
-    let Some(slot) = state.take_awaiting(&limited) else { return Some(state) };
-    let now = Instant::now();
-    match state.queue.decide(now, state.flushing) {
-        Decision::Run { jobs, reason } => {
-            run_batch(shared, state, slot, Some(permit), (jobs, reason), (now, busy_since))
-        }
-        // The requests that waited have left.
-        Decision::WaitUntil(_) | Decision::WaitForJob => {
-            let surplus = state.put_back(slot);
-            drop(state);
-            drop(surplus);
-            Some(shared.lock())
-        }
-    }
-}
-
-/// Runs a batch that this thread could have run since `busy_since`, if that is known, and notes there from when on it
-/// could run the next. `None` where the run was given up before it ended, and another thread works in place of this
-/// one.
-fn run_batch<'a>(
-    shared: &'a Arc<Shared>,
-    mut state: MutexGuard<'_, State>,
-    mut slot: Slot,
-    permit: Option<ResourcePermit>,
-    (jobs, reason): (usize, BatchReason),
-    (now, busy_since): (Instant, &mut Option<Instant>),
-) -> Option<MutexGuard<'a, State>> {
-    let (taken, reason) = state.queue.take_run(jobs, reason, now);
-    let occupied_since = busy_since.take().unwrap_or(now);
-    let stop = Arc::new(Stop::new());
-    let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
-    let lengths = || taken.iter().map(|(_, it)| it.pending.length);
-    let length = lengths().max().unwrap_or(0);
-    let is_padded = lengths().any(|it| it != length);
-    // As long as one of them may wait.
-    let deadline =
-        taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
-    // Runs of other signatures than the first have times of their own, of which nothing is known.
-    let is_known = taken.iter().all(|(_, it)| it.work.signature == 0);
-    let place = if is_known { slot.run_place() } else { RunPlace::Server };
-    let usual = state.usual_time(rows);
-    let (limit, patience) = (shared.settings.run_limit.of(usual, place), place.patience(usual));
-    let ends = limit.and_then(|it| now.checked_add(it + SEEN_AFTER));
-    stop.end_by(deadline);
-    stop.limit_to(ends);
-    let has_crashed = matches!(&taken[..], [(_, only)] if only.has_crashed);
-    let standing = Standing { has_crashed, moves: state.may_move(&slot) };
-    let mut callers = Vec::with_capacity(taken.len());
-    let mut replies = Vec::with_capacity(taken.len());
-    let mut works: Vec<Work> = Vec::with_capacity(taken.len());
-    let mut waited = Vec::new();
-    for (ticket, job) in taken {
-        // Its metrics do not count it among those that wait any more.
-        let Job { reply, work, pending, deadline, level, .. } = job;
-        callers.push(Caller::new(ticket, deadline));
-        replies.push(reply);
-        works.push(work);
-        if standing.moves {
-            waited.push(Waited { ticket, pending, deadline, level });
-        }
-    }
-    let (device, is_apart) = (slot.device(), slot.is_apart());
-    let (run_stop, started) = (stop.clone(), now);
-    let run = Running {
-        callers,
-        replies,
-        rows,
-        stop: run_stop,
-        started,
-        limit,
-        patience,
-        device,
-        is_apart,
-        permit,
-    };
-    state.runs.begin(run);
-    let busy_run = shared.settings.busy.begin();
-    slot.may_run_wide(busy_run.is_only && state.queue.is_empty());
+) -> bool {
+    let now = next.now;
+    let run = BatchRun::begin(next, shared, &mut state);
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
     drop(state);
     wake(shared, woken);
-
-    let owned = works;
-    let works: Vec<&Work> = owned.iter().collect();
-    let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
-    let observe = &mut |it: Execution<'_>| observed.take(&it);
-    let wishes = |place| shared.lock().runs.wish(&stop, place, Instant::now());
-    let jobs = Jobs { works: &works, standing, wishes: &wishes };
-    let answers = run::run(&mut slot, &shared.context, jobs, &stop, observe);
-    slot.may_run_wide(false);
-    drop(busy_run);
-    let ran_out = observed.has_halved(&answers);
-    let failed = answers.iter().any(Result::is_err);
-    let is_one_run = !failed && !observed.has_repeated();
-    observed.reruns.count(&shared.metrics);
-    shared.remember_killers(&works, &answers, &observed.killers);
-    let times = observed.times;
-    // A batch that succeeds takes one execution.
-    shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
-
-    // The instance goes back before the answers leave: a client that sends its next request at once must
-    // find it idle.
-    let mut state = shared.lock();
-    let Some(EndedRun { replies, overdue }) = state.runs.end(&stop, failed, Instant::now()) else {
-        return come_back(shared, state, slot, &stop);
-    };
-    // The shapes of a padded run are not those that each of its requests has alone.
-    if times.len() == 1 && !is_padded {
-        shared.sample(&mut state, &works, &answers);
-    }
-    // Runs with more threads say nothing of those that have company.
-    let learns = !slot.has_run_wide();
-    if is_known && learns {
-        state.learn(&times);
-    }
-    let now = Instant::now();
-    if !times.is_empty() {
-        shared.learn_memory(&mut state, ran_out, now);
-    }
-    if let [time] = times.as_slice()
-        && 0 < length
-    {
-        if learns {
-            state.queue.learn_run(time.batch_rows, length, time.infer);
-        }
-        shared.metrics.text_run(time.batch_rows, length);
-    }
-    // A batch of which something failed, or was run again, took longer than the next one will.
-    if let ([time], true) = (times.as_slice(), is_one_run && learns) {
-        let occupied = now.saturating_duration_since(occupied_since);
-        state.learn_occupancy(time.batch_rows, occupied.saturating_sub(stop.waited(now)));
-    }
-    let moved = observed.moved;
-    let replies = match moved.is_empty() {
-        true => replies,
-        false => {
-            let is_overdue = overdue.is_some();
-            Left { waited, works: owned, replies, moved, is_overdue }.put_back(shared, &mut state)
-        }
-    };
-    *busy_since = state.is_backlogged(now).then_some(now);
-    let surplus = state.put_back(slot);
-    shared.hints.update(&state);
-    drop(state);
-    drop(surplus);
-    let answers = match overdue {
-        Some(time) => shared.overdue_answers(answers, time),
-        None => answers,
-    };
-    for (reply, answer) in replies.into_iter().zip(answers) {
-        reply.send(answer);
-    }
-    Some(shared.lock())
+    run.make(shared, busy_since)
 }
 
-/// After a run that had been given up, and has ended after all. Its requests have been answered.
-fn come_back<'a>(
-    shared: &'a Arc<Shared>,
+/// The same once the resources of the instance are free: of what waits by then.
+fn run_limited(
+    shared: &Arc<Shared>,
     mut state: MutexGuard<'_, State>,
     slot: Slot,
-    stop: &Arc<Stop>,
-) -> Option<MutexGuard<'a, State>> {
-    tracing::warn!(model = %shared.settings.model, "a run that was given up has ended after all");
-    if !state.is_wanted_back(stop) {
-        drop(state);
-        drop(slot);
-        return None;
-    }
-    let surplus = state.put_back(slot);
-    shared.hints.update(&state);
+    limited: Arc<Limited>,
+    busy_since: &mut Option<Instant>,
+) -> bool {
+    state.awaiting.push(slot);
     drop(state);
-    drop(surplus);
-    Some(shared.lock())
+    let permit = Some(limited.clone().acquire());
+    let mut state = shared.lock();
+    // Nobody else takes it.
+    let Some(slot) = state.take_awaiting(&limited) else { return true };
+    let now = Instant::now();
+    match state.queue.decide(now, state.flushing) {
+        Decision::Run { jobs, reason } => {
+            let since = busy_since.take().unwrap_or(now);
+            let next = Next { slot, permit, jobs, reason, now, since };
+            run_batch(shared, state, next, busy_since)
+        }
+        // The requests that waited have left.
+        Decision::WaitUntil(_) | Decision::WaitForJob => {
+            shared.put_back(state, slot);
+            true
+        }
+    }
 }
 
-/// Compares a request that was merged with itself alone. `None` as for [`run_batch`].
+/// Compares a request that was merged with itself alone. False as for [`run_batch`].
 fn check_rows<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'a, State>,
     mut slot: Slot,
     sample: &Sample,
-) -> Option<MutexGuard<'a, State>> {
+) -> bool {
     // Instances that wait for resources are not to wait for this.
     if slot.limit().is_none() {
         let (stop, rows) = (Arc::new(Stop::new()), sample.rows());
@@ -414,14 +271,11 @@ fn check_rows<'a>(
         shared.check_rows(&mut slot, sample, &stop);
         state = shared.lock();
         if state.runs.end(&stop, false, Instant::now()).is_none() {
-            return come_back(shared, state, slot, &stop);
+            return shared.come_back(state, slot, &stop);
         }
     }
-    let surplus = state.put_back(slot);
-    shared.hints.update(&state);
-    drop(state);
-    drop(surplus);
-    Some(shared.lock())
+    shared.put_back(state, slot);
+    true
 }
 
 /// Makes one more instance. While that takes its time, the others go on with the queue.
