@@ -101,7 +101,7 @@ fn a_model_that_no_process_of_its_own_may_load_is_in_the_server_with_auto() {
     let repository = with_optimized(Repository::of(&["mlp"]), &file);
     let mut server = Process::start(&repository, &[AUTO], &[]);
     server.wait_ready();
-    let told = server.wait_for_line("it runs in the server's process: a process of its own");
+    let told = server.wait_for_line("it is loaded in the server's process, as one of its own");
     assert!(told.contains("WARN") && told.contains("others have files there too"), "{told}");
     assert_eq!(workers(server.id()), [0; 0]);
     server.client().get("/v2/models/mlp/ready").expect(200);
@@ -152,4 +152,22 @@ fn a_forest_is_in_the_server_with_auto_unless_its_process_is_bounded() {
     for model in ["plain", "bounded"] {
         server.client().get(&format!("/v2/models/{model}/ready")).expect(200);
     }
+}
+
+#[test]
+fn a_model_whose_process_dies_in_the_runs_of_its_load_never_comes_to_the_server_with_auto() {
+    let abort = ("fault", "abort");
+    let repository = Repository::identity("any", &[("columns", "4"), abort])
+        // One row is fast, and goes well.
+        .with_identity("rows", &[("columns", "4"), abort, ("fault_above_rows", "1")])
+        .with_identity("good", &[("columns", "4")]);
+    let server = Server::start(&repository, &[AUTO, "--strict-readiness=false"]);
+    assert_eq!(first_of(&server.post(&infer("good"), row(1))), 1.0);
+    assert_eq!(first_of(&server.post(&infer("rows"), row(2))), 2.0);
+    let config = server.get("/v2/models/rows/config").expect(200).json();
+    let found = config["parameters"]["muster_isolation"]["string_value"].as_str().unwrap();
+    assert_eq!(found, "process: a run at its load has ended its process");
+    let reply = server.post(&infer("any"), row(3));
+    assert!(reply.status == 503, "{} {}", reply.status, reply.text());
+    server.get("/v2/health/live").expect(200);
 }

@@ -95,8 +95,8 @@ pub trait Model: Send + Sync {
     }
 
     /// Have its first runs shown that it belongs in another process than the one that it is in? It is let go of then,
-    /// and loaded once more by its engine, which puts it there. Asked once its first instances are warm, and before
-    /// anybody is served.
+    /// and loaded once more by its engine, which puts it there. Asked once, when its first instances are warm, and
+    /// before anybody is served: where it stays, it may begin now what is not to be beside those runs.
     fn is_to_be_moved(&self) -> bool {
         false
     }

@@ -19,7 +19,7 @@ use crate::{
     place::Place,
     recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
-    start::NotLoaded,
+    start::{Cause, NotLoaded},
     supervisor::Supervisor,
     trial::{Decisions, Trial},
 };
@@ -95,10 +95,11 @@ impl Settings {
 }
 
 /// Where a model runs whose place is found out; `None` where its runs tell. On a GPU each process takes memory of its
-/// own, whatever runs there.
+/// own, whatever runs there. What is to be bounded is a process of its own.
 fn place_of_devices(source: &ModelSource) -> Option<Place> {
     let has_gpu = source.placements.iter().any(|it| it.device != Device::Cpu);
-    has_gpu.then_some(Place::Server)
+    let is_bounded = WorkerLimits::of(source).is_ok_and(|it| !it.names().is_empty());
+    has_gpu.then_some(if is_bounded { Place::OwnProcess } else { Place::Server })
 }
 
 /// The settings of all engines of a server, and what is done once for all of them.
@@ -174,7 +175,7 @@ impl Isolated {
                     device(&source),
                     device(&first)
                 ));
-                return Err(NotLoaded { error, is_of_process: false });
+                return Err(NotLoaded { error, cause: Cause::Model });
             }
             started.push((device(&source), supervisor));
         }
@@ -223,11 +224,21 @@ impl Backend for Isolated {
         let source = &ModelSource { wide_threads, ..source.clone() };
         let (started, loaded) = match (self.start(source), &trial) {
             (Ok(started), _) => started,
-            (Err(NotLoaded { error, is_of_process: true }), Some(trial))
-                if !is_bounded && !source.stop.is_over() =>
-            {
-                trial.has_no_process(&error);
-                return self.engine.load(source);
+            (
+                Err(NotLoaded { error, cause: cause @ (Cause::Sandbox | Cause::Process) }),
+                Some(trial),
+            ) if !is_bounded && !source.stop.is_over() => {
+                tracing::warn!(
+                    model = source.name,
+                    version = source.version,
+                    "it is loaded in the server's process, as one of its own cannot load it: {error}"
+                );
+                let model = self.engine.load(source)?;
+                // Where there was no process, there may be one later.
+                if cause == Cause::Sandbox {
+                    trial.belongs_in_the_server(&error);
+                }
+                return Ok(model);
             }
             (Err(not_loaded), _) => return Err(not_loaded.into()),
         };

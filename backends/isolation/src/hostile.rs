@@ -28,7 +28,7 @@ use crate::{
     open::Host,
     recycle::Recycler,
     sandbox::Sandbox,
-    start::NotLoaded,
+    start::{Cause, NotLoaded},
     supervisor::Supervisor,
 };
 use parts::{HALF, play, played_once};
@@ -326,19 +326,19 @@ fn a_worker_that_is_stopped_takes_messages_until_there_is_no_room_and_is_ended_t
 #[test]
 fn loads_that_are_answered_with_garbage_fail_with_its_name() {
     // Where the load has not begun, the process may be at fault, and not the model.
-    for (part, text, is_of_process) in [
-        ("leaves before the load", "while it was loaded", true),
-        ("a file that is none", "a word of a file without it", true),
-        ("garbage at the load", "cannot be read", false),
-        ("a huge frame at the load", "a frame of 4294967295 bytes", false),
-        ("leaves at the load", "while it was loaded", false),
-        ("is denied a file", "Permission denied", true),
-        ("is denied a file where there is no sandbox", "Permission denied", false),
+    for (part, text, cause) in [
+        ("leaves before the load", "while it was loaded", Cause::Process),
+        ("a file that is none", "a word of a file without it", Cause::Process),
+        ("garbage at the load", "cannot be read", Cause::Model),
+        ("a huge frame at the load", "a frame of 4294967295 bytes", Cause::Model),
+        ("leaves at the load", "while it was loaded", Cause::Model),
+        ("is denied a file", "Permission denied", Cause::Sandbox),
+        ("is denied a file where there is no sandbox", "Permission denied", Cause::Model),
     ] {
         let not_loaded = within_reason(move || load(part, Stop::new()).map(drop)).unwrap_err();
         let BackendError::Load(told) = &not_loaded.error else { panic!("{not_loaded:?}") };
         assert!(told.contains(text) && told.contains(part), "{told}");
-        assert_eq!(not_loaded.is_of_process, is_of_process, "{part}");
+        assert_eq!(not_loaded.cause, cause, "{part}");
     }
 }
 

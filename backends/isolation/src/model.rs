@@ -130,9 +130,8 @@ impl Model for IsolatedModel {
     }
 
     fn is_to_be_moved(&self) -> bool {
-        // Where it leaves something behind, that is why no runs are made up.
-        let may_end = !self.loaded.allows_trial_runs && !self.loaded.keeps_state;
-        let moves = self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(may_end));
+        let has_died = || self.homes.iter().any(|it| it.supervisor.has_lost_worker());
+        let moves = self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(has_died()));
         if !moves {
             // Not before: a load beside its first runs would make them seem longer.
             self.homes.iter().for_each(|it| it.supervisor.keeps_ready());

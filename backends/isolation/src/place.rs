@@ -79,8 +79,10 @@ pub(crate) struct Known {
     pub(crate) run: Option<EngineRun>,
     /// Does its configuration bound what its process may take?
     pub(crate) is_bounded: bool,
-    /// Does its engine say that a run of it may end the process?
-    pub(crate) may_end: bool,
+    /// Does it bring libraries of operators, whose code is anybody's?
+    pub(crate) brings_code: bool,
+    /// Has its process died in the runs of its load?
+    pub(crate) has_died: bool,
 }
 
 /// Where a model runs.
@@ -91,9 +93,11 @@ pub(crate) fn decide(known: Known) -> Decision {
         Known { is_bounded: true, .. } => {
             apart("its configuration bounds what its process may take".to_owned())
         }
-        Known { may_end: true, .. } => {
-            apart("its engine does not know all that it computes".to_owned())
-        }
+        Known { has_died: true, .. } => apart("a run at its load has ended its process".to_owned()),
+        Known { run: None, brings_code: true, .. } => apart(
+            "no run at its load has told how long its libraries of operators take; model_warmup would"
+                .to_owned(),
+        ),
         Known { run: None, .. } => {
             within("no run at its load has told how long it takes; model_warmup would".to_owned())
         }
@@ -128,8 +132,11 @@ mod tests {
         assert_eq!(place(of(None)), Place::Server);
         for run in [None, Some(run(1, 4, 1))] {
             assert_eq!(place(Known { is_bounded: true, ..of(run) }), Place::OwnProcess);
-            assert_eq!(place(Known { may_end: true, ..of(run) }), Place::OwnProcess);
+            assert_eq!(place(Known { has_died: true, ..of(run) }), Place::OwnProcess);
         }
+        let with_code = |run| place(Known { brings_code: true, ..of(run) });
+        assert_eq!(with_code(None), Place::OwnProcess);
+        assert_eq!(with_code(Some(run(1, 4, 1))), Place::Server);
     }
 
     #[test]

@@ -21,12 +21,19 @@ struct Kept {
     ready: Option<(Arc<Worker>, Duration)>,
     /// Is somebody at it to start one?
     is_begun: bool,
+    /// Not before its model serves.
+    is_due: bool,
 }
 
 impl Standby {
     /// None yet.
     pub(crate) fn new(is_wanted: bool) -> Standby {
         Standby { is_wanted, kept: Mutex::default() }
+    }
+
+    /// From now on there is to be one where one is wanted.
+    pub(crate) fn is_due(&self) {
+        self.lock().is_due = true;
     }
 
     /// Is there one?
@@ -49,7 +56,8 @@ impl Standby {
     pub(crate) fn begins(&self) -> bool {
         let mut kept = self.lock();
         let is_ready = kept.ready.as_ref().is_some_and(|(it, _)| !it.is_dead());
-        self.is_wanted && !is_ready && !std::mem::replace(&mut kept.is_begun, true)
+        let is_needed = self.is_wanted && kept.is_due && !is_ready;
+        is_needed && !std::mem::replace(&mut kept.is_begun, true)
     }
 
     /// The caller has seen to it, or nobody wants one any more.

@@ -22,8 +22,18 @@ const REFUSALS: [&str; 2] = ["Permission denied", "Operation not permitted"];
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotLoaded {
     pub(crate) error: BackendError,
-    /// Is it for want of a process, or for what that may reach, and not for the model?
-    pub(crate) is_of_process: bool,
+    pub(crate) cause: Cause,
+}
+
+/// What a load has failed for, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The model.
+    Model,
+    /// What the worker may not reach.
+    Sandbox,
+    /// There was no worker in which it could begin.
+    Process,
 }
 
 impl From<NotLoaded> for BackendError {
@@ -57,7 +67,7 @@ impl Start<'_> {
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
             let error = BackendError::Load(format!("cannot start a process ({program}): {error}"));
-            NotLoaded { error, is_of_process: true }
+            NotLoaded { error, cause: Cause::Process }
         })?;
         let asked = Arc::downgrade(&worker);
         stop.on_stop(move || {
@@ -79,8 +89,11 @@ impl Start<'_> {
             Ok(Ok(loaded)) => return Ok((worker, *loaded)),
             Ok(Err(fault)) => {
                 let error = BackendError::from(fault);
-                let is_of_process = !has_entered || self.is_of_sandbox(&error);
-                return Err(NotLoaded { error, is_of_process });
+                let cause = match !has_entered || self.is_of_sandbox(&error) {
+                    true => Cause::Sandbox,
+                    false => Cause::Model,
+                };
+                return Err(NotLoaded { error, cause });
             }
             Err(ChannelError::Closed) => {
                 let (obituary, lines) = (worker.obituary(), worker.last_lines());
@@ -92,7 +105,7 @@ impl Start<'_> {
                 BackendError::Load(format!("{}: {error}", worker.obituary()))
             }
         };
-        Err(NotLoaded { error, is_of_process: !has_entered })
+        Err(NotLoaded { error, cause: if has_entered { Cause::Model } else { Cause::Process } })
     }
 
     /// Has the engine met what its sandbox has refused it?

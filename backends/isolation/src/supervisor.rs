@@ -146,6 +146,12 @@ impl Supervisor {
         worker
     }
 
+    /// Has a worker of it died? Blocking while the next one is started.
+    pub(crate) fn has_lost_worker(&self) -> bool {
+        let state = self.lock();
+        state.last_end.is_some() || state.worker.as_ref().is_none_or(|it| it.is_dead())
+    }
+
     /// Has the worker give back what it keeps for later runs. One that is being started keeps nothing yet.
     pub(crate) fn trim_memory(&self) {
         let state = match self.state.try_lock() {
@@ -203,7 +209,7 @@ impl Supervisor {
                     if was_ready { "a process that was kept ready" } else { "a new process" };
                 tracing::info!(model, version, worker = worker.pid(), "{which} serves");
                 state.worker = Some(worker.clone());
-                self.keeps_ready();
+                self.keeps_another();
                 Ok(worker)
             }
             Err(error) => Err(outages.goes_on(state, error.to_string())),

@@ -29,13 +29,13 @@ struct Subject {
 }
 
 impl Subject {
+    /// Files are looked at elsewhere.
     fn is_same(&self, engine: &str, source: &ModelSource) -> bool {
         self.engine == engine
             && self.model == source.name
             && self.path == source.path
             && self.options == source.options
             && self.devices.iter().copied().eq(source.placements.iter().map(|it| it.device))
-            && self.stamp.first_change().is_none()
     }
 
     /// Another state of the same version.
@@ -48,19 +48,20 @@ impl Subject {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     /// Guards what is kept, oldest first, each version of a model once.
-    kept: Mutex<VecDeque<(Subject, Decision)>>,
+    kept: Mutex<VecDeque<(Arc<Subject>, Decision)>>,
 }
 
 impl Decisions {
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(Subject, Decision)>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(Arc<Subject>, Decision)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where that model runs, if that has been decided. Looks at its files, and reads none.
     pub(crate) fn find(&self, engine: &str, source: &ModelSource) -> Option<Decision> {
-        let kept = self.kept();
-        let same = kept.iter().find(|(subject, _)| subject.is_same(engine, source));
-        same.map(|(_, decision)| decision.clone())
+        let is_same = |it: &&(Arc<Subject>, Decision)| it.0.is_same(engine, source);
+        let same = self.kept().iter().find(is_same).cloned();
+        // Without the lock: a file system may take its time.
+        same.filter(|(it, _)| it.stamp.first_change().is_none()).map(|(_, decision)| decision)
     }
 
     fn keep(&self, subject: Subject, decision: Decision) {
@@ -69,7 +70,7 @@ impl Decisions {
         if KEPT <= kept.len() {
             kept.pop_front();
         }
-        kept.push_back((subject, decision));
+        kept.push_back((Arc::new(subject), decision));
     }
 }
 
@@ -78,6 +79,7 @@ impl Decisions {
 pub(crate) struct Trial {
     decisions: Arc<Decisions>,
     is_bounded: bool,
+    brings_code: bool,
     /// Guards what is decided once, and the most telling run so far.
     state: Mutex<(Option<Subject>, Option<EngineRun>)>,
 }
@@ -100,7 +102,8 @@ impl Trial {
             stamp: Stamp::of(source, files),
         };
         let state = Mutex::new((Some(subject), None));
-        Trial { decisions: decisions.clone(), is_bounded, state }
+        let brings_code = !source.op_libraries.is_empty();
+        Trial { decisions: decisions.clone(), is_bounded, brings_code, state }
     }
 
     fn state(&self) -> MutexGuard<'_, (Option<Subject>, Option<EngineRun>)> {
@@ -114,14 +117,15 @@ impl Trial {
     }
 
     /// Decides by the runs so far, says so, and keeps it for later loads. Is the model to be loaded in the server?
-    /// False once that has been decided. `may_end` is what its engine says.
-    pub(crate) fn moves_to_the_server(&self, may_end: bool) -> bool {
+    /// False once that has been decided. `has_died` says that its process has, in these runs.
+    pub(crate) fn moves_to_the_server(&self, has_died: bool) -> bool {
         let (subject, run) = {
             let (subject, run) = &mut *self.state();
             (subject.take(), *run)
         };
         let Some(subject) = subject else { return false };
-        let decision = decide(Known { run, is_bounded: self.is_bounded, may_end });
+        let Trial { is_bounded, brings_code, .. } = *self;
+        let decision = decide(Known { run, is_bounded, brings_code, has_died });
         let (model, Decision { place, why }) = (&subject.model, &decision);
         match place {
             Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
@@ -132,12 +136,10 @@ impl Trial {
         moves
     }
 
-    /// No process could load the model for that reason, which the server's does not have: it runs there, also after
-    /// later loads.
-    pub(crate) fn has_no_process(&self, error: &BackendError) {
+    /// A process of its own cannot load it for that reason, and the server's has: so do later loads.
+    pub(crate) fn belongs_in_the_server(&self, error: &BackendError) {
         let Some(subject) = self.state().0.take() else { return };
         let why = format!("a process of its own cannot load it: {error}");
-        tracing::warn!(model = subject.model, "it runs in the server's process: {why}");
         self.decisions.keep(subject, Decision { place: Place::Server, why });
     }
 }

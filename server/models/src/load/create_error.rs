@@ -41,7 +41,10 @@ impl From<CreateError> for LoadError {
         match error {
             CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
             CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
-            CreateError::Moved => "its files have changed while it was loaded".to_owned().into(),
+            CreateError::Moved => {
+                let reason = "the process that it is to run in was found anew while it was loaded there; load it again";
+                reason.to_owned().into()
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ impl Loader {
     ) -> Result<(ServedModel, Plan), String> {
         let (completed, steps) =
             complete_ensemble(raw, &found.name, &self.descriptions).map_err(|it| it.to_string())?;
-        let mut log = LoadLog::new(&found.name, version);
+        let mut log = LoadLog::new(found.shown_name(), version);
         completed.warnings.iter().for_each(|it| log.warn(it));
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);

@@ -242,7 +242,7 @@ impl Loader {
         };
         let plan = self.plan_here(&load.found.name, raw, &load.options, load.cpus)?;
         self.check_gpu_limits(&plan)?;
-        let mut log = LoadLog::new(&found.name, version);
+        let mut log = LoadLog::new(found.shown_name(), version);
         let reason = match self.make(&load, &plan, &mut log) {
             Ok(model) => return Ok((model, plan)),
             Err(CreateError::Device(reason) | CreateError::Memory(reason)) if plan.uses_gpus() => {
