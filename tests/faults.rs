@@ -6,7 +6,7 @@
 //! ports in `lifecycle`; signals in `drain`; load in `overload`; the metrics page in `metrics`.
 //!
 //! Here: malformed JSON and binary tensors, shapes and lengths that overflow, strange names and paths, engines
-//! that give back nonsense, requests in numbers, file descriptors that run out.
+//! that give back nonsense, requests in numbers, file descriptors and threads that run out.
 
 use std::{fmt::Write, thread, time::Duration};
 
@@ -15,8 +15,8 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use crate::{
     isolation::process,
     support::{
-        Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, rows,
-        wait_for, wait_queued,
+        Client, IN_PROCESS, Page, Process, Repository, Server, ask, first_of, infer, post_head,
+        row, rows, wait_for, wait_queued,
     },
 };
 
@@ -388,4 +388,39 @@ fn when_file_descriptors_run_out_the_server_waits_and_serves_on() {
     drop((served, next, crowd));
     let mut late = Client::connect(address);
     assert_eq!(first_of(&late.post(&infer("m"), &[], row(2))), 2.0);
+}
+
+#[test]
+fn when_no_thread_can_be_started_for_a_model_its_requests_are_refused_and_later_ones_answered() {
+    let models = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let repository =
+        models.iter().fold(Repository::new(), |all, model| all.with_identity(model, &[]));
+    let flags = [IN_PROCESS, "--caller-runs=off", "--model-load-thread-count=1"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    client.get("/v2/health/live").expect(200);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let taken = status.lines().find_map(|it| it.strip_prefix("VmSize:")).unwrap();
+    let kib: u64 = taken.trim().trim_end_matches(" kB").parse().unwrap();
+    // Room for all but the stack of such a thread. One or two of these may be left of threads that have ended.
+    let little = Rlimit { current: Some((kib << 10) + (48 << 20)), maximum: None };
+    let process = Pid::from_raw(server.id() as i32).unwrap();
+    prlimit(Some(process), Resource::As, little).unwrap();
+    let mut refused = 0;
+    for model in models {
+        let reply = client.post(&infer(model), &[], row(1));
+        if reply.status == 200 {
+            continue;
+        }
+        assert!(reply.header("retry-after").is_some());
+        let error = reply.error(503);
+        assert!(error.contains("no thread can be started to run the model on"), "{error}");
+        refused += 1;
+    }
+    assert!(3 < refused, "{refused} of {}", models.len());
+    prlimit(Some(process), Resource::As, Rlimit { current: None, maximum: None }).unwrap();
+    for model in models {
+        assert_eq!(first_of(&client.post(&infer(model), &[], row(2))), 2.0);
+    }
 }

@@ -171,3 +171,15 @@ fn a_model_whose_process_dies_in_the_runs_of_its_load_never_comes_to_the_server_
     assert!(reply.status == 503, "{} {}", reply.status, reply.text());
     server.get("/v2/health/live").expect(200);
 }
+
+#[test]
+fn a_server_whose_files_may_not_be_large_has_models_in_processes_of_their_own_all_the_same() {
+    let slow = [("columns", "4"), ("execute_delay_ms", "20")];
+    let repository = Repository::identity("m", &slow);
+    // Blocks of half a KiB.
+    let script = "ulimit -f 200000 && exec \"$0\" \"$@\"";
+    let mut server = Process::start_by(script, &repository, &[AUTO], &[]);
+    server.wait_ready();
+    assert_eq!(workers(server.id()).len(), 1);
+    assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(5))), 5.0);
+}

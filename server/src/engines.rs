@@ -76,6 +76,7 @@ impl EngineSettings {
                 sandbox,
                 kept: isolation.kept.clone(),
                 temporary: env::temp_dir(),
+                lacks_directory: Arc::default(),
             },
             children: children.clone(),
         };

@@ -41,12 +41,32 @@ impl Process {
     /// `muster` over a repository, every port at 0, with further flags. Its environment is empty but for
     /// `environment`, and hides GPUs.
     pub fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
-        Process::start_within(None, repository, flags, environment)
+        Process::start_with(None, repository, flags, environment)
     }
 
     /// The same within a control group, where there is one.
     pub fn start_within(
         group: Option<&Group>,
+        repository: &Repository,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Process {
+        let script = group.map(Group::script);
+        Process::start_with(script.as_deref(), repository, flags, environment)
+    }
+
+    /// The same by this script of a shell, whose arguments are the program and those of it.
+    pub fn start_by(
+        script: &str,
+        repository: &Repository,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Process {
+        Process::start_with(Some(script), repository, flags, environment)
+    }
+
+    fn start_with(
+        script: Option<&str>,
         repository: &Repository,
         flags: &[&str],
         environment: &[(&str, &str)],
@@ -57,10 +77,10 @@ impl Process {
         args.extend(ports);
         args.extend(["--http-address=127.0.0.1", "--drain-delay-secs=0"]);
         args.extend(flags);
-        let Some(script) = group.map(Group::script) else {
+        let Some(script) = script else {
             return Process::command(&args, environment);
         };
-        let shell = ["-c", &script, MUSTER];
+        let shell = ["-c", script, MUSTER];
         Process::program("/bin/sh", &[&shell, &args[..]].concat(), environment)
     }
 

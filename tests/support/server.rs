@@ -82,6 +82,8 @@ impl Start {
             memory: Some(4 << 30),
             memory_reason: "4 GiB".to_owned(),
             open_files: Some(4096),
+            address_space: None,
+            largest_file: None,
         };
         let mut start =
             Start { args: Vec::new(), environment: FakeEnvironment::default(), machine };

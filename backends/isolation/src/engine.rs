@@ -11,6 +11,7 @@ use backend::{
 };
 
 use crate::{
+    arena::HostArena,
     children::Children,
     launch::Program,
     limits::WorkerLimits,
@@ -155,6 +156,20 @@ impl Isolated {
         Isolated { engine, isolation, version: Mutex::default() }
     }
 
+    /// The same where the system has memory files for its instances.
+    fn start_with_room(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
+        let lacks = |error| NotLoaded {
+            error: BackendError::Load(format!(
+                "no memory file of twice {} bytes (--worker-arena-bytes) for an instance in a process of its own: {error}",
+                self.isolation.settings.arena_bytes
+            )),
+            cause: Cause::Process,
+        };
+        // Those that are made later may be too many all the same.
+        HostArena::create(self.isolation.settings.arena_bytes).map_err(lacks)?;
+        self.start(source)
+    }
+
     /// Loads the model in a worker for each of its devices, one after the other: they read the same files. What the
     /// first says of the model the others must say as well. Blocking.
     fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
@@ -222,7 +237,7 @@ impl Backend for Isolated {
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let (started, loaded) = match (self.start(source), &trial) {
+        let (started, loaded) = match (self.start_with_room(source), &trial) {
             (Ok(started), _) => started,
             (
                 Err(NotLoaded { error, cause: cause @ (Cause::Sandbox | Cause::Process) }),

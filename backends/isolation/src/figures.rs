@@ -307,6 +307,7 @@ mod tests {
             sandbox: Sandbox::Off,
             kept: Vec::new(),
             temporary: std::env::temp_dir(),
+            lacks_directory: Arc::default(),
         };
         let whose = Whose { model: "m".to_owned(), version: 1, device: None };
         Worker::start(&program, &whose, &Children::default(), figures, drop).unwrap().0

@@ -72,6 +72,7 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, NotLoaded> {
         sandbox: if part == "is denied a file" { Sandbox::On } else { Sandbox::Off },
         kept: Vec::new(),
         temporary: std::env::temp_dir(),
+        lacks_directory: Arc::default(),
     };
     let mut source = ModelSource::new(part, "/nowhere");
     source.stop = stop.into();
@@ -334,6 +335,7 @@ fn loads_that_are_answered_with_garbage_fail_with_its_name() {
         ("leaves at the load", "while it was loaded", Cause::Model),
         ("is denied a file", "Permission denied", Cause::Sandbox),
         ("is denied a file where there is no sandbox", "Permission denied", Cause::Model),
+        ("has no threads", "Resource temporarily unavailable", Cause::Process),
     ] {
         let not_loaded = within_reason(move || load(part, Stop::new()).map(drop)).unwrap_err();
         let BackendError::Load(told) = &not_loaded.error else { panic!("{not_loaded:?}") };

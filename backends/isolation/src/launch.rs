@@ -61,6 +61,8 @@ pub struct Program {
     pub kept: Vec<PathBuf>,
     /// The directory for temporary files, in which each worker has a directory of its own.
     pub temporary: PathBuf,
+    /// Was it said that none can be made there? Once is enough.
+    pub lacks_directory: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -82,9 +84,11 @@ impl Program {
         let directory = PrivateDirectory::new(&self.temporary);
         let warn = |error: &io::Error| {
             let parent = self.temporary.display();
-            tracing::warn!(
-                "no directory in {parent} for a worker, which has nowhere to write: {error}"
-            );
+            if !self.lacks_directory.swap(true, Relaxed) {
+                tracing::warn!(
+                    "no directory in {parent} for a worker, which has nowhere to write: {error}"
+                );
+            }
         };
         directory.inspect_err(warn).ok()
     }

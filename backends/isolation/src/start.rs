@@ -15,8 +15,12 @@ use crate::{
     whose::Whose,
 };
 
-/// What the kernel's refusals are called in errors of engines.
-const REFUSALS: [&str; 2] = ["Permission denied", "Operation not permitted"];
+/// What the kernel's refusals are called in errors of engines; the last one by ONNX Runtime, of EACCES.
+const REFUSALS: [&str; 3] =
+    ["Permission denied", "Operation not permitted", "system error number 13"];
+
+/// What it says where there are as many threads as there may be.
+const NO_THREAD: &str = "Resource temporarily unavailable";
 
 /// A worker has not loaded its model.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,9 +93,9 @@ impl Start<'_> {
             Ok(Ok(loaded)) => return Ok((worker, *loaded)),
             Ok(Err(fault)) => {
                 let error = BackendError::from(fault);
-                let cause = match !has_entered || self.is_of_sandbox(&error) {
-                    true => Cause::Sandbox,
-                    false => Cause::Model,
+                let cause = match has_entered {
+                    true => self.cause_of(&error.to_string()),
+                    false => Cause::Sandbox,
                 };
                 return Err(NotLoaded { error, cause });
             }
@@ -108,10 +112,14 @@ impl Start<'_> {
         Err(NotLoaded { error, cause: if has_entered { Cause::Model } else { Cause::Process } })
     }
 
-    /// Has the engine met what its sandbox has refused it?
-    fn is_of_sandbox(&self, error: &BackendError) -> bool {
-        let said = error.to_string();
-        self.program.sandbox != Sandbox::Off && REFUSALS.iter().any(|it| said.contains(it))
+    /// What an engine has met that says this.
+    fn cause_of(&self, said: &str) -> Cause {
+        let is_in_sandbox = self.program.sandbox != Sandbox::Off;
+        match is_in_sandbox && REFUSALS.iter().any(|it| said.contains(it)) {
+            true => Cause::Sandbox,
+            false if said.contains(NO_THREAD) => Cause::Process,
+            false => Cause::Model,
+        }
     }
 
     /// Tells the worker what to load, and waits until it is in its sandbox.
@@ -133,7 +141,8 @@ impl Start<'_> {
             Err(fault) => return Ok(Err(fault)),
             Ok(true) => {
                 let missing = || ChannelError::Garbage("a word of a file without it".to_owned());
-                worker.bound_threads(answers.file().ok_or_else(missing)?)?;
+                let asks = answers.file().ok_or_else(missing)?;
+                worker.bound_threads(asks).map_err(ChannelError::Io)?;
             }
             Ok(false) => {}
         }

@@ -166,7 +166,7 @@ fn listen(
     load_stop: &Arc<Stop>,
     control: UnixStream,
 ) -> Result<(), ChannelError> {
-    let mut answers = Some(Sender::new(control.try_clone()?));
+    let mut answers = Some((Sender::new(control.try_clone()?), Sender::new(control.try_clone()?)));
     let mut messages = Receiver::with_files(control, LONGEST);
     // Kept to the end.
     let mut _pins = None;
@@ -175,7 +175,7 @@ fn listen(
         let message: ToWorker = messages.receive()?;
         match message {
             ToWorker::Load { engine, mut source, order, niceness } => {
-                let Some(mut sender) = answers.take() else { continue };
+                let Some((mut sender, mut refusal)) = answers.take() else { continue };
                 // Threads have it from this one, which is the only one. A preference: where the system refuses it, the
                 // model runs all the same.
                 let _ = rustix::process::setpriority_process(None, niceness);
@@ -197,10 +197,13 @@ fn listen(
                 bound.begin(&source);
                 source.stop = load_stop.clone();
                 let shared = shared.clone();
-                spawn("load", move || {
+                let spawned = spawn("load", move || {
                     // A server that is gone needs no answer.
                     let _ = sender.send(&caught(|| shared.load(&engine, &source)));
-                })?;
+                });
+                if let Err(fault) = spawned {
+                    refusal.send(&LoadAnswer::Err(fault))?;
+                }
             }
             ToWorker::StopLoad => load_stop.stop(),
             ToWorker::Open { lane, device, may_look } => {
@@ -211,12 +214,18 @@ fn listen(
                 let files = LaneFiles { socket: file()?.into(), frames: file()?, tensors: file()? };
                 bound.add_thread();
                 shared.lanes().insert(lane, Runs::default());
-                let shared = shared.clone();
-                spawn("lane", move || {
+                let mut refusal = Sender::new(files.socket.try_clone()?);
+                let of_lane = shared.clone();
+                let spawned = spawn("lane", move || {
                     // It ends when the server says so.
-                    let _ = run_lane(&shared, (lane, device), files, may_look);
+                    let _ = run_lane(&of_lane, (lane, device), files, may_look);
+                    of_lane.lanes().remove(&lane);
+                });
+                if let Err(fault) = spawned {
                     shared.lanes().remove(&lane);
-                })?;
+                    // Other lanes go on.
+                    let _ = refusal.send(&Opened::Err(fault));
+                }
             }
             ToWorker::Stop { lane, run } => {
                 let stop = shared.lanes().get_mut(&lane).and_then(|it| it.stop(run));
@@ -234,8 +243,10 @@ fn listen(
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(MODEL_STACK).spawn(work).map(drop)
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+    let builder = thread::Builder::new().name(name.to_owned()).stack_size(MODEL_STACK);
+    let spawned = builder.spawn(work).map(drop);
+    spawned.map_err(|error| Fault::load(format!("its process can start no thread: {error}")))
 }
 
 /// What comes along with a lane.

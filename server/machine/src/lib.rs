@@ -7,6 +7,8 @@ pub mod gpus;
 
 use std::path::Path;
 
+use rustix::process::Resource;
+
 use cgroup::Groups;
 
 /// Processors, memory and files that this process has. Read again to follow a changed quota.
@@ -23,14 +25,23 @@ pub struct Machine {
     pub memory_reason: String,
     /// File descriptors that this process may have open; `None` for any number.
     pub open_files: Option<u64>,
+    /// Bytes of addresses that this process may have; `None` for any number.
+    pub address_space: Option<u64>,
+    /// Bytes of the largest file that this process may make; `None` for any number.
+    pub largest_file: Option<u64>,
 }
 
 impl Machine {
     /// Reads the limits of this process. Reads a dozen small files of `/proc` and `/sys`.
     pub fn read() -> Machine {
         let affinity = rustix::thread::sched_getaffinity(None).ok().map(|it| it.count() as usize);
-        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        Machine::from_files(&|path| std::fs::read_to_string(path).ok(), affinity, files)
+        let limit = |of| rustix::process::getrlimit(of).current;
+        let files = limit(Resource::Nofile);
+        Machine {
+            address_space: limit(Resource::As),
+            largest_file: limit(Resource::Fsize),
+            ..Machine::from_files(&|path| std::fs::read_to_string(path).ok(), affinity, files)
+        }
     }
 
     /// The decision itself. `read` gives the text of a file, or `None`; `affinity` is the number of
@@ -46,7 +57,8 @@ impl Machine {
         let (cpus, cpu_reason) = decide_cpus(online, affinity, groups.cpu_quota());
         let total = read(Path::new("/proc/meminfo")).and_then(|it| total_memory(&it));
         let (memory, memory_reason) = decide_memory(total, groups.memory_limit());
-        Machine { cpus, cpu_reason, memory, memory_reason, open_files }
+        let (address_space, largest_file) = (None, None);
+        Machine { cpus, cpu_reason, memory, memory_reason, open_files, address_space, largest_file }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use backend::{MODEL_STACK, Stop};
+use backend::{BackendError, MODEL_STACK, Outage, Stop};
 
 use super::{
     batch_run::{BatchRun, Next},
@@ -35,20 +35,23 @@ pub(super) fn wake(shared: &Arc<Shared>, wake: Option<Wake>) {
 /// Starts worker `number` of the scheduler, which has been counted already.
 fn start(shared: Arc<Shared>, number: usize) {
     let name = format!("{}#{number}", shared.settings.model);
-    let at_end = Ended { shared: shared.clone(), is_counted: true };
     let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
+    let of_thread = shared.clone();
     let spawned = builder.spawn(move || {
-        let mut at_end = at_end;
+        let mut at_end = Ended { shared: of_thread, is_counted: true };
         lower_priority(at_end.shared.settings.niceness);
         at_end.is_counted = work(&at_end.shared);
     });
     if let Err(error) = spawned {
-        // The closure is gone, and with it the count of this thread. If there is no other, the queue
-        // would never be served.
-        let state = shared.lock();
+        let mut state = shared.lock();
+        state.threads -= 1;
+        shared.ended.notify_all();
+        // Others serve the queue. Where there are none, the next request tries it again.
         if state.threads == 0 {
-            let reason = Error::Internal(format!("no thread to run the model on: {error}"));
-            drop(fail_all(&shared, state, &reason));
+            let reason = format!("no thread can be started to run the model on: {error}");
+            let outage = Outage { reason, retry_after: Duration::from_secs(1) };
+            let error = Error::Backend(BackendError::Unavailable(outage));
+            drop(fail_all(&shared, state, &error));
         }
     }
 }

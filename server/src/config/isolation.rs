@@ -14,7 +14,7 @@ use machine::Machine;
 pub const FLAGS: &[Flag] = &[
     Flag::value("isolation", "", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 2 ms or longer on the CPU, which is found out at their load). Default: auto, all where --worker-sandbox=strict, and else off for a multi-model endpoint. A model's parameter ISOLATION goes before it: process, in_process or auto"),
     Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
-    Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory"),
+    Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory, and of what a process may have of addresses (ulimit -v) a 64th, and of the largest file (ulimit -f) half"),
 ];
 
 /// The most that `auto` allows for one half of the memory that a lane shares with its worker.
@@ -42,7 +42,18 @@ pub(super) fn resolve(
 ) -> Isolation {
     let asked = sources.read("isolation", which, problems);
     let given = sources.read("worker-arena-bytes", arena_bytes, problems).flatten();
-    let bytes = given.unwrap_or_else(|| machine.memory.map_or(ARENA, |it| ARENA.min(it / 8)));
+    let file = machine.largest_file.map(|it| it / 2);
+    let bytes = given.unwrap_or_else(|| {
+        let parts =
+            [machine.memory.map(|it| it / 8), machine.address_space.map(|it| it / 64), file];
+        parts.into_iter().flatten().fold(ARENA, u64::min)
+    });
+    if let Some(most) = file.filter(|it| *it < bytes) {
+        problems.push(format!(
+            "--worker-arena-bytes={bytes}: no more than {most} can be had, as this process may make no file of more than \
+             twice that (ulimit -f)"
+        ));
+    }
     let arena_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let sandbox = sources.read("worker-sandbox", sandbox, problems).unwrap_or(Sandbox::On);
     // A strict sandbox is there for models that nobody vouches for.
@@ -80,11 +91,32 @@ fn which(text: &str) -> Parse<Which> {
         "off" => Ok(none()),
         "all" => Ok(Which::All),
         "auto" => Ok(Which::Auto),
-        _ if text.split(',').any(|it| it.trim().is_empty()) => {
+        _ if text.split(',').any(|it| is_no_name(it.trim())) => {
             Err("off, all, auto, or names of models with commas between them".to_owned())
         }
         _ => Ok(Which::Named(text.split(',').map(|it| it.trim().to_owned()).collect())),
     }
+}
+
+/// Words that somebody writes who means no model. One of such a name may say it itself, by its parameter.
+fn is_no_name(text: &str) -> bool {
+    let words = [
+        "",
+        "off",
+        "all",
+        "auto",
+        "on",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "0",
+        "1",
+        "none",
+        "process",
+        "in_process",
+    ];
+    words.iter().any(|it| it.eq_ignore_ascii_case(text))
 }
 
 fn arena_bytes(text: &str) -> Parse<Option<u64>> {

@@ -79,6 +79,8 @@ fn machine() -> Machine {
         memory: Some(16 * GIB),
         memory_reason: "16 GiB".to_owned(),
         open_files: Some(1024),
+        address_space: None,
+        largest_file: None,
     }
 }
 

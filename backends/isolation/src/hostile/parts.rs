@@ -49,6 +49,10 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
     }
     answers.send(&Entered::Ok(false))?;
     match part {
+        "has no threads" => {
+            let fault = Fault::load(format!("{part}: Resource temporarily unavailable"));
+            answers.send(&LoadAnswer::Err(fault))?;
+        }
         it if it.starts_with("is denied a file") => {
             let fault = Fault::load(format!("{it}: Permission denied"));
             answers.send(&LoadAnswer::Err(fault))?;

@@ -13,6 +13,7 @@ fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
         sandbox: Sandbox::On,
         kept: Vec::new(),
         temporary: std::env::temp_dir(),
+        lacks_directory: Arc::default(),
     };
     let (sender, ended) = mpsc::channel();
     let told = move |_: Arc<Worker>| sender.send(()).unwrap();

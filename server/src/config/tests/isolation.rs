@@ -23,7 +23,37 @@ fn models_in_processes_of_their_own_are_none_all_named_or_found_out() {
     assert_eq!(of_endpoint(""), named(&[]));
     assert_eq!(of_endpoint("--isolation=auto"), Which::Auto);
     assert_eq!(of_endpoint("--worker-sandbox=strict"), Which::All);
-    check_refused("--isolation=a,,b", &[], &["isolation", "off, all, auto, or names of models"]);
+    for given in ["a,,b", "on", "TRUE", "Auto", "process", "all,a", "a,off"] {
+        let args = format!("--isolation={given}");
+        check_refused(&args, &[], &["isolation", "off, all, auto, or names of models"]);
+    }
+}
+
+#[test]
+fn the_memory_of_a_lane_is_what_the_machine_and_the_limits_of_the_process_allow() {
+    let arena = |args: &str, limits: Machine| {
+        let args = std::iter::once("muster").chain(args.split(' ').filter(|it| !it.is_empty()));
+        let fake = Fake { paths: vec!["model_repository/"], ..Fake::default() };
+        match read(args.map(OsString::from), &fake, &limits) {
+            Ok(Command::Serve(config)) => Ok(config.isolation.arena_bytes as u64),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.problems().concat()),
+        }
+    };
+    let with = |memory, address_space, largest_file| Machine {
+        memory,
+        address_space,
+        largest_file,
+        ..machine()
+    };
+    assert_eq!(arena("", with(None, None, None)), Ok(GIB));
+    assert_eq!(arena("", with(Some(2 * GIB), None, None)), Ok(GIB / 4));
+    assert_eq!(arena("", with(None, Some(2 * GIB), None)), Ok(GIB / 32));
+    assert_eq!(arena("", with(None, None, Some(1000))), Ok(500));
+    let given = "--worker-arena-bytes=501";
+    assert_eq!(arena(given, with(None, Some(1000), Some(1002))), Ok(501));
+    let error = arena(given, with(None, None, Some(1001))).unwrap_err();
+    assert!(error.contains("--worker-arena-bytes=501: no more than 500 can be had"), "{error}");
 }
 
 #[test]
