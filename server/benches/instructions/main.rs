@@ -23,7 +23,7 @@ use support::{
 const FLOATS: usize = 16;
 
 /// One thread does all of it, the model included, as it does by default for so fast a model.
-const FLAGS: [&str; 4] = ["--http-thread-count", "1", "--drain-delay-secs", "0"];
+const FLAGS: [&str; 5] = ["--http-thread-count", "1", "--drain-delay-secs", "0", "--isolation=off"];
 
 /// Functions that `--functions` prints.
 const TOP: usize = 10;
