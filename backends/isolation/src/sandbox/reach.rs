@@ -1,6 +1,7 @@
 //! Which files and devices a worker needs.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, DirBuilder},
     os::unix::fs::DirBuilderExt,
     path::PathBuf,
@@ -157,11 +158,7 @@ impl Reach {
         engine: &dyn Backend,
         source: &ModelSource,
     ) {
-        let files = [&source.path].into_iter().chain(&source.folds).cloned();
-        let libraries = source.op_libraries.iter().flat_map(|it| Places::of_library(it).reads);
-        let links = links::targets(&directory(source));
-        for path in files.chain(libraries).chain(links) {
-            let target = fs::canonicalize(&path).unwrap_or(path);
+        for target in elsewhere(source) {
             if surroundings.may_be_linked(&target) {
                 self.reads.push(target);
             } else {
@@ -210,6 +207,18 @@ const SUGGESTED: &str = "/var/cache";
 fn mps_directory() -> PathBuf {
     let said = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").filter(|it| !it.is_empty());
     said.map_or_else(|| "/tmp/nvidia-mps".into(), PathBuf::from)
+}
+
+/// Where the model's files are, what links in its directory lead to, and libraries of operators, as far as that is not
+/// in its directory.
+fn elsewhere(source: &ModelSource) -> BTreeSet<PathBuf> {
+    let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+    let own = real(directory(source));
+    let files = [&source.path].into_iter().chain(&source.folds).cloned();
+    let libraries = source.op_libraries.iter().flat_map(|it| Places::of_library(it).reads);
+    let links = links::targets(&directory(source));
+    let all = files.chain(libraries).chain(links).map(real);
+    all.filter(|it| !it.starts_with(&own)).collect()
 }
 
 /// The model's files that are elsewhere than in its directory. No links: a strict sandbox follows none.
@@ -305,6 +314,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_looked_for_beside_a_models_directory_is_there_once_and_nothing_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("m/1")).unwrap();
+        for file in ["blob", "m/1/weights"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        // A file that the model is, and a link to it.
+        let graph = root.join("m/1/model");
+        std::os::unix::fs::symlink(root.join("blob"), &graph).unwrap();
+        let mut source = ModelSource::new("m", &graph);
+        source.directory = root.join("m");
+        assert_eq!(elsewhere(&source), [root.join("blob")].into());
+        source.path = root.join("m/1/weights");
+        source.folds = vec![root.join("m/1/weights")];
+        fs::remove_file(graph).unwrap();
+        assert!(elsewhere(&source).is_empty());
+    }
+
+    #[test]
     fn what_a_configuration_names_is_no_part_of_a_strict_sandbox() {
         let dir = tempfile::tempdir().unwrap();
         let folder = fs::canonicalize(dir.path()).unwrap();
@@ -315,7 +344,6 @@ mod tests {
         let on = reach_with(Sandbox::On, &options, vec![library.clone()]).unwrap();
         assert!(on.reads.contains(&library));
         check(&on.reads, "/models", true);
-        check(&on.reads, "/models/m/1/model", true);
         assert_eq!(on.opened, [folder.join("cache")]);
         check(&on.writes, "/srv", false);
         let strict = reach_with(Sandbox::Strict, &options, vec![library.clone()]).unwrap();
