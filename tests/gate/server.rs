@@ -131,8 +131,8 @@ impl Gate {
         }
         let gpus = [("LD_LIBRARY_PATH", driver()), (NO_GPUS.0, "0,1")];
         let environment = [&[ONE_ARENA], &gpus[..]].concat();
-        // The pages of a file are counted to whoever reads it first. Those of the program would be dropped and read again
-        // for as long as memory is short, instead of a worker's end.
+        // The pages of a file are counted to whoever reads it first. Those of the program would be dropped and read
+        // again for as long as memory is short, instead of a worker's end.
         drop(fs::read(env!("CARGO_BIN_EXE_muster")).unwrap());
         let mut process = Process::start_within(group.as_ref(), &repository, &flags, &environment);
         process.wait_ready();
