@@ -83,8 +83,11 @@ fn texts_are_classified_with_or_without_the_name_of_their_column() {
     let server = Server::start(&repository(&["sst2"]), &[]);
     let lines = "I am super happy right now.\n\"What a sad, sad day!\"\n";
     let texts = json!(["I am super happy right now.", "What a sad, sad day!"]);
-    for head in ["", "inputs\n", "text\n"] {
-        check(&server, "sst2", &format!("{head}{lines}"), &texts, "label,score");
+    // As spreadsheets and other programs write it: behind a mark or an empty line, and in quotes.
+    for before in ["", "\u{feff}", "\n", "\u{feff}\r\n"] {
+        for head in ["", "inputs\n", "text\n", "\"inputs\"\n", "\"text\"\r\n"] {
+            check(&server, "sst2", &format!("{before}{head}{lines}"), &texts, "label,score");
+        }
     }
     check(&server, "sst2", "so happy", &json!(["so happy"]), "label,score");
     let pairs = json!([{"text": "so happy", "text_pair": "so sad"}]);

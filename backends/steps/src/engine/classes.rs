@@ -41,6 +41,8 @@ pub(super) fn named(settings: &Settings<'_>) -> Result<Config, BackendError> {
         let bytes = read_bytes(&place.dir, &place.name)?.unwrap_or_default();
         let text = String::from_utf8(bytes)
             .map_err(|_| FolderError::file(&*place.name, "it is no text"))?;
+        // Editors put a byte order mark in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let labels: Vec<Arc<str>> = text.lines().map(str::trim_end).map(Arc::from).collect();
         if let Some(empty) = labels.iter().position(|it| it.is_empty()) {
             let problem = format!("line {} is empty, each line is one label", empty + 1);

@@ -174,6 +174,8 @@ pub(crate) fn read_labels(
                 path.display()
             )
         })?;
+        // Editors put a byte order mark in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
     }
     Ok(labels)

@@ -1,18 +1,18 @@
 //! CSV as a model's rows: one record is one row, its fields are the elements of the inputs one after
 //! another, without nesting.
 
+mod header;
 mod reader;
 
 use std::borrow::Cow;
 
 use backend::{DataType, NamedTensor};
-use reader::Reader;
-use smallvec::SmallVec;
+pub use header::{begins_with_words, is_headed, names_columns};
+use reader::{Reader, text};
 
 use crate::{
     elements::TensorBuilder,
     expansion::{self, Elements, Separators},
-    inputs::{is_column, only_input},
     number::Excerpt,
     shapes,
     table::{self, Table},
@@ -43,7 +43,8 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Er
     }
     let mut groups = groups(signature, columns)?;
     let mut reader = Reader::new(text);
-    if is_header(&groups, Reader::new(text)) {
+    let names = groups.iter().flat_map(|it| (0..it.columns).map(|at| it.column_name(at)));
+    if header::is(text, names) {
         while reader.next().map_err(Error::InvalidRequest)?.is_some_and(|it| !it.last) {}
     }
     let rows = read_rows(&mut groups, columns, &mut reader)?;
@@ -113,78 +114,6 @@ pub fn expanded_table(signature: &Signature, body: &[u8], loose: usize) -> usize
         0,
         size,
     ))
-}
-
-/// Are the fields of the first record names of inputs, all that are required among them; or is its first field the name
-/// of a column of the only input, and no number?
-pub fn names_columns(signature: &Signature, body: &[u8]) -> bool {
-    names_inputs(signature, body) || begins_with_column(signature, body)
-}
-
-fn begins_with_column(signature: &Signature, body: &[u8]) -> bool {
-    let labels = only_input(signature).map_or(&[][..], |it| &it.labels);
-    let Some(longest) = labels.iter().map(String::len).max() else { return false };
-    let Ok(text) = text(body) else { return false };
-    let mut reader = Reader::preview(text, 2 * longest);
-    let Ok(Some(field)) = reader.next() else { return false };
-    let word = field.text.trim_ascii();
-    word.parse::<f64>().is_err() && is_column(signature, word)
-}
-
-fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
-    // Most texts begin with a number: nothing more of them is looked at.
-    let begins = |name: &str| body.starts_with(name.as_bytes());
-    let quoted = matches!(body.first(), Some(b'"' | b' ' | b'\t' | b'\r' | b'\n'));
-    if !quoted && !signature.inputs.iter().any(|it| begins(&it.name)) {
-        return false;
-    }
-    let Ok(text) = text(body) else { return false };
-    // A longer field is no name.
-    let longest = signature.inputs.iter().map(|it| it.name.len()).max().unwrap_or(0);
-    let mut reader = Reader::preview(text, 2 * longest);
-    let mut found: SmallVec<[&str; 8]> = SmallVec::new();
-    while let Ok(Some(field)) = reader.next() {
-        let Some(port) = signature.input(field.text.trim_ascii()) else { return false };
-        found.push(&port.name);
-        if field.last {
-            break;
-        }
-    }
-    signature.inputs.iter().all(|it| it.optional || found.contains(&&*it.name))
-}
-
-/// Is the first record this name alone, and not the only one?
-pub fn is_headed(body: &[u8], name: &str) -> bool {
-    let first = body.strip_prefix(name.as_bytes());
-    first.is_some_and(|it| it.starts_with(b"\n") || it.starts_with(b"\r\n"))
-}
-
-/// Has the first record not one number, where the model takes some?
-pub fn begins_with_words(signature: &Signature, body: &[u8]) -> bool {
-    if signature.inputs.iter().all(|it| it.dtype == DataType::Bytes) {
-        return false;
-    }
-    let Ok(text) = text(body) else { return false };
-    let mut reader = Reader::preview(text, 64);
-    let mut fields = 0;
-    while let Ok(Some(field)) = reader.next() {
-        let word = field.text.trim_ascii();
-        if word.is_empty() || word.parse::<f64>().is_ok() || word.parse::<bool>().is_ok() {
-            return false;
-        }
-        fields += 1;
-        if field.last {
-            break;
-        }
-    }
-    fields > 0
-}
-
-fn text(body: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(body).map_err(|error| {
-        let offset = error.valid_up_to();
-        Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
-    })
 }
 
 fn no_records() -> Error {
@@ -350,12 +279,6 @@ fn count_columns_of_rest(reader: &mut Reader<'_>) -> usize {
         }
     }
     more
-}
-
-/// Does the first record consist of exactly the names of the columns?
-fn is_header(groups: &[Group<'_>], mut reader: Reader<'_>) -> bool {
-    let mut names = groups.iter().flat_map(|it| (0..it.columns).map(|at| it.column_name(at)));
-    names.all(|name| matches!(reader.next(), Ok(Some(field)) if field.text.trim_ascii() == name))
 }
 
 fn list(groups: &[Group<'_>]) -> String {

@@ -1,5 +1,18 @@
 //! RFC 4180 fields, one after another, without a copy but for quoted fields that hold a quote.
 
+use inference::error::Error;
+
+/// A body as text.
+///
+/// # Errors
+/// When it is not UTF-8.
+pub(super) fn text(body: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(body).map_err(|error| {
+        let offset = error.valid_up_to();
+        Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
+    })
+}
+
 /// Walks the fields of a CSV text. Line ends are LF or CRLF; lines with nothing on them are no records.
 pub(super) struct Reader<'a> {
     rest: &'a str,
@@ -9,6 +22,8 @@ pub(super) struct Reader<'a> {
     fresh: bool,
     /// Ended the last field with a comma, so that another one must follow?
     comma: bool,
+    /// Ended it with a line end?
+    ended: bool,
     /// A quoted field without its doubled quotes.
     unquoted: String,
     /// Longer fields keep their doubled quotes: they are not copied.
@@ -27,16 +42,20 @@ pub(super) struct Field<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str) -> Reader<'a> {
-        // Spreadsheets put a byte order mark in front.
-        let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let rest = text.get(start(text.as_bytes())..).unwrap_or_default();
         let (unquoted, longest_copy) = (String::new(), usize::MAX);
-        Reader { rest, record: 0, fresh: true, comma: false, unquoted, longest_copy }
+        Reader { rest, record: 0, fresh: true, comma: false, ended: false, unquoted, longest_copy }
     }
 
     /// A reader for a look at the text. Fields of more bytes than that keep their doubled quotes, so that it takes no
     /// memory for them.
     pub(super) fn preview(text: &'a str, longest_copy: usize) -> Reader<'a> {
         Reader { longest_copy, ..Reader::new(text) }
+    }
+
+    /// Has the last field a line end behind it, rather than the end of the text?
+    pub(super) fn is_behind_line_end(&self) -> bool {
+        self.ended
     }
 
     /// The next field; `None` at the end.
@@ -61,6 +80,7 @@ impl<'a> Reader<'a> {
         let end = end.unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.comma = rest.starts_with(',');
+        self.ended = rest.starts_with('\n');
         self.rest = rest.get(1..).unwrap_or_default();
         self.fresh = !self.comma;
         let text = if self.comma { text } else { text.strip_suffix('\r').unwrap_or(text) };
@@ -86,7 +106,9 @@ impl<'a> Reader<'a> {
         let after_comma = rest.strip_prefix(',');
         self.comma = after_comma.is_some();
         self.fresh = !self.comma;
-        let after = after_comma.or_else(|| after_line_end(rest));
+        let after_end = after_line_end(rest);
+        self.ended = after_end.is_some();
+        let after = after_comma.or(after_end);
         self.rest = after.or(rest.is_empty().then_some(rest)).ok_or_else(|| {
             format!("CSV record {record}: expected a comma or a line end after a quoted field")
         })?;
@@ -104,6 +126,15 @@ impl<'a> Reader<'a> {
         let text = self.unquoted.as_str();
         Ok(Field { text, record, last: self.fresh })
     }
+}
+
+/// Bytes in front of the first record: the byte order mark of spreadsheets, and lines with nothing on them.
+pub(super) fn start(text: &[u8]) -> usize {
+    let mut rest = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    while let [b'\n', tail @ ..] | [b'\r', b'\n', tail @ ..] = rest {
+        rest = tail;
+    }
+    text.len() - rest.len()
 }
 
 /// What follows the line end at the beginning of `text`.

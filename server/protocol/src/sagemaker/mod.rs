@@ -105,7 +105,12 @@ pub fn decode(
             let content_type = invocation.content_type.as_deref();
             bodies::file(signature, content_type.unwrap_or("image/*"), PipelineReply::IMAGE, &body)?
         }
-        Content::Text => bodies::file(signature, "text/plain", PipelineReply::TEXT, &body)?,
+        Content::Text => {
+            // Editors put a byte order mark in front, which is no part of the text.
+            let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&body);
+            let text = body.slice_ref(text);
+            bodies::file(signature, "text/plain", PipelineReply::TEXT, &text)?
+        }
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
         Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,

@@ -350,6 +350,7 @@ fn a_first_record_without_names_is_a_row_in_hugging_faces_dialect() {
     let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
     assert_eq!(rows(&texts, "good\nbad\n"), Some(2));
     assert_eq!(rows(&texts, "inputs\ngood\nbad\n"), Some(2));
+    assert_eq!(rows(&texts, "\u{feff}\n\"inputs\"\r\ngood\nbad\n"), Some(2));
 }
 
 #[test]
@@ -360,6 +361,7 @@ fn a_text_is_an_element_where_the_model_takes_texts_and_any_format_elsewhere() {
     };
     for plain in ["text/plain", "application/x-text; charset=utf-8"] {
         assert_eq!(inputs(&texts, plain, b"a,b\nc"), "x BYTES [1,1] [\"a,b\\nc\"]\n");
+        assert_eq!(inputs(&texts, plain, "\u{feff}a".as_bytes()), "x BYTES [1,1] [\"a\"]\n");
         assert_eq!(inputs(&one(), plain, b"1,2\n3,4\n"), "x FP32 [2,2] [1.0,2.0,3.0,4.0]\n");
     }
 }
