@@ -112,6 +112,18 @@ fn a_numpy_array_is_answered_with_one_whether_or_not_its_type_is_given() {
 }
 
 #[test]
+fn a_numpy_array_in_fortran_order_is_the_same_array() {
+    let (_repository, server) = copy();
+    let headers = [("content-type", "application/x-npy"), ("accept", "text/csv")];
+    // Columns one after another, which the values of a data frame are.
+    let columns = npy("(2, 4)", &[1.0, 5.0, 2.0, 6.0, 3.0, 7.0, 4.0, 8.0]);
+    let at = columns.windows(5).position(|it| it == b"False").unwrap();
+    let body = [&columns[..at], b"True ", &columns[at + 5..]].concat();
+    let reply = invoke(&server, &headers, body).expect(200);
+    assert_eq!(reply.text(), "1.0,2.0,3.0,4.0\n5.0,6.0,7.0,8.0\n");
+}
+
+#[test]
 fn rows_without_elements_are_counted_before_they_are_written() {
     let port = |put: &str, name: &str| {
         format!("{put} {{ name: \"{name}\" data_type: TYPE_FP32 dims: [ -1, -1 ] }}\n")

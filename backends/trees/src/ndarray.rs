@@ -42,10 +42,12 @@ pub struct Scalar {
     pub big_endian: bool,
 }
 
-/// One field of all elements, or the elements themselves.
+/// One field of all elements, or the elements themselves, in the order of rows whatever theirs is.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'a> {
     bytes: &'a [u8],
+    /// Dimensions of which the first runs fastest in the bytes. None where the last one does.
+    fortran: Option<&'a [usize]>,
     scalar: Scalar,
     offset: usize,
     stride: usize,
@@ -131,18 +133,14 @@ impl<'a> Array<'a> {
 
     fn part(&self, scalar: Scalar, offset: usize) -> Column<'_> {
         let (stride, length) = (self.dtype.bytes(), self.elements());
-        Column { bytes: &self.bytes, scalar, offset, stride, length }
+        let fortran = (self.fortran && 1 < self.shape.len()).then_some(&self.shape[..]);
+        Column { bytes: &self.bytes, fortran, scalar, offset, stride, length }
     }
 
-    /// The elements as floats, in the order of rows whatever theirs is. Of at most two dimensions.
+    /// The elements as floats.
     pub fn floats(&self) -> Option<Vec<f64>> {
         let column = self.column()?;
-        if !self.fortran || self.shape.len() < 2 {
-            return (0..column.len()).map(|it| column.float(it)).collect();
-        }
-        let [rows, columns] = self.shape[..] else { return None };
-        let places = (0..rows).flat_map(|row| (0..columns).map(move |it| it * rows + row));
-        places.map(|it| column.float(it)).collect()
+        (0..column.len()).map(|it| column.float(it)).collect()
     }
 }
 
@@ -222,9 +220,21 @@ impl Column<'_> {
         if self.length <= index {
             return None;
         }
-        let start = index * self.stride + self.offset;
+        let place = self.fortran.map_or(index, |it| fortran_place(it, self.length, index));
+        let start = place * self.stride + self.offset;
         self.bytes.get(start..start.checked_add(self.scalar.bytes)?)
     }
+}
+
+/// Where an element is among those of an array of `length` elements whose first dimension runs fastest.
+fn fortran_place(shape: &[usize], length: usize, index: usize) -> usize {
+    let (mut place, mut rest, mut stride) = (0, index, length);
+    for size in shape.iter().rev() {
+        stride /= size;
+        place += rest % size * stride;
+        rest /= size;
+    }
+    place
 }
 
 #[cfg(test)]
@@ -270,6 +280,12 @@ mod tests {
         assert_eq!(array.floats(), Some(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
         array.fortran = true;
         assert_eq!(array.floats(), Some(vec![1.0, 3.0, 5.0, 2.0, 4.0, 6.0]));
+        array.shape = vec![1, 2, 3];
+        assert_eq!(array.floats(), Some(vec![1.0, 3.0, 5.0, 2.0, 4.0, 6.0]));
+        array.shape = vec![3, 1, 2];
+        assert_eq!(array.floats(), Some(vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
+        array.shape = vec![6];
+        assert_eq!(array.floats(), Some(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Header {
     pub(super) big_endian: bool,
     /// Size of each dimension.
     pub(super) shape: Shape,
+    /// Does the first index vary fastest, rather than the last?
+    pub(super) fortran_order: bool,
     /// Where the elements begin in the file.
     pub(super) data_start: usize,
 }
@@ -29,7 +31,12 @@ impl Header {
     /// Are the elements those of a tensor of the input's type as they are?
     pub(super) fn is_in_place(&self, port: &Port) -> bool {
         let size = self.dtype.size().unwrap_or(1);
-        self.dtype == port.dtype && !(self.big_endian && size > 1)
+        self.dtype == port.dtype && !(self.big_endian && size > 1) && !self.is_transposed()
+    }
+
+    /// Are the elements in another order than a tensor has them? Both orders are one where no two sizes are above 1.
+    pub(super) fn is_transposed(&self) -> bool {
+        self.fortran_order && 1 < self.shape.dims().iter().filter(|it| 1 < **it).count()
     }
 
     /// The header of this file.
@@ -56,9 +63,10 @@ impl Header {
             format!("npy: the header takes {length} bytes, the file has {} more", rest.len())
         })?;
         let text = std::str::from_utf8(text).map_err(|_| "npy: the header is not UTF-8 text")?;
-        let (descr, shape) = Dict { text, at: 0 }.parse()?;
+        let (descr, fortran_order, shape) = Dict { text, at: 0 }.parse()?;
         let (dtype, big_endian) = element_type(descr)?;
-        Ok(Header { dtype, big_endian, shape, data_start: file.len() - data.len() })
+        let data_start = file.len() - data.len();
+        Ok(Header { dtype, big_endian, shape, fortran_order, data_start })
     }
 }
 
@@ -148,7 +156,7 @@ struct Dict<'a> {
 }
 
 impl<'a> Dict<'a> {
-    fn parse(mut self) -> Result<(&'a str, Shape), String> {
+    fn parse(mut self) -> Result<(&'a str, bool, Shape), String> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.expect("{")?;
         while !self.take("}") {
@@ -177,13 +185,9 @@ impl<'a> Dict<'a> {
         if !self.rest().is_empty() {
             return Err(self.unexpected("the end of the header"));
         }
-        if fortran_order.ok_or("npy: the header lacks 'fortran_order'")? {
-            return Err(
-                "npy: the array is in Fortran order; send np.ascontiguousarray(array)".to_owned()
-            );
-        }
         Ok((
             descr.ok_or("npy: the header lacks 'descr'")?,
+            fortran_order.ok_or("npy: the header lacks 'fortran_order'")?,
             shape.ok_or("npy: the header lacks 'shape'")?,
         ))
     }
@@ -316,14 +320,26 @@ mod tests {
     }
 
     #[test]
-    fn fortran_order_is_refused_with_a_remedy() {
-        let text = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}";
-        refused(text, "np.ascontiguousarray");
+    fn the_order_matters_where_two_sizes_are_above_one() {
+        let transposed = |shape: &str| {
+            let text = format!("{{'descr': '<f4', 'fortran_order': True, 'shape': {shape}}}");
+            parse(1, &text).unwrap().is_transposed()
+        };
+        for (shape, expected) in [
+            ("()", false),
+            ("(3,)", false),
+            ("(1, 3)", false),
+            ("(2, 2)", true),
+            ("(2, 1, 2)", true),
+        ] {
+            assert_eq!(transposed(shape), expected, "{shape}");
+        }
     }
 
     #[test]
     fn a_dict_with_other_or_missing_entries_is_refused() {
         refused("{'descr': '<f4', 'shape': (1,)}", "lacks 'fortran_order'");
+        refused("{'fortran_order': False, 'shape': (1,)}", "lacks 'descr'");
         refused("{'descr': '<f4', 'descr': '<f4'}", "twice");
         refused("{'title': 'x'}", "unknown key 'title'");
         refused("{'shape': (-1,)}", "expected a size, given '-1,)}'");

@@ -1,7 +1,7 @@
-//! One array in NumPy's `.npy` format, versions 1.0 to 3.0, both ways. Pickled objects, text and Fortran
-//! order are refused.
+//! One array in NumPy's `.npy` format, versions 1.0 to 3.0, both ways. Pickled objects and text are refused.
 
 mod header;
+mod order;
 
 use backend::{DataType, Element, Shape, Tensor};
 use bytes::Bytes;
@@ -10,10 +10,12 @@ use half::{bf16, f16};
 use header::Header;
 pub use header::MAGIC;
 use inference::{error::Error, signature::Port};
+use order::{Elements, Straight, Transposed};
 
 /// The array of `body` as a tensor of the input's type and the array's own shape.
 ///
-/// An array of the input's type is not copied. Others are converted where NumPy itself would call it
+/// An array of the input's type in C order is not copied; one in Fortran order, which values of a data frame are in, is
+/// transposed. Arrays of other types are converted where NumPy itself would call it
 /// `same_kind`: between widths of floats (rounded), from integers and booleans to any number type, and
 /// between integers. `np.random.rand` gives 64-bit floats and a list of Python numbers 64-bit integers,
 /// so that most arrays need it. A finite value that the input's type cannot hold is an error, never
@@ -45,7 +47,15 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
         return Tensor::new(dtype, shape.clone(), data)
             .map_err(|it| Error::input(&*port.name, it.to_string()));
     }
-    convert(&header, &data, port.dtype).map_err(|it| Error::input(&*port.name, it))
+    let big_endian = header.big_endian;
+    let converted = match header.is_transposed() {
+        true => {
+            let elements = Transposed { data: &data, big_endian, dims: shape.dims() };
+            convert(&header, &elements, port.dtype)
+        }
+        false => convert(&header, &Straight { data: &data, big_endian }, port.dtype),
+    };
+    converted.map_err(|it| Error::input(&*port.name, it))
 }
 
 /// Bytes that [`decode`] takes at most beside the file. An array of the input's type is a slice of it.
@@ -114,35 +124,28 @@ fn widened(segment: &Bytes) -> Bytes {
     segment.as_chunks().0.iter().flat_map(|&[low, high]| [0, 0, low, high]).collect()
 }
 
-/// The data as a tensor of another type or byte order.
-fn convert(header: &Header, data: &[u8], target: DataType) -> Result<Tensor, String> {
+/// The elements as a tensor of another type or byte order, or of another order than the file's.
+fn convert(header: &Header, elements: &impl Elements, target: DataType) -> Result<Tensor, String> {
     let conversion = Conversion { shape: &header.shape, source: header.dtype, target };
-    let big = header.big_endian;
+    if header.dtype == target {
+        return conversion.same(elements);
+    }
     match header.dtype {
-        DataType::Bool | DataType::Uint8 => conversion.integers(data.iter().copied()),
-        DataType::Int8 => conversion.integers(words(data, big).map(i8::from_le_bytes)),
-        DataType::Uint16 => conversion.integers(words(data, big).map(u16::from_le_bytes)),
-        DataType::Int16 => conversion.integers(words(data, big).map(i16::from_le_bytes)),
-        DataType::Uint32 => conversion.integers(words(data, big).map(u32::from_le_bytes)),
-        DataType::Int32 => conversion.integers(words(data, big).map(i32::from_le_bytes)),
-        DataType::Uint64 => conversion.integers(words(data, big).map(u64::from_le_bytes)),
-        DataType::Int64 => conversion.integers(words(data, big).map(i64::from_le_bytes)),
-        DataType::Fp16 => conversion.floats(words(data, big).map(f16::from_le_bytes)),
-        DataType::Fp32 => conversion.floats(words(data, big).map(f32::from_le_bytes)),
-        DataType::Fp64 => conversion.floats(words(data, big).map(f64::from_le_bytes)),
+        DataType::Bool | DataType::Uint8 => {
+            conversion.integers(elements.words().map(u8::from_le_bytes))
+        }
+        DataType::Int8 => conversion.integers(elements.words().map(i8::from_le_bytes)),
+        DataType::Uint16 => conversion.integers(elements.words().map(u16::from_le_bytes)),
+        DataType::Int16 => conversion.integers(elements.words().map(i16::from_le_bytes)),
+        DataType::Uint32 => conversion.integers(elements.words().map(u32::from_le_bytes)),
+        DataType::Int32 => conversion.integers(elements.words().map(i32::from_le_bytes)),
+        DataType::Uint64 => conversion.integers(elements.words().map(u64::from_le_bytes)),
+        DataType::Int64 => conversion.integers(elements.words().map(i64::from_le_bytes)),
+        DataType::Fp16 => conversion.floats(elements.words().map(f16::from_le_bytes)),
+        DataType::Fp32 => conversion.floats(elements.words().map(f32::from_le_bytes)),
+        DataType::Fp64 => conversion.floats(elements.words().map(f64::from_le_bytes)),
         DataType::Bf16 | DataType::Bytes => Err(conversion.refused()),
     }
-}
-
-/// The elements' bytes, little-endian whatever the file's order was.
-fn words<const N: usize>(data: &[u8], big_endian: bool) -> impl Iterator<Item = [u8; N]> {
-    data.as_chunks().0.iter().map(move |&word: &[u8; N]| {
-        let mut word = word;
-        if big_endian {
-            word.reverse();
-        }
-        word
-    })
 }
 
 struct Conversion<'a> {
@@ -152,6 +155,26 @@ struct Conversion<'a> {
 }
 
 impl Conversion<'_> {
+    /// Elements of the same type, bit for bit.
+    fn same(&self, elements: &impl Elements) -> Result<Tensor, String> {
+        match self.target.size() {
+            Some(1) => self.gathered(elements.words::<1>()),
+            Some(2) => self.gathered(elements.words::<2>()),
+            Some(4) => self.gathered(elements.words::<4>()),
+            Some(8) => self.gathered(elements.words::<8>()),
+            _ => Err(self.refused()),
+        }
+    }
+
+    fn gathered<const N: usize>(
+        &self,
+        words: impl Iterator<Item = [u8; N]>,
+    ) -> Result<Tensor, String> {
+        let words: Vec<[u8; N]> = words.collect();
+        Tensor::new(self.target, self.shape.clone(), words.into_flattened().into())
+            .map_err(|it| it.to_string())
+    }
+
     fn floats<T: Into<f64>>(&self, values: impl Iterator<Item = T>) -> Result<Tensor, String> {
         let values = values.map(Into::into);
         match self.target {
@@ -261,8 +284,13 @@ mod tests {
     }
 
     fn file(descr: &str, shape: &str, data: &[u8]) -> Bytes {
-        let header =
-            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+        ordered(descr, "False", shape, data)
+    }
+
+    fn ordered(descr: &str, fortran_order: &str, shape: &str, data: &[u8]) -> Bytes {
+        let header = format!(
+            "{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {shape}, }}\n"
+        );
         let mut file = MAGIC.to_vec();
         file.extend([1, 0]);
         file.extend((header.len() as u16).to_le_bytes());
@@ -302,6 +330,46 @@ mod tests {
         let large = file("<i8", "(1,)", &(1i64 << 40).to_le_bytes());
         refused(DataType::Int32, large.clone(), "element 0 is 1099511627776, which INT32");
         assert!(decode(&port(DataType::Fp32), &large).is_ok());
+    }
+
+    #[test]
+    fn an_array_in_fortran_order_is_transposed_whatever_its_type() {
+        // [[1, 3, 5], [2, 4, 6]]
+        let data: Vec<u8> = (1..=6i16).flat_map(i16::to_le_bytes).collect();
+        let body = ordered("<i2", "True", "(2, 3)", &data);
+        let same = decode(&port(DataType::Int16), &body).unwrap();
+        assert_eq!(same.shape().dims(), [2, 3]);
+        assert_eq!(same.as_slice_of(), Some([1i16, 3, 5, 2, 4, 6].as_slice()));
+        let floats = decode(&port(DataType::Fp32), &body).unwrap();
+        assert_eq!(floats.as_slice_of(), Some([1f32, 3.0, 5.0, 2.0, 4.0, 6.0].as_slice()));
+        assert_eq!(expanded(&port(DataType::Int16), &body), 12 + OWNER);
+        let data: Vec<u8> = (1..=6i16).flat_map(i16::to_be_bytes).collect();
+        let body = ordered(">i2", "True", "(2, 3)", &data);
+        for dtype in [DataType::Int16, DataType::Int64] {
+            assert_eq!(decode(&port(dtype), &body).unwrap().shape().dims(), [2, 3]);
+        }
+        let swapped = decode(&port(DataType::Int16), &body).unwrap();
+        assert_eq!(swapped.to_bytes(), same.to_bytes());
+        let truths = ordered("|b1", "True", "(2, 2)", &[1, 0, 1, 1]);
+        let truths = decode(&port(DataType::Bool), &truths).unwrap();
+        assert_eq!(&truths.to_bytes()[..], [1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn an_array_that_both_orders_have_alike_is_not_copied() {
+        for shape in ["()", "(1,)", "(1, 1)"] {
+            let body = ordered("<f4", "True", shape, &[0, 0, 128, 63]);
+            let tensor = decode(&port(DataType::Fp32), &body).unwrap();
+            assert_eq!(
+                tensor.contiguous().unwrap().as_ptr(),
+                body.slice(body.len() - 4..).as_ptr()
+            );
+            assert_eq!(expanded(&port(DataType::Fp32), &body), 0);
+        }
+        let short = ordered("<f4", "True", "(2, 2)", &[0; 15]);
+        refused(DataType::Fp32, short, "takes 16 bytes, the file has 15");
+        let none = ordered("<f4", "True", "(0, 18446744073709551615, 2)", &[]);
+        assert_eq!(decode(&port(DataType::Fp32), &none).unwrap().elements(), 0);
     }
 
     #[test]

@@ -118,6 +118,18 @@ fn a_lone_array_is_the_only_input() {
 }
 
 #[test]
+fn an_array_in_fortran_order_is_transposed() {
+    let mut columns = array(&[2, 3], vec![1f64, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    let at = columns.windows(5).position(|it| it == b"False").unwrap();
+    columns[at..at + 5].copy_from_slice(b"True ");
+    for deflated in [true, false] {
+        let body = archive(&[("x.npy", columns.clone(), deflated)]);
+        let expected = "x FP32 [2,3] [1.0,2.0,3.0,4.0,5.0,6.0]\n";
+        assert_eq!(read(&one(), &body).unwrap(), expected);
+    }
+}
+
+#[test]
 fn a_sparse_matrix_becomes_dense_rows() {
     let body = matrix("csr", vec![0, 2, 1], vec![0, 2, 2, 3], vec![3, 3]);
     let expected = "x FP32 [3,3] [1.0,0.0,2.0,0.0,0.0,0.0,0.0,3.0,0.0]\n";
