@@ -43,6 +43,15 @@ fn strings_may_be_base64_in_and_are_where_they_must_be_out() {
     let body = r#"{"instances":[["text",{"b64":"/w=="},"é"]]}"#;
     let reply = server.post("/v1/models/type_string:predict", body).expect(200).json();
     assert_eq!(reply, json!({"predictions": [["text", {"b64": "/w=="}, "é"]]}));
+    // In lines, with other padding or none, as TensorFlow Serving's decoder takes it.
+    let body = r#"{"instances":[[{"b64":"/w\n=="},{"b64":" /w"},{"b64":"/w..\r\n"}]]}"#;
+    let reply = server.post("/v1/models/type_string:predict", body).expect(200).json();
+    let byte = json!({"b64": "/w=="});
+    assert_eq!(reply, json!({"predictions": [[byte, byte, byte]]}));
+    for wrong in ["/w=", "/w==A", "_w=="] {
+        let body = format!(r#"{{"instances":[[{{"b64":"{wrong}"}},"","" ]]}}"#);
+        server.post("/v1/models/type_string:predict", &body).error(400);
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct EngineDescription {
     pub merges_by_default: bool,
     /// Does a run itself look at the shapes of its inputs, so that protocols without shapes may leave them to it?
     pub graph_checks_shapes: bool,
+    /// Is NaN a value that is missing to its models?
+    pub takes_missing: bool,
     /// Are inputs that may be left out part of a model whose configuration names none?
     pub shows_optional_inputs: bool,
     /// Does it run native code, which a file can have end the process?
@@ -60,6 +62,7 @@ impl EngineDescription {
         is_version_optional: false,
         merges_by_default: true,
         graph_checks_shapes: false,
+        takes_missing: false,
         shows_optional_inputs: false,
         runs_native_code: true,
     };

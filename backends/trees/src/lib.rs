@@ -70,6 +70,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     }],
     other_names: &["xgboost", "lightgbm", "sklearn", "trees"],
     parameters: &options::PARAMETERS,
+    takes_missing: true,
     runs_native_code: false,
     ..EngineDescription::PLAIN
 };

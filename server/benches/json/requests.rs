@@ -77,6 +77,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
     let signature = Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "model".into(),
         version: 1,
         max_batch_size: 8,

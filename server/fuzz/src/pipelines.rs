@@ -74,6 +74,7 @@ fn face(inputs: &[&str], most: usize, pipeline: Option<Arc<Pipeline>>) -> Signat
     Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "m".into(),
         version: 3,
         max_batch_size: most,

@@ -31,6 +31,7 @@ pub(crate) fn signature(number: u8) -> Signature {
     Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "m".into(),
         version: 3,
         max_batch_size,

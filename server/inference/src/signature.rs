@@ -20,6 +20,8 @@ pub struct Signature {
     /// Does a run itself look at the shapes of its inputs? Then the protocols of TensorFlow Serving and SageMaker leave
     /// to it what they do not state.
     pub graph_checks_shapes: bool,
+    /// Is NaN a value that is missing to the model, so that it may stand as `null` in JSON?
+    pub takes_missing: bool,
     /// Most rows in one request of a model with a batch dimension; `None` for any number, as it is run in parts.
     pub most_rows: Option<usize>,
     /// Inputs, in the order of the configuration.
@@ -327,6 +329,7 @@ mod tests {
             version: 1,
             max_batch_size: 0,
             graph_checks_shapes: false,
+            takes_missing: false,
             most_rows: None,
             inputs: Vec::new(),
             outputs: Vec::new(),

@@ -221,6 +221,10 @@ fn read_once(
 fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Error> {
     if reader.peek()? == Token::Array {
         reader.array(|reader, _| {
+            if matrix.takes_missing() && reader.peek()? == Token::Null {
+                reader.null()?;
+                return matrix.number(f64::NAN).map_err(|it| reader.error(it));
+            }
             let text = reader.number_text()?;
             matrix.json_number(text).map_err(|it| reader.error(it))
         })?;

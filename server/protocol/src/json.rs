@@ -6,6 +6,7 @@
 //! itself: the stack does not grow with the input. Every error says where it is, twice: as a path
 //! (`inputs[0].shape`) and as an offset in bytes.
 
+mod base64;
 mod file;
 mod keys;
 mod path;

@@ -72,6 +72,11 @@ impl<'s> Matrix<'s> {
         &self.port.name
     }
 
+    /// May `null` stand for a value that is missing?
+    pub(super) fn takes_missing(&self) -> bool {
+        self.signature.takes_missing
+    }
+
     /// Adds a number to the row that is being read, from text as CSV has it.
     ///
     /// # Errors

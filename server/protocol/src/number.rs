@@ -19,6 +19,9 @@ use scan::scan;
 
 /// An element type that is written as a number.
 pub trait Number: Element {
+    /// The value that means missing; `None` where the type has none.
+    const MISSING: Option<Self> = None;
+
     /// The number at the beginning of `text`, and how many bytes it takes. What follows it is not looked
     /// at. Floats may also be the bare words `NaN`, `Infinity` and `-Infinity`.
     ///

@@ -47,6 +47,7 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
     Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "m".into(),
         version: 3,
         max_batch_size,

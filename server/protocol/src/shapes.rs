@@ -140,6 +140,7 @@ mod tests {
         Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: "m".into(),
             version: 1,
             max_batch_size,

@@ -243,6 +243,7 @@ mod tests {
         Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: "m".into(),
             version: 3,
             max_batch_size: 8,

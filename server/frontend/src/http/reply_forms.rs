@@ -197,6 +197,7 @@ mod tests {
             version: 1,
             max_batch_size: 1,
             graph_checks_shapes: false,
+            takes_missing: false,
             most_rows: None,
             inputs: Vec::new(),
             outputs: vec![port],

@@ -66,6 +66,8 @@ pub struct ModelConfig {
     pub ragged: Option<Ragged>,
     /// Does a run itself look at the shapes of its inputs?
     pub graph_checks_shapes: bool,
+    /// Is NaN a value that is missing to the model?
+    pub takes_missing: bool,
 }
 
 /// Who goes first where processors are short.
@@ -315,6 +317,7 @@ impl ModelConfig {
         let is_whole = matches!(self.scheduling, Scheduling::Sequences(_)) || self.ragged.is_some();
         Signature {
             graph_checks_shapes: self.graph_checks_shapes,
+            takes_missing: self.takes_missing,
             model: self.name.as_str().into(),
             version,
             max_batch_size: self.max_batch_size,

@@ -39,6 +39,7 @@ pub(crate) fn face(
     let of = |task: Task, inputs: Vec<Port>, pipeline| Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: graph.model.clone(),
         version: graph.version,
         max_batch_size: most_inputs,
@@ -214,6 +215,7 @@ mod tests {
         Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: "m".into(),
             version: 1,
             max_batch_size: 4,

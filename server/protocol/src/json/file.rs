@@ -1,17 +1,7 @@
 //! A file as a string of JSON: base64 by itself, or a `data:` address with it. Addresses of other kinds are refused:
 //! nothing is fetched for a request.
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
-
-/// Standard base64, with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
+use super::base64;
 
 /// Beginnings of addresses.
 const ADDRESSES: [&str; 6] = ["http://", "https://", "s3://", "gs://", "ftp://", "file:"];
@@ -19,7 +9,7 @@ const ADDRESSES: [&str; 6] = ["http://", "https://", "s3://", "gs://", "ftp://",
 /// Characters of an address that an error repeats.
 const SHOWN: usize = 60;
 
-/// Appends the bytes of a file. Line breaks, as encoders of mail write them, are passed over.
+/// Appends the bytes of a file.
 ///
 /// # Errors
 /// What is wrong with the string.
@@ -38,14 +28,7 @@ pub(super) fn bytes_into(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     if encoded.is_empty() {
         return Err("expected the bytes of a file as base64, found an empty string".to_owned());
     }
-    let decoded = match encoded.bytes().any(|it| matches!(it, b'\n' | b'\r')) {
-        true => {
-            let lines: Vec<u8> =
-                encoded.bytes().filter(|it| !matches!(it, b'\n' | b'\r')).collect();
-            BASE64.decode_vec(lines, out)
-        }
-        false => BASE64.decode_vec(encoded, out),
-    };
+    let decoded = base64::decode_into(encoded, out);
     decoded.map_err(|problem| format!("expected the bytes of a file as base64: {problem}"))
 }
 
@@ -106,6 +89,7 @@ mod tests {
     #[test]
     fn what_is_no_base64_is_refused() {
         refused("tiger.jpg", "expected the bytes of a file as base64: Invalid symbol 46, offset 5");
+        refused("tiger?jpg", "expected the bytes of a file as base64: Invalid symbol 63, offset 5");
         refused("", "found an empty string");
         refused("data:image/jpeg;base64,", "found an empty string");
         refused("data:image/jpeg,abc", "expected 'data:<type>;base64,'");

@@ -41,6 +41,8 @@ pub struct Reader<'a> {
     pub(super) path: SmallVec<[Step<'a>; 6]>,
     /// Is a repeated key an error? A set of the keys takes memory.
     pub(super) distinct_keys: bool,
+    /// Is `null` a missing value among floats, which is NaN?
+    pub(super) takes_missing: bool,
     /// What is said of a repeated key.
     pub(super) repeated: fn(&str) -> String,
 }
@@ -61,6 +63,7 @@ impl<'a> Reader<'a> {
             depth: 0,
             path: SmallVec::new(),
             distinct_keys: true,
+            takes_missing: false,
             repeated: |key| format!("the key '{}' is repeated", Excerpt(key)),
         })
     }
@@ -91,6 +94,11 @@ impl<'a> Reader<'a> {
     /// Sets what is said of a repeated key from here on.
     pub fn on_repeated_keys(&mut self, repeated: fn(&str) -> String) {
         self.repeated = repeated;
+    }
+
+    /// Sets whether `null` is a missing value among floats from here on: NaN, for models that take it.
+    pub fn takes_missing(&mut self, takes_missing: bool) {
+        self.takes_missing = takes_missing;
     }
 
     /// That nothing but whitespace is left.

@@ -1,11 +1,10 @@
 //! Nested arrays straight into the memory of a tensor: one pass, no allocation per element.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use smallvec::SmallVec;
 
 use backend::Shape;
 
-use super::{file, path::Step, reader::Reader};
+use super::{base64, file, path::Step, reader::Reader};
 use crate::{
     elements::{Booleans, Column, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
@@ -18,7 +17,7 @@ use inference::error::Error;
 pub enum BytesForm {
     /// Strings.
     Text,
-    /// Strings, or `{"b64": "..."}` with standard base64 for any bytes.
+    /// Strings, or `{"b64": "..."}` with base64 for any bytes, as TensorFlow Serving reads it.
     TextOrBase64,
     /// Files: base64 as a string, which may begin as a `data:` address, or as `{"b64": "..."}`.
     File,
@@ -104,7 +103,15 @@ impl<T: Number> Sink for Vec<T> {
                     count += 1;
                     rest = next.get(length..).unwrap_or_default();
                 }
-                Err(fault) => break Some(fault),
+                Err(fault) => {
+                    let is_null = reader.takes_missing && next.starts_with(b"null");
+                    let Some(value) = T::MISSING.filter(|_| is_null) else { break Some(fault) };
+                    if count < room {
+                        self.push(value);
+                    }
+                    count += 1;
+                    rest = next.get(4..).unwrap_or_default();
+                }
             }
             next = match rest {
                 [b',', tail @ ..] if count < most => tail,
@@ -168,10 +175,20 @@ impl Sink for StringSink<'_> {
 type Decode = fn(&str, &mut Vec<u8>) -> Result<(), String>;
 
 fn plain_base64(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    STANDARD.decode_vec(text, out).map_err(|problem| format!("not base64: {problem}"))
+    base64::decode_into(text, out).map_err(|problem| format!("not base64: {problem}"))
 }
 
 impl Reader<'_> {
+    /// The bytes of `{"b64": "..."}`, which may be any.
+    ///
+    /// # Errors
+    /// When it is no such object, or no base64.
+    pub fn base64(&mut self) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        self.base64_into(&mut bytes, plain_base64)?;
+        Ok(bytes)
+    }
+
     /// Appends the bytes of `{"b64": "..."}`.
     fn base64_into(&mut self, out: &mut Vec<u8>, decode: Decode) -> Result<(), Error> {
         let mut given = false;

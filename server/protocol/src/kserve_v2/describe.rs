@@ -222,6 +222,7 @@ mod tests {
         let signature = Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: "sample".into(),
             version: 3,
             max_batch_size: 4,

@@ -32,6 +32,7 @@ fn sample(max_batch_size: usize) -> Signature {
     Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "sample".into(),
         version: 3,
         max_batch_size,

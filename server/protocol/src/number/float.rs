@@ -57,6 +57,8 @@ fn double(decimal: &Decimal) -> Option<f64> {
 }
 
 impl Number for f32 {
+    const MISSING: Option<f32> = Some(f32::NAN);
+
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f32, usize), Fault> {
         match window::at(text, window::decimal) {
@@ -75,6 +77,8 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
+    const MISSING: Option<f64> = Some(f64::NAN);
+
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f64, usize), Fault> {
         match window::at(text, window::decimal) {

@@ -36,6 +36,8 @@ impl Half for bf16 {
 }
 
 impl Number for f16 {
+    const MISSING: Option<f16> = Some(f16::NAN);
+
     fn read(text: &[u8]) -> Result<(f16, usize), Fault> {
         read(text)
     }
@@ -46,6 +48,8 @@ impl Number for f16 {
 }
 
 impl Number for bf16 {
+    const MISSING: Option<bf16> = Some(bf16::NAN);
+
     fn read(text: &[u8]) -> Result<(bf16, usize), Fault> {
         read(text)
     }

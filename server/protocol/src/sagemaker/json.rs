@@ -135,6 +135,7 @@ pub(super) fn expanded(
 /// One document of that kind, or several that are rows.
 pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
+    reader.takes_missing(signature.takes_missing);
     let decoded = match kind {
         // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
         Kind::Tfs | Kind::KserveV2 | Kind::Examples => {
@@ -198,6 +199,7 @@ pub(super) fn decode_lines(
 /// Each document is a row.
 fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
+    reader.takes_missing(signature.takes_missing);
     let mut rows = RowBuilder::new(signature);
     for record in 1.. {
         rows.push(&mut reader).map_err(|error| rows::in_record(record, error))?;

@@ -21,6 +21,7 @@ const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "i
 pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let mut found: Option<(String, _)> = None;
     Reader::document(body, |reader| {
+        reader.takes_missing(signature.takes_missing);
         reader.object(|reader, key| {
             if !KEYS.contains(&&*key) {
                 return reader.skip_value();

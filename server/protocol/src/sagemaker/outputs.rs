@@ -83,6 +83,7 @@ mod tests {
         let signature = Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: "m".into(),
             version: 1,
             max_batch_size,

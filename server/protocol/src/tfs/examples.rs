@@ -48,7 +48,10 @@ pub fn decode_examples(
                 Reader::document(body, |reader| read_serialized(signature, sharing, reader))?;
             input_of(signature, examples)?
         }
-        false => Reader::document(body, |reader| read(signature, sharing, reader))?,
+        false => Reader::document(body, |reader| {
+            reader.takes_missing(signature.takes_missing);
+            read(signature, sharing, reader)
+        })?,
     };
     let outputs = results.outputs();
     Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))

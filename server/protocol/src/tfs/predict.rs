@@ -59,7 +59,10 @@ pub fn decode_predict(
     signature: &Signature,
     body: &[u8],
 ) -> Result<(InferenceRequest, Form), Error> {
-    let (inputs, form) = Reader::document(body, |reader| read_predict(signature, reader))?;
+    let (inputs, form) = Reader::document(body, |reader| {
+        reader.takes_missing(signature.takes_missing);
+        read_predict(signature, reader)
+    })?;
     let outputs = typed_outputs::of_request(signature, &inputs);
     let request = InferenceRequest {
         inputs,

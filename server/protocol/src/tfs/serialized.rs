@@ -2,7 +2,6 @@
 //! input of texts.
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
-use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::sharing::Sharing;
 use crate::json::{Reader, Token};
@@ -141,7 +140,7 @@ impl Feature {
             }
             Token::Object => {
                 self.begin(reader, Kind::Texts)?;
-                let bytes = read_base64(reader)?;
+                let bytes = reader.base64()?;
                 delimited(&mut self.list, 1, &bytes);
             }
             Token::Bool => {
@@ -198,21 +197,6 @@ impl Feature {
             out.extend_from_slice(part);
         }
     }
-}
-
-/// Reads `{"b64": ".."}`.
-fn read_base64(reader: &mut Reader<'_>) -> Result<Vec<u8>, Error> {
-    let mut bytes = None;
-    reader.object(|reader, key| {
-        if key != "b64" || bytes.is_some() {
-            return Err(reader.error("expected the one key 'b64'"));
-        }
-        let start = reader.mark();
-        let decoded = STANDARD.decode(reader.string()?.as_bytes());
-        bytes = Some(decoded.map_err(|it| reader.error_about(&start, format!("no base64: {it}")))?);
-        Ok(())
-    })?;
-    bytes.ok_or_else(|| reader.error("expected the key 'b64', found none"))
 }
 
 /// Appends a number in groups of seven bits, the lowest first.

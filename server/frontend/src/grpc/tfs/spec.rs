@@ -153,6 +153,7 @@ mod tests {
             version: 300,
             max_batch_size: 0,
             graph_checks_shapes: false,
+            takes_missing: false,
             most_rows: None,
             inputs: Vec::new(),
             outputs: Vec::new(),

@@ -35,6 +35,7 @@ fn signature(inputs: Vec<Port>, outputs: Vec<Port>) -> Signature {
     Signature {
         named: None,
         graph_checks_shapes: false,
+        takes_missing: false,
         model: "m".into(),
         version: 3,
         max_batch_size: 8,

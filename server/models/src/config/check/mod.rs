@@ -72,5 +72,6 @@ pub(crate) fn check(
         made,
         ragged,
         graph_checks_shapes: engine.graph_checks_shapes,
+        takes_missing: engine.takes_missing,
     }
 }

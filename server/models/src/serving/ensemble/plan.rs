@@ -281,6 +281,7 @@ mod tests {
         Signature {
             named: None,
             graph_checks_shapes: false,
+            takes_missing: false,
             model: model.into(),
             version: 1,
             max_batch_size,
