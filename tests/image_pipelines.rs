@@ -292,3 +292,29 @@ fn what_is_wrong_with_labels_is_said() {
         assert!(error.contains(problem), "{error}");
     }
 }
+
+#[test]
+fn rt_detr_of_ultralytics_gives_boxes_of_the_image_as_it_was_sent() {
+    let folder = "tests/fixtures/converted";
+    let names = ["rtdetr_best", "rtdetr_scores", "unknown_head"];
+    let repository = names.into_iter().fold(Repository::new(), |it, name| {
+        it.copy(&format!("{name}/1/model.onnx"), &format!("{folder}/{name}/1/model.onnx"))
+    });
+    let server = Server::start(&repository, &[]);
+    let mut client = server.client();
+    let found = |label: &str, [xmin, ymin, xmax, ymax]: [i32; 4]| json!([label, {"xmin": xmin, "ymin": ymin, "xmax": xmax, "ymax": ymax}]);
+    let expected = [found("b", [28, 16, 67, 48]), found("a", [9, 12, 28, 51])];
+    for name in ["rtdetr_best", "rtdetr_scores"] {
+        let reply = ask(&mut client, name, &picture("96x64.png"), &json!({})).expect(200);
+        let boxes: Vec<Value> = said(&reply)
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| json!([it["label"], it["box"]]))
+            .collect();
+        assert_eq!(boxes, expected, "{name}");
+    }
+    // What its head gives is not known: it is served as it is.
+    let metadata = server.get("/v2/models/unknown_head").expect(200).json();
+    assert_eq!(metadata["inputs"][0]["name"], "images");
+}

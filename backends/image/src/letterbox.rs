@@ -90,6 +90,17 @@ impl Letterbox {
     }
 }
 
+/// What is left of the preparation of Ultralytics' RT-DETR behind a resize to the whole input: divided by 255.
+pub fn stretched() -> Processor {
+    Processor {
+        name: "Ultralytics".to_owned(),
+        resize: None,
+        crops: Vec::new(),
+        values: Values::new(Rescale::DivideBy255, &[], ChannelOrder::Rgb),
+        pad: Pad::None,
+    }
+}
+
 /// The preparation of Ultralytics' classifiers: the shorter side resized, the middle cut out, divided by 255.
 pub fn classify(height: u32, width: u32) -> Processor {
     let rule = if height == width {

@@ -13,6 +13,6 @@ mod yolo;
 
 pub use boxes::{Detection, Placed};
 pub use detr::{Queries, queries};
-pub use layout::{Layout, LayoutError};
+pub use layout::{Layout, LayoutError, QueryForm};
 pub use thresholds::{MOST_DETECTIONS, Thresholds};
 pub use yolo::yolo;

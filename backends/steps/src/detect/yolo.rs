@@ -24,16 +24,26 @@ pub fn yolo(
     let candidates = match layout {
         Layout::Yolo { classes } => side_by_side(output, classes, thresholds.confidence)?,
         Layout::YoloV5 { classes } => box_by_box(output, classes, thresholds.confidence)?,
-        Layout::EndToEnd { classes } => end_to_end(output, classes, thresholds)?,
+        Layout::EndToEnd { classes } => end_to_end(output, classes, thresholds, |it| it)?,
+        Layout::BestQueries { classes } => {
+            end_to_end(output, Some(classes), thresholds, corners_of)?
+        }
+        Layout::QueryScores { classes } => query_scores(output, classes, thresholds)?,
     };
-    let kept = match layout {
-        Layout::EndToEnd { .. } => candidates,
-        Layout::Yolo { .. } | Layout::YoloV5 { .. } => suppress(candidates, thresholds),
+    let (kept, is_of_image) = match layout {
+        Layout::EndToEnd { .. } => (candidates, false),
+        Layout::Yolo { .. } | Layout::YoloV5 { .. } => (suppress(candidates, thresholds), false),
+        Layout::BestQueries { .. } | Layout::QueryScores { .. } => (candidates, true),
     };
+    let sent = letterbox.sent.map(|it| it as f32);
     let detection = |it: Candidate| Detection {
         class: it.class as usize,
         score: it.score,
-        corners: letterbox.back(it.corners),
+        corners: match is_of_image {
+            // Shares of the image, which the reference does not cut at its borders.
+            true => std::array::from_fn(|at| it.corners[at] * sent[at % 2]),
+            false => letterbox.back(it.corners),
+        },
     };
     Ok(kept.into_iter().map(detection).collect())
 }
@@ -153,25 +163,54 @@ fn box_by_box(
     Ok(found)
 }
 
-/// `[boxes, 6]`: those whose score is high enough.
+/// `[queries, 4 + classes]`: the best class of each, best first.
+fn query_scores(
+    output: &RowOutput<'_>,
+    classes: usize,
+    thresholds: &Thresholds,
+) -> Result<Vec<Candidate>, RowError> {
+    let numbers = 4 + classes;
+    sides(output, numbers, 1)?;
+    check_nan(output)?;
+    let mut found = Vec::new();
+    for (at, one) in output.values.chunks_exact(numbers).enumerate() {
+        let [x, y, width, height, ref scores @ ..] = *one else { continue };
+        let mut best = (f32::NEG_INFINITY, 0);
+        for (class, score) in (0..).zip(scores) {
+            if *score > best.0 {
+                best = (*score, class);
+            }
+        }
+        if best.0 > thresholds.confidence {
+            let corners = corners_of([x, y, width, height]);
+            found.push(candidate(output, best, corners, at * numbers)?);
+        }
+    }
+    found.sort_by(|a, b| b.score.total_cmp(&a.score));
+    found.truncate(most(thresholds));
+    Ok(found)
+}
+
+/// `[boxes, 6]`: those whose score is high enough. `corners` makes corners of the first four numbers.
 fn end_to_end(
     output: &RowOutput<'_>,
     classes: Option<usize>,
     thresholds: &Thresholds,
+    corners: impl Fn([f32; 4]) -> [f32; 4],
 ) -> Result<Vec<Candidate>, RowError> {
     sides(output, 6, 1)?;
     check_nan(output)?;
     let mut found = Vec::new();
     let (rows, _) = output.values.as_chunks::<6>();
     let confident = rows.iter().enumerate().filter(|(_, it)| it[4] > thresholds.confidence);
-    for (at, &[left, top, right, bottom, score, class]) in confident.take(most(thresholds)) {
+    for (at, &[a, b, c, d, score, class]) in confident.take(most(thresholds)) {
         // The largest number up to which single precision has all of them.
         let limit = classes.unwrap_or(1 << 24) as f32;
         if !(0.0..limit).contains(&class) {
             let there = classes.map_or(String::new(), |it| format!(" of {it} classes"));
             return Err(wrong(output, format!("box {at} has class {class}{there}")));
         }
-        let corners = [left, top, right, bottom];
+        let corners = corners([a, b, c, d]);
         found.push(candidate(output, (score, class as u32), corners, at * 6)?);
     }
     Ok(found)
@@ -220,6 +259,39 @@ mod tests {
         let ready = [7.0, 16.0, 15.0, 24.0, 0.75, 1.0, 0.0, 0.0, 9.0, 9.0, 0.2, 0.0];
         let layout = Layout::EndToEnd { classes: Some(2) };
         assert_eq!(run([2, 6], &ready, layout), Ok(expected));
+    }
+
+    #[test]
+    fn boxes_of_rt_detr_are_shares_of_the_image_as_it_was_sent() {
+        // The image is 100 x 60, however it lies in the input.
+        let expected =
+            vec![of(1, 0.9, [30.0, 15.0, 70.0, 45.0]), of(0, 0.8, [-5.0, 15.0, 15.0, 45.0])];
+        #[rustfmt::skip]
+        let scores = [
+            0.05, 0.5, 0.2, 0.5, 0.8, 0.1, 0.1,
+            0.5, 0.5, 0.4, 0.5, 0.05, 0.9, 0.1,
+            0.5, 0.5, 0.4, 0.5, 0.2, 0.1, 0.1,
+        ];
+        let near = |found: Vec<Detection>| {
+            let is_near = |(a, b): (&Detection, &Detection)| {
+                a.class == b.class
+                    && a.score == b.score
+                    && a.corners.iter().zip(b.corners).all(|(a, b)| (a - b).abs() < 1e-4)
+            };
+            found.len() == 2 && found.iter().zip(&expected).all(is_near)
+        };
+        let layout = Layout::QueryScores { classes: 3 };
+        assert!(near(run([3, 7], &scores, layout).unwrap()));
+        #[rustfmt::skip]
+        let best = [
+            0.5, 0.5, 0.4, 0.5, 0.9, 1.0,
+            0.05, 0.5, 0.2, 0.5, 0.8, 0.0,
+            0.5, 0.5, 0.4, 0.5, 0.2, 2.0,
+        ];
+        let layout = Layout::BestQueries { classes: 3 };
+        assert!(near(run([3, 6], &best, layout).unwrap()));
+        assert!(run([3, 6], &best, Layout::BestQueries { classes: 1 }).is_err());
+        assert!(run([2, 9], &best, layout).is_err());
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
             let row = match layout {
                 Layout::Yolo { classes } => [Some(4 + classes), None],
                 Layout::YoloV5 { classes } => [None, Some(5 + classes)],
-                Layout::EndToEnd { .. } => [None, Some(6)],
+                Layout::EndToEnd { .. } | Layout::BestQueries { .. } => [None, Some(6)],
+                Layout::QueryScores { classes } => [None, Some(4 + classes)],
             };
             let scale = port(SCALE, FLOATS, &[None, Some(4)]);
             vec![port(OUTPUT, FLOATS, &[None, row[0], row[1]]), size, scale]

@@ -24,6 +24,11 @@ pub struct Ultralytics {
     pub end2end: Option<bool>,
     /// The version of Ultralytics' package. Empty where it is not said.
     pub version: String,
+    /// The class of the graph's last module, such as `Detect` or `RTDETRDecoder`, where it is said: since 8.4.90 at the
+    /// latest.
+    pub head: Option<String>,
+    /// One line that names the architecture, such as `Ultralytics YOLOv8n model`. Empty where it is not said.
+    pub description: String,
 }
 
 /// The most that a side, a stride or a number of channels may be.
@@ -68,6 +73,8 @@ impl Ultralytics {
             channels: metadata.number("channels")?.unwrap_or(3),
             end2end: if has_nms { Some(true) } else { end2end },
             version: text("version").unwrap_or_default(),
+            head: text("head"),
+            description: text("description").unwrap_or_default(),
         }))
     }
 }
@@ -184,6 +191,7 @@ mod tests {
             ("args", "{'batch': 1, 'half': False, 'nms': False}"),
             ("channels", "1"),
             ("end2end", "False"),
+            ("head", "Detect"),
         ]);
         let expected = Ultralytics {
             task: "detect".to_owned(),
@@ -194,6 +202,8 @@ mod tests {
             channels: 1,
             end2end: Some(false),
             version: "8.4.190".to_owned(),
+            head: Some("Detect".to_owned()),
+            description: "a model".to_owned(),
         };
         assert_eq!(found, Ok(Some(expected)));
     }
@@ -203,6 +213,7 @@ mod tests {
         let found = read(&[("stride", "32"), ("names", "['a', 'b']")]).unwrap().unwrap();
         assert_eq!((&*found.task, found.imgsz, found.channels), ("detect", None, 3));
         assert_eq!((found.end2end, found.names.len()), (None, 2));
+        assert_eq!((found.head, &*found.description), (None, ""));
         assert_eq!(read(&[("names", "['a', 'b']"), ("task", "detect")]), Ok(None));
     }
 
