@@ -30,6 +30,7 @@ pub mod sklearn;
 pub mod sniff;
 pub mod treelite;
 pub mod xgboost;
+mod xz;
 
 use std::sync::Arc;
 

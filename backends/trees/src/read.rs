@@ -22,8 +22,8 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
         Some(FileFormat::Treelite) => treelite::read(bytes),
         Some(FileFormat::Skops) => sklearn::from_skops(bytes),
         Some(FileFormat::Pickle) => from_pickle(&pickle::read(bytes)?, objective),
-        Some(packed @ (FileFormat::Zlib | FileFormat::Gzip)) => {
-            let inflated = inflate(bytes, packed == FileFormat::Gzip)?;
+        Some(FileFormat::Packed(packing)) => {
+            let inflated = inflate(bytes, packing)?;
             match format_of(&inflated) {
                 Some(FileFormat::Pickle) => from_pickle(&pickle::read(&inflated)?, objective),
                 _ => Err(FormatError::new("there is no pickle of joblib in this compressed file")),
@@ -34,7 +34,7 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
         ) => learner(bytes)?.into_document(objective),
         None => Err(FormatError::new(match packed_otherwise(bytes) {
             Some(method) => format!(
-                "it is packed by {method}, of which zlib and gzip are read: joblib.dump(model, path, compress=0)"
+                "it is packed by {method}, which is none of joblib's methods: joblib.dump(model, path, compress=0)"
             ),
             None if is_lightgbm_dump(begin_of(bytes)) => "this is JSON of LightGBM's dump_model: save the model with \
                                                           save_model('model.txt')"
@@ -142,9 +142,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_unpacked_is_refused_by_name() {
-        refused(b"BZh91AY", "packed by bzip2");
-        refused(b"\xfd7zXZ\0", "packed by xz");
-        refused(b"\x04\x22\x4d\x18", "packed by LZ4");
+        refused(b"\x28\xb5\x2f\xfd", "packed by Zstandard");
+        refused(b"BZh91AY", "it cannot be inflated");
+        refused(b"\xfd7zXZ\0", "the xz file ends too early");
+        refused(b"\x04\x22\x4d\x18", "it cannot be inflated");
         refused(b"{\"name\": \"tree\", \"version\": \"v4\"}", "save_model('model.txt')");
         refused(b"<html>", "this is no tree model by its first bytes");
     }

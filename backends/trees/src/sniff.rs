@@ -1,6 +1,6 @@
 //! What a file is by its first bytes. Pure.
 
-use crate::{treelite::is_checkpoint, xgboost::legacy::is_legacy};
+use crate::{inflate::Packing, treelite::is_checkpoint, xgboost::legacy::is_legacy, xz};
 
 /// A format that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,10 +19,8 @@ pub enum FileFormat {
     Pickle,
     /// An archive of skops.
     Skops,
-    /// Compressed by zlib, as joblib can.
-    Zlib,
-    /// Compressed by gzip, as joblib can.
-    Gzip,
+    /// Compressed as joblib can.
+    Packed(Packing),
 }
 
 /// First bytes that tell the formats apart.
@@ -34,8 +32,13 @@ pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
         [0x80, 2..=5, ..] => return Some(FileFormat::Pickle),
         // Protocols 0 and 1 have no head. Objects of old protocols begin with this call.
         _ if begin.starts_with(b"ccopy_reg\n_reconstructor\n") => return Some(FileFormat::Pickle),
-        [0x1f, 0x8b, 8, ..] => return Some(FileFormat::Gzip),
-        [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] => return Some(FileFormat::Zlib),
+        [0x1f, 0x8b, 8, ..] => return Some(FileFormat::Packed(Packing::Gzip)),
+        [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] => return Some(FileFormat::Packed(Packing::Zlib)),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => return Some(FileFormat::Packed(Packing::Bzip2)),
+        // The usual properties, and a dictionary of whole KiB.
+        [0x5d, 0, 0, ..] => return Some(FileFormat::Packed(Packing::Lzma)),
+        [0x04, 0x22, 0x4d, 0x18, ..] => return Some(FileFormat::Packed(Packing::Lz4)),
+        _ if begin.starts_with(xz::MAGIC) => return Some(FileFormat::Packed(Packing::Xz)),
         _ if begin.starts_with(b"tree\n") || begin.starts_with(b"tree\r\n") => {
             return Some(FileFormat::Lightgbm);
         }
@@ -72,13 +75,7 @@ fn is_skops(begin: &[u8]) -> bool {
 
 /// What has packed a file that begins so, where that is nothing that is read.
 pub fn packed_otherwise(begin: &[u8]) -> Option<&'static str> {
-    const HEADS: [(&[u8], &str); 5] = [
-        (b"BZh", "bzip2"),
-        (b"\xfd7zXZ\0", "xz"),
-        (b"\x5d\0\0", "LZMA"),
-        (b"\x04\x22\x4d\x18", "LZ4"),
-        (b"\x28\xb5\x2f\xfd", "Zstandard"),
-    ];
+    const HEADS: [(&[u8], &str); 1] = [(b"\x28\xb5\x2f\xfd", "Zstandard")];
     HEADS.iter().find(|(head, _)| begin.starts_with(head)).map(|it| it.1)
 }
 
@@ -113,8 +110,13 @@ mod tests {
             (b"\x80\x06", None),
             (b"tree\nversion=v4\n", Some(FileFormat::Lightgbm)),
             (b"tree", None),
-            (b"\x78\x5e\0", Some(FileFormat::Zlib)),
-            (b"\x1f\x8b\x08\0", Some(FileFormat::Gzip)),
+            (b"\x78\x5e\0", Some(FileFormat::Packed(Packing::Zlib))),
+            (b"\x1f\x8b\x08\0", Some(FileFormat::Packed(Packing::Gzip))),
+            (b"BZh91AY", Some(FileFormat::Packed(Packing::Bzip2))),
+            (b"\x5d\0\0\x80\0", Some(FileFormat::Packed(Packing::Lzma))),
+            (b"\xfd7zXZ\0", Some(FileFormat::Packed(Packing::Xz))),
+            (b"\x04\x22\x4d\x18", Some(FileFormat::Packed(Packing::Lz4))),
+            (b"BZh", None),
             (b"\x04\0\0\0\x08\0\0\0\x01\0\0\0\x02\x02", Some(FileFormat::Treelite)),
             (b"\x02\0\0\0\x04\0\0\0\0\0\0\0\x03\x03", Some(FileFormat::Treelite)),
             (b"\x04\0\0\0\x08\0\0\0\x01\0\0\0\x00\x02", None),

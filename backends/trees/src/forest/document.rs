@@ -17,6 +17,8 @@ pub struct Document {
     pub classes: Option<usize>,
     /// The classes themselves, in their order, where the file has them and they are whole numbers; else empty.
     pub class_numbers: Vec<i64>,
+    /// The same where they are texts; else empty.
+    pub class_names: Vec<String>,
     /// Columns of a row.
     pub features: usize,
     /// Names of the columns; empty where the file has none.
@@ -212,6 +214,7 @@ impl Document {
             objective: String::new(),
             classes: None,
             class_numbers: Vec::new(),
+            class_names: Vec::new(),
             features: 0,
             feature_names: Vec::new(),
             missing: None,

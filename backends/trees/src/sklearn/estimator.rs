@@ -9,7 +9,7 @@ use crate::{
     limits,
     sklearn::{
         boosting::{gradient, histogram},
-        objects::{Objects, class_numbers, classes, count, needed, number},
+        objects::{Objects, class_names, class_numbers, classes, count, needed, number},
         steps::Steps,
         tree::{Leaves, TreeReader, average_path},
     },
@@ -29,12 +29,7 @@ pub(super) fn read<O: Objects>(
         _ => (root, Vec::new()),
     };
     let (kind, is_classifier) = kind(objects, estimator)?;
-    let features = count(
-        objects,
-        root_of_features(objects, root, &steps, estimator),
-        "n_features_in_",
-        limits::FEATURES,
-    )?;
+    let features = features(objects, root, &steps, estimator)?;
     let version = objects.attribute(estimator, "_sklearn_version").and_then(|it| objects.text(it));
     let origin =
         Origin { library: Library::ScikitLearn, version: version.unwrap_or_default(), format };
@@ -59,6 +54,7 @@ pub(super) fn read<O: Objects>(
     }
     if is_classifier {
         document.class_numbers = class_numbers(objects, estimator)?;
+        document.class_names = class_names(objects, estimator)?;
     }
     if !steps.is_empty() {
         let mut before = Steps::new(features, objects.bytes())?;
@@ -70,16 +66,20 @@ pub(super) fn read<O: Objects>(
     Ok(document)
 }
 
-/// The first object of a pipeline knows how many columns a row has.
-fn root_of_features<O: Objects>(
+/// Columns of a row. The first object of a pipeline knows them. Before 0.24 many a step does not, and trees and forests
+/// have another name for it; no step that is read changes how many there are.
+fn features<O: Objects>(
     objects: &O,
     root: O::Ref,
     steps: &[O::Ref],
     estimator: O::Ref,
-) -> O::Ref {
+) -> Result<usize, FormatError> {
+    const NAMES: [&str; 2] = ["n_features_in_", "n_features_"];
     let candidates = [root].into_iter().chain(steps.iter().copied()).chain([estimator]);
-    let mut knowing = candidates.filter(|it| objects.attribute(*it, "n_features_in_").is_some());
-    knowing.next().unwrap_or(estimator)
+    let mut named = candidates.flat_map(|it| NAMES.map(|name| (it, name)));
+    let knowing = named.find(|(it, name)| objects.attribute(*it, name).is_some());
+    let (knowing, name) = knowing.unwrap_or((estimator, NAMES[0]));
+    count(objects, knowing, name, limits::FEATURES)
 }
 
 /// The last step of a pipeline, and those before it.

@@ -23,6 +23,12 @@ use objects::Objects;
 /// # Errors
 /// It is of a class that is not served, or lacks something.
 pub fn from_pickle(pickle: &Pickle, format: &'static str) -> Result<Document, FormatError> {
+    if let Some(stranger) = pickle.stranger().filter(|it| it.starts_with("lightgbm.")) {
+        return Err(FormatError::new(format!(
+            "it holds {stranger} within an estimator of scikit-learn, which is not served: convert it to ONNX, with \
+             skl2onnx and onnxmltools, or serve LightGBM's model alone, saved with model.booster_.save_model('model.txt')"
+        )));
+    }
     if let Some(stranger) = pickle.stranger() {
         return Err(FormatError::new(format!(
             "reading this pickle in Python would call {stranger}, which is no part of a model; nothing of it is run"

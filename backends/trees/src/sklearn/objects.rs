@@ -81,7 +81,10 @@ pub(super) fn floats<O: Objects>(
         Some(array) => array.floats(),
         // An array of objects that are numbers.
         None => {
-            objects.members(found).and_then(|it| it.iter().map(|it| objects.number(*it)).collect())
+            let members = objects.members(found);
+            let numbers = members.and_then(|it| it.iter().map(|it| objects.number(*it)).collect());
+            // Before 0.24 a lone number was no array.
+            numbers.or_else(|| objects.number(found).map(|it| vec![it]))
         }
     };
     floats.ok_or_else(|| FormatError::new(format!("{name} is no array of numbers")))
@@ -95,6 +98,22 @@ pub(super) fn class_numbers<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<i
     let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
     let numbers = column.and_then(|it| (0..it.len()).map(|at| it.integer(at)).collect());
     Ok(numbers.unwrap_or_default())
+}
+
+/// The classes of a fitted classifier where they are texts; else none.
+pub(super) fn class_names<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<String>, FormatError> {
+    let classes = needed(objects, of, "classes_")?;
+    let names: Option<Vec<String>> = match objects.array(classes)? {
+        Some(array) => {
+            let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
+            column.and_then(|it| (0..it.len()).map(|at| it.text(at)).collect())
+        }
+        None => {
+            let members = objects.members(classes).filter(|it| it.len() <= limits::OUTPUTS);
+            members.and_then(|it| it.into_iter().map(|it| objects.text(it)).collect())
+        }
+    };
+    Ok(names.unwrap_or_default())
 }
 
 /// How many classes a fitted classifier tells apart.

@@ -101,7 +101,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
                 format!("values of shape {shape:?}, it has {} nodes", tree.nodes()),
             ));
         }
-        let column = values.column().filter(|_| !values.fortran);
+        let column = values.column();
         let column =
             column.ok_or_else(|| FormatError::of_tree(number, "its values are no numbers"))?;
         let value = |at: usize| column.float(at).unwrap_or(f64::NAN);
@@ -135,8 +135,10 @@ impl<'a, O: Objects> TreeReader<'a, O> {
         let column = |name| column(&nodes, name, number);
         let (value, is_leaf) = (column("value")?, column("is_leaf")?);
         let (left, right) = (column("left")?, column("right")?);
-        let (feature, threshold) = (column("feature_idx")?, column("num_threshold")?);
-        let (missing, is_categorical) = (column("missing_go_to_left")?, column("is_categorical")?);
+        // Before 0.24 there were no categories, and one kind of threshold.
+        let threshold = nodes.field("threshold").map_or_else(|| column("num_threshold"), Ok)?;
+        let is_categorical = nodes.field("is_categorical");
+        let (feature, missing) = (column("feature_idx")?, column("missing_go_to_left")?);
         let covers = nodes.field("count");
         let mut tree = Tree { weight: 1.0, ..Tree::default() };
         let absent = || FormatError::of_tree(number, "its nodes are no numbers");
@@ -151,7 +153,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
                 tree.default_left.push(false);
                 continue;
             }
-            if integer(&is_categorical)? != 0 {
+            if is_categorical.is_some_and(|it| it.integer(node) != Some(0)) {
                 let problem = "a split by categories, which are not read from scikit-learn's files";
                 return Err(FormatError::of_node(number, node, problem));
             }

@@ -37,7 +37,7 @@ fn wrong(expected: &Expected, model: &str, bytes: &[u8]) -> Option<String> {
         Ok(answers) => answers,
         Err(error) => return Some(error.to_string()),
     };
-    if model != "isolation_forest" {
+    if !matches!(model, "isolation_forest" | "isolation") {
         return far(&predictions, &numbers(tensor));
     }
     // The library's `predict`, and its scores of the sums.
@@ -47,13 +47,14 @@ fn wrong(expected: &Expected, model: &str, bytes: &[u8]) -> Option<String> {
     far(&predictions, &labels).or_else(|| far(&scores, &numbers(tensor)))
 }
 
-#[test]
-fn golden_sklearn() {
+/// Folders, and how many files are in each at least.
+fn check(folders: &[(String, usize)]) {
     let mut problems = Vec::new();
-    for (version, least) in [("1.3.2", 17), ("1.9.1", 40)] {
-        let folder = format!("sklearn-{version}");
-        let expected = Expected::read(&folder);
-        let files = files(&folder, &["skops", "joblib", "pkl"]);
+    for (folder, least) in folders {
+        let (folder, least) = (&**folder, *least);
+        let version = folder;
+        let expected = Expected::read(folder);
+        let files = files(folder, &["skops", "joblib", "pkl"]);
         assert!(least <= files.len(), "{} files of {version}", files.len());
         for (model, path) in files {
             let bytes = std::fs::read(&path).expect("a file");
@@ -62,6 +63,31 @@ fn golden_sklearn() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn golden_sklearn() {
+    check(&[("sklearn-1.3.2".to_owned(), 17), ("sklearn-1.9.1".to_owned(), 40)]);
+}
+
+#[test]
+fn golden_sklearn_of_every_minor_version() {
+    let versions = [
+        ("0.22.2.post1", 18),
+        ("0.23.2", 13),
+        ("0.24.2", 13),
+        ("1.0.2", 13),
+        ("1.1.3", 16),
+        ("1.2.2", 19),
+        ("1.3.2", 19),
+        ("1.4.2", 19),
+        ("1.5.2", 19),
+        ("1.6.1", 19),
+        ("1.7.2", 19),
+        ("1.8.0", 19),
+        ("1.9.1", 25),
+    ];
+    check(&versions.map(|(version, least)| (format!("../sklearn/{version}"), least)));
 }
 
 #[test]
