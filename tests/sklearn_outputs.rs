@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::support::{Repository, Server, Start, root};
+use crate::support::{Client, Repository, Server, Start, root};
 
 const FORESTS: &str = "tests/fixtures/forests/sklearn-1.9.1";
 
@@ -91,9 +91,9 @@ fn an_output_of_a_name_that_could_mean_either_is_refused_with_those_that_there_a
         let error = Start::new(&repository).try_run().err().unwrap().to_string();
         assert!(error.contains(part), "{error}");
     };
-    let part = "output 'probabilities': the model has none of that name; its outputs are 'output__0', 'predict', \
-                'predict_proba', 'label', 'margin', 'leaf' and 'treeshap_output'";
-    refused("random_forest.joblib", "probabilities", part);
+    let part = "output 'chances': the model has none of that name; its outputs are 'output__0', 'predict', \
+                'predict_proba', 'probabilities', 'label', 'margin', 'leaf' and 'treeshap_output'";
+    refused("random_forest.joblib", "chances", part);
     let part = "output 'predict_proba': the model has none of that name; its outputs are 'output__0', 'predict', ";
     refused("random_forest_regressor.joblib", "predict_proba", part);
     // Of one that gives numbers only, a configuration chooses the name.
@@ -108,4 +108,121 @@ fn an_output_of_a_name_that_could_mean_either_is_refused_with_those_that_there_a
         given[0]["data"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).collect();
     let far = |(a, b): &(&f64, f64)| 1e-12 < (*a - *b).abs();
     assert_eq!(given.iter().zip(doubles(&library["outputs"])).find(far), None);
+}
+
+/// Lines of CSV for rows of four columns.
+fn lines(rows: &[f64]) -> String {
+    let line = |row: &[f64]| row.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+    rows.chunks(4).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What a version of scikit-learn says of that model.
+fn answers(version: &str, model: &str) -> (Value, Vec<f64>) {
+    let path = root("tests/fixtures/sklearn").join(version).join("expected.json");
+    let all: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    (all[model].clone(), doubles(&all["rows"]))
+}
+
+/// One fixture as models of these names.
+fn files(version: &str, files: &[(&str, &str)]) -> Repository {
+    let folder = format!("tests/fixtures/sklearn/{version}");
+    files.iter().fold(Repository::new(), |it, (model, file)| {
+        let ending = file.rsplit('.').next().unwrap();
+        it.copy(&format!("{model}/1/model.{ending}"), &format!("{folder}/{file}"))
+    })
+}
+
+#[test]
+fn a_classifier_answers_labels_whatever_its_file_is_and_probabilities_where_they_are_asked_for() {
+    let forms = [("pickle", "forest.pkl"), ("skops", "forest.skops")];
+    let server = Server::start(&files("1.9.1", &forms), &[]);
+    let (library, rows) = answers("1.9.1", "forest");
+    let labels: Vec<String> =
+        library["labels"].as_array().unwrap().iter().map(Value::to_string).collect();
+    for (model, _) in forms {
+        let metadata = server.get(&format!("/v2/models/{model}")).expect(200).json();
+        let outputs = json!([
+            {"name": "label", "datatype": "INT64", "shape": [-1, 1]},
+            {"name": "probabilities", "datatype": "FP64", "shape": [-1, 3]},
+        ]);
+        assert_eq!(metadata["outputs"], outputs, "{model}");
+        let ask = |accept: &str| {
+            let headers = [
+                ("content-type", "text/csv"),
+                ("accept", accept),
+                ("x-amzn-sagemaker-target-model", model),
+            ];
+            let mut client = Client::connect(server.sagemaker());
+            let reply = client.post("/invocations", &headers, lines(&rows)).expect(200);
+            reply.text().lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(ask("text/csv"), labels, "{model}");
+        let expected = doubles(&library["outputs"]);
+        let probabilities: Vec<f64> = ask("text/csv; output=probabilities")
+            .iter()
+            .flat_map(|it| it.split(',').map(|it| it.parse::<f64>().unwrap()))
+            .collect();
+        let far = |(a, b): &(&f64, &f64)| 1e-12 < (*a - *b).abs();
+        assert_eq!(probabilities.len(), expected.len(), "{model}");
+        assert_eq!(probabilities.iter().zip(&expected).find(far), None, "{model}");
+    }
+}
+
+#[test]
+fn boosting_of_every_version_loads_and_answers_words_for_classes_that_are_words() {
+    let versions =
+        ["0.22.2.post1", "0.23.2", "1.0.2", "1.4.2", "1.5.2", "1.6.1", "1.7.2", "1.8.0", "1.9.1"];
+    let name = |version: &str| format!("v{}", version.replace('.', "_"));
+    let folder = "tests/fixtures/sklearn";
+    let repository = versions.iter().fold(Repository::new(), |it, version| {
+        let model = name(version);
+        it.copy(&format!("{model}/1/model.pkl"), &format!("{folder}/{version}/boosting.pkl")).copy(
+            &format!("h{model}/1/model.joblib"),
+            &format!("{folder}/{version}/histogram.joblib"),
+        )
+    });
+    let server = Server::start(&repository, &[]);
+    for version in versions {
+        for (model, kind) in
+            [(name(version), "boosting"), (format!("h{}", name(version)), "histogram")]
+        {
+            let (library, rows) = answers(version, kind);
+            let headers =
+                [("content-type", "text/csv"), ("x-amzn-sagemaker-target-model", &*model)];
+            let reply =
+                Client::connect(server.sagemaker()).post("/invocations", &headers, lines(&rows));
+            let given: Vec<String> = reply.expect(200).text().lines().map(str::to_owned).collect();
+            assert_eq!(json!(given), library["labels"], "{version}: {kind}");
+        }
+    }
+}
+
+#[test]
+fn null_is_a_missing_value_in_each_form_of_json() {
+    let server = Server::start(&files("1.9.1", &[("m", "histogram_regressor.pkl")]), &[]);
+    let bodies = |value: &str| {
+        let row = format!("[0.5,{value},-1.25,{value}]");
+        let tensor =
+            format!(r#"{{"name":"input__0","datatype":"FP64","shape":[1,4],"data":[{row}]}}"#);
+        [
+            ("/v2/models/m/infer", format!(r#"{{"inputs":[{tensor}]}}"#)),
+            ("/v1/models/m:predict", format!(r#"{{"instances":[{row}]}}"#)),
+            ("/v1/models/m:predict", format!(r#"{{"inputs":[{row}]}}"#)),
+            ("/v1/models/m:predict", format!(r#"{{"instances":[{{"input__0":{row}}}]}}"#)),
+            ("/invocations", format!("[{row}]")),
+            ("/invocations", format!(r#"{{"instances":[{{"features":{row}}}]}}"#)),
+            ("/invocations", format!(r#"{{"inputs":[{tensor}]}}"#)),
+        ]
+    };
+    for ((path, nulls), (_, numbers)) in bodies("null").into_iter().zip(bodies("NaN")) {
+        let headers = [("content-type", "application/json")];
+        let port = if path == "/invocations" { server.sagemaker() } else { server.http() };
+        let ask = |body: &str| Client::connect(port).post(path, &headers, body).expect(200).text();
+        assert_eq!(ask(&nulls), ask(&numbers), "{path}: {nulls}");
+    }
+    // Another model has no missing values.
+    let server = Server::start(&Repository::identity("copy", &[]), &[]);
+    let body = r#"{"instances":[[1,null,3,4]]}"#;
+    let error = server.post("/v1/models/copy:predict", body).error(400);
+    assert!(error.contains("expected a number for FP32, found 'null'"), "{error}");
 }

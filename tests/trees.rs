@@ -659,7 +659,7 @@ fn folders_of_mlflow_are_served_by_the_file_of_their_flavor() {
     }
     let eight = |model: &str| {
         let rows = expected.rows.iter().map(|it| if it.is_finite() { *it } else { 0.25 });
-        infer(&server, model, "output__0", &rows.collect::<Vec<f32>>())
+        infer(&server, model, "probabilities", &rows.collect::<Vec<f32>>())
     };
     assert_eq!(eight("forest"), eight("skops"));
     for model in ["light", "forest"] {

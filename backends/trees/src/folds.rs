@@ -19,6 +19,7 @@ pub struct Face {
     features: usize,
     sums: usize,
     class_numbers: Vec<i64>,
+    class_names: Vec<String>,
     missing: Option<f64>,
     transform: Transform,
 }
@@ -32,6 +33,7 @@ impl Face {
             features: document.features,
             sums: document.sums(),
             class_numbers: document.class_numbers.clone(),
+            class_names: document.class_names.clone(),
             missing: document.missing,
             transform: document.transform,
         }
@@ -54,6 +56,10 @@ impl Face {
             let (one, two) = (&self.class_numbers, &other.class_numbers);
             (one != two).then(|| ("classes", format!("{one:?}"), format!("{two:?}")))
         };
+        let names = || {
+            let (one, two) = (&self.class_names, &other.class_names);
+            (one != two).then(|| ("classes", format!("{one:?}"), format!("{two:?}")))
+        };
         let missing = || {
             let (one, two) = (self.missing, other.missing);
             (one != two).then(|| ("missing value", format!("{one:?}"), format!("{two:?}")))
@@ -67,6 +73,7 @@ impl Face {
             .or_else(|| number("features", self.features, other.features))
             .or_else(|| number("outputs", self.sums, other.sums))
             .or_else(classes)
+            .or_else(names)
             .or_else(missing)
             .or_else(transforms)
     }

@@ -16,6 +16,8 @@ pub(crate) struct Meaning {
     pub(crate) is_estimator: bool,
     /// The classes of a classifier of scikit-learn: themselves where they are whole numbers, else their places.
     pub(crate) class_numbers: Option<Arc<[i64]>>,
+    /// The classes of such a classifier where they are texts.
+    pub(crate) class_names: Option<Arc<[String]>>,
 }
 
 impl Meaning {
@@ -28,7 +30,10 @@ impl Meaning {
             false => places(count),
         };
         let class_numbers = document.classes.filter(|_| is_estimator).map(numbers);
-        Meaning { threshold: threshold(document), is_estimator, class_numbers }
+        let names = &document.class_names;
+        let class_names = document.classes.filter(|it| is_estimator && names.len() == *it);
+        let class_names = class_names.map(|_| names.clone().into());
+        Meaning { threshold: threshold(document), is_estimator, class_numbers, class_names }
     }
 }
 

@@ -24,6 +24,11 @@ pub enum Form {
         /// Of two classes.
         threshold: f32,
     },
+    /// The same, as one number a row and no list of one.
+    Label {
+        /// Of two classes.
+        threshold: f32,
+    },
     /// The probabilities of both classes, where the model has that of one.
     BothClasses,
     /// The leaf of each tree, by its number in the file.
@@ -46,6 +51,8 @@ pub(crate) struct Output {
     pub(crate) dtype: DataType,
     /// Of classes: the number that each has in an answer; `None` for their places.
     pub(crate) class_numbers: Option<Arc<[i64]>>,
+    /// Of classes: the text of each, where answers are texts.
+    pub(crate) class_names: Option<Arc<[String]>>,
 }
 
 impl Output {
@@ -64,6 +71,7 @@ impl Form {
             Form::Predictions => vec![first.width()],
             Form::Margins => vec![first.sums()],
             Form::Class { .. } => vec![1],
+            Form::Label { .. } => Vec::new(),
             Form::BothClasses => vec![2],
             Form::Leaves => vec![forests.iter().map(|it| it.trees.len()).sum()],
             Form::Contributions { is_flat: false } if 1 < first.sums() => {
@@ -90,8 +98,12 @@ impl Form {
         let width = forest.width();
         let rows = || predictions.chunks(width);
         match self {
-            Form::Class { .. } if width == 1 && names_a_class(forest.transform) => predictions,
-            Form::Class { threshold } => {
+            Form::Class { .. } | Form::Label { .. }
+                if width == 1 && names_a_class(forest.transform) =>
+            {
+                predictions
+            }
+            Form::Class { threshold } | Form::Label { threshold } => {
                 rows().map(|row| T::number(class_of(row, threshold))).collect()
             }
             Form::BothClasses => rows().flat_map(|row| [row[0].complement(), row[0]]).collect(),
@@ -142,8 +154,15 @@ pub(crate) fn of_sums<T: Predicted>(
     let rows = sums[0].len() / forests[0].sums();
     let values = output.form.of_all(forests, sums);
     let dims = output.form.dims(forests);
-    if let (Form::Class { .. }, Some(numbers)) = (output.form, &output.class_numbers) {
-        return class_numbers(output.dtype, rows, &dims, values, numbers);
+    let is_class = matches!(output.form, Form::Class { .. } | Form::Label { .. });
+    match (&output.class_names, &output.class_numbers) {
+        (Some(names), _) if is_class && output.dtype == DataType::Bytes => {
+            return class_names(rows, &dims, values, names);
+        }
+        (_, Some(numbers)) if is_class => {
+            return class_numbers(output.dtype, rows, &dims, values, numbers);
+        }
+        _ => {}
     }
     match output.dtype {
         _ if output.dtype == T::DTYPE => tensor(rows, &dims, values),
@@ -152,6 +171,20 @@ pub(crate) fn of_sums<T: Predicted>(
         }
         _ => tensor::<f64>(rows, &dims, values.into_iter().map(Into::into).collect()),
     }
+}
+
+/// The texts of classes whose places these are.
+fn class_names<T: Predicted>(
+    rows: usize,
+    dims: &[usize],
+    places: Vec<T>,
+    names: &[String],
+) -> Result<Tensor, BackendError> {
+    let last = names.len().saturating_sub(1);
+    let of = |place: T| names.get((place.into() as usize).min(last)).map_or("", String::as_str);
+    let dims: Vec<usize> = std::iter::once(rows).chain(dims.iter().copied()).collect();
+    Tensor::from_strings(Shape::new(&dims), places.into_iter().map(of))
+        .map_err(|it| BackendError::Execute(it.to_string()))
 }
 
 /// The numbers of classes whose places these are. The only class of a model is the answer, however likely it is.

@@ -19,6 +19,8 @@ const OUTPUT: &str = "output__0";
 const MARGIN: &str = "margin";
 /// The output with classes by their numbers.
 const LABEL: &str = "label";
+/// The output with their probabilities, as converters of scikit-learn's models call it.
+const PROBABILITIES: &str = "probabilities";
 /// What scikit-learn's `predict` gives: of a classifier the class.
 const PREDICT: &str = "predict";
 /// What scikit-learn's `predict_proba` gives.
@@ -60,16 +62,34 @@ pub(crate) fn outputs(
         let numbers = &meaning.class_numbers;
         let class_numbers = numbers.clone().filter(|_| [LABEL, PREDICT].contains(&&*name));
         let said = hint.and_then(|it| it.dtype);
+        let class_names =
+            meaning.class_names.clone().filter(|_| [LABEL, PREDICT].contains(&&*name));
+        // What a configuration does not ask for as texts are numbers.
+        let is_text = class_names.is_some()
+            && match said {
+                None => hint.is_none(),
+                Some(said) => said == DataType::Bytes,
+            };
         let dtype = match form {
             Form::Leaves => DataType::Int32,
-            Form::Class { .. } if class_numbers.is_some() => {
+            Form::Class { .. } | Form::Label { .. } if is_text => DataType::Bytes,
+            Form::Class { .. } | Form::Label { .. } if class_numbers.is_some() => {
                 said.filter(is_float).unwrap_or(DataType::Int64)
             }
             _ => said.filter(is_float).unwrap_or(usual),
         };
-        Output { name, form, dtype, class_numbers }
+        Output { name, form, dtype, class_numbers, class_names }
     };
     let hints = &source.hints.outputs;
+    let is_usual = hints.is_empty() && options.fil.is_none();
+    if is_usual && meaning.class_numbers.is_some() && 1 < forest.width() {
+        // Whatever its file is: what a converter makes of such a model has these two, too.
+        let label = Form::Label { threshold: meaning.threshold };
+        return Ok(vec![
+            output(LABEL.into(), label, None),
+            output(PROBABILITIES.into(), Form::Predictions, None),
+        ]);
+    }
     if hints.is_empty() {
         return Ok(vec![output(OUTPUT.into(), main(None), None)]);
     }
@@ -80,9 +100,10 @@ pub(crate) fn outputs(
     for hint in hints {
         let form = match &*hint.name {
             MARGIN => Form::Margins,
+            LABEL | PREDICT if is_classifier && is_number(hint) => Form::Label { threshold },
             LABEL => Form::Class { threshold },
             PREDICT if is_classifier => Form::Class { threshold },
-            PREDICT_PROBA if is_classifier => Form::Predictions,
+            PREDICT_PROBA | PROBABILITIES if is_classifier => Form::Predictions,
             LEAF if forests.iter().all(|it| it.trees.is_empty()) => {
                 let problem = format!("output '{LEAF}': the model has no trees");
                 return Err(BackendError::Load(problem));
@@ -112,17 +133,22 @@ pub(crate) fn outputs(
 fn is_unclear(name: &str, meaning: &Meaning) -> bool {
     match meaning.class_numbers {
         Some(_) => name != OUTPUT,
-        None => meaning.is_estimator && name == PREDICT_PROBA,
+        None => meaning.is_estimator && [PREDICT_PROBA, PROBABILITIES].contains(&name),
     }
 }
 
 fn unclear(name: &str, is_classifier: bool) -> String {
-    let of_classes = format!("'{PREDICT}', '{PREDICT_PROBA}', '{LABEL}'");
+    let of_classes = format!("'{PREDICT}', '{PREDICT_PROBA}', '{PROBABILITIES}', '{LABEL}'");
     let usual = if is_classifier { of_classes } else { format!("'{PREDICT}'") };
     format!(
         "output '{name}': the model has none of that name; its outputs are '{OUTPUT}', {usual}, '{MARGIN}', '{LEAF}' \
          and '{CONTRIBUTIONS}'"
     )
+}
+
+/// Does the configuration have no dimension behind that of the batch?
+fn is_number(hint: &TensorHint) -> bool {
+    hint.dims.as_ref().is_some_and(|it| it.len() == 1)
 }
 
 /// Does the configuration have one dimension behind that of the batch?

@@ -17,8 +17,13 @@ fn of_trees(forests: usize, trees: usize) -> TreeInstance {
     let tree = Tree { covers: vec![4.0, 1.0, 3.0], ..stump() };
     let extras = Extras { leaves: true, contributions: true };
     let forest = lay_out_with(document(vec![tree; trees]), extras).unwrap().forest;
-    let output =
-        |name: &str, form, dtype| Output { name: name.into(), form, dtype, class_numbers: None };
+    let output = |name: &str, form, dtype| Output {
+        name: name.into(),
+        form,
+        dtype,
+        class_numbers: None,
+        class_names: None,
+    };
     let outputs = vec![
         output("output__0", Form::Predictions, DataType::Fp64),
         output("leaf", Form::Leaves, DataType::Int32),
@@ -100,6 +105,7 @@ fn classes_are_answered_by_their_numbers() {
         form: Form::Class { threshold: 1.5 },
         dtype,
         class_numbers: Some(numbers.into()),
+        class_names: None,
     };
     let outputs = vec![
         output("label", DataType::Int64, &[-7, 30]),
@@ -123,6 +129,7 @@ fn a_number_that_means_missing_goes_where_a_missing_value_goes() {
             form: Form::Predictions,
             dtype: DataType::Fp64,
             class_numbers: None,
+            class_names: None,
         }];
         let shared = Shared { forests: vec![forest.clone()], missing, outputs };
         let mut instance = TreeInstance::new(Arc::new(shared));
