@@ -1,21 +1,21 @@
 //! The files that a model is loaded from, as they are at one moment: what is made from them later is to be of the same.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::SystemTime};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
-use crate::BackendError;
+use crate::{BackendError, FileContents, FileIdentity};
 
 /// Folders in folders that are looked at: a link may lead into a circle.
 const DEEPEST: usize = 8;
 
-/// What tells one content of a file from another: when it was written, and its bytes.
-type Stamp = (Option<SystemTime>, u64);
-
-/// Files, and those that lie in folders, as they are at one moment. None of them is read.
+/// Files, and those that lie in folders, as they are at one moment. None of them is read, but where what the system says
+/// of a file leaves doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileStamps {
     /// What was asked for: files and folders.
     asked: Vec<PathBuf>,
-    files: BTreeMap<PathBuf, Stamp>,
+    files: BTreeMap<PathBuf, FileIdentity>,
+    /// What they held at that moment, as far as somebody has read it.
+    contents: Arc<FileContents>,
 }
 
 impl FileStamps {
@@ -31,6 +31,11 @@ impl FileStamps {
             self.asked.push(path);
         }
         self
+    }
+
+    /// These, of which those contents are known.
+    pub fn of_known(self, contents: &Arc<FileContents>) -> FileStamps {
+        FileStamps { contents: contents.clone(), ..self }
     }
 
     /// What `open` makes of the files, if they are the same before and after it. Blocking.
@@ -50,10 +55,11 @@ impl FileStamps {
 
     fn check(&self) -> Result<(), BackendError> {
         let now = FileStamps::of(self.asked.iter().cloned()).files;
-        let differs = |of: &BTreeMap<PathBuf, Stamp>, other: &BTreeMap<PathBuf, Stamp>| {
-            of.iter().find(|(path, stamp)| other.get(*path) != Some(stamp)).map(|it| it.0.clone())
+        let is_same = |path: &PathBuf, then: &FileIdentity| {
+            now.get(path).is_some_and(|now| self.contents.is_same(path, now, then))
         };
-        let change = differs(&self.files, &now).or_else(|| differs(&now, &self.files));
+        let changed = self.files.iter().find(|(path, then)| !is_same(path, then)).map(|it| it.0);
+        let change = changed.or_else(|| now.keys().find(|it| !self.files.contains_key(*it)));
         change.map_or(Ok(()), |it| {
             Err(BackendError::Load(format!(
                 "{} has changed since it was loaded; load it again",
@@ -63,11 +69,11 @@ impl FileStamps {
     }
 }
 
-fn look(path: PathBuf, deeper: usize, files: &mut BTreeMap<PathBuf, Stamp>) {
+fn look(path: PathBuf, deeper: usize, files: &mut BTreeMap<PathBuf, FileIdentity>) {
     // Links are followed: what changes is where they lead.
     let Ok(metadata) = fs::metadata(&path) else { return };
     if !metadata.is_dir() {
-        files.insert(path, (metadata.modified().ok(), metadata.len()));
+        files.insert(path, FileIdentity::of(&metadata));
     } else if 0 < deeper {
         let entries = fs::read_dir(&path).into_iter().flatten().flatten();
         entries.for_each(|it| look(it.path(), deeper - 1, files));
@@ -128,7 +134,7 @@ mod tests {
     fn a_file_of_as_many_bytes_is_another_by_its_time() {
         is_noticed("model", |it| {
             let file = fs::File::options().write(true).open(it.join("model")).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         });
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DataType, Stop};
+use crate::{DataType, FileContents, Stop};
 
 /// Where an instance runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct ModelSource {
     /// where it may. The server refuses what a configuration says; what is in the model's own files only the engine
     /// sees.
     pub code_refusal: Option<String>,
+    /// What is known of the contents of its files. It is filled while they are loaded, and stays with the server.
+    #[serde(skip)]
+    pub contents: Arc<FileContents>,
     /// Requested when the load has lasted too long. An engine that cannot end it then loads on, and is not waited for.
     #[serde(skip)]
     pub stop: Arc<Stop>,
@@ -158,6 +161,7 @@ impl ModelSource {
             hints: Hints::default(),
             op_libraries: Vec::new(),
             code_refusal: None,
+            contents: Arc::default(),
             stop: Arc::default(),
         }
     }

@@ -1,14 +1,14 @@
-//! The files of a model version as they are at one moment: which there are, how long they are, when they were written.
+//! The files of a model version as they are at one moment: which there are, and what the system says of them.
 
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use backend::ModelSource;
+use backend::{FileContents, FileIdentity, ModelSource};
 
 use crate::named::named_files;
 
@@ -24,21 +24,6 @@ const WEIGHTS: [&str; 4] = ["bin", "data", "onnx_data", "weights"];
 /// What the server reads of a directory, and the engine does not.
 const OF_SERVER: &str = "config.pbtxt";
 
-/// What is known of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileStamp {
-    len: u64,
-    /// Seconds since 1970, and nanoseconds.
-    modified: (i64, i64),
-}
-
-impl FileStamp {
-    fn of(metadata: &fs::Metadata) -> FileStamp {
-        let modified = (metadata.mtime(), metadata.mtime_nsec());
-        FileStamp { len: metadata.len(), modified }
-    }
-}
-
 /// The files that an engine may read to load a model version: those that it is given, and what lies beside a model that
 /// is one file, as weights may lie there. What its settings name is left out, as the engine writes there.
 #[derive(Debug)]
@@ -47,7 +32,9 @@ pub(crate) struct Stamp {
     given: Vec<PathBuf>,
     /// What its settings name.
     named: Vec<PathBuf>,
-    files: BTreeMap<PathBuf, FileStamp>,
+    files: BTreeMap<PathBuf, FileIdentity>,
+    /// What they held, as far as the server has read it.
+    contents: Arc<FileContents>,
     is_cut: bool,
 }
 
@@ -63,7 +50,7 @@ impl Stamp {
         given.iter().for_each(|it| look.add(it, DEEPEST));
         look.add_beside(source);
         let Look { files, is_cut, .. } = look;
-        Stamp { given, named, files, is_cut }
+        Stamp { given, named, files, contents: source.contents.clone(), is_cut }
     }
 
     /// Are there more files than are looked at? What is beyond may change without being noticed, and what is added.
@@ -71,12 +58,13 @@ impl Stamp {
         self.is_cut
     }
 
-    /// The first file that has changed or gone since, or has been added to what the engine is given. Reads no file.
+    /// The first file that has changed or gone since, or has been added to what the engine is given. Reads only
+    /// files of which nothing else can tell.
     pub(crate) fn first_change(&self) -> Option<PathBuf> {
-        let is_same = |path: &Path, stamp: &FileStamp| {
-            fs::metadata(path).is_ok_and(|it| FileStamp::of(&it) == *stamp)
+        let is_same = |path: &Path, then: &FileIdentity| {
+            FileIdentity::of_file(path).is_ok_and(|now| self.contents.is_same(path, &now, then))
         };
-        let changed = self.files.iter().find(|(path, stamp)| !is_same(path, stamp));
+        let changed = self.files.iter().find(|(path, then)| !is_same(path, then));
         changed.map(|(path, _)| path.clone()).or_else(|| self.first_added())
     }
 
@@ -91,7 +79,7 @@ impl Stamp {
 /// A look at files.
 struct Look<'a> {
     named: &'a [PathBuf],
-    files: BTreeMap<PathBuf, FileStamp>,
+    files: BTreeMap<PathBuf, FileIdentity>,
     /// How many files and directories may still be looked at.
     left: usize,
     is_cut: bool,
@@ -107,7 +95,7 @@ impl Look<'_> {
         let Ok(metadata) = fs::metadata(path) else { return };
         if !metadata.is_dir() {
             if !self.is_named(path) && self.may_go_on() {
-                self.files.insert(path.to_owned(), FileStamp::of(&metadata));
+                self.files.insert(path.to_owned(), FileIdentity::of(&metadata));
             }
         } else if 0 < deeper && self.may_go_on() {
             let below = self.entries(path);

@@ -56,7 +56,7 @@ impl TorchModel {
         path: PathBuf,
     ) -> Result<TorchModel, BackendError> {
         let settings = Settings::read(&source.options, source.default_threads)?;
-        let stamps = FileStamps::of([path.clone()]);
+        let stamps = FileStamps::of([path.clone()]).of_known(&source.contents);
         let loader = Loader { library, path, stamps, settings };
         on_a_large_stack(|| loader.model(source))
     }

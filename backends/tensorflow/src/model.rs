@@ -98,7 +98,7 @@ impl TensorFlowModel {
         }
         let settings = Settings::of(source, defaults).map_err(refused)?;
         note(source, &settings);
-        let stamps = stamps_of(folder);
+        let stamps = stamps_of(folder).of_known(&source.contents);
         let file = read(folder)?;
         let (graph, tags) = graph_of(&file, &settings.graph).map_err(refused)?;
         let found = signatures_of(graph, settings.signature.as_deref()).map_err(refused)?;

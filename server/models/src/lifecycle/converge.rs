@@ -162,8 +162,14 @@ impl Converger {
             found.config = None;
             found.is_of_request = true;
         }
+        // What is known of files that have come before is known of no others.
+        found.contents = Arc::default();
         // Before anything is read: what changes from now on is seen to be a change.
-        let stamps = FileStamps::take(&found);
+        let mut stamps = FileStamps::take_to_load(&found);
+        if let Some(loaded) = &record.loaded {
+            stamps = stamps.since(&loaded.stamps);
+            found.contents = stamps.contents.clone();
+        }
         record.settled = Some(stamps.clone());
         let raw = match given {
             Some(given) => Some(given.raw.clone()),
@@ -215,7 +221,10 @@ impl Converger {
         }
         let members = members(&target.found.namespace, &target.sources.raw);
         self.load_members(&id, &members)?;
-        let (mut next, failures) = self.load_versions(record, &target, &work, mode)?;
+        // What came with a request is the server's own, and does not change.
+        let read: &[u64] = if target.found.is_of_request { &[] } else { &work.load };
+        let load = || self.load_versions(record, &target, &work, mode);
+        let (mut next, failures) = target.sources.stamps.while_read(read, load)?;
         let kept_versions = work.keep.iter().filter_map(|it| Some((*it, serving.get(it)?)));
         for (version, model) in kept_versions {
             match self.keep(&target, version, model, work.resize) {
@@ -340,10 +349,13 @@ impl Converger {
             tracing::error!(model = found.name, version, "cannot change the instances: {reason}");
             Error::InvalidRequest(format!("model '{}' version {version}: {reason}", found.name))
         };
-        match self.loader.resize(model, found, raw, path).map_err(failed)? {
-            Some(resized) => Ok(Arc::new(resized)),
-            // On other devices it is another model.
-            None => self.load_again(target, version).map_err(|it| failed(it.to_string())),
+        match self.loader.resize(model, found, raw, path) {
+            Ok(Some(resized)) => Ok(Arc::new(resized)),
+            // On other devices it is another model. A process that knows the files by what the system said of them makes
+            // no instance of equal copies.
+            Ok(None) | Err(_) => {
+                self.load_again(target, version).map_err(|it| failed(it.to_string()))
+            }
         }
     }
 
@@ -434,5 +446,6 @@ fn only_given(name: &str) -> FoundModel {
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        contents: Default::default(),
     }
 }

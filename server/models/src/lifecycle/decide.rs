@@ -162,6 +162,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            contents: Default::default(),
         });
         new.stamps.versions.extend(here.versions);
         check(&old, &[1, 2], &new, &[1, 2], work(&[2], &[1]));

@@ -36,8 +36,18 @@ impl ModelRecord {
     /// is as it was. Files that came along, and a change in the repository, end it: both as in Triton.
     pub(super) fn kept_config(&self, found: &FoundModel) -> Option<ReadOverride> {
         let given = self.given.as_ref().filter(|it| it.files.is_none())?;
-        let unchanged = self.settled.as_ref() == Some(&FileStamps::take(found));
-        unchanged.then(|| given.clone())
+        let (_, is_unchanged) = self.compare(found);
+        is_unchanged.then(|| given.clone())
+    }
+
+    /// Its files now, and whether they are as they were when it was last loaded, or could not be. Blocking: it reads
+    /// those of which only their content can tell.
+    pub(super) fn compare(&self, found: &FoundModel) -> (FileStamps, bool) {
+        let now = FileStamps::take(found);
+        let Some(settled) = &self.settled else { return (now, false) };
+        let now = now.since(settled);
+        let is_same = now == *settled;
+        (now, is_same)
     }
 }
 

@@ -81,9 +81,8 @@ impl Control {
         let mut ready: Vec<FoundModel> = Vec::new();
         for (id, mut model) in found.models {
             leave_out_unfinished(&mut model);
-            let stamps = FileStamps::take(&model);
             let shared = self.converger.table.record(&id);
-            let is_same = lock(&shared).settled.as_ref() == Some(&stamps);
+            let (stamps, is_same) = lock(&shared).compare(&model);
             // What serves it is outside of the repository, and only a load helps.
             let serving = self.converger.manager.serving(&id);
             let needs_load = serving.values().any(|it| it.is_to_be_loaded_again());

@@ -83,6 +83,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            contents: Default::default(),
             namespace: Default::default(),
             config: None,
             dir: PathBuf::new(),

@@ -107,6 +107,7 @@ impl Loader {
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
             code_refusal: code_refusal(&self.settings.repository, found),
+            contents: found.contents.clone(),
             stop: load.stop.clone(),
         };
         let rerun = RerunPolicy::of(&source)?;

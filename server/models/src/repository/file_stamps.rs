@@ -1,12 +1,15 @@
-//! Has a model changed on disk? Names, sizes and times of its files, without reading them.
+//! Has a model changed on disk? What the system says of its files, and their contents where that leaves doubt.
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
-    time::SystemTime,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
 };
 
+use backend::{FileContents, FileIdentity};
 use steps::is_pipeline;
 
 use crate::repository::local::{FoundModel, is_unfinished};
@@ -14,25 +17,26 @@ use crate::repository::local::{FoundModel, is_unfinished};
 /// Folders in folders that are looked at. Models are not deeper, and a link may lead into a circle.
 const DEEPEST: usize = 8;
 
-/// What tells one content of a file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-}
+/// Of a model so many bytes are read at most, the smallest files first. A doubt about the others is taken for a change.
+const MOST_READ: u64 = 8 << 30;
+
+/// How often a load looks again at files that may change without a trace, because they have changed just now.
+const LOOKS: usize = 4;
 
 /// The files below a directory, by path; for a file, only it.
-pub(crate) type Tree = BTreeMap<PathBuf, Stamp>;
+pub(crate) type Tree = BTreeMap<PathBuf, FileIdentity>;
 
-/// A model as it lay on disk at one moment.
+/// A model as it lay on disk at one moment. Two are equal where the system says the same of all files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileStamps {
     /// `config.pbtxt`.
-    pub(crate) config: Option<Stamp>,
+    pub(crate) config: Tree,
     /// What all versions use: labels, samples, initial states.
     pub(crate) common: Tree,
     /// The versions, whether they are served or not.
     pub(crate) versions: BTreeMap<u64, Tree>,
+    /// What of the files has been read.
+    pub(crate) contents: Arc<FileContents>,
 }
 
 impl FileStamps {
@@ -50,16 +54,82 @@ impl FileStamps {
         }
         let versions = found.versions.iter().map(|(number, path)| (*number, tree(path)));
         FileStamps {
-            config: found.config.as_deref().and_then(stamp),
+            config: found.config.as_deref().map(tree).unwrap_or_default(),
             common,
             versions: versions.collect(),
+            contents: found.contents.clone(),
         }
+    }
+
+    /// Takes it when any further change of a file will show. Blocking, some milliseconds where a file was written just
+    /// now.
+    pub(crate) fn take_to_load(found: &FoundModel) -> FileStamps {
+        let mut stamps = FileStamps::take(found);
+        for _ in 1..LOOKS {
+            let now = SystemTime::now();
+            let unsure: Option<Duration> =
+                stamps.files().filter_map(|(_, it)| it.unsure_for(now)).max();
+            let Some(unsure) = unsure else { break };
+            thread::sleep(unsure);
+            stamps = FileStamps::take(found);
+        }
+        stamps
+    }
+
+    /// The same, but for files with the contents that they had `earlier`, when these were read: those are as they were,
+    /// though they have other permissions or names, or are copies. Blocking: it reads those of which the system alone
+    /// cannot tell.
+    pub(crate) fn since(mut self, earlier: &FileStamps) -> FileStamps {
+        self.contents = earlier.contents.clone();
+        let contents = &self.contents;
+        let settle = |now: &mut Tree, then: &Tree| {
+            for (path, now) in now {
+                if let Some(then) = then.get(path).filter(|it| contents.is_same(path, now, it)) {
+                    *now = *then;
+                }
+            }
+        };
+        settle(&mut self.config, &earlier.config);
+        settle(&mut self.common, &earlier.common);
+        for (number, now) in &mut self.versions {
+            if let Some(then) = earlier.versions.get(number) {
+                settle(now, then);
+            }
+        }
+        self
+    }
+
+    /// Does `work`, and reads meanwhile what of these versions and of what all versions use is not known yet. What
+    /// changes while it is read is not taken for what was loaded.
+    pub(crate) fn while_read<T>(&self, versions: &[u64], work: impl FnOnce() -> T) -> T {
+        let trees = versions.iter().filter_map(|it| self.versions.get(it));
+        let trees = trees.chain([&self.config, &self.common]);
+        let mut files: Vec<(&PathBuf, &FileIdentity)> = trees.flatten().collect();
+        files.sort_by_key(|(_, it)| it.length());
+        let read = || {
+            let mut left = MOST_READ;
+            for (path, identity) in files {
+                let Some(rest) = left.checked_sub(identity.length()) else { break };
+                left = rest;
+                self.contents.read(path, identity);
+            }
+        };
+        thread::scope(|scope| {
+            // Without a thread doubts are taken for changes.
+            let _reading =
+                thread::Builder::new().name("file-contents".into()).spawn_scoped(scope, read);
+            work()
+        })
+    }
+
+    fn files(&self) -> impl Iterator<Item = (&PathBuf, &FileIdentity)> {
+        self.versions.values().chain([&self.config, &self.common]).flatten()
     }
 
     /// Bytes of the files of these versions.
     pub(crate) fn bytes(&self, versions: impl Iterator<Item = u64>) -> u64 {
         let trees = versions.filter_map(|it| self.versions.get(&it));
-        trees.flat_map(BTreeMap::values).map(|it| it.length).sum()
+        trees.flat_map(BTreeMap::values).map(FileIdentity::length).sum()
     }
 }
 
@@ -77,9 +147,9 @@ pub(crate) fn leave_out_unfinished(found: &mut FoundModel) {
 
 fn tree(path: &Path) -> Tree {
     let mut tree = Tree::new();
-    match path.is_file() {
-        true => drop(stamp(path).map(|it| tree.insert(path.to_owned(), it))),
-        false => walk(path, DEEPEST, &|_| false, &mut tree),
+    match fs::metadata(path) {
+        Ok(it) if it.is_file() => drop(tree.insert(path.to_owned(), FileIdentity::of(&it))),
+        _ => walk(path, DEEPEST, &|_| false, &mut tree),
     }
     tree
 }
@@ -94,17 +164,84 @@ fn walk(dir: &Path, deeper: usize, skip: &dyn Fn(&Path) -> bool, tree: &mut Tree
         // Links are followed: what a mounted configuration map changes is where they lead.
         match fs::metadata(&path) {
             Ok(it) if it.is_dir() && 0 < deeper => walk(&path, deeper - 1, skip, tree),
-            Ok(it) if it.is_file() => drop(tree.insert(path, stamp_of(&it))),
+            Ok(it) if it.is_file() => drop(tree.insert(path, FileIdentity::of(&it))),
             _ => {}
         }
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    fs::metadata(path).ok().map(|it| stamp_of(&it))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, os::unix::fs::PermissionsExt, time::UNIX_EPOCH};
 
-fn stamp_of(metadata: &fs::Metadata) -> Stamp {
-    let modified: io::Result<SystemTime> = metadata.modified();
-    Stamp { modified: modified.ok(), length: metadata.len() }
+    fn write(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+    }
+
+    fn model(name: &str) -> FoundModel {
+        let dir = std::env::temp_dir().join(format!("muster-stamps-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("1")).unwrap();
+        write(&dir.join("1/model.onnx"), "one");
+        write(&dir.join("labels.txt"), "cat");
+        write(&dir.join("config.pbtxt"), "a: 1");
+        FoundModel {
+            name: "m".into(),
+            namespace: Default::default(),
+            config: Some(dir.join("config.pbtxt")),
+            versions: [(1, dir.join("1"))].into(),
+            dir,
+            renamed: false,
+            label: None,
+            is_of_request: false,
+            others: Default::default(),
+            contents: Default::default(),
+        }
+    }
+
+    #[test]
+    fn another_content_of_equal_length_and_time_is_a_change_of_any_file_of_a_model() {
+        let found = model("other");
+        let then = FileStamps::take_to_load(&found);
+        then.while_read(&[1], || ());
+        assert_eq!(FileStamps::take(&found).since(&then), then);
+        for (file, text) in
+            [("1/model.onnx", "two"), ("labels.txt", "dog"), ("config.pbtxt", "a: 2")]
+        {
+            let path = found.dir.join(file);
+            let before = fs::read_to_string(&path).unwrap();
+            write(&path, text);
+            assert_ne!(FileStamps::take(&found).since(&then), then, "{file}");
+            // As it was, it is what was loaded.
+            write(&path, &before);
+            assert_eq!(FileStamps::take(&found).since(&then), then, "{file}");
+        }
+        fs::remove_dir_all(&found.dir).unwrap();
+    }
+
+    #[test]
+    fn other_permissions_and_an_equal_copy_are_no_change() {
+        let found = model("same");
+        let then = FileStamps::take_to_load(&found);
+        then.while_read(&[1], || ());
+        let path = found.dir.join("1/model.onnx");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write(&found.dir.join("labels.new"), "cat");
+        fs::rename(found.dir.join("labels.new"), found.dir.join("labels.txt")).unwrap();
+        assert_ne!(FileStamps::take(&found), then);
+        assert_eq!(FileStamps::take(&found).since(&then), then);
+        fs::remove_dir_all(&found.dir).unwrap();
+    }
+
+    #[test]
+    fn a_time_that_is_set_is_a_change_as_an_operator_may_ask_for_a_load_by_it() {
+        let found = model("touched");
+        let then = FileStamps::take_to_load(&found);
+        then.while_read(&[1], || ());
+        fs::write(found.dir.join("1/model.onnx"), "one").unwrap();
+        assert_ne!(FileStamps::take(&found).since(&then), then);
+        fs::remove_dir_all(&found.dir).unwrap();
+    }
 }

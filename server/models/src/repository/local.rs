@@ -8,6 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use backend::FileContents;
+
 use crate::{
     config::engines::Engines,
     repository::{
@@ -45,6 +47,8 @@ pub struct FoundModel {
     pub is_of_request: bool,
     /// The directories of all models, where each has one of its own; else empty.
     pub others: Arc<Vec<PathBuf>>,
+    /// What is known of the contents of its files.
+    pub contents: Arc<FileContents>,
 }
 
 impl FoundModel {
@@ -182,6 +186,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
             label: None,
             is_of_request: false,
             others: Arc::default(),
+            contents: Arc::default(),
         };
         found.add_alone(model, path, engines)?;
         return Ok(found);
@@ -297,6 +302,7 @@ fn model_in(
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        contents: Arc::default(),
     })
 }
 
@@ -345,6 +351,7 @@ fn flat(file: &Path, name: String) -> FoundModel {
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        contents: Arc::default(),
     }
 }
 

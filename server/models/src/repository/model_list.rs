@@ -306,6 +306,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            contents: Default::default(),
         };
         let keep = keep.iter().copied().collect();
         let raw = with_policy(None, policy.as_ref(), &keep, &found);

@@ -83,6 +83,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            contents: Default::default(),
         };
         let wanted = wanted_versions(Some(&raw), &found)?;
         Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))

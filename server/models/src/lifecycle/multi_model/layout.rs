@@ -202,6 +202,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            contents: Default::default(),
         };
         let reader = crate::config::pbtxt::ConfigReader::default();
         (found, Some(reader.parse_text("config.pbtxt", config).unwrap()))

@@ -166,6 +166,7 @@ impl Loading {
             label: None,
             is_of_request: false,
             others: Arc::default(),
+            contents: Default::default(),
             name: "m".into(),
             namespace: Arc::default(),
             config: Some(file),
