@@ -25,7 +25,10 @@ use frontend::http::{
     service::{TARGET_MODEL, text},
     websocket::Opening,
 };
-use inference::error::Error;
+use inference::{
+    access::{foreign_origin, foreign_origin_text},
+    error::Error,
+};
 
 /// The text that a server appends to the client's key, by RFC 6455.
 const PROOF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -61,13 +64,10 @@ pub fn open(hosting: &Hosting, parts: &Parts) -> Answer {
     if !hosting.http.serving.drain.is_serving() {
         return Err(Error::ShuttingDown.into());
     }
-    if let Some(origin) = foreign_origin(&parts.headers) {
-        let host = text(&parts.headers, &HOST).unwrap_or_default();
-        return Err(Error::Forbidden(format!(
-            "header origin: expected a page of this server's own, of '{host}' as in the header host, given \
-             '{origin}'"
-        ))
-        .into());
+    let host = parts.headers.get(HOST).map(HeaderValue::as_bytes);
+    let origins = parts.headers.get_all(ORIGIN).iter().map(HeaderValue::as_bytes);
+    if let Some(origin) = foreign_origin(origins, host) {
+        return Err(Error::Forbidden(foreign_origin_text(&origin, host)).into());
     }
     let upgrade = parts.extensions.get::<OnUpgrade>().filter(|_| wants_websocket(parts));
     let Some(upgrade) = upgrade else {
@@ -106,18 +106,6 @@ pub fn open(hosting: &Hosting, parts: &Parts) -> Answer {
 
 fn wants_websocket(parts: &Parts) -> bool {
     parts.version == Version::HTTP_11 && has_word(&parts.headers, &UPGRADE, "websocket")
-}
-
-/// The origin of the page that opens the WebSocket, where that is not this server. Browsers let any page open a
-/// WebSocket to any server, and only name the origin. Other programs send no origin.
-fn foreign_origin(headers: &HeaderMap) -> Option<Cow<'_, str>> {
-    let host = headers.get(HOST).map(HeaderValue::as_bytes);
-    let is_own = |origin: &HeaderValue| {
-        let authority = origin.to_str().ok().and_then(|it| it.split_once("://")).map(|it| it.1);
-        authority.zip(host).is_some_and(|(it, host)| it.as_bytes().eq_ignore_ascii_case(host))
-    };
-    let foreign = headers.get_all(ORIGIN).iter().find(|it| !is_own(it))?;
-    Some(String::from_utf8_lossy(foreign.as_bytes()))
 }
 
 /// Is `word` in the comma-separated list of the header?

@@ -143,6 +143,11 @@ impl Need {
         self.category
     }
 
+    /// Does the request change what the server does for others?
+    pub fn changes(self) -> bool {
+        self.changes
+    }
+
     /// The least that a token must allow.
     pub fn scope(self) -> Scope {
         match self.category {

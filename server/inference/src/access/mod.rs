@@ -3,6 +3,7 @@
 
 mod category;
 mod forward;
+mod origin;
 mod restricted;
 mod secret;
 mod tokens;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 pub use category::{Categories, Category, Need, Scope};
 pub use forward::Forwarding;
+pub use origin::{foreign_origin, foreign_origin_text};
 pub use restricted::{Restriction, overlap};
 pub use secret::Secret;
 pub use tokens::{TokenFile, Tokens};
@@ -88,16 +90,21 @@ impl Access {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] without a token, or with one that is unknown; [`Error::Forbidden`] where it is
-    /// not enough; for a restriction that is not met, [`Error::Forbidden`] on HTTP and
-    /// [`Error::Unavailable`] on gRPC.
+    /// not enough, and for what changes the server and is asked for by a browser's page of another site; for a
+    /// restriction that is not met, [`Error::Forbidden`] on HTTP and [`Error::Unavailable`] on gRPC.
     pub fn check<'a>(
         &self,
         need: Need,
         header: impl Fn(&str) -> Option<&'a [u8]>,
     ) -> Result<(), Error> {
-        match &self.0 {
+        if let Some(rules) = &self.0 {
+            rules.check(need, &header)?;
+        }
+        // Whatever is configured: who may ask this server is not to be decided by the pages that he looks at.
+        let host = header("host");
+        match foreign_origin(header("origin"), host).filter(|_| need.changes()) {
             None => Ok(()),
-            Some(rules) => rules.check(need, header),
+            Some(origin) => Err(Error::Forbidden(foreign_origin_text(&origin, host))),
         }
     }
 }
@@ -168,6 +175,24 @@ mod tests {
         let header = |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_bytes());
         let outcome = access.check(need, header);
         assert_eq!(outcome.err().map(|it| it.kind()), expect, "{need:?} with {headers:?}");
+    }
+
+    #[test]
+    fn what_changes_the_server_is_refused_to_pages_of_other_sites_whatever_is_configured() {
+        let page = ("origin", "http://elsewhere");
+        let token = ("authorization", "Bearer admin-admin-admin-admin");
+        let host = ("host", "here:8000");
+        for access in [
+            Access::default(),
+            Access::default().from_afar(),
+            Access::new(Wire::Http, tokens(), Categories::default(), &[]),
+        ] {
+            check(&access, LOAD, &[token, host, page], Some(Kind::Forbidden));
+        }
+        let open = Access::default();
+        check(&open, LOAD, &[page], Some(Kind::Forbidden));
+        check(&open, LOAD, &[host, ("origin", "http://here:8000")], None);
+        check(&open, INFER, &[host, page], None);
     }
 
     #[test]
