@@ -31,6 +31,7 @@ impl EngineSettings {
         let onnxruntime = onnxruntime::Options {
             library: settings.onnxruntime_library.clone(),
             model_cache_dir: settings.model_cache_dir.clone(),
+            scratch: None,
             memory: self.memory,
         };
         let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };

@@ -23,6 +23,7 @@ mod digest;
 mod element;
 mod error;
 mod files;
+mod held;
 mod instance;
 mod library;
 mod log;
@@ -31,6 +32,7 @@ mod native;
 mod opener;
 mod options;
 mod place;
+mod private_copy;
 mod protobuf;
 mod provider;
 mod session_keys;
@@ -65,6 +67,10 @@ pub struct Options {
     pub library: Option<PathBuf>,
     /// Where optimised forms of large models are kept; made if it does not exist. `None`: nowhere.
     pub model_cache_dir: Option<PathBuf>,
+    /// Where copies of weights are made that lie beside a model; see `private_copy`. `None`: the system's directory for
+    /// temporary files. Where that has no room, they are made in `model_cache_dir`,
+    /// and else in memory.
+    pub scratch: Option<PathBuf>,
     /// Bytes of memory that the process may take: weights in files of their own that are more do not load on the CPU.
     /// `None`: any number.
     pub memory: Option<u64>,
@@ -162,8 +168,13 @@ impl Backend for OnnxRuntime {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
-        let (cache, memory) = (self.cache.clone(), self.options.memory);
-        Ok(Arc::new(model::OnnxModel::load(runtime, source, cache, memory)?))
+        let scratch = self.options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let terms = model::Terms {
+            cache: self.cache.clone(),
+            scratch: [scratch].into_iter().chain(self.options.model_cache_dir.clone()).collect(),
+            memory: self.options.memory,
+        };
+        Ok(Arc::new(model::OnnxModel::load(runtime, source, terms)?))
     }
 
     fn places(&self) -> Places {

@@ -37,19 +37,29 @@ pub(crate) struct OnnxModel {
     trims: Trims,
 }
 
+/// What a load may use of the machine.
+pub(crate) struct Terms {
+    /// Where the optimised forms of large models are kept.
+    pub(crate) cache: Option<Arc<Cache>>,
+    /// Where copies of weights are made, the preferred folder first.
+    pub(crate) scratch: Vec<PathBuf>,
+    /// Bytes of memory that the process may take; `None` for any number.
+    pub(crate) memory: Option<u64>,
+}
+
 impl OnnxModel {
     pub(crate) fn load(
         runtime: Arc<Runtime>,
         source: &ModelSource,
-        cache: Option<Arc<Cache>>,
-        memory: Option<u64>,
+        terms: Terms,
     ) -> Result<OnnxModel, BackendError> {
+        let Terms { cache, scratch, memory } = terms;
         let mut settings: Vec<(Placement, Settings)> = Vec::new();
         for placement in &source.placements {
             settings.push((*placement, Settings::of(source, placement.device)?));
         }
         let path = model_file(&source.path)?;
-        let stamps = FileStamps::of([path.clone()]);
+        let stamps = FileStamps::of([path.clone()]).of_known(&source.contents);
         for (_, settings) in &settings {
             check_providers(&runtime, &settings.providers)?;
         }
@@ -84,7 +94,7 @@ impl OnnxModel {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;
         let is_unzipped = unzipped.is_some();
-        let opener = Opener { runtime, path, stamps, files, cache, is_unzipped };
+        let opener = Opener { runtime, path, stamps, files, cache, scratch, memory, is_unzipped };
         let session = opener.first(&first.settings, unzipped.as_ref())?;
         if is_large {
             environment::give_back_memory();

@@ -7,6 +7,7 @@ use backend::{BackendError, FileStamps};
 use crate::{
     cache::Cache,
     files::ModelFiles,
+    held::Held,
     library::Runtime,
     native::{Session, Source},
     options::Settings,
@@ -24,6 +25,10 @@ pub(crate) struct Opener {
     pub(crate) files: Option<ModelFiles>,
     /// Where the optimised forms of large models are kept.
     pub(crate) cache: Option<Arc<Cache>>,
+    /// Where copies of its weights are made.
+    pub(crate) scratch: Vec<PathBuf>,
+    /// Bytes of memory that the process may take.
+    pub(crate) memory: Option<u64>,
     /// Is the model without the `ZipMap` of its file?
     pub(crate) is_unzipped: bool,
 }
@@ -35,12 +40,35 @@ impl Opener {
         settings: &Settings,
         unzipped: Option<&Unzipped>,
     ) -> Result<Session, BackendError> {
-        let kept = self
-            .kept(settings)
-            .and_then(|(cache, files)| cache.session(&self.runtime, files, settings));
-        match kept {
-            Some(session) => Ok(session),
-            None => open(&self.runtime, &self.path, source_of(unzipped), settings),
+        let kept = self.kept(settings).and_then(|(cache, files)| {
+            cache.session(&self.runtime, files, settings, &|| self.held())
+        });
+        if let Some(session) = kept {
+            return Ok(session);
+        }
+        let held = self.held()?;
+        let session = open(
+            &self.runtime,
+            held.model(&self.path),
+            source_of(unzipped),
+            held.beside(),
+            settings,
+        );
+        match (session, held) {
+            // A provider for GPUs may read the file again when shapes come that it has no plan for.
+            (Ok(session), Held::Copied(copy)) if !settings.providers.is_empty() => {
+                Ok(session.with(copy))
+            }
+            (Ok(session), _) => Ok(session),
+            (Err(error), held) => Err(held.renamed(error)),
+        }
+    }
+
+    /// The files where nobody else writes to them. Blocking.
+    fn held(&self) -> Result<Held, BackendError> {
+        match &self.files {
+            None => Ok(Held::InPlace),
+            Some(files) => self.stamps.while_same(|| Held::of(files, &self.scratch, self.memory)),
         }
     }
 

@@ -9,6 +9,7 @@ use backend::{BackendError, Device, Placement};
 
 use crate::{
     error,
+    held::Beside,
     library::Runtime,
     native::{self, Session, Source},
     options::Settings,
@@ -118,14 +119,15 @@ pub(crate) fn check_providers(
     })
 }
 
-/// A session of the model in that file, from this source. Blocking.
+/// A session of the model in that file, from this source, with these files of weights. Blocking.
 pub(crate) fn open(
     runtime: &Arc<Runtime>,
     path: &Path,
     source: Source<'_>,
+    beside: &[Beside],
     settings: &Settings,
 ) -> Result<Session, BackendError> {
-    Session::new(runtime, path, source, settings).map_err(|error| {
+    Session::new(runtime, path, source, beside, settings).map_err(|error| {
         match settings.providers.is_empty() {
             true => error::of_load(path, &error),
             false => error::of_load_on_gpu(path, &error),

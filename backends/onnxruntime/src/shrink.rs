@@ -23,7 +23,7 @@ pub(crate) fn shrink_common_arena(runtime: &Arc<Runtime>) -> Result<(), BackendE
     let mut settings = Settings::read(&Default::default(), NonZeroUsize::MIN)?;
     settings.common_arena = true;
     settings.shrinkage = Some("cpu:0".to_owned());
-    let session = open(runtime, Path::new(""), Source::Content(IDENTITY), &settings)?;
+    let session = open(runtime, Path::new(""), Source::Content(IDENTITY), &[], &settings)?;
     let port = |name: &str| TensorSpec {
         name: name.into(),
         dtype: DataType::Fp32,

@@ -16,9 +16,12 @@ use std::{
     sync::{Arc, Once},
 };
 
+use backend::BackendError;
+
 use crate::{
     error,
     files::ModelFiles,
+    held::{Beside, Held},
     library::Runtime,
     native::{Session, Source},
     options::Settings,
@@ -26,6 +29,9 @@ use crate::{
 use entry::{Aside, Entry};
 use key::Key;
 use trouble::Trouble;
+
+/// Gives the model's files where nobody else writes to them.
+type Hold<'a> = dyn Fn() -> Result<Held, BackendError> + 'a;
 
 /// The folder of optimised models.
 #[derive(Debug)]
@@ -50,9 +56,10 @@ impl Cache {
         runtime: &Arc<Runtime>,
         files: &ModelFiles,
         settings: &Settings,
+        hold: &Hold<'_>,
     ) -> Option<Session> {
         self.looked_at.call_once(|| self.look_at());
-        let load = Load { folder: &self.folder, runtime, files, settings };
+        let load = Load { folder: &self.folder, runtime, files, settings, hold };
         load.session()
             .inspect_err(|trouble| {
                 let (model, folder) = (files.model.display(), self.folder.display());
@@ -81,6 +88,7 @@ struct Load<'a> {
     runtime: &'a Arc<Runtime>,
     files: &'a ModelFiles,
     settings: &'a Settings,
+    hold: &'a Hold<'a>,
 }
 
 impl Load<'_> {
@@ -101,7 +109,7 @@ impl Load<'_> {
         if !entry.exists() {
             return Ok(None);
         }
-        let problem = match entry.checked_while(|model| self.open(model, Source::Optimised)) {
+        let problem = match entry.checked_while(|model| self.open(model, Source::Optimised, &[])) {
             Ok(Ok(session)) => {
                 entry.note_use();
                 return Ok(Some(session));
@@ -119,7 +127,10 @@ impl Load<'_> {
         let failed = |error| Trouble::File(self.folder.to_owned(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder).map_err(failed)?;
         let aside = Aside::new(self.folder).map_err(failed)?;
-        drop(self.open(&self.files.model, Source::ModelToKeep(&aside.model()))?);
+        let held = (self.hold)().map_err(|it| Trouble::Runtime(it.to_string()))?;
+        let model = held.model(&self.files.model);
+        drop(self.open(model, Source::ModelToKeep(&aside.model()), held.beside())?);
+        drop(held);
         // Else what was read is not what the key is of, and would be served as that for ever.
         if Key::of(self.files, self.settings)? != *key {
             return Err(Trouble::Unfit("its files were changed while they were read".to_owned()));
@@ -127,8 +138,8 @@ impl Load<'_> {
         entry.publish(aside).map_err(failed)
     }
 
-    fn open(&self, path: &Path, source: Source<'_>) -> Result<Session, Trouble> {
-        Session::new(self.runtime, path, source, self.settings)
+    fn open(&self, path: &Path, source: Source<'_>, beside: &[Beside]) -> Result<Session, Trouble> {
+        Session::new(self.runtime, path, source, beside, self.settings)
             .map_err(|error| Trouble::Runtime(error::of_load(path, &error).to_string()))
     }
 }

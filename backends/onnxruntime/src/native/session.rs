@@ -18,8 +18,10 @@ use super::{
     table::{Native, Result, check, made},
 };
 use crate::{
+    held::Beside,
     library::Runtime,
     options::{GraphLevel, Settings},
+    private_copy::PrivateCopy,
 };
 
 /// A loaded graph.
@@ -27,6 +29,8 @@ pub(crate) struct Session {
     pointer: NonNull<sys::OrtSession>,
     /// The library stays open, and its environment alive, as long as the session.
     runtime: Arc<Runtime>,
+    /// Files that it may read again.
+    _copy: Option<PrivateCopy>,
 }
 
 // SAFETY: a session belongs to no thread.
@@ -90,15 +94,18 @@ type TypeOf = unsafe extern "system" fn(
 type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> sys::OrtStatusPtr;
 
 impl Session {
-    /// Loads the file. Files of weights are looked for beside it.
+    /// Loads the file. Files of weights are looked for beside it, but for those that are given; these are copied.
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
         path: &Path,
         source: Source<'_>,
+        beside: &[Beside],
         settings: &Settings,
     ) -> Result<Session> {
         let native = &runtime.native;
         let options = Arc::new(Options::new(native, source, settings)?);
+        // SAFETY: `beside` is alive and unchanged until this function returns, and the session is made by then.
+        unsafe { options.weights(beside)? };
         let to_cancel = options.clone();
         settings.stop.on_stop(move || to_cancel.cancel());
         let _hook = ClearedHook(&settings.stop);
@@ -117,7 +124,7 @@ impl Session {
                     &mut pointer,
                 ))?;
             }
-            return Ok(Session { pointer: made(pointer)?, runtime: runtime.clone() });
+            return Ok(Session { pointer: made(pointer)?, runtime: runtime.clone(), _copy: None });
         }
         let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: environment and options are alive, the path ends with a NUL, one pointer is written.
@@ -129,7 +136,13 @@ impl Session {
                 &mut pointer,
             ))?;
         }
-        Ok(Session { pointer: made(pointer)?, runtime: runtime.clone() })
+        Ok(Session { pointer: made(pointer)?, runtime: runtime.clone(), _copy: None })
+    }
+
+    /// The same, for which these files are kept.
+    pub(crate) fn with(mut self, copy: PrivateCopy) -> Session {
+        self._copy = Some(copy);
+        self
     }
 
     /// The library that the session came from.
@@ -385,6 +398,31 @@ impl Options {
         };
         if let Err(error) = done {
             tracing::debug!(%error, "ONNX Runtime cannot be asked to end a load");
+        }
+    }
+
+    /// Files of weights whose contents are in memory.
+    ///
+    /// # Safety
+    /// They are alive and unchanged until a session has been made with the options.
+    unsafe fn weights(&self, files: &[Beside]) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<*const c_char> = files.iter().map(|it| it.0.as_ptr()).collect();
+        let contents: Vec<*mut c_char> =
+            files.iter().map(|it| it.1.as_ptr().cast_mut().cast()).collect();
+        let lengths: Vec<usize> = files.iter().map(|it| it.1.len()).collect();
+        // SAFETY: the options are alive, and the three lists of one length; names end with a NUL. The contents are read
+        // alone, until a session is made: that is the caller's promise.
+        unsafe {
+            check((self.table.AddExternalInitializersFromMemory)(
+                self.pointer.as_ptr(),
+                names.as_ptr(),
+                contents.as_ptr(),
+                lengths.as_ptr(),
+                files.len(),
+            ))
         }
     }
 
