@@ -97,6 +97,30 @@ pub fn count(text: &str) -> Parse<NonZeroUsize> {
     text.parse().map_err(|_| "a whole number from 1".to_owned())
 }
 
+/// Most threads, and most of what has a thread each. The system has room for some thousands, and each takes memory.
+const MOST_THREADS: usize = 4096;
+
+/// Most places of a queue, or of what may be held at one time.
+const MOST_PLACES: usize = 1 << 30;
+
+/// A number of threads, or of what has a thread each.
+pub fn threads(text: &str) -> Parse<NonZeroUsize> {
+    let given = count(text).ok().filter(|it| it.get() <= MOST_THREADS);
+    given.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS}"))
+}
+
+/// The same, where 0 and `auto` leave it to the server.
+pub fn threads_or_auto(text: &str) -> Parse<Option<NonZeroUsize>> {
+    let given = count_or_auto(text).ok().filter(|it| it.is_none_or(|it| it.get() <= MOST_THREADS));
+    given.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS}, or auto (also 0)"))
+}
+
+/// A number of places.
+pub fn places(text: &str) -> Parse<NonZeroUsize> {
+    let given = count(text).ok().filter(|it| it.get() <= MOST_PLACES);
+    given.ok_or_else(|| format!("a whole number from 1 to {MOST_PLACES}"))
+}
+
 /// A number, where 0 and `auto` leave it to the server.
 pub fn count_or_auto(text: &str) -> Parse<Option<NonZeroUsize>> {
     if text.eq_ignore_ascii_case("auto") {

@@ -36,10 +36,11 @@ pub use crate::{
         version_labels::VersionLabels,
     },
     serving::{
+        made_tensors::request_of_zeros,
         manager::{ModelManager, Snapshot},
         served::{Dispatch, ServedModel},
         state::{IndexEntry, Reason, State},
-        validate::{Prepared, prepare, present, request_of_zeros},
+        validate::{Prepared, prepare, present},
     },
 };
 pub use config::{pbtxt::ConfigReader, raw};

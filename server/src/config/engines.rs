@@ -102,7 +102,7 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines 
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
         tensorflow_library: sources.read("tensorflow-library", value::path, problems),
         tensorflow_sessions: sources
-            .read("tensorflow-session-count", value::count_or_auto, problems)
+            .read("tensorflow-session-count", value::threads_or_auto, problems)
             .flatten(),
         tensorflow_warmup_iterations: if warms_up { iterations.unwrap_or(1) } else { 0 },
         tensorflow_checks_methods: sources

@@ -112,7 +112,7 @@ pub fn resolve(
         body_bytes,
         inflight_bytes,
         connections: sources
-            .read("max-connections", value::count, problems)
+            .read("max-connections", value::places, problems)
             .or(by_files)
             .unwrap_or(NonZeroUsize::MIN),
         timeouts: Timeouts { idle, head, stall: idle },

@@ -165,7 +165,7 @@ pub fn resolve(
         reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
         reuse_grpc_port: sources.read("reuse-grpc-port", value::boolean, problems).unwrap_or(false),
         http_threads: sources
-            .read("http-thread-count", value::count_or_auto, problems)
+            .read("http-thread-count", value::threads_or_auto, problems)
             .unwrap_or_default(),
     }
 }

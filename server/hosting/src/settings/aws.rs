@@ -74,8 +74,8 @@ pub fn resolve(
     let spool = sources.read("async-spool", value::path, problems);
     let output = sources.read("async-output", output, problems);
     let inputs = sources.read_all("async-input", input, problems);
-    let queue = sources.read("async-queue", value::count, problems);
-    let concurrency = sources.read("async-concurrency", value::count, problems);
+    let queue = sources.read("async-queue", value::places, problems);
+    let concurrency = sources.read("async-concurrency", value::threads, problems);
     if !on {
         // An operator who says where results go expects results.
         for (name, is_given) in [

@@ -228,7 +228,7 @@ fn redis(
     let connect_timeout = time("connect_timeout", 100);
     let socket_timeout = time("socket_timeout", 50);
     let wait_timeout = time("wait_timeout", 10);
-    let pool_size = last("pool_size").and_then(|it| it.read(value::count, problems));
+    let pool_size = last("pool_size").and_then(|it| it.read(value::threads, problems));
     let db = last("db").and_then(|it| {
         it.read(|it| it.parse().map_err(|_| "a whole number from 0".to_owned()), problems)
     });

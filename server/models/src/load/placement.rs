@@ -106,6 +106,9 @@ pub(crate) struct NoGpus<'a> {
     pub is_there: bool,
 }
 
+/// Most instances of a model version. Each has a thread, and those of small models have weights of their own.
+const MOST_INSTANCES: usize = 1024;
+
 /// Instances of the only group on the CPU, where it does not say: two, so that one can run while another's
 /// results are sent, and never more than there are processors. Of several groups it is one each, as it is on
 /// each GPU.
@@ -143,6 +146,7 @@ pub(crate) fn plan(
     let of_gpus: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| it.is_on_gpus()).collect();
     let of_cpu: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| !it.is_on_gpus()).collect();
     let counts = Counts { defaults, cpus: places.cpus, cpu_groups: of_cpu.len() };
+    bounded(placed.iter().flatten(), counts).map_err(|it| vec![it])?;
     let on_gpus = spread(&of_gpus, counts);
     let on_cpu: usize = of_cpu.iter().map(|it| counts.of(it)).sum();
     let from = CountFrom::of(&of_cpu, defaults);
@@ -168,6 +172,24 @@ pub(crate) fn plan(
     let (devices, group_of) = on_gpus.into_iter().chain(on_cpu).unzip();
     let reason = format!("instances: {why}; threads: {threads_from}");
     Ok(Plan { devices, group_of, made_at_load, threads, wide_threads, groups, reason })
+}
+
+/// Before a place is made for each of them: so many instances are no mistake.
+fn bounded<'a>(
+    placed: impl Iterator<Item = &'a Placed<'a>>,
+    counts: Counts<'_>,
+) -> Result<(), String> {
+    let of_group = |it: &Placed<'_>| {
+        counts.of(it).saturating_mul(it.gpus.as_ref().map_or(1, |it| it.len().max(1)))
+    };
+    let all = placed.map(of_group).fold(0, usize::saturating_add);
+    match all <= MOST_INSTANCES {
+        true => Ok(()),
+        false => Err(format!(
+            "instance_group: count is {all} instances, all groups and GPUs together; expected at most \
+             {MOST_INSTANCES}, as each has a thread, and of a small model weights, of its own"
+        )),
+    }
 }
 
 /// A group, and the GPUs of its instances; `None` where they run on the CPU.

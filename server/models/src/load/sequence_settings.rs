@@ -13,6 +13,7 @@ use crate::{
         load_settings::LoadSettings,
         queue_settings::{niceness, run_limit},
     },
+    serving::made_tensors,
 };
 use schedule::{
     admission::LongestStay,
@@ -41,7 +42,7 @@ pub(crate) fn wiring(
 }
 
 fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, String> {
-    let zeros = Tensor::zeros(state.dtype, shape.clone()).map_err(|it| it.to_string())?;
+    let zeros = made_tensors::zeros(state.dtype, &shape)?;
     let Some(file) = &state.initial_file else { return Ok(zeros) };
     let path = dir.join("initial_state").join(file);
     let mut data = fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;

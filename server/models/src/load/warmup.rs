@@ -14,7 +14,10 @@ use bytes::Bytes;
 use crate::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
     load::{extra_inputs::ExtraInputs, run_limit::RunLimit},
-    serving::validate::{prepare, request_of_zeros},
+    serving::{
+        made_tensors::{self, request_of_zeros},
+        validate::prepare,
+    },
 };
 use inference::signature::Signature;
 use schedule::{learn::RunTimes, work::Work};
@@ -124,7 +127,7 @@ fn sample_tensor(
     rows: usize,
     dir: &Path,
 ) -> Result<Tensor, String> {
-    let zeros = Tensor::zeros(input.dtype, shape.clone()).map_err(|it| it.to_string())?;
+    let zeros = made_tensors::zeros(input.dtype, &shape)?;
     let data = match &input.data {
         WarmupData::Zero => return Ok(zeros),
         // Random strings would mean nothing to any model.
@@ -134,7 +137,7 @@ fn sample_tensor(
             let path = dir.join("warmup").join(file);
             let one =
                 fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
-            one.repeat(rows)
+            made_tensors::repeated(&one, rows)?
         }
     };
     Tensor::new(input.dtype, shape, Bytes::from(data)).map_err(|it| it.to_string())

@@ -6,6 +6,7 @@ mod known_models;
 pub(crate) mod label_table;
 pub(crate) mod labels;
 pub(crate) mod large_outputs;
+pub(crate) mod made_tensors;
 pub(crate) mod manager;
 pub(crate) mod readiness;
 pub(crate) mod served;

@@ -4,10 +4,9 @@
 use std::{
     collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
-    sync::Arc,
 };
 
-use backend::{BackendError, LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape, Tensor};
+use backend::{BackendError, LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape};
 
 use crate::config::model::{ModelConfig, PortConfig, Rows};
 use inference::{
@@ -304,23 +303,6 @@ pub fn present(config: &ModelConfig, output: &mut NamedTensor) -> Result<(), Bac
         output.tensor = tensor;
     }
     Ok(())
-}
-
-/// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1. `None` where
-/// it is not known how many there are.
-pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceRequest> {
-    let batch = signature.batches().then_some(rows);
-    let required = signature.inputs.iter().filter(|it| !it.optional);
-    if required.clone().any(|it| it.any_rank) {
-        return None;
-    }
-    let inputs = required.map(|port| {
-        let dims = port.dims.iter().map(|it| it.unwrap_or(1));
-        let shape = batch.into_iter().chain(dims).collect();
-        let tensor = Tensor::zeros(port.dtype, shape).ok()?;
-        Some(NamedTensor { name: Arc::clone(&port.name), tensor })
-    });
-    Some(InferenceRequest { inputs: inputs.collect::<Option<_>>()?, ..InferenceRequest::default() })
 }
 
 #[cfg(test)]

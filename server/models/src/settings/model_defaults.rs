@@ -70,7 +70,7 @@ pub struct Start {
 
 /// Reads it.
 pub fn resolve(sources: &Sources, start: Start, problems: &mut Vec<String>) -> ModelDefaults {
-    let mut count = |name| sources.read(name, value::count_or_auto, problems).unwrap_or_default();
+    let mut count = |name| sources.read(name, value::threads_or_auto, problems).unwrap_or_default();
     let instance_count = count("default-instance-count");
     let intra_op_threads = count("default-intra-op-threads");
     let inter_op_threads = count("default-inter-op-threads");

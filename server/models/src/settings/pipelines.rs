@@ -100,7 +100,7 @@ pub fn resolve(
     let max_batch_tokens = most("max-batch-tokens");
     let max_batch_requests = most("max-batch-requests");
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
-    let prepare_threads = sources.read("tokenization-workers", value::count, problems);
+    let prepare_threads = sources.read("tokenization-workers", value::threads, problems);
     let pixels = sources.read("max-image-pixels", value::count, problems);
     let seconds = sources.read("max-audio-seconds", seconds_of_sound, problems);
     let jpeg_library = sources.read("jpeg-library", jpeg_library, problems);

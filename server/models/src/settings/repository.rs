@@ -132,7 +132,7 @@ pub fn resolve(
         config_name: sources.read("model-config-name", model_name, problems),
         auto_complete: !explicit && !strict,
         load_threads: sources
-            .read("model-load-thread-count", value::count, problems)
+            .read("model-load-thread-count", value::threads, problems)
             .or_else(|| NonZeroUsize::new(machine.cpus))
             .unwrap_or(NonZeroUsize::MIN),
         backend_settings: sources.read_all("backend-config", backend_setting, problems),

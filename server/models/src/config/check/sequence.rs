@@ -24,6 +24,12 @@ use schedule::{
     sequence::{Control, DirectPolicy, Flag, IdType, Signal, Strategy},
 };
 
+/// Seats for sequences of one instance: each is a place in a table that is made with the model.
+const MOST_SEATS: usize = 1 << 20;
+
+/// Seats of all instances of a model.
+const MOST_SEATS_OF_ALL: usize = 1 << 22;
+
 /// Reads `sequence_batching`. The inputs that the server makes and the outputs that it keeps are added to `made`.
 pub(super) fn sequences(
     raw: &RawConfig,
@@ -65,6 +71,7 @@ pub(super) fn sequences(
         states.push(state);
     }
     let (strategy, seats) = strategy(given, max_batch_size, report);
+    let seats = bounded(given, seats, raw, report);
     Some(SequenceBatching {
         idle: Duration::from_micros(given.max_sequence_idle_microseconds),
         strategy,
@@ -299,6 +306,30 @@ fn strategy(
         max_delay: Duration::from_micros(oldest.max_queue_delay_microseconds),
     };
     (Strategy::Oldest { batching, preserve_ordering: oldest.preserve_ordering }, seats.max(1))
+}
+
+/// The seats, if there may be so many.
+fn bounded(
+    given: &ModelSequenceBatching,
+    seats: usize,
+    raw: &RawConfig,
+    report: &mut Report,
+) -> usize {
+    let counts = raw.instance_group.iter().map(|it| usize::try_from(it.count).unwrap_or(0));
+    let instances = counts.fold(0, usize::saturating_add).max(1);
+    let most = MOST_SEATS.min(MOST_SEATS_OF_ALL / instances.min(MOST_SEATS_OF_ALL)).max(1);
+    if seats <= most {
+        return seats;
+    }
+    let field = match &given.strategy_choice {
+        Some(StrategyChoice::Oldest(_)) => "sequence_batching.oldest.max_candidate_sequences",
+        _ => "max_batch_size, which is the number of seats of sequence_batching.direct,",
+    };
+    report.problem(format!(
+        "{field} is {seats}; expected at most {most}, as each instance has a table with a place for each of so many \
+         sequences"
+    ));
+    1
 }
 
 fn preferred(oldest: &StrategyOldest, max_batch_size: usize, report: &mut Report) -> Vec<usize> {

@@ -14,6 +14,9 @@ use crate::config::{
 };
 use inference::signature::nearest;
 
+/// So often a sample is run at most: an instance is not ready before.
+const MOST_RUNS: usize = 100_000;
+
 pub(super) fn warmups(
     raw: &RawConfig,
     inputs: &[PortConfig],
@@ -56,6 +59,11 @@ pub(super) fn warmups(
         });
         let inputs = data.collect();
         let count = usize::try_from(sample.count.max(1)).unwrap_or(usize::MAX);
+        if MOST_RUNS < count {
+            report.problem(format!(
+                "{place}: count is {count}; expected at most {MOST_RUNS}, as an instance is ready after so many runs"
+            ));
+        }
         Some(Warmup { name: sample.name.clone(), rows: rows?, count, inputs })
     });
     warmups.collect()

@@ -279,6 +279,25 @@ fn planned_groups_are_described_one_by_one() {
 }
 
 #[test]
+fn more_instances_than_anybody_means_are_refused_before_a_place_is_made_for_each() {
+    let refused = |text: &str, gpus| on_gpus(text, gpus).map(drop).unwrap_err().join("\n");
+    let error = refused("instance_group { count: 1000000000 kind: KIND_CPU }", 0);
+    assert!(
+        error.contains("count is 1000000000 instances") && error.contains("at most 1024"),
+        "{error}"
+    );
+    refused("instance_group [ { count: 600 kind: KIND_CPU }, { count: 600 kind: KIND_CPU } ]", 0);
+    refused("instance_group { count: 600 kind: KIND_GPU }", 2);
+    assert_eq!(
+        on_gpus("instance_group { count: 512 kind: KIND_GPU }", 2).unwrap().instances().get(),
+        1024
+    );
+    let many = ModelDefaults { instance_count: Some(number(2000)), ..defaults() };
+    let places = Places { cpus: number(8), gpus: Err(NO_DRIVER), thread_keys: &THREADS };
+    plan(&[], &BTreeMap::new(), &many, places).map(drop).unwrap_err();
+}
+
+#[test]
 fn devices_are_described_briefly() {
     let text = |config: &str, count| on_gpus(config, count).unwrap().devices_text();
     assert_eq!(text("", 0), "CPU");

@@ -1,14 +1,17 @@
 //! Requests that fit a model's signature, and those that do not.
 
 use super::*;
-use crate::config::{
-    choose::EngineChoice,
-    complete::{Defaults, complete},
-    pbtxt::ConfigReader,
+use crate::{
+    config::{
+        choose::EngineChoice,
+        complete::{Defaults, complete},
+        pbtxt::ConfigReader,
+    },
+    serving::made_tensors::request_of_zeros,
 };
-use backend::DataType;
+use backend::{DataType, Tensor};
 use inference::signature::Named;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 const USUAL: &str = r#"
     max_batch_size: 8

@@ -158,6 +158,19 @@ fn an_initial_state_is_one_of_its_state() {
 }
 
 #[test]
+fn seats_are_bounded_for_an_instance_and_for_all_of_them() {
+    let oldest =
+        |seats: u32| format!("{START} {ID} {STATE} oldest {{ max_candidate_sequences: {seats} }}");
+    refused(
+        &oldest(2_000_000_000),
+        &[
+            "sequence_batching.oldest.max_candidate_sequences is 2000000000; expected at most 1048576, as each instance has \
+           a table with a place for each of so many sequences",
+        ],
+    );
+}
+
+#[test]
 fn strategies_have_their_ranges() {
     let direct = format!("{START} {ID} {STATE} direct {{ minimum_slot_utilization: 1.5 }}");
     refused(
