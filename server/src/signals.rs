@@ -1,5 +1,5 @@
-//! Handling of the signals that stop a process, and of children that end, from the start of the process. Before there
-//! is a server, a signal ends the process.
+//! Handling of the signals that stop a process, of children that end, and of signals that ask for nothing, from the
+//! start of the process. Before there is a server, a signal that stops it ends the process.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isolation::Children;
+use isolation::{Children, IDLE_SIGNALS, real_time_signals};
 use rustix::process::WaitOptions;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -138,6 +138,9 @@ async fn listen(
         });
     }
     let mut children = signal(SignalKind::child())?;
+    for (number, name) in idle_signals(ignored) {
+        ignore(number, name);
+    }
     drop(begun);
     // Those that ended before there was a handler.
     reap(workers);
@@ -160,6 +163,27 @@ async fn listen(
             Action::Exit | Action::Default => std::process::exit(status),
         }
     }
+}
+
+/// Signals that ask for nothing, but for those that the process was started to ignore.
+fn idle_signals(ignored: u64) -> impl Iterator<Item = (i32, String)> {
+    let named = IDLE_SIGNALS.map(|(number, name)| (number, name.to_owned()));
+    let others = real_time_signals().map(|it| (it, format!("a real-time signal, {it}")));
+    named.into_iter().chain(others).filter(move |(number, _)| ignored & 1 << (number - 1) == 0)
+}
+
+/// Handles a signal that asks for nothing: without a handler it would end the process. The first one is told.
+fn ignore(number: i32, name: String) {
+    // Where the system takes no handler, the signal keeps its effect.
+    let Ok(mut signals) = signal(SignalKind::from_raw(number)) else { return };
+    tokio::spawn(async move {
+        if signals.recv().await.is_some() {
+            tracing::info!(
+                "{name} asks for nothing here and is ignored, as is each one that follows"
+            );
+        }
+        while signals.recv().await.is_some() {}
+    });
 }
 
 /// Is this the last signal again? GNU `timeout` sends it to the process and to its group, and both are one wish.
@@ -211,5 +235,14 @@ mod tests {
         let nohup = ignored("SigIgn:\t0000000000001001\nSigCgt:\t0\n");
         assert!(!StopSignal::Hangup.is_wanted(nohup) && StopSignal::Quit.is_wanted(nohup));
         assert_eq!(ignored(""), 0);
+    }
+
+    #[test]
+    fn a_signal_that_the_process_was_started_to_ignore_gets_no_handler() {
+        let has = |ignored, number| idle_signals(ignored).any(|it| it.0 == number);
+        let usr1 = SignalKind::user_defined1().as_raw_value();
+        assert!(has(0, usr1) && !has(1 << (usr1 - 1), usr1));
+        assert!(!has(0, SignalKind::terminate().as_raw_value()));
+        assert!(has(0, 40) && has(0, 64));
     }
 }
