@@ -1,7 +1,7 @@
 //! What comes with a request to load a model, and stands in for what lies in the repository.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,13 +15,22 @@ use crate::{
 };
 use inference::error::Error;
 
+/// Files that may come with a request. A SavedModel, or a folder of Hugging Face's, has some dozens.
+const MOST_FILES: usize = 10_000;
+
+/// Names in the path of such a file: what lies deeper is not looked at.
+const DEEPEST: usize = 8;
+
+/// Bytes of such a name: file systems take no more.
+const LONGEST_NAME: usize = 255;
+
 /// What comes with a request to load a model, and stands in for what lies in the repository: files until the next
 /// request without them, a configuration alone until the repository changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadOverride {
     /// A whole configuration in JSON.
     pub config: Option<String>,
-    /// Files by `<version>/<name>`; only together with a configuration.
+    /// Files by their paths in the model's directory, as `1/model.onnx`; only together with a configuration.
     pub files: Vec<(String, Bytes)>,
 }
 
@@ -70,17 +79,18 @@ impl ReadOverride {
         if given.files.is_empty() {
             return Ok(Some(ReadOverride { raw, files: None }));
         }
-        let places = given.files.iter().map(|(name, _)| place(name));
-        let places = places.collect::<Result<Vec<_>, Error>>()?;
+        let versions = versions_of(&given.files)?;
         let write = || -> io::Result<_> {
             let private = ScratchDir::new(scratch)?;
-            let mut versions = BTreeMap::new();
-            for ((version, name), (_, content)) in places.iter().zip(&given.files) {
-                let dir = private.path().join(version.to_string());
-                fs::create_dir_all(&dir)?;
-                fs::write(dir.join(name), content)?;
-                versions.insert(*version, dir);
+            for (name, content) in &given.files {
+                let path = private.path().join(name);
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                fs::write(path, content)?;
             }
+            let dir = |it: u64| (it, private.path().join(it.to_string()));
+            let versions = versions.into_iter().map(dir).collect();
             Ok((Arc::new(private), versions))
         };
         let files = write().map_err(|error| {
@@ -91,24 +101,70 @@ impl ReadOverride {
     }
 }
 
-/// `<version>/<name>` → both, where neither leads anywhere else.
-fn place(path: &str) -> Result<(u64, &str), Error> {
-    let number = |version: &str| {
-        let digits = version.bytes().all(|it| it.is_ascii_digit()) && !version.starts_with('0');
-        version.parse().ok().filter(|_| digits)
+/// The versions of which there are files, if all of the files lie in the model's directory.
+fn versions_of(files: &[(String, Bytes)]) -> Result<BTreeSet<u64>, Error> {
+    if MOST_FILES < files.len() {
+        return Err(Error::InvalidRequest(format!(
+            "{} parameters 'file:..'; expected at most {MOST_FILES} files",
+            files.len()
+        )));
+    }
+    let (mut versions, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for (name, _) in files {
+        versions.extend(version_of(name)?);
+        names.insert(name.as_str());
+    }
+    // A file has no files below it.
+    let above = |it: &str| it.match_indices('/').map(|it| it.0).collect::<Vec<_>>();
+    for name in &names {
+        if let Some(end) = above(name).into_iter().find(|end| names.contains(&name[..*end])) {
+            return Err(Error::InvalidRequest(format!(
+                "parameter 'file:{}': '{}' is given as a file, too; expected it to be a directory or a file",
+                shown(name),
+                shown(&name[..end])
+            )));
+        }
+    }
+    match versions.is_empty() {
+        false => Ok(versions),
+        true => Err(Error::InvalidRequest(format!(
+            "parameter 'file:{}': there is no file of a version; expected at least one, as file:1/model.onnx",
+            shown(names.first().copied().unwrap_or_default())
+        ))),
+    }
+}
+
+/// The version of which the file at that path in the model's directory is; `None` where all versions use it.
+fn version_of(path: &str) -> Result<Option<u64>, Error> {
+    let is_plain = |part: &str| {
+        !part.is_empty()
+            && part.len() <= LONGEST_NAME
+            && ![".", ".."].contains(&part)
+            && !part.contains(['\\', '\0'])
     };
-    let is_plain = |name: &str| {
-        !name.is_empty() && ![".", ".."].contains(&name) && !name.contains(['/', '\\', '\0'])
-    };
-    let parts = path.split_once('/').filter(|(_, name)| is_plain(name));
-    parts.and_then(|(version, name)| Some((number(version)?, name))).ok_or_else(|| {
-        let shown: String = path.chars().take(100).collect();
-        Error::InvalidRequest(format!(
-            "parameter 'file:{}': expected file:<version>/<name>, as file:1/model.onnx: a whole number above \
-             zero, and the name of a file",
-            shown.escape_debug()
-        ))
-    })
+    let parts: Vec<&str> = path.split('/').take(DEEPEST + 1).collect();
+    let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+    let version = parts.split_last().and_then(|(_, folders)| folders.first().copied());
+    let number = version
+        .filter(|it| is_number(it))
+        .map(|it| it.parse().ok().filter(|_| !it.starts_with('0')));
+    match number {
+        _ if DEEPEST < parts.len() || !parts.iter().all(|it| is_plain(it)) => {}
+        None => return Ok(None),
+        Some(Some(number)) => return Ok(Some(number)),
+        // `0` and `01` are the names of no version.
+        Some(None) => {}
+    }
+    Err(Error::InvalidRequest(format!(
+        "parameter 'file:{}': expected the path of a file in the model's directory, as file:1/model.onnx or \
+         file:labels.txt: at most {DEEPEST} names of at most {LONGEST_NAME} bytes, none of them '.' or '..', where a \
+         number is a version, a whole number above zero",
+        shown(path)
+    )))
+}
+
+fn shown(path: &str) -> String {
+    path.chars().take(100).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]
@@ -168,11 +224,61 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cannot_lead_out_of_its_version() {
-        for path in
-            ["1/../x", "1/..", "../x", "1/", "/etc/x", "1/a/b", "x", "0/x", "01/x", "1/a\0", "+1/x"]
-        {
-            check_refused(Some("{}"), &[(path, "")], &["expected file:<version>/<name>"]);
+    fn a_file_may_lie_anywhere_in_the_directory_of_the_model() {
+        let files = [
+            ("1/model.savedmodel/variables/variables.index", "a"),
+            ("1/sub/x", "b"),
+            ("labels.txt", "c"),
+            ("initial_state/zeros", "d"),
+            ("2/model.onnx", "e"),
+        ];
+        let given = read(Some("{}"), &files).unwrap().unwrap();
+        let (private, versions) = given.files.unwrap();
+        assert_eq!(versions.keys().copied().collect::<Vec<_>>(), [1, 2]);
+        for (name, text) in files {
+            assert_eq!(fs::read_to_string(private.path().join(name)).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_file_cannot_lead_out_of_the_directory_of_the_model() {
+        let long = format!("1/{}", "a".repeat(256));
+        for path in [
+            "1/../x",
+            "1/..",
+            "../x",
+            "1/",
+            "/etc/x",
+            "/1/x",
+            "1//x",
+            "1/./x",
+            "./x",
+            "..",
+            "",
+            "0/x",
+            "01/x",
+            "1/a\0",
+            "1\\..\\x",
+            "99999999999999999999/x",
+            "1/a/b/c/d/e/f/g/h",
+            &long,
+        ] {
+            let model = ("1/model.onnx", "");
+            check_refused(
+                Some("{}"),
+                &[model, (path, "")],
+                &["expected the path of a file in the"],
+            );
+        }
+        // That is a directory like any other.
+        assert!(read(Some("{}"), &[("1/x", ""), ("+1/x", "")]).is_ok());
+    }
+
+    #[test]
+    fn files_are_of_a_version_at_least_and_none_is_a_directory_too() {
+        check_refused(Some("{}"), &[("labels.txt", "")], &["there is no file of a version"]);
+        check_refused(Some("{}"), &[("1", "")], &["there is no file of a version"]);
+        let both = [("1/a", ""), ("1/a/b", "")];
+        check_refused(Some("{}"), &both, &["'1/a' is given as a file, too"]);
     }
 }
