@@ -117,4 +117,25 @@ mod tests {
         assert_eq!(content_of(&root), None);
         fs::remove_dir_all(&root).unwrap();
     }
+
+    #[test]
+    fn a_file_with_the_right_name_is_told_where_it_belongs_also_where_a_link_leads_to_another_name()
+    {
+        let root = std::env::temp_dir().join(format!("muster-link-{}", std::process::id()));
+        fs::create_dir_all(root.join("snapshot")).unwrap();
+        let onnx = b"\x08\x08\x12\x04test\x3a\x02\x0a\0";
+        assert_eq!(content_of_bytes(&root, onnx), Some(Content::Onnx));
+        std::os::unix::fs::symlink("../blob", root.join("snapshot/model.onnx")).unwrap();
+        let text = what_lies_in(&root.join("snapshot"), 1).unwrap();
+        let serve = format!("'muster serve {}'", root.join("snapshot").display());
+        assert!(text.contains(&serve) && text.contains("/<name>/1/model.onnx"), "{text}");
+        let text = what_lies_in(&root, 0).unwrap();
+        assert!(text.contains("give it a name that ends in .onnx"), "{text}");
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    fn content_of_bytes(root: &Path, bytes: &[u8]) -> Option<Content> {
+        fs::write(root.join("blob"), bytes).unwrap();
+        content_of(&root.join("blob"))
+    }
 }

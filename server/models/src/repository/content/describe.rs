@@ -1,6 +1,6 @@
 //! What each kind of file is called, and what to do where it lies in the place of a model.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use super::Content;
 
@@ -19,6 +19,30 @@ const LIGHTGBM: &str = "give it the name model.txt";
 const LIGHTGBM_PICKLE: &str = "save it in Python with its booster_.save_model('model.txt')";
 const AGAIN: &str = "copy or download it again";
 
+/// A name is to be given, or one that ends so.
+const NAME: &str = "give it the name ";
+const ENDING: &str = "give it a name that ends in ";
+
+/// Has the file the name that it should have? Then what is wrong is where it lies, and this is its usual name. Of a
+/// link its own name counts, not that of where it leads to.
+fn has_name<'a>(path: &Path, help: &'a str) -> Option<Cow<'a, str>> {
+    let own = path.file_name()?.to_str()?;
+    match (help.strip_prefix(NAME), help.strip_prefix(ENDING)) {
+        (Some(name), _) => (own == name).then_some(name.into()),
+        (_, Some(ending)) => own.ends_with(ending).then(|| format!("model{ending}").into()),
+        (None, None) => None,
+    }
+}
+
+fn beside_a_repository(path: &Path, usual: Cow<'_, str>) -> String {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory.display();
+    format!(
+        "a repository has a directory for each model: serve this one by itself with 'muster serve {directory}', or put \
+         it into a repository as <repository>/<name>/1/{usual}"
+    )
+}
+
 impl Content {
     /// The `platform` of a configuration by which such a file is served, if one is.
     pub(crate) fn platform(self) -> Option<&'static str> {
@@ -33,7 +57,10 @@ impl Content {
     /// What the file is and what to do, as the rest of a sentence that begins with its path.
     pub(crate) fn sentence(self, path: &Path) -> String {
         let (what, help) = self.what_and_help();
-        let help = help.replace("<file>", &path.display().to_string());
+        let help = match has_name(path, &help) {
+            Some(usual) => beside_a_repository(path, usual),
+            None => help.replace("<file>", &path.display().to_string()),
+        };
         format!("this is {what}; {help}")
     }
 
