@@ -18,6 +18,36 @@ use crate::{
 };
 use machine::gpus::Gpu;
 
+/// Most threads of one model version. A system has some tens of thousands, for all that runs on it.
+const MOST_THREADS: usize = 4096;
+
+/// Most threads within operators of one instance, and most among them, by the settings of the engines.
+const MOST_OF_ONE: usize = 1024;
+
+/// Are the threads of all instances together, within operators and among them, few enough? Before any of them is
+/// started: a system that is out of threads gives none to anybody.
+fn bounded(
+    plan: &Plan,
+    options: &BTreeMap<String, String>,
+    inter_op_keys: &[&str],
+) -> Result<(), String> {
+    let given = inter_op_keys.iter().filter_map(|key| options.get(*key)?.trim().parse().ok());
+    let among: usize = given.max().unwrap_or(0);
+    let (instances, within) = (plan.instances().get(), plan.threads.get());
+    // An engine refuses as many as that for one instance, and says so itself.
+    if MOST_OF_ONE < within.max(among) {
+        return Ok(());
+    }
+    let each = within.saturating_add(among);
+    match instances.saturating_mul(each) {
+        0..=MOST_THREADS => Ok(()),
+        all => Err(format!(
+            "instance_group: {instances} instances of {each} threads, within operators and among them, are {all}; expected \
+             at most {MOST_THREADS} threads of a model, as each is one of the system's and takes memory"
+        )),
+    }
+}
+
 impl Loader {
     /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
     pub(super) fn check_gpu_limits(&self, plan: &Plan) -> Result<(), LoadError> {
@@ -61,8 +91,11 @@ impl Loader {
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let thread_keys = &self.descriptions.intra_op_keys();
         let places = Places { cpus, gpus, thread_keys };
-        plan(groups, options, &self.settings.defaults, places)
-            .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
+        let of_model = |problems| ConfigErrors { model: model.to_owned(), problems }.to_string();
+        let plan = plan(groups, options, &self.settings.defaults, places).map_err(of_model)?;
+        bounded(&plan, options, &self.descriptions.inter_op_keys())
+            .map_err(|it| of_model(vec![it]))?;
+        Ok(plan)
     }
 
     /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.
