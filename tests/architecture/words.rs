@@ -104,7 +104,14 @@ const WORDS: &[(&str, &[&str])] = &[
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
     ("regex_lite::", &["server/inference/src/access"]),
-    ("blake3::", &["server/models/src", "server/recommender/src/model_files.rs"]),
+    (
+        "blake3::",
+        &[
+            "backends/core/src/file_identity.rs",
+            "server/models/src",
+            "server/recommender/src/model_files.rs",
+        ],
+    ),
     (
         "clap::",
         &[
@@ -195,7 +202,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src/load/making.rs",
             "server/models/src/serving/served.rs",
             "backends/onnxruntime/src/cache",
-            "backends/core/src/file_stamps.rs",
+            "backends/core/src/file_identity.rs",
             // A made-up machine that becomes slower as the day goes on, over several servers.
             "backends/identity/src/landscape.rs",
         ],
@@ -213,6 +220,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/pytorch/plugin/src",
             "backends/tensorflow/src/native",
             "backends/environment/src",
+            "backends/isolation/src/idle_signals.rs",
             "backends/isolation/src/mapping.rs",
             "backends/isolation/src/pages.rs",
             "backends/isolation/src/sandbox/calls.rs",

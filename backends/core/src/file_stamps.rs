@@ -7,8 +7,8 @@ use crate::{BackendError, FileContents, FileIdentity};
 /// Folders in folders that are looked at: a link may lead into a circle.
 const DEEPEST: usize = 8;
 
-/// Files, and those that lie in folders, as they are at one moment. None of them is read, but where what the system says
-/// of a file leaves doubt.
+/// Files, and those that lie in folders, as they are at one moment. A file is read only if what the system says of it
+/// leaves doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileStamps {
     /// What was asked for: files and folders.

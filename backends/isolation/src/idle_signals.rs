@@ -1,5 +1,5 @@
-//! Signals that ask for nothing here, and that would end a process without a handler: a stray one ends neither server nor
-//! worker.
+//! Signals that ask for nothing here, and that would end a process without a handler: a stray one ends neither server
+//! nor worker.
 
 use std::ops::RangeInclusive;
 

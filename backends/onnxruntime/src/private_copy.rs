@@ -1,5 +1,5 @@
 //! Copies of a model's files that nobody else writes to. ONNX Runtime maps files of weights for as long as a session
-//! lives: what is written into such a file changes answers at once, and where it is cut, the next touch ends the process.
+//! lives: what is written into such a file changes answers at once. Where it is cut, the next touch ends the process.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},

@@ -351,8 +351,8 @@ impl Converger {
         };
         match self.loader.resize(model, found, raw, path) {
             Ok(Some(resized)) => Ok(Arc::new(resized)),
-            // On other devices it is another model. A process that knows the files by what the system said of them makes
-            // no instance of equal copies.
+            // On other devices it is another model. A process that knows the files by what the system said of them
+            // makes no instance of equal copies.
             Ok(None) | Err(_) => {
                 self.load_again(target, version).map_err(|it| failed(it.to_string()))
             }
