@@ -85,6 +85,7 @@ mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithm
 
 mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions
+mod foreign_pages; // what browsers ask for pages of other sites
 mod tls; // encryption, certificates of clients, renewed files
 
 mod store_control; // models of such repositories, loaded by request and while the server runs
@@ -97,10 +98,13 @@ mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod ensembles; // models that are made of other models
+mod idle_signals; // signals that ask for nothing
 mod large_requests; // requests of more rows than a run has
 mod lifecycle; // starting, and starts that fail
 mod merging; // which models have the rows of several requests in one run
 
+mod changing_files; // files of models that change while they serve, with equal lengths and times
+mod config_sizes; // numbers in configurations that become sizes, and files that come with a load
 mod control; // loading and unloading by request
 mod model_config_file; // models that are named one by one, their versions and reloads
 mod on_demand; // loading at the first request, and making room
