@@ -10,6 +10,7 @@ mod architecture; // which crate and which file imports which, and what the code
 mod any_rank; // inputs of which it is not known how many dimensions they have
 mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
+mod estimators; // classifiers of XGBoost that stopped early, and categories that have names
 mod feature_names; // columns by the names that a file of trees has for its features
 mod instead_of_tfs; // what an operator of TensorFlow Serving has, as it is
 mod savedmodel_broken; // files of a SavedModel that are cut, missing or in another form

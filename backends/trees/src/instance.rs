@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backend::{BackendError, Batch, DataType, Element, Instance, NamedTensor, Tensor};
 
 use crate::{
+    categories,
     explain::{contributions, leaves},
     forest::{document::Rounding, packed::Forest, shap::Scratch, sum::Rows},
     output::{self, Form, Output, is_double},
@@ -32,7 +33,7 @@ impl TreeInstance {
 
 impl Instance for TreeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        let Shared { forests, missing, outputs: all } = &*self.shared;
+        let Shared { forests, missing, outputs: all, .. } = &*self.shared;
         let forest = &forests[0];
         let refuse = |problem: String| Err(BackendError::InvalidInput(problem));
         let [NamedTensor { name, tensor }] = batch.inputs else {
@@ -76,6 +77,17 @@ impl Instance for TreeInstance {
                 }
             }),
         };
+        let (categories, names) = (&self.shared.categories, &self.shared.feature_names);
+        if !categories.is_empty() {
+            let (single, double) = (rows.single, rows.double);
+            let of_single =
+                single.map(|it| categories::check(categories, names, it, forest.features));
+            let of_double = || Some(categories::check(categories, names, double?, forest.features));
+            let checked = of_single.or_else(of_double).unwrap_or(Ok(()));
+            if let Err(problem) = checked {
+                return refuse(format!("input '{name}': {problem}"));
+            }
+        }
         let scratch = &mut self.scratch;
         let run = Run { shared: &self.shared, rows, batch, scratch };
         let made = match is_double(forest.transform) {

@@ -6,6 +6,7 @@
 //! of strangers: nothing in them is run, no reader recurses, and what they take of memory is bounded by their size.
 #![forbid(unsafe_code)]
 
+pub mod categories;
 pub mod error;
 mod explain;
 mod folds;

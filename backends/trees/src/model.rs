@@ -31,7 +31,8 @@ const LARGE: u64 = 4 << 20;
 pub(crate) struct TreeModel {
     shared: Arc<Shared>,
     spec: ModelSpec,
-    /// Objective and classes of a file of XGBoost, which say what a reply in its container's dialect means.
+    /// Objective, classes and targets of a file of XGBoost, which say what a reply in its container's dialect means; of
+    /// others the library.
     notes: Vec<(Cow<'static, str>, String)>,
 }
 
@@ -64,7 +65,14 @@ impl TreeModel {
             (Library::Xgboost, None) => {
                 let classes = first.classes.map(|it| ("num_class".into(), it.to_string()));
                 let objective = ("xgboost_objective".into(), first.objective.clone());
-                [objective].into_iter().chain(classes).collect()
+                let targets = if first.classes.is_some_and(|it| 2 < it) { 1 } else { first.sums() };
+                let targets = ("num_target".into(), targets.to_string());
+                let pickled = ("xgboost_pickled".into(), "true".to_owned());
+                let pickled = first.is_pickled_booster.then_some(pickled);
+                [objective, targets].into_iter().chain(classes).chain(pickled).collect()
+            }
+            (Library::Lightgbm | Library::ScikitLearn, _) => {
+                vec![("trained_by".into(), first.origin.library.name().to_owned())]
             }
             _ => Vec::new(),
         };
@@ -72,6 +80,7 @@ impl TreeModel {
         let face = Face::of(&first);
         let meaning = Meaning::of(&first);
         let mut names = take_names(&mut first);
+        let categories = std::mem::take(&mut first.categories);
         let mut forests = vec![lay(first, &source.path, source)?];
         for path in &paths[1..] {
             let mut document = read_document(path, &options)?;
@@ -91,8 +100,11 @@ impl TreeModel {
             tracing::info!("{}: no effect here: {keys}", source.name);
         }
         let outputs = outputs(&forests, source, &options, &meaning)?;
-        let spec = spec(&forests, source, &outputs, names);
-        Ok(TreeModel { shared: Arc::new(Shared { forests, missing, outputs }), spec, notes })
+        let spec = spec(&forests, source, &outputs, names.clone());
+        // They are only said of what is wrong with categories.
+        let feature_names = if categories.is_empty() { Vec::new() } else { names };
+        let shared = Shared { forests, missing, outputs, categories, feature_names };
+        Ok(TreeModel { shared: Arc::new(shared), spec, notes })
     }
 }
 

@@ -78,8 +78,10 @@ fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Document, For
     for (name, value) in found.attributes {
         learner.attributes.insert(name.to_owned(), value);
     }
+    learner.is_of_estimator = found.is_estimator;
     let mut document = learner.into_document(objective)?;
     document.missing = found.missing;
+    document.is_pickled_booster = !found.is_estimator;
     Ok(document)
 }
 

@@ -1,6 +1,9 @@
 //! A model as its file tells it: what every reader produces. Nothing in it is checked.
 
-use crate::forest::{double, single};
+use crate::{
+    categories::NamedCategories,
+    forest::{double, single},
+};
 
 /// A model as its file tells it.
 ///
@@ -11,6 +14,8 @@ use crate::forest::{double, single};
 pub struct Document {
     /// What wrote the file.
     pub origin: Origin,
+    /// Is it a `Booster` of XGBoost in a pickle?
+    pub is_pickled_booster: bool,
     /// The objective by the library's name, for the log and for clients. Empty where there is none.
     pub objective: String,
     /// Classes, where the model tells classes apart: 2 for a binary one.
@@ -23,6 +28,8 @@ pub struct Document {
     pub features: usize,
     /// Names of the columns; empty where the file has none.
     pub feature_names: Vec<String>,
+    /// The features whose categories have names.
+    pub categories: Vec<NamedCategories>,
     /// A value of a feature that means that it is missing, as NaN does.
     pub missing: Option<f64>,
     /// The type to which features are rounded before they are compared.
@@ -211,12 +218,14 @@ impl Document {
     pub fn new(origin: Origin, transform: Transform) -> Document {
         Document {
             origin,
+            is_pickled_booster: false,
             objective: String::new(),
             classes: None,
             class_numbers: Vec::new(),
             class_names: Vec::new(),
             features: 0,
             feature_names: Vec::new(),
+            categories: Vec::new(),
             missing: None,
             rounding: Rounding::Single,
             comparison: Comparison::Less,

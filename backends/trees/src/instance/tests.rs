@@ -30,7 +30,7 @@ fn of_trees(forests: usize, trees: usize) -> TreeInstance {
         output("treeshap_output", Form::Contributions { is_flat: false }, DataType::Fp32),
     ];
     let forests = vec![forest; forests];
-    TreeInstance::new(Arc::new(Shared { forests, missing: None, outputs }))
+    TreeInstance::new(Arc::new(Shared { forests, outputs, ..Shared::default() }))
 }
 
 fn run(instance: &mut TreeInstance, outputs: &[&str]) -> Vec<NamedTensor> {
@@ -112,7 +112,7 @@ fn classes_are_answered_by_their_numbers() {
         output("single", DataType::Fp32, &[-7, 30]),
         output("only", DataType::Int64, &[5]),
     ];
-    let shared = Shared { forests: vec![forest], missing: None, outputs };
+    let shared = Shared { forests: vec![forest], outputs, ..Shared::default() };
     let made = run(&mut TreeInstance::new(Arc::new(shared)), &["label", "single", "only"]);
     assert_eq!(made[0].tensor.as_slice_of::<i64>().unwrap(), [-7, 30]);
     assert_eq!(made[1].tensor.as_slice_of::<f32>().unwrap(), [-7.0, 30.0]);
@@ -131,7 +131,8 @@ fn a_number_that_means_missing_goes_where_a_missing_value_goes() {
             class_numbers: None,
             class_names: None,
         }];
-        let shared = Shared { forests: vec![forest.clone()], missing, outputs };
+        let shared =
+            Shared { forests: vec![forest.clone()], missing, outputs, ..Shared::default() };
         let mut instance = TreeInstance::new(Arc::new(shared));
         let made = run_rows(&mut instance, &["output__0"], rows);
         made[0].tensor.as_slice_of::<f64>().unwrap().to_vec()

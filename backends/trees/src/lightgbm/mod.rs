@@ -1,8 +1,9 @@
 //! Text files of LightGBM, versions 2 to 4. Pure.
 //!
-//! A header of `key=value` lines, blocks that begin with `Tree=`, and the words `end of trees`. What lies behind them
-//! is not read. `tree_sizes` is a hint for threads of LightGBM, and is not believed.
+//! A header of `key=value` lines, blocks that begin with `Tree=`, and the words `end of trees`. Of what lies behind them
+//! names of categories are read. `tree_sizes` is a hint for threads of LightGBM, and is not believed.
 
+mod categories;
 mod lines;
 mod objective;
 mod tree;
@@ -69,6 +70,11 @@ pub fn read(bytes: &[u8]) -> Result<Document, FormatError> {
         tree.output = number % header.outputs;
         document.trees.push(tree);
     }
+    document.categories = categories::read(lines, &header.category_features);
+    if !document.categories.is_empty() {
+        let remark = "categories have names in this file: numbers are taken for their codes";
+        document.remarks.push(remark.to_owned());
+    }
     let trees = document.trees.len();
     document.rounds = (0..=trees).step_by(header.outputs).collect();
     document.average_over = header.is_average.then_some((trees / header.outputs) as f64);
@@ -101,6 +107,8 @@ struct Header {
     features: usize,
     objective: String,
     feature_names: Vec<String>,
+    /// The features that are split by categories, as far as the header tells.
+    category_features: Vec<usize>,
     is_average: bool,
 }
 
@@ -113,6 +121,7 @@ impl Header {
             features: 0,
             objective: String::new(),
             feature_names: Vec::new(),
+            category_features: Vec::new(),
             is_average: false,
         };
         for line in lines.by_ref().take_while(|it| !it.is_empty()) {
@@ -128,6 +137,9 @@ impl Header {
                     header.features = number(key, value, limits::FEATURES - 1)? + 1;
                 }
                 b"objective" => header.objective = text(value).into_owned(),
+                b"feature_infos" => {
+                    header.category_features = categories::features(&text(value));
+                }
                 b"feature_names" => {
                     let names = text(value);
                     let names = names.split_whitespace();

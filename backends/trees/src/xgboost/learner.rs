@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    categories::NamedCategories,
     error::FormatError,
     forest::document::{Document, Library, Linear, Origin, Transform, Tree},
     limits,
     xgboost::objective::objective,
 };
+
+/// The attribute that a wrapper for scikit-learn leaves in the files that it saves.
+const ESTIMATOR: &str = "scikit_learn";
 
 /// A model of XGBoost. What a format does not say is as in [`Learner::new`].
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +42,10 @@ pub struct Learner {
     pub feature_names: Vec<String>,
     /// Are there more names than are kept?
     pub has_too_many_names: bool,
-    /// Was it trained from data frames with categories that have names?
-    pub has_named_categories: bool,
+    /// The features whose categories have names.
+    pub categories: Vec<NamedCategories>,
+    /// Was it a wrapper for scikit-learn that trained it? That predicts with the rounds up to the best one.
+    pub is_of_estimator: bool,
 }
 
 /// What computes margins.
@@ -78,7 +84,8 @@ impl Learner {
             attributes: BTreeMap::new(),
             feature_names: Vec::new(),
             has_too_many_names: false,
-            has_named_categories: false,
+            categories: Vec::new(),
+            is_of_estimator: false,
         }
     }
 
@@ -140,10 +147,15 @@ impl Learner {
         // It counts the trees of one output.
         let best_trees = attribute("best_ntree_limit").filter(|it| *it != 0);
         document.best_trees = best_trees.map(|it| it.saturating_mul(outputs).min(trees));
-        if self.has_named_categories {
+        if self.is_of_estimator || self.attributes.contains_key(ESTIMATOR) {
+            let best = document.best_round.and_then(|it| document.rounds.get(it.checked_add(1)?));
+            document.best_trees = best.copied().or(document.best_trees);
+        }
+        if !self.categories.is_empty() {
             let remark = "categories have names in this file: numbers are taken for their codes";
             document.remarks.push(remark.to_owned());
         }
+        document.categories = self.categories;
         Ok(document)
     }
 }
@@ -216,6 +228,23 @@ mod tests {
         learner.attributes.insert("best_ntree_limit".into(), "3".into());
         let document = learner.into_document(None).unwrap();
         assert_eq!((document.best_trees, document.rounds), (Some(6), vec![0, 2, 4, 6, 8]));
+    }
+
+    #[test]
+    fn a_wrapper_for_scikit_learn_predicts_with_the_rounds_up_to_the_best() {
+        let best_of = |is_of_estimator, attributes: &[&str]| {
+            let mut learner = Learner { is_of_estimator, ..Learner::new("UBJ") };
+            (learner.objective, learner.classes) = ("multi:softprob".into(), 2);
+            learner.booster = trees(8);
+            let attributes = attributes.iter().map(|it| ((*it).to_owned(), "1".to_owned()));
+            learner.attributes = attributes.collect();
+            learner.into_document(None).unwrap().best_trees
+        };
+        let best = "best_iteration";
+        assert_eq!(best_of(true, &[best]), Some(4));
+        assert_eq!(best_of(false, &[best, ESTIMATOR]), Some(4), "in a file that it saved");
+        assert_eq!(best_of(false, &[best]), None, "a Booster takes all");
+        assert_eq!(best_of(true, &[]), None, "it did not stop early");
     }
 
     #[test]

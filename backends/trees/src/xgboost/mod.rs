@@ -1,6 +1,7 @@
 //! Files of XGBoost: bytes to a [`learner::Learner`], whatever the format, and from it to a document.
 
 mod base_score;
+mod categories;
 mod json;
 pub mod learner;
 pub mod legacy;

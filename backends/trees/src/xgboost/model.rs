@@ -5,7 +5,7 @@ use crate::{
     forest::document::Tree,
     limits,
     xgboost::{
-        base_score,
+        base_score, categories,
         learner::{Booster, Learner},
         source::Source,
         tree,
@@ -182,10 +182,15 @@ fn model<S: Source>(
             _ => source.skip(),
         }),
         "cats" => source.object(|source, key| match key {
-            "enc" => source.array(|source| {
-                learner.has_named_categories = true;
-                source.skip()
-            }),
+            "enc" => {
+                let mut feature = 0;
+                source.array(|source| {
+                    let found = categories::read(source, feature)?;
+                    learner.categories.extend(found);
+                    feature += 1;
+                    Ok(())
+                })
+            }
             _ => source.skip(),
         }),
         _ => source.skip(),

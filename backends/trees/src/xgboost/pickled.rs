@@ -22,6 +22,8 @@ pub struct Pickled<'a> {
     pub missing: Option<f64>,
     /// Attributes as the model's file would have them.
     pub attributes: Vec<(&'static str, String)>,
+    /// Is it one of the wrappers for scikit-learn?
+    pub is_estimator: bool,
 }
 
 /// Is the pickle that of a model of XGBoost?
@@ -55,7 +57,9 @@ pub fn find<'a>(pickle: &'a Pickle) -> Result<Pickled<'a>, FormatError> {
         let found = places.iter().find_map(|it| integer(pickle, pickle.attribute(*it, name)?));
         attributes.extend(found.map(|it| (name, it.to_string())));
     }
-    Ok(Pickled { model, missing: missing.filter(|it| !it.is_nan()), attributes })
+    let missing = missing.filter(|it| !it.is_nan());
+    let is_estimator = !pickle.is(pickle.root(), "xgboost", "Booster");
+    Ok(Pickled { model, missing, attributes, is_estimator })
 }
 
 /// The object of class `Booster`.

@@ -1,0 +1,82 @@
+//! Names of categories as XGBoost writes them from 3.1 on: for each feature a list of texts, or of numbers.
+
+use crate::{
+    categories::{NamedCategories, SHOWN},
+    error::FormatError,
+    xgboost::source::Source,
+};
+
+/// Bytes of names that are kept of a feature.
+const KEPT: usize = 4 << 10;
+
+/// Reads the categories of the feature of that number; `None` where it has none.
+///
+/// Texts are in `values`, a number for each byte, and `offsets` say where each begins and where the last one ends.
+/// Numbers are in `values` themselves.
+pub(super) fn read<S: Source>(
+    source: &mut S,
+    feature: usize,
+) -> Result<Option<NamedCategories>, FormatError> {
+    let (mut offsets, mut boundaries, mut are_texts) = (Vec::new(), 0_usize, false);
+    let (mut bytes, mut numbers, mut values) = (Vec::new(), Vec::new(), 0_usize);
+    source.object(|source, key| match key {
+        "offsets" => {
+            are_texts = true;
+            source.array(|source| {
+                boundaries += 1;
+                let offset = source.text()?;
+                if offsets.len() <= SHOWN {
+                    offsets.push(offset.parse::<usize>().unwrap_or(usize::MAX));
+                }
+                Ok(())
+            })
+        }
+        "values" => source.array(|source| {
+            values += 1;
+            if KEPT <= bytes.len() {
+                return source.skip();
+            }
+            let value = source.text()?;
+            // Bytes are written with a sign.
+            bytes.push(value.parse::<i16>().unwrap_or(0) as u8);
+            if numbers.len() < SHOWN {
+                numbers.push(value);
+            }
+            Ok(())
+        }),
+        _ => source.skip(),
+    })?;
+    let (count, names) = match are_texts {
+        true => {
+            let text = |it: &[usize]| bytes.get(it[0]..it[1]).map(String::from_utf8_lossy);
+            let texts = offsets.windows(2).map_while(text).map(|it| it.into_owned());
+            (boundaries.saturating_sub(1), texts.collect())
+        }
+        false => (values, numbers),
+    };
+    Ok((0 < count).then_some(NamedCategories { feature, count, names }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xgboost::json::Json;
+
+    #[track_caller]
+    fn check(json: &str, expected: Option<(usize, &[&str])>) {
+        let found = read(&mut Json::new(json.as_bytes()), 7).unwrap();
+        let found = found.map(|it| (it.feature, it.count, it.names));
+        let owned = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(found, expected.map(|(count, names)| (7, count, owned(names))), "{json}");
+    }
+
+    #[test]
+    fn categories_are_texts_or_numbers_or_not_there() {
+        check(r#"{"offsets": [], "values": []}"#, None);
+        let texts = r#"{"offsets": [0, 3, 5], "values": [114, 101, 100, -61, -92]}"#;
+        check(texts, Some((2, &["red", "ä"])));
+        check(r#"{"type": 15, "values": [10, 20, 30]}"#, Some((3, &["10", "20", "30"])));
+        // What is broken costs the names only.
+        check(r#"{"offsets": [0, 9, 3], "values": [114]}"#, Some((2, &[])));
+    }
+}
