@@ -707,18 +707,18 @@ fn selected_output() {
     let (text, of_logistic) = of("logistic");
     let p = of_logistic[0];
     let label = i32::from(0.5 < p);
-    assert_eq!(text, format!("{label},{p},\"[{}, {p}]\",\"[0, 1]\"\n", 1.0 - p));
+    assert_eq!(text, format!("{label},{p},\"[{}, {p}]\",\"[0, 1]\"", 1.0 - p));
     let (text, of_softprob) = of("softprob");
     let best = (1..3).fold(0, |best, i| if of_softprob[best] < of_softprob[i] { i } else { best });
     let all: Vec<String> = of_softprob.iter().map(f32::to_string).collect();
     let (largest, all) = (of_softprob[best], all.join(", "));
-    assert_eq!(text, format!("{best},{largest},\"[{all}]\",\"[0, 1, 2]\"\n"));
+    assert_eq!(text, format!("{best},{largest},\"[{all}]\",\"[0, 1, 2]\""));
     // The file says how many classes there are, and the only output one of them.
     let (text, class) = of("softmax");
-    assert_eq!(text, format!("{:.1},NaN,NaN,\"[0, 1, 2]\"\n", class[0]));
+    assert_eq!(text, format!("{:.1},nan,nan,\"[0, 1, 2]\"", class[0]));
     let (text, class) = of("hinge");
-    assert_eq!(text, format!("{:.1},NaN,NaN,\"[0, 1]\"\n", class[0]));
-    assert_eq!(of("squarederror").0, "NaN,NaN,NaN,NaN\n");
+    assert_eq!(text, format!("{:.1},nan,nan,\"[0, 1]\"", class[0]));
+    assert_eq!(of("squarederror").0, "nan,nan,nan,nan");
 }
 
 #[test]

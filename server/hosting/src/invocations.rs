@@ -22,10 +22,7 @@ use frontend::http::{
 };
 use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
-use protocol::{
-    sagemaker::{self, Attributes, Dialect, Invocation},
-    xgboost,
-};
+use protocol::sagemaker::{self, Attributes, Dialect, Invocation, ModelSays};
 
 /// The head of a request, parsed. Its content type may still be wrong.
 ///
@@ -66,9 +63,9 @@ pub async fn infer(
         (false, Some(length)) => Work::Bytes(length),
         (false, None) => Work::Body,
     };
-    let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
-    let classes = model.config.parameters.get(xgboost::CLASSES).and_then(|it| it.parse().ok());
-    let invocation = Arc::new(Invocation { objective, classes, ..invocation });
+    let says = ModelSays::of(|it| model.config.parameters.get(it).map(String::as_str));
+    let is_multi_model = hosting.http.serving.control.multi_model().is_ok();
+    let invocation = Arc::new(Invocation { model: says, is_multi_model, ..invocation });
     let options = hosting.http.settings.sagemaker.clone();
     let is_xgboost = sagemaker::speaks_xgboost(&options, &invocation);
     let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);

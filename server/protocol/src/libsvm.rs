@@ -1,4 +1,4 @@
-//! The text of libsvm: a line is a row, `index:value` a value in it, and what is left out is missing.
+//! The text of libsvm: a line is a row, `index:value` a value in it, and what is left out is missing or zero.
 
 use backend::NamedTensor;
 
@@ -27,8 +27,9 @@ const FORMAT: &str = "libsvm";
 /// The inputs in a libsvm text.
 ///
 /// A record is a line: a label, which is not used and may be absent; `qid:N`, which is not used either; and
-/// `index:value` in any order. A `#` begins a comment. Blank lines within the text are records without a value.
-/// A model whose number of columns is open gets as many as the largest index calls for.
+/// `index:value` in any order. Values of one index are added up, as SciPy does for XGBoost's container. What no index
+/// names is `missing`. A `#` begins a comment. Blank lines within the text are records without a value. A model whose
+/// number of columns is open gets as many as the largest index calls for.
 ///
 /// # Errors
 /// When a word is nothing of that, or a value is not of the input's type: [`Error::InvalidRequest`]. When an
@@ -36,6 +37,7 @@ const FORMAT: &str = "libsvm";
 pub fn decode(
     signature: &Signature,
     base: IndexBase,
+    missing: MissingValue,
     body: &[u8],
 ) -> Result<Vec<NamedTensor>, Error> {
     let text = std::str::from_utf8(body).map_err(|error| {
@@ -54,7 +56,7 @@ pub fn decode(
     let width = columns.unwrap_or(largest.map_or(0, |it| (it + 1).saturating_sub(first)));
     // What is wider than memory is refused by the matrix.
     let row = usize::try_from(width).unwrap_or(usize::MAX);
-    let mut entries: Vec<(usize, &str)> = Vec::new();
+    let mut entries: Vec<(usize, Value<'_>)> = Vec::new();
     for (record, line) in records(text) {
         entries.clear();
         for pair in values(line) {
@@ -67,19 +69,60 @@ pub fn decode(
                 );
                 Error::input(matrix.name(), problem)
             });
-            entries.push((usize::try_from(column?).unwrap_or(usize::MAX), value));
+            entries.push((usize::try_from(column?).unwrap_or(usize::MAX), Value::Text(value)));
         }
-        let added =
-            matrix.sparse(row, MissingValue::Nan, &mut entries, |matrix, value| matrix.text(value));
+        let added = add_up(&mut entries).and_then(|()| {
+            matrix.sparse(row, missing, &mut entries, |matrix, value| match value {
+                Value::Text(text) => matrix.text(text),
+                Value::Sum(sum) => matrix.number(*sum),
+            })
+        });
         added.map_err(|it| in_record(record, it))?;
     }
     matrix.finish(FORMAT)
 }
 
+/// A value of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value<'a> {
+    /// As it stands in the text.
+    Text(&'a str),
+    /// Of several of one index.
+    Sum(f64),
+}
+
+impl Value<'_> {
+    fn number(self) -> Result<f64, String> {
+        match self {
+            Value::Text(text) => {
+                text.parse().map_err(|_| format!("expected a number, found '{}'", Excerpt(text)))
+            }
+            Value::Sum(sum) => Ok(sum),
+        }
+    }
+}
+
+/// One entry for each index, in their order.
+fn add_up(entries: &mut Vec<(usize, Value<'_>)>) -> Result<(), String> {
+    entries.sort_by_key(|it| it.0);
+    let mut problem = None;
+    entries.dedup_by(|later, kept| {
+        if later.0 != kept.0 || problem.is_some() {
+            return false;
+        }
+        match kept.1.number().and_then(|one| Ok(one + later.1.number()?)) {
+            Ok(sum) => kept.1 = Value::Sum(sum),
+            Err(it) => problem = Some(it),
+        }
+        true
+    });
+    problem.map_or(Ok(()), Err)
+}
+
 /// Bytes that [`decode`] takes at most beside the body.
 pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
     /// Bytes of a value's place in the list of a row, which grows by doubling and is sorted.
-    const ENTRY: usize = 4 * size_of::<(usize, &str)>();
+    const ENTRY: usize = 4 * size_of::<(usize, Value<'_>)>();
     let Ok(text) = std::str::from_utf8(body) else { return 0 };
     let width = match matrix::width_of(signature) {
         Some(width) => width,
@@ -159,7 +202,7 @@ mod tests {
     #[track_caller]
     fn check_as(base: IndexBase, dims: &str, text: &str, expected: &str) {
         let signature = model(8, &[&format!("x FP32 {dims}")], &[]);
-        let inputs = decode(&signature, base, text.as_bytes()).unwrap();
+        let inputs = decode(&signature, base, MissingValue::Nan, text.as_bytes()).unwrap();
         assert_eq!(show_inputs(&inputs).trim_end(), format!("x FP32 {expected}"), "{text}");
     }
 
@@ -171,13 +214,28 @@ mod tests {
     #[track_caller]
     fn refused(text: &str, expected: &str) {
         let signature = model(8, &["x FP32 [3]"], &[]);
-        let error = decode(&signature, IndexBase::Auto, text.as_bytes()).unwrap_err().to_string();
+        let (base, missing) = (IndexBase::Auto, MissingValue::Nan);
+        let error = decode(&signature, base, missing, text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error, expected, "{text}");
     }
 
     #[test]
     fn what_is_left_out_is_missing() {
         check("[3]", "1 0:0.5 2:-1e3\n0 1:7\n", "[2,3] [0.5,NaN,-1000.0,NaN,7.0,NaN]");
+    }
+
+    #[test]
+    fn values_of_one_index_are_added_up() {
+        check("[2]", "0:1 1:3 0:2.5 0:-1\n1:4", "[2,2] [2.5,3.0,NaN,4.0]");
+        check("[1]", "0:1 0:nan", "[1,1] [NaN]");
+    }
+
+    #[test]
+    fn to_others_than_xgboost_what_is_left_out_is_zero() {
+        let signature = model(8, &["x FP32 [3]"], &[]);
+        let (base, missing) = (IndexBase::Auto, MissingValue::Zero);
+        let inputs = decode(&signature, base, missing, b"1 0:0.5\n0").unwrap();
+        assert_eq!(show_inputs(&inputs), "x FP32 [2,3] [0.5,0.0,0.0,0.0,0.0,0.0]\n");
     }
 
     #[test]
@@ -213,7 +271,8 @@ mod tests {
             "input 'x': libsvm record 1: index 3 is beyond the model's 3 columns, expected 0 to 2";
         refused("0:1 3:1", expected);
         let signature = model(8, &["x FP32 [3]"], &[]);
-        let error = decode(&signature, IndexBase::One, b"0:1").unwrap_err().to_string();
+        let error =
+            decode(&signature, IndexBase::One, MissingValue::Nan, b"0:1").unwrap_err().to_string();
         assert!(
             error.ends_with("index 0 is beyond the model's 3 columns, expected 1 to 3"),
             "{error}"
@@ -226,7 +285,7 @@ mod tests {
         refused("a:1", "libsvm record 1: expected index:value, found 'a:1'");
         refused("-1:1", "libsvm record 1: expected index:value, found '-1:1'");
         refused("1:x", "libsvm record 1: expected a number for FP32, found 'x'");
-        refused("1:1 1:2", "libsvm record 1: names position 0 twice");
+        refused("1:1 1:x", "libsvm record 1: expected a number, found 'x'");
         refused("0.5 word", "libsvm record 1: expected index:value, found 'word'");
         refused(" \n", "the libsvm body has no records");
     }
@@ -238,8 +297,8 @@ mod tests {
                 for rows in [0, 8] {
                     let signature = model(rows, &[&format!("x FP32 {dims}")], &[]);
                     for base in [IndexBase::Auto, IndexBase::Zero, IndexBase::One] {
-                        let _ = decode(&signature, base, &body);
-                        let _ = decode(&signature, base, text.as_bytes());
+                        let _ = decode(&signature, base, MissingValue::Nan, &body);
+                        let _ = decode(&signature, base, MissingValue::Zero, text.as_bytes());
                     }
                 }
             }

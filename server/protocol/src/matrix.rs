@@ -25,6 +25,15 @@ pub enum MissingValue {
     Zero,
 }
 
+/// How many of a row's last values may be left out, which are missing then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// One: XGBoost's container allows it for a `Booster` in a pickle.
+    One,
+    /// Any number, as XGBoost itself has it.
+    Any,
+}
+
 /// The rows so far. All have as many columns as the first.
 pub(super) struct Matrix<'s> {
     signature: &'s Signature,
@@ -121,17 +130,36 @@ impl<'s> Matrix<'s> {
         Ok(())
     }
 
+    /// Are so many values of a row enough and not too many? So they are where the model takes any number.
+    ///
+    /// # Errors
+    /// How many the model takes.
+    pub(super) fn check_columns(&self, given: usize, may_be: LeftOut) -> Result<(), String> {
+        match self.width() {
+            Some(width) if width < given => {
+                Err(format!("has {given} values, the model takes {width}"))
+            }
+            Some(width) if may_be == LeftOut::One && given.saturating_add(1) < width => {
+                Err(format!(
+                    "has {given} values, the model takes {width}; it is a Booster in a pickle, of which XGBoost's \
+                     container takes {} or {width}: send the others empty where they are missing",
+                    width - 1
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Ends a row whose last numbers may be left out: what the model takes beyond it is missing.
     ///
     /// # Errors
-    /// When it has more numbers than the model takes, the rows become too large, the input's type has no value that
-    /// means missing, or the model takes any number and it has not as many as the first one.
-    pub(super) fn end_short_row(&mut self) -> Result<(), String> {
+    /// When it has more numbers than the model takes, or too few, the rows become too large, the input's type has no
+    /// value that means missing, or the model takes any number and it has not as many as the first one.
+    pub(super) fn end_short_row(&mut self, may_be: LeftOut) -> Result<(), String> {
         let given = self.builder.count().saturating_sub(self.ended);
+        self.check_columns(given, may_be)?;
         let Some(width) = self.width() else { return self.end_row() };
-        let Some(left_out) = width.checked_sub(given) else {
-            return Err(format!("has {given} values, the model takes {width}"));
-        };
+        let left_out = width.saturating_sub(given);
         if 0 < left_out {
             self.check_growth(left_out)?;
             self.push_missing(left_out, MissingValue::Nan)?;

@@ -160,11 +160,16 @@ pub fn declared(content_type: Option<&str>) -> Declared {
 /// Types of a text without any form.
 const TEXTS: [&str; 2] = ["text/plain", "application/x-text"];
 
+/// The value of a type's parameter of that name, the first where there are several.
+pub fn parameter<'a>(content_type: &'a str, name: &str) -> Option<&'a str> {
+    let parameters = content_type.split(';').skip(1).filter_map(|it| it.split_once('='));
+    let mut said = parameters.filter(|(it, _)| it.trim().eq_ignore_ascii_case(name));
+    said.next().map(|(_, value)| value.trim().trim_matches('"'))
+}
+
 /// Does a type of CSV say whether there is a first record of names, by the parameter `header` of RFC 4180?
 pub fn csv_header(content_type: &str) -> Option<bool> {
-    let parameters = content_type.split(';').skip(1).filter_map(|it| it.split_once('='));
-    let mut said = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("header"));
-    match said.next()?.1.trim().trim_matches('"') {
+    match parameter(content_type, "header")? {
         it if it.eq_ignore_ascii_case("present") => Some(true),
         it if it.eq_ignore_ascii_case("absent") => Some(false),
         _ => None,

@@ -28,8 +28,21 @@ pub(super) struct Predictions<'a> {
 pub(super) enum Lists {
     /// In quotes: one of several fields.
     Quoted,
-    /// As they are: all of the line.
+    /// As Python prints them: all of the line.
     Bare,
+    /// Each element in a field of its own.
+    Columns,
+}
+
+/// How a CSV text is written. What is no number stands in it as Python prints it: `nan`, `inf`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CsvForm<'a> {
+    /// Where its lists are.
+    pub(super) lists: Lists,
+    /// What is behind each row but the last.
+    pub(super) between: &'a str,
+    /// What is behind the last.
+    pub(super) after: &'a str,
 }
 
 impl<'a> Predictions<'a> {
@@ -85,6 +98,20 @@ impl<'a> Predictions<'a> {
         Ok(EncodedReply::json(out))
     }
 
+    /// `[.., ..]`: the only field of each row, without its name.
+    pub(super) fn json_list(&self) -> Result<EncodedReply, Error> {
+        let mut out = b"[".to_vec();
+        self.each(|row| {
+            for (_, tensor) in row.iter().take(1) {
+                write::item(&mut out);
+                write::nested(&mut out, tensor, BytesAs::TextOrBase64).map_err(reply::not_text)?;
+            }
+            Ok(())
+        })?;
+        out.push(b']');
+        Ok(EncodedReply::json(out))
+    }
+
     /// An object on each line.
     pub(super) fn json_lines(&self, name: LinesName) -> Result<EncodedReply, Error> {
         let mut out = Vec::new();
@@ -96,13 +123,9 @@ impl<'a> Predictions<'a> {
         Ok(reply::typed(Media::JsonLines(name), vec![out.into()]))
     }
 
-    /// The fields of a row, with `between` behind each row but the last and `after` behind that.
-    pub(super) fn csv(
-        &self,
-        lists: Lists,
-        between: &str,
-        after: &str,
-    ) -> Result<EncodedReply, Error> {
+    /// The fields of each row.
+    pub(super) fn csv(&self, form: CsvForm<'_>) -> Result<EncodedReply, Error> {
+        let CsvForm { between, after, .. } = form;
         let mut out = Vec::new();
         let mut first = true;
         self.each(|row| {
@@ -113,7 +136,7 @@ impl<'a> Predictions<'a> {
                 if at > 0 {
                     out.push(b',');
                 }
-                cell(&mut out, tensor, lists)?;
+                cell(&mut out, tensor, form)?;
             }
             Ok(())
         })?;
@@ -175,24 +198,28 @@ fn object(out: &mut Vec<u8>, row: &[(&str, Tensor)]) -> Result<(), Error> {
 }
 
 /// One field of a CSV row. Lists are written as Python prints them.
-fn cell(out: &mut Vec<u8>, tensor: &Tensor, lists: Lists) -> Result<(), Error> {
-    if tensor.shape().dims().is_empty() && tensor.dtype() == DataType::Bytes {
+fn cell(out: &mut Vec<u8>, tensor: &Tensor, form: CsvForm<'_>) -> Result<(), Error> {
+    let is_scalar = tensor.shape().dims().is_empty();
+    if is_scalar && tensor.dtype() == DataType::Bytes {
         reply::fields(out, tensor);
         return Ok(());
     }
     let start = out.len();
     write::nested(out, tensor, BytesAs::TextOrBase64).map_err(reply::not_text)?;
-    if tensor.shape().dims().is_empty() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(out.get(start..).unwrap_or_default()).into_owned();
+    let mut text = String::from_utf8_lossy(out.get(start..).unwrap_or_default()).into_owned();
     out.truncate(start);
-    let text = match tensor.dtype() {
-        DataType::Bytes => text,
-        _ => text.replace(',', ", "),
-    };
-    match lists {
+    if tensor.dtype() != DataType::Bytes {
+        text = text.replace("NaN", "nan").replace("Infinity", "inf");
+        if form.lists != Lists::Columns {
+            text = text.replace(',', ", ");
+        }
+    }
+    match form.lists {
+        _ if is_scalar => out.extend_from_slice(text.as_bytes()),
         Lists::Bare => out.extend_from_slice(text.as_bytes()),
+        Lists::Columns => {
+            out.extend_from_slice(text.trim_start_matches('[').trim_end_matches(']').as_bytes());
+        }
         Lists::Quoted => {
             out.push(b'"');
             out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
@@ -248,9 +275,26 @@ mod tests {
     fn a_list_in_csv_is_quoted_among_other_fields() {
         let response = respond(&two(), 2);
         let predictions = Predictions::of_outputs(&two(), &response).unwrap();
-        let csv = |lists, between| body(&predictions.csv(lists, between, "").unwrap());
+        let csv = |lists, between| {
+            let form = CsvForm { lists, between, after: "" };
+            body(&predictions.csv(form).unwrap())
+        };
         assert_eq!(csv(Lists::Quoted, "\n"), "0,\"[0.0, 0.5]\"\n1,\"[1.0, 1.5]\"");
         assert_eq!(csv(Lists::Bare, ";"), "0,[0.0, 0.5];1,[1.0, 1.5]");
+    }
+
+    #[test]
+    fn a_list_may_be_columns_and_what_is_no_number_as_python_prints_it() {
+        let values = vec![f32::NAN, f32::NEG_INFINITY, 1.0, f32::INFINITY];
+        let tensor = Tensor::from_vec(Shape::new(&[2, 2]), values).unwrap();
+        let response = only("y", tensor);
+        let signature = model(8, &[], &["y FP32 [2]"]);
+        let predictions = Predictions::of_outputs(&signature, &response).unwrap();
+        let csv =
+            |lists| body(&predictions.csv(CsvForm { lists, between: "\n", after: "\n" }).unwrap());
+        assert_eq!(csv(Lists::Columns), "nan,-inf\n1.0,inf\n");
+        assert_eq!(csv(Lists::Bare), "[nan, -inf]\n[1.0, inf]\n");
+        assert_eq!(body(&predictions.json_list().unwrap()), "[[NaN,-Infinity],[1.0,Infinity]]");
     }
 
     #[test]
@@ -277,6 +321,8 @@ mod tests {
         let signature = model(8, &[], &["y BYTES []"]);
         let predictions = Predictions::of_outputs(&signature, &response).unwrap();
         assert!(matches!(predictions.recordio(), Err(Error::NotAcceptable(_))));
-        assert_eq!(body(&predictions.csv(Lists::Bare, "\n", "\n").unwrap()), "a\n");
+        let (between, after) = ("\n", "\n");
+        let form = CsvForm { lists: Lists::Bare, between, after };
+        assert_eq!(body(&predictions.csv(form).unwrap()), "a\n");
     }
 }

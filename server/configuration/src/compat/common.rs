@@ -2,7 +2,7 @@
 
 use super::{
     family::Family,
-    mapping::Means::{FirstOfList, Noted, Payload, PythonLevel, Same, VertexMode},
+    mapping::Means::{FirstOfList, Length, Noted, Payload, PythonLevel, Same, VertexMode},
     variables::{BIND_TO_PORT, VERTEX_MODE},
 };
 
@@ -17,7 +17,7 @@ pub(super) const FAMILY: Family = Family {
         ("SAGEMAKER_BATCH_STRATEGY", Noted),
         ("SAGEMAKER_MAX_CONCURRENT_TRANSFORMS", Same("sagemaker-max-concurrent-transforms")),
         ("SAGEMAKER_MAX_PAYLOAD_IN_MB", Payload("http-max-input-size", "sagemaker-max-payload-mb")),
-        ("MAX_CONTENT_LENGTH", Same("http-max-input-size")),
+        ("MAX_CONTENT_LENGTH", Length("http-max-input-size", "sagemaker-max-payload-mb")),
         ("SAGEMAKER_CONTAINER_LOG_LEVEL", PythonLevel),
         ("SAGEMAKER_REGION", Noted),
         ("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", Same("default-accept")),

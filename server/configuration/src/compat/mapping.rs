@@ -13,6 +13,8 @@ pub(super) enum Means {
     Same(&'static str),
     /// The largest payload in MiB, for these two settings: the limit in bytes, and the number itself.
     Payload(&'static str, &'static str),
+    /// The largest body in bytes, for these two settings: the limit, and as many whole MiB, at least one.
+    Length(&'static str, &'static str),
     /// A time in seconds, for a setting in milliseconds; 0 or less is no limit.
     Seconds(&'static str),
     /// The same, and the longer of it and that of another variable counts.
@@ -62,6 +64,12 @@ impl Means {
                 Ok(size) => Ok(vec![(limit, format!("{size}MiB")), (told, size.to_string())]),
                 Err(_) => Err("a whole number of megabytes, 0 for no limit".to_owned()),
             },
+            Means::Length(limit, told) => {
+                // What is no number the limit refuses.
+                let whole = text.parse::<u64>().ok().map(|it| (it >> 20).max(1).to_string());
+                let told = whole.map(|it| (told, it));
+                Ok(std::iter::once((limit, text.to_owned())).chain(told).collect())
+            }
             Means::Seconds(name) => {
                 let time = seconds(text)?;
                 Ok(time.map(|it| (name, milliseconds(it))).into_iter().collect())
@@ -154,7 +162,7 @@ impl Means {
             | Means::FirstOfList(name)
             | Means::VertexMode(name) => vec![name],
             Means::Servers { sessions, instances, .. } => vec![sessions, instances],
-            Means::Payload(limit, told) => vec![limit, told],
+            Means::Payload(limit, told) | Means::Length(limit, told) => vec![limit, told],
             Means::Batching { switch, batch, delay } => vec![switch, batch, delay],
             Means::PythonLevel => vec!["log-verbose", "log-info", "log-warning", "log-error"],
             Means::Noted => vec![],

@@ -14,7 +14,7 @@ pub use extent::expanded;
 pub use frames::{Frames, MAGIC};
 
 use crate::{
-    matrix::{Matrix, MissingValue},
+    matrix::{LeftOut, Matrix, MissingValue},
     number::Excerpt,
 };
 use inference::{error::Error, signature::Signature};
@@ -26,23 +26,64 @@ const FORMAT: &str = "RecordIO";
 const VALUES: &str = "values";
 
 /// The inputs in a RecordIO body: each record is a row, its numbers those of the feature `values`. Labels and
-/// all else are not used. What a sparse record does not name is `missing`.
+/// all else are not used. What a sparse record does not name is `missing`. Where that is NaN, as XGBoost has it, rows
+/// may have fewer columns than the model, as far as the last ones may be `left_out`.
 ///
 /// # Errors
-/// When a frame or a record is broken, is a part of a larger one, has no such feature, or one that is no
-/// tensor: [`Error::InvalidRequest`], which names the record, counted from 1. When rows have not the model's
-/// columns: [`Error::InvalidInput`].
+/// When a frame or a record is broken, is a part of a larger one, has no such feature, one that is no
+/// tensor, or another number of columns than the first: [`Error::InvalidRequest`], which names the record, counted
+/// from 1. When rows have not the model's columns: [`Error::InvalidInput`].
 pub fn decode(
     signature: &Signature,
     missing: MissingValue,
+    left_out: LeftOut,
     body: &[u8],
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
+    let mut first = None;
     for (record, frame) in (1..).zip(Frames::new(body)) {
-        let row = frame.and_then(read).and_then(|it| push(&mut matrix, missing, it));
-        row.map_err(|it| Error::InvalidRequest(format!("RecordIO record {record}: {it}")))?;
+        let broken = |it| Error::InvalidRequest(format!("RecordIO record {record}: {it}"));
+        let value = frame.and_then(read).map_err(broken)?;
+        if let (MissingValue::Nan, Some(given)) = (missing, columns(&value)) {
+            let checked = matrix.check_columns(given, left_out);
+            let not_the_models = |it| format!("RecordIO record {record} {it}");
+            checked.map_err(|it| Error::input(matrix.name(), not_the_models(it)))?;
+            let expected = *first.get_or_insert(given);
+            if given != expected {
+                return Err(broken(format!(
+                    "has {given} values, expected {expected} as the first"
+                )));
+            }
+        }
+        push(&mut matrix, missing, value).map_err(broken)?;
     }
     matrix.finish(FORMAT)
+}
+
+/// How many records a body has.
+pub fn records(body: &[u8]) -> usize {
+    Frames::new(body).map_while(Result::ok).count()
+}
+
+/// How many columns a row has: its values, or what its shape says where it is sparse. `None` where it does not say.
+fn columns(value: &value::Value) -> Option<usize> {
+    let (values, keys, shape) = match value {
+        value::Value::Float32Tensor(it) => (it.values.len(), &it.keys, &it.shape),
+        value::Value::Float64Tensor(it) => (it.values.len(), &it.keys, &it.shape),
+        value::Value::Int32Tensor(it) => (it.values.len(), &it.keys, &it.shape),
+        value::Value::Bytes(_) => return None,
+    };
+    match keys.is_empty() && 0 < values {
+        true => Some(values),
+        false => product(shape).map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
+    }
+}
+
+/// The elements that a shape has; `None` where there is none. One is as good as no shape at all: it may be larger than
+/// anything.
+fn product(shape: &[u64]) -> Option<u64> {
+    let elements = || shape.iter().try_fold(1u64, |product, it| product.checked_mul(*it));
+    (!shape.is_empty()).then(|| elements().unwrap_or(u64::MAX))
 }
 
 /// The feature that is the row.
@@ -103,20 +144,26 @@ pub(super) fn tensor<T>(
     shape: &[u64],
     mut add: impl FnMut(&mut Matrix<'_>, &T) -> Result<(), String>,
 ) -> Result<(), String> {
-    // One is as good as no shape at all: it may be larger than anything.
-    let elements = || shape.iter().try_fold(1u64, |product, it| product.checked_mul(*it));
-    let width = (!shape.is_empty()).then(|| elements().unwrap_or(u64::MAX));
+    let width = product(shape);
     if keys.is_empty() && (values.len() > 0 || width.is_none()) {
         if let Some(width) = width.filter(|&it| it != values.len() as u64) {
             return Err(format!("has {} values, its shape calls for {width}", values.len()));
         }
         values.into_iter().try_for_each(|it| add(matrix, &it))?;
-        return matrix.end_row();
+        return match missing {
+            MissingValue::Nan => matrix.end_short_row(LeftOut::Any),
+            MissingValue::Zero => matrix.end_row(),
+        };
     }
     if keys.len() != values.len() {
         return Err(format!("has {} values and {} keys", values.len(), keys.len()));
     }
     let model = matrix.width().map(|it| it as u64);
+    let width = match (missing, width, model) {
+        // What it leaves out at its end is missing, too.
+        (MissingValue::Nan, Some(width), Some(model)) => Some(width.max(model)),
+        _ => width,
+    };
     let width =
         width.or(model).ok_or("is sparse and has no shape, which says how many values it has")?;
     let row = usize::try_from(width).unwrap_or(usize::MAX);

@@ -16,7 +16,7 @@ fn written_by_the_sdk(name: &str) -> Vec<u8> {
 #[track_caller]
 fn check(name: &str, port: &str, absent: MissingValue, expected: &str) {
     let signature = model(8, &[port], &[]);
-    let inputs = decode(&signature, absent, &written_by_the_sdk(name)).unwrap();
+    let inputs = decode(&signature, absent, LeftOut::Any, &written_by_the_sdk(name)).unwrap();
     assert_eq!(show_inputs(&inputs).trim_end(), expected, "{name}");
 }
 
@@ -36,7 +36,8 @@ fn floats32(values: &[f32], keys: &[u64], shape: &[u64]) -> Vec<u8> {
 #[track_caller]
 fn refused(body: &[u8], expected: &str) {
     let signature = model(8, &["x FP32 [3]"], &[]);
-    let error = decode(&signature, MissingValue::Nan, body).unwrap_err().to_string();
+    let decode = |missing| decode(&signature, missing, LeftOut::Any, body);
+    let error = decode(MissingValue::Nan).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
 
@@ -65,11 +66,11 @@ fn sparse_rows_of_the_sdk_are_missing_or_zero_where_they_say_nothing() {
 #[test]
 fn a_sparse_row_without_a_shape_has_the_models() {
     let signature = model(8, &["x FP32 [3]"], &[]);
-    let inputs = decode(&signature, MissingValue::Zero, &floats32(&[2.0], &[1], &[])).unwrap();
+    let (zero, any) = (MissingValue::Zero, LeftOut::Any);
+    let inputs = decode(&signature, zero, any, &floats32(&[2.0], &[1], &[])).unwrap();
     assert_eq!(show_inputs(&inputs), "x FP32 [1,3] [0.0,2.0,0.0]\n");
     let open = model(8, &["x FP32 [-1]"], &[]);
-    let error =
-        decode(&open, MissingValue::Zero, &floats32(&[2.0], &[1], &[])).unwrap_err().to_string();
+    let error = decode(&open, zero, any, &floats32(&[2.0], &[1], &[])).unwrap_err().to_string();
     assert!(error.contains("RecordIO record 1: is sparse and has no shape"), "{error}");
 }
 
@@ -83,12 +84,35 @@ fn what_is_no_row_is_refused_with_its_record() {
     refused(&floats32(&[1.0], &[], &[2]), "record 1: has 1 values, its shape calls for 2");
     refused(&floats32(&[1.0], &[1, 2], &[3]), "record 1: has 1 values and 2 keys");
     refused(&floats32(&[1.0], &[3], &[3]), "record 1: names position 3, the row has 3 positions");
-    refused(&floats32(&[1.0], &[0], &[u64::MAX, 2]), "more than the 4205568 that a body");
+    refused(&floats32(&[1.0], &[0], &[u64::MAX, 2]), "values, the model takes 3");
     let image = value::Value::Bytes(record::Bytes::default());
     refused(&body(VALUES, image.clone()), "record 1: the feature 'values' is of bytes");
     refused(&body("picture", image), "record 1: expected the feature 'values', found 'picture'");
     refused(b"", "the RecordIO body has no records");
-    refused(&floats32(&[1.0], &[], &[]), "expected shape [-1,3], the RecordIO body has [1,1]");
+    refused(&floats32(&[1.0; 4], &[], &[]), "record 1 has 4 values, the model takes 3");
+    let signature = model(8, &["x FP32 [3]"], &[]);
+    let zero = |body: Vec<u8>| {
+        decode(&signature, MissingValue::Zero, LeftOut::Any, &body).unwrap_err().to_string()
+    };
+    let error = zero(floats32(&[1.0], &[], &[]));
+    assert!(error.contains("expected shape [-1,3], the RecordIO body has [1,1]"), "{error}");
+    let error = zero(floats32(&[1.0], &[0], &[u64::MAX, 2]));
+    assert!(error.contains("more than the 4205568 that a body"), "{error}");
+}
+
+#[test]
+fn to_xgboost_columns_at_the_end_may_be_left_out_dense_or_sparse() {
+    let signature = model(8, &["x FP32 [3]"], &[]);
+    let decode = |left_out, body: &[u8]| decode(&signature, MissingValue::Nan, left_out, body);
+    let two = [floats32(&[1.0], &[], &[]), floats32(&[2.0], &[0], &[1])].concat();
+    let inputs = decode(LeftOut::Any, &two).unwrap();
+    assert_eq!(show_inputs(&inputs), "x FP32 [2,3] [1.0,NaN,NaN,2.0,NaN,NaN]\n");
+    let inputs = decode(LeftOut::One, &floats32(&[1.0, 2.0], &[], &[])).unwrap();
+    assert_eq!(show_inputs(&inputs), "x FP32 [1,3] [1.0,2.0,NaN]\n");
+    for body in [two, floats32(&[1.0; 4], &[], &[]), floats32(&[1.0], &[0], &[4])] {
+        let error = decode(LeftOut::One, &body).unwrap_err();
+        assert!(matches!(error, Error::InvalidInput { .. }), "{error}");
+    }
 }
 
 proptest! {
@@ -104,8 +128,8 @@ proptest! {
         for dims in ["[3]", "[-1]", "[2,-1]", "[]"] {
             let signature = model(8, &[&format!("x FP32 {dims}")], &[]);
             for body in [&bytes, &framed, &floats32(&values, &keys, &shape)] {
-                let _ = decode(&signature, MissingValue::Zero, body);
-                let _ = decode(&signature, MissingValue::Nan, body);
+                let _ = decode(&signature, MissingValue::Zero, LeftOut::Any, body);
+                let _ = decode(&signature, MissingValue::Nan, LeftOut::One, body);
             }
         }
     }

@@ -51,10 +51,43 @@ pub struct Invocation {
     pub accept: Option<String>,
     /// Model, version and method, as clients of the TensorFlow Serving container name them.
     pub attributes: Attributes,
-    /// The parameter [`xgboost::PARAMETER`] of the model, once that is known: what it was trained for.
+    /// What the model says of itself, once that is known.
+    pub model: ModelSays,
+    /// Is the endpoint one of many models?
+    pub is_multi_model: bool,
+}
+
+/// What parameters of a model say of it, to what decodes bodies and encodes replies for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelSays {
+    /// [`xgboost::PARAMETER`]: what it was trained for.
     pub objective: Option<String>,
-    /// Classes that the model tells apart, where it says so.
+    /// [`xgboost::CLASSES`]: classes that it tells apart.
     pub classes: Option<usize>,
+    /// [`xgboost::TARGETS`]: labels, targets or quantiles.
+    pub targets: Option<usize>,
+    /// [`xgboost::PICKLED`]: is it a `Booster` in a pickle?
+    pub is_pickled: bool,
+    /// [`LIBRARY`]: the library that trained it, if that is another than XGBoost.
+    pub library: Option<String>,
+}
+
+/// The model parameter with the library that trained a model of trees, where that is another than XGBoost.
+pub const LIBRARY: &str = "trained_by";
+
+impl ModelSays {
+    /// What these parameters say.
+    pub fn of<'a>(parameter: impl Fn(&str) -> Option<&'a str>) -> ModelSays {
+        let text = |name| parameter(name).map(str::to_owned);
+        let count = |name| parameter(name).and_then(|it| it.parse().ok());
+        ModelSays {
+            objective: text(xgboost::PARAMETER),
+            classes: count(xgboost::CLASSES),
+            targets: count(xgboost::TARGETS),
+            is_pickled: parameter(xgboost::PICKLED) == Some("true"),
+            library: text(LIBRARY),
+        }
+    }
 }
 
 impl Invocation {
@@ -72,8 +105,8 @@ impl Invocation {
             declared: negotiate::declared(content_type),
             accept: accept.map(str::to_owned),
             attributes: attributes.map(Attributes::read).transpose()?.unwrap_or_default(),
-            objective: None,
-            classes: None,
+            model: ModelSays::default(),
+            is_multi_model: false,
         })
     }
 }

@@ -45,7 +45,7 @@ use sniff::Content;
 
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
-pub use form::{Invocation, Options, ReplyFormat};
+pub use form::{Invocation, LIBRARY, ModelSays, Options, ReplyFormat};
 pub(crate) use huggingface::pipeline_body;
 pub use huggingface::{PipelineReply, Top};
 pub use model_words::ModelWords;
@@ -113,7 +113,7 @@ pub fn decode(
         }
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
-        Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
+        Content::Media(Media::Libsvm) => objects::libsvm(signature, invocation, options, &body)?,
         Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
         Content::Other => bodies::raw(signature, &body)?,
     };

@@ -8,11 +8,11 @@ use crate::{
     EncodedReply, builtin,
     json::Reader,
     libsvm,
-    matrix::MissingValue,
-    negotiate::{Declared, LinesName, Media},
+    matrix::{LeftOut, MissingValue},
+    negotiate::{self, Declared, LinesName, Media},
     predictions::Predictions,
     recordio, reply,
-    xgboost::{self, Objective, Reply},
+    xgboost::{self, Endpoint, Objective, Reply, Told},
 };
 use inference::{
     error::Error,
@@ -26,15 +26,17 @@ pub(super) fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool
     match options.dialect {
         Some(dialect) => dialect == Dialect::Xgboost,
         None => {
-            let is_named = invocation.objective.is_some() || !options.xgboost.output.is_empty();
+            let is_named =
+                invocation.model.objective.is_some() || !options.xgboost.output.is_empty();
             is_named || options.vendor == Some(Dialect::Xgboost) || is_libsvm(invocation)
         }
     }
 }
 
-/// Nobody else takes libsvm.
+/// Of models of which nothing is known, nobody else takes libsvm.
 fn is_libsvm(invocation: &Invocation) -> bool {
-    invocation.declared == Declared::As(Media::Libsvm)
+    let is_of_another = invocation.model.library.is_some();
+    !is_of_another && invocation.declared == Declared::As(Media::Libsvm)
 }
 
 /// The request in a body as XGBoost's container takes it, and the form of its reply; `None` where the body is of
@@ -52,41 +54,68 @@ pub(super) fn xgboost(
     if !is_xgboost(options, invocation, media) {
         return Ok(None);
     }
-    let settings = &options.xgboost;
-    let Some(inputs) = xgboost::decode(signature, settings, media, body) else { return Ok(None) };
+    let (settings, says) = (&options.xgboost, &invocation.model);
+    if media == Media::Csv {
+        check_label_size(invocation)?;
+    }
+    let inputs = xgboost::decode(signature, settings, says.is_pickled, media, body);
+    let Some(inputs) = inputs else { return Ok(None) };
     let inputs = inputs?;
-    // In a batch job the container ignores the header, unless its output is configured.
-    let media = match options.batch && settings.output.is_empty() {
-        true => Media::Csv,
-        false => choose(invocation, options, Media::Csv, &xgboost::OFFERED)?,
+    let endpoint = match invocation.is_multi_model {
+        true => Endpoint::MultiModel,
+        false => Endpoint::Single,
     };
-    let objective = invocation.objective.as_deref().map(Objective::from_name).transpose()?;
-    let classes = invocation.classes;
-    let reply = Reply { media, objective, classes, settings: settings.clone() };
-    let format = on_a_line(options, ReplyFormat::Xgboost(reply));
-    Ok(Some((InferenceRequest { inputs, ..InferenceRequest::default() }, format)))
+    let media = choose(invocation, options, endpoint.family(), &xgboost::OFFERED)?;
+    let objective = says.objective.as_deref().map(Objective::from_name).transpose()?;
+    let told = Told { objective, classes: says.classes, targets: says.targets };
+    let (is_batch, settings) = (options.batch, settings.clone());
+    let reply = Reply { media, told, endpoint, is_batch, settings };
+    let request = InferenceRequest { inputs, ..InferenceRequest::default() };
+    Ok(Some((request, ReplyFormat::Xgboost(reply))))
+}
+
+/// That CSV is not said to have another number of labels than XGBoost's container takes: one, which is not there when
+/// it predicts.
+///
+/// # Errors
+/// [`Error::UnsupportedMediaType`].
+fn check_label_size(invocation: &Invocation) -> Result<(), Error> {
+    let content_type = invocation.content_type.as_deref().unwrap_or_default();
+    match negotiate::parameter(content_type, "label_size") {
+        Some(size) if size != "1" => Err(Error::UnsupportedMediaType(format!(
+            "content type '{content_type}': label_size is {size}, expected 1 or no such parameter"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Is a body of this format read as XGBoost's container reads it?
 pub(super) fn is_xgboost(options: &Options, invocation: &Invocation, media: Media) -> bool {
     // libsvm may also have come without its type.
-    let own = media == Media::Libsvm && options.dialect.is_none();
+    let is_of_another = invocation.model.library.is_some();
+    let own = media == Media::Libsvm && options.dialect.is_none() && !is_of_another;
     own || speaks_xgboost(options, invocation)
 }
 
 /// Records of AWS's algorithms.
 pub(super) fn recordio(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let inputs = recordio::decode(signature, MissingValue::Zero, body)?;
+    let inputs = recordio::decode(signature, MissingValue::Zero, LeftOut::Any, body)?;
     Ok(Decoded { envelope: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
 }
 
-/// libsvm in a dialect that was chosen, and is another.
+/// libsvm in a dialect that was chosen, and is another; and of models of other libraries than XGBoost, to which what it
+/// leaves out is zero.
 pub(super) fn libsvm(
     signature: &Signature,
+    invocation: &Invocation,
     options: &Options,
     body: &[u8],
 ) -> Result<Decoded, Error> {
-    let inputs = libsvm::decode(signature, options.xgboost.index_base, body)?;
+    let missing = match invocation.model.library {
+        Some(_) => MissingValue::Zero,
+        None => MissingValue::Nan,
+    };
+    let inputs = libsvm::decode(signature, options.xgboost.index_base, missing, body)?;
     Ok(Decoded::rows(inputs, Media::Csv))
 }
 

@@ -390,6 +390,56 @@ fn bodies_that_may_grow_are_known_by_their_type() {
 }
 
 #[test]
+fn libsvm_to_a_model_of_another_library_has_zeros_and_the_reply_is_no_containers() {
+    let signature = model(8, &["x FP64 [3]"], &["y FP64 [2]"]);
+    let ask = |parameters: &[(&str, &str)]| {
+        let invocation = Invocation::read(Some("text/libsvm"), None, None).unwrap();
+        let parameter = |name: &str| parameters.iter().find(|it| it.0 == name).map(|it| it.1);
+        let invocation = Invocation { model: ModelSays::of(parameter), ..invocation };
+        let body = Bytes::from_static(b"1 0:1 2:3\n");
+        let (request, format) = decode(&signature, &invocation, &Options::default(), body).unwrap();
+        let reply = encode(&format, &signature, &respond(&signature, 1)).unwrap();
+        (crate::samples::show_inputs(&request.inputs), text_of(&reply))
+    };
+    let missing = ("x FP64 [1,3] [1.0,NaN,3.0]\n".to_owned(), "0.0,0.5\n".to_owned());
+    assert_eq!(ask(&[]), missing);
+    assert_eq!(ask(&[(xgboost::PARAMETER, "multi:softprob")]), missing);
+    let zero = ("x FP64 [1,3] [1.0,0.0,3.0]\n".to_owned(), "0.0,0.5\n".to_owned());
+    assert_eq!(ask(&[(LIBRARY, "LightGBM")]), zero);
+}
+
+#[test]
+fn a_model_says_what_its_parameters_do() {
+    let parameters = [
+        (xgboost::PARAMETER, "binary:logistic"),
+        (xgboost::CLASSES, "2"),
+        (xgboost::TARGETS, "3"),
+        (xgboost::PICKLED, "true"),
+    ];
+    let says = ModelSays::of(|name| parameters.iter().find(|it| it.0 == name).map(|it| it.1));
+    assert_eq!((says.classes, says.targets, says.is_pickled), (Some(2), Some(3), true));
+    assert_eq!((says.objective.as_deref(), says.library), (Some("binary:logistic"), None));
+    assert_eq!(ModelSays::of(|_| None), ModelSays::default());
+}
+
+#[test]
+fn a_number_of_labels_that_the_container_does_not_take_is_no_type_of_it() {
+    let xgboost = Options { dialect: Some(Dialect::Xgboost), ..Options::default() };
+    let ask = |content_type: &str| {
+        let invocation = Invocation::read(Some(content_type), None, None).unwrap();
+        decode(&one(), &invocation, &xgboost, Bytes::from_static(b"1,2")).map(|_| ())
+    };
+    for taken in ["text/csv", "text/csv;label_size=1", "text/csv; Label_Size=\"1\""] {
+        assert_eq!(ask(taken), Ok(()), "{taken}");
+    }
+    for refused in ["text/csv;label_size=5", "TEXT/CSV; label_size=0"] {
+        let error = ask(refused).unwrap_err();
+        assert_eq!(error.kind(), Kind::UnsupportedMediaType, "{refused}");
+        assert!(error.to_string().contains("expected 1 or no such parameter"), "{error}");
+    }
+}
+
+#[test]
 fn a_few_bytes_of_libsvm_are_no_wide_row() {
     let open = model(8, &["x FP32 [-1]"], &["y FP32 []"]);
     let part = "more than the 262224 that a body";

@@ -2,7 +2,7 @@
 
 use backend::NamedTensor;
 
-use crate::matrix::Matrix;
+use crate::matrix::{LeftOut, Matrix};
 use inference::{error::Error, signature::Signature};
 
 /// What rows come in, for errors.
@@ -18,12 +18,16 @@ const LOOKED_AT: usize = 512;
 ///
 /// A record is a line of numbers, with that character between them that the first line tells. Blanks around a
 /// number are not part of it, and a field with nothing in it is NaN. So is what the model takes beyond the last field
-/// of the records. Lines within the text are all records.
+/// of the records, as far as it may be `left_out`. Lines within the text are all records.
 ///
 /// # Errors
 /// When a field is no number, or a record has not as many fields as the first: [`Error::InvalidRequest`]. When it has
-/// more than the model takes: [`Error::InvalidInput`]. Both name the record, counted from 1.
-pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+/// more than the model takes, or too few: [`Error::InvalidInput`]. Both name the record, counted from 1.
+pub(super) fn decode(
+    signature: &Signature,
+    left_out: LeftOut,
+    body: &[u8],
+) -> Result<Vec<NamedTensor>, Error> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
@@ -43,7 +47,7 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTens
                 let problem = format!(" has {given} values, expected {expected} as the first");
                 return Err(refused(problem));
             }
-            let problem = matrix.end_short_row();
+            let problem = matrix.end_short_row(left_out);
             let in_record = |it| Error::input(matrix.name(), format!("CSV record {record} {it}"));
             problem.map_err(in_record)?;
         }
@@ -91,14 +95,16 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let inputs = decode(&model(8, &["x FP32 [-1]"], &[]), text.as_bytes()).unwrap();
+        let inputs =
+            decode(&model(8, &["x FP32 [-1]"], &[]), LeftOut::Any, text.as_bytes()).unwrap();
         assert_eq!(show_inputs(&inputs).trim_end(), format!("x FP32 {expected}"), "{text}");
     }
 
     #[track_caller]
     fn refused(text: &str, expected: &str) {
-        let error =
-            decode(&model(8, &["x FP32 [2]"], &[]), text.as_bytes()).unwrap_err().to_string();
+        let error = decode(&model(8, &["x FP32 [2]"], &[]), LeftOut::Any, text.as_bytes())
+            .unwrap_err()
+            .to_string();
         assert_eq!(error, expected);
     }
 
@@ -124,13 +130,26 @@ mod tests {
 
     #[test]
     fn what_a_record_leaves_out_at_its_end_is_missing() {
-        let inputs = decode(&model(8, &["x FP32 [3]"], &[]), b"1\n4\n").unwrap();
+        let inputs = decode(&model(8, &["x FP32 [3]"], &[]), LeftOut::Any, b"1\n4\n").unwrap();
         assert_eq!(show_inputs(&inputs).trim_end(), "x FP32 [2,3] [1.0,NaN,NaN,4.0,NaN,NaN]");
-        let error = decode(&model(8, &["x INT32 [3]"], &[]), b"1").unwrap_err().to_string();
+        let error =
+            decode(&model(8, &["x INT32 [3]"], &[]), LeftOut::Any, b"1").unwrap_err().to_string();
         assert!(error.contains("record 1") && error.contains("INT32"), "{error}");
         let wide = model(0, &["x FP32 [-1,1000000]"], &[]);
-        let error = decode(&wide, b"1\n1\n").unwrap_err().to_string();
+        let error = decode(&wide, LeftOut::Any, b"1\n1\n").unwrap_err().to_string();
         assert!(error.contains("record 2") && error.contains("send fewer rows"), "{error}");
+    }
+
+    #[test]
+    fn of_a_pickled_booster_one_field_may_be_left_out_and_no_more() {
+        let signature = model(8, &["x FP32 [3]"], &[]);
+        let inputs = decode(&signature, LeftOut::One, b"1,2\n3,4").unwrap();
+        assert_eq!(show_inputs(&inputs).trim_end(), "x FP32 [2,3] [1.0,2.0,NaN,3.0,4.0,NaN]");
+        let error = decode(&signature, LeftOut::One, b"1").unwrap_err();
+        assert!(matches!(error, Error::InvalidInput { .. }));
+        let expected = "input 'x': CSV record 1 has 1 values, the model takes 3; it is a Booster in a pickle, of \
+                        which XGBoost's container takes 2 or 3: send the others empty where they are missing";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
@@ -148,8 +167,8 @@ mod tests {
         fn no_bytes_make_it_panic(body in any::<Vec<u8>>(), text in "[0-9a.,;:\t| \r\n-]{0,40}") {
             for dims in ["[2]", "[-1]", "[]"] {
                 let signature = model(8, &[&format!("x FP32 {dims}")], &[]);
-                let _ = decode(&signature, &body);
-                let _ = decode(&signature, text.as_bytes());
+                let _ = decode(&signature, LeftOut::Any, &body);
+                let _ = decode(&signature, LeftOut::One, text.as_bytes());
             }
         }
     }

@@ -26,6 +26,12 @@ pub const PARAMETER: &str = "xgboost_objective";
 /// The model parameter with the number of classes.
 pub const CLASSES: &str = "num_class";
 
+/// The model parameter with the number of labels, targets or quantiles.
+pub const TARGETS: &str = "num_target";
+
+/// The model parameter that is there where the model is a `Booster` in a pickle.
+pub const PICKLED: &str = "xgboost_pickled";
+
 impl Objective {
     /// The objective that the text of a model's parameter names.
     ///

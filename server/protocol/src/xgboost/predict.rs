@@ -17,12 +17,26 @@ pub(super) fn listed(told: Option<usize>) -> Option<usize> {
     told.filter(|it| *it <= MOST_CLASSES)
 }
 
+/// What is known of a model besides its outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Told {
+    /// What it was trained for.
+    pub objective: Option<Objective>,
+    /// Classes that it tells apart.
+    pub classes: Option<usize>,
+    /// Labels, targets or quantiles of which a prediction has a number each. A file of XGBoost says it, and then its
+    /// output is what `predict` gives.
+    pub targets: Option<usize>,
+}
+
 /// The predictions of a response, as the container's `predict` would give them.
 pub(super) struct Raw {
     objective: Objective,
     rows: usize,
-    /// Numbers in one prediction.
+    /// Numbers in one prediction: one for each class, or for each target.
     classes: usize,
+    /// Are there several targets?
+    is_of_targets: bool,
     /// `[rows, classes]`.
     values: Vec<f32>,
     /// How many classes there are, as far as the outputs tell; `None` too for what is no classifier.
@@ -35,14 +49,14 @@ impl Raw {
     /// A converted classifier gives a label and probabilities: two of them are `binary:logistic`, of which XGBoost
     /// predicts the probability of class 1; more are `multi:softprob`. Without a label, several numbers are
     /// `multi:softprob`, and one is a regression, or a probability if its name begins so. A label alone is
-    /// `multi:softmax`. An objective that was `given` goes before that, and classes that were `told` count where the
-    /// outputs do not say how many there are.
+    /// `multi:softmax`. What was `told` goes before that: classes count where the outputs do not say how many there
+    /// are, and of several targets a prediction is a list. More numbers than an objective has of one target are those
+    /// of several.
     ///
     /// # Errors
     /// When the outputs are no such thing, or cannot be the predictions of the objective that was given.
     pub(super) fn of(
-        given: Option<Objective>,
-        told: Option<usize>,
+        told: &Told,
         signature: &Signature,
         response: &InferenceResponse,
     ) -> Result<Raw, Error> {
@@ -53,7 +67,7 @@ impl Raw {
             (Some(scores), label) => derive(scores, label.is_some(), rows),
             (None, _) => Objective::Softmax,
         };
-        let objective = given.unwrap_or_else(derived);
+        let objective = told.objective.unwrap_or_else(derived);
         let classes = matches!(objective, Objective::Hinge | Objective::Softmax);
         let output = match classes {
             true => label.or(scores),
@@ -71,16 +85,24 @@ impl Raw {
             Objective::Softmax | Objective::Softprob => scores
                 .map(|it| self::columns(&it.tensor, rows))
                 .filter(|&it| it > 1 || objective == Objective::Softprob)
-                .or(listed(told)),
+                .or(listed(told.classes)),
         };
-        let raw = |classes, values| Ok(Raw { objective, rows, classes, values, all_classes });
+        let raw = |classes, values| {
+            let is_of_targets = 1 < classes && objective != Objective::Softprob;
+            Ok(Raw { objective, rows, classes, is_of_targets, values, all_classes })
+        };
         match (objective, columns) {
             (Objective::Softprob, 1..) | (_, 1) => raw(columns, values),
+            // What a file of XGBoost predicts is not made of anything else.
+            (_, 2..) if told.targets == Some(columns) => raw(columns, values),
             (Objective::Logistic | Objective::LogitRaw, 2) => {
                 raw(1, values.iter().skip(1).step_by(2).copied().collect())
             }
             (Objective::Hinge | Objective::Softmax, 2..) => {
                 raw(1, values.chunks(columns).map(|it| largest(it) as f32).collect())
+            }
+            (Objective::Regression, 2..) | (Objective::Logistic | Objective::LogitRaw, 3..) => {
+                raw(columns, values)
             }
             _ => Err(Error::Internal(format!(
                 "output '{name}' has {columns} numbers in a row, which is no prediction of {objective:?}; the \
@@ -100,6 +122,7 @@ impl Raw {
         Predictions::new(self.rows, fields.collect::<Result<_, Error>>()?)
     }
 
+    /// Of several targets what is said of each is a list.
     fn field(&self, key: Key) -> Result<Tensor, Error> {
         if !self.objective.knows(key) {
             return column(vec![f32::NAN; self.rows]);
@@ -108,12 +131,8 @@ impl Raw {
         let rows = self.values.chunks(self.classes.max(1));
         match key {
             Key::PredictedLabel => match self.objective {
-                Objective::Logistic => {
-                    column(self.values.iter().map(|&it| i64::from(it > 0.5)).collect())
-                }
-                Objective::LogitRaw => {
-                    column(self.values.iter().map(|&it| i64::from(it > 0.0)).collect())
-                }
+                Objective::Logistic => self.of_each(|it| i64::from(it > 0.5)),
+                Objective::LogitRaw => self.of_each(|it| i64::from(it > 0.0)),
                 Objective::Softprob => column(rows.map(|it| largest(it) as i64).collect()),
                 // These predict the label itself.
                 Objective::Regression | Objective::Hinge | Objective::Softmax => {
@@ -134,7 +153,10 @@ impl Raw {
             Key::Probability | Key::RawScore | Key::PredictedScore => self.values(&self.values),
             Key::Probabilities | Key::RawScores => {
                 let both = self.values.iter().flat_map(|&it| [1.0 - it, it]).collect();
-                tensor(&[self.rows, 2], both)
+                match self.is_of_targets {
+                    true => tensor(&[self.rows, self.classes, 2], both),
+                    false => tensor(&[self.rows, 2], both),
+                }
             }
         }
     }
@@ -144,6 +166,15 @@ impl Raw {
         match self.classes {
             1 if self.objective != Objective::Softprob => column(values.to_vec()),
             classes => tensor(&[self.rows, classes], values.to_vec()),
+        }
+    }
+
+    /// A number for each that the predictions have.
+    fn of_each(&self, number: impl Fn(f32) -> i64) -> Result<Tensor, Error> {
+        let numbers = self.values.iter().map(|it| number(*it)).collect();
+        match self.is_of_targets {
+            true => tensor(&[self.rows, self.classes], numbers),
+            false => column(numbers),
         }
     }
 }
