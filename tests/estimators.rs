@@ -79,6 +79,8 @@ fn codes_of_categories_with_names_are_answered_as_the_library_answers_their_valu
 fn what_is_no_code_of_a_category_is_refused_in_every_protocol() {
     for (file, name) in [("categories.ubj", "model.ubj"), ("categories.txt", "model.txt")] {
         let (_repository, server) = serve(file, name);
+        let config = server.get("/v2/models/model/config").expect(200).json();
+        assert_eq!(config["parameters"], json!({}), "its rows are independent");
         for (row, value) in [(json!([[0, 0, 40]]), "40"), (json!([[0, 1, 2], [0, 0.5, 2]]), "0.5")]
         {
             let error = infer(&server, &row).error(400);

@@ -52,6 +52,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/recommender/src",
             "server/src/engines.rs",
             "backends/steps/src",
+            "backends/trees/src/lightgbm/categories.rs",
             "backends/trees/src/sklearn",
         ],
     ),

@@ -117,6 +117,12 @@ impl Model for TreeModel {
         &self.notes
     }
 
+    /// Made-up numbers are no codes of categories, and are refused where these have names. Rows of trees never depend
+    /// on each other.
+    fn allows_trial_runs(&self) -> bool {
+        self.shared.categories.is_empty()
+    }
+
     fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
         let Shared { forests, outputs, .. } = &*self.shared;
         let large = outputs.iter().filter(|it| !it.form.is_of_sums());

@@ -1,7 +1,7 @@
 //! Text files of LightGBM, versions 2 to 4. Pure.
 //!
-//! A header of `key=value` lines, blocks that begin with `Tree=`, and the words `end of trees`. Of what lies behind them
-//! names of categories are read. `tree_sizes` is a hint for threads of LightGBM, and is not believed.
+//! A header of `key=value` lines, blocks that begin with `Tree=`, and the words `end of trees`. Of what lies behind
+//! them names of categories are read. `tree_sizes` is a hint for threads of LightGBM, and is not believed.
 
 mod categories;
 mod lines;
