@@ -160,23 +160,13 @@ impl<'a> Parser<'a> {
         message: &mut DynamicMessage,
         field: &FieldDescriptor,
     ) -> Result<(), Broken> {
-        let start = self.token;
         let Some(value) = self.value(field.kind())? else { return Ok(()) };
         match message.get_field_mut(field) {
             Value::List(list) => list.push(value),
             Value::Map(map) => {
                 let Some((key, value)) = entry(value) else { return Ok(()) };
-                let shown = match &key {
-                    MapKey::String(it) => format!("'{it}'"),
-                    MapKey::U64(it) => it.to_string(),
-                    other => format!("{other:?}"),
-                };
-                if map.insert(key, value).is_some() {
-                    self.problem(
-                        start,
-                        &format!("{}: the key {shown} is given twice", self.place()),
-                    );
-                }
+                // As protobuf's own reader has it, the last one of a key holds.
+                map.insert(key, value);
             }
             place => *place = value,
         }

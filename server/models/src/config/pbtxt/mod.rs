@@ -1,6 +1,6 @@
 //! Reads and writes a model's configuration: `config.pbtxt` text, and JSON as clients know it.
 
-mod enum_case;
+mod lenient;
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use prost_reflect::{
 };
 use serde_json::Value as Json;
 
-use crate::config::{pbtxt::enum_case::with_enum_names, raw::ModelConfig as RawConfig};
+use crate::config::{pbtxt::lenient::strict, raw::ModelConfig as RawConfig};
 use inference::signature::nearest;
 pub use textproto::{Problem, ReadError};
 
@@ -31,12 +31,18 @@ impl ConfigReader {
             .map_err(|problems| ReadError { file: file.to_owned(), problems })
     }
 
-    /// Reads JSON with the names of the text format or their `lowerCamelCase` forms. `file` is what
-    /// errors call it. Names of enum values may be in any case.
+    /// Reads JSON with the names of the text format or their `lowerCamelCase` forms, and what else protobuf's reader
+    /// takes: single values for lists, numbers and truth values in quotes, names of enum values in any case. `file` is
+    /// what errors call it.
     pub fn parse_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
-        self.read_json(file, json).or_else(|error| match with_enum_names(json, self.descriptor()) {
-            Some(renamed) => self.read_json(file, &renamed),
-            None => Err(error),
+        self.read_json(file, json).or_else(|error| {
+            let Some(strict) = strict(json, self.descriptor()) else { return Err(error) };
+            self.read_json(file, &strict.json).map_err(|mut error| {
+                for it in &mut error.problems {
+                    it.column = strict.column_before(it.line, it.column);
+                }
+                error
+            })
         })
     }
 

@@ -118,10 +118,17 @@ fn a_field_given_twice_is_refused() {
         "dynamic_batching { }\nsequence_batching { }",
         "config.pbtxt:2:1: 'sequence_batching' excludes 'dynamic_batching', which is given in line 1",
     );
-    refused(
-        "metric_tags [ { key: 'a' value: '1' },\n{ key: 'a' value: '2' } ]",
-        "config.pbtxt:2:1: metric_tags: the key 'a' is given twice",
-    );
+}
+
+#[test]
+fn the_last_entry_of_a_map_with_a_key_is_the_one_that_holds() {
+    let tags = read("metric_tags [ { key: 'a' value: '1' },\n{ key: 'a' value: '2' } ]").unwrap();
+    assert_eq!(tags.metric_tags["a"], "2");
+    let parameters = "parameters { key: 'DEVICE_ID' value { string_value: '0' } }
+        parameters { key: 'x' value { string_value: 'y' } }
+        parameters { key: 'DEVICE_ID' value { string_value: '1' } }";
+    let parameters = read(parameters).unwrap().parameters;
+    assert_eq!((parameters.len(), &*parameters["DEVICE_ID"].string_value), (2, "1"));
 }
 
 #[test]
@@ -237,6 +244,60 @@ fn json_takes_names_of_enum_values_in_any_case_and_leaves_all_other_text_as_it_i
     assert_eq!(config.parameters["kind_model"].string_value, "kind_cpu");
     let warmup = config.model_warmup[0].inputs.get("type_fp32").unwrap();
     assert_eq!(warmup.data_type, raw::DataType::TypeFp32 as i32);
+}
+
+#[test]
+fn json_takes_single_values_for_lists() {
+    let reader = ConfigReader::default();
+    let single = r#"{"name":"A","max_batch_size":8,
+        "input":{"name":"x","data_type":"TYPE_FP32","dims":3},
+        "output" : {"name":"y","dataType":"type_fp32","dims": "3" , "reshape":{"shape":3}},
+        "instance_group":{"count":2,"kind":"KIND_CPU","gpus": 0 ,"rate_limiter":{"resources":{"name":"R","count":1}}},
+        "version_policy":{"specific":{"versions":"2"}},
+        "dynamic_batching":{"preferred_batch_size":4},
+        "model_warmup":{"name":"w","inputs":{"x":{"data_type":"TYPE_FP32","dims":3,"zero_data":true}}}}"#;
+    let listed = r#"{"name":"A","max_batch_size":8,
+        "input":[{"name":"x","data_type":"TYPE_FP32","dims":[3]}],
+        "output":[{"name":"y","data_type":"TYPE_FP32","dims":[3],"reshape":{"shape":[3]}}],
+        "instance_group":[{"count":2,"kind":"KIND_CPU","gpus":[0],"rate_limiter":{"resources":[{"name":"R","count":1}]}}],
+        "version_policy":{"specific":{"versions":[2]}},
+        "dynamic_batching":{"preferred_batch_size":[4]},
+        "model_warmup":[{"name":"w","inputs":{"x":{"data_type":"TYPE_FP32","dims":[3],"zero_data":true}}}]}"#;
+    let config = reader.parse_json("config", single).unwrap();
+    assert_eq!(config, reader.parse_json("config", listed).unwrap());
+    // At the end of the text, and without any value.
+    let dims = |json: &str| reader.parse_json("config", json).unwrap().input[0].dims.clone();
+    assert_eq!(dims(r#"{"input":{"dims":-1}}"#), [-1]);
+    assert_eq!(dims(r#"{"input":{"dims":null}}"#), [0; 0]);
+    assert_eq!(dims(r#"{"input":[{"dims":[1,2]}]}"#), [1, 2]);
+}
+
+#[test]
+fn json_takes_numbers_and_truth_values_in_quotes_and_null_for_what_is_not_given() {
+    let reader = ConfigReader::default();
+    let loose = r#"{"maxBatchSize":"8","default_model_filename":null,"instance_group":null,"parameters":null,
+        "input":[{"name":"x","data_type":11,"dims":["3","-1"],"optional":"true","format":"0"}],
+        "dynamicBatching":{"maxQueueDelayMicroseconds":"100","preserve_ordering":"false",
+          "priorityQueuePolicy":{"1":{"timeoutAction":"1","default_timeout_microseconds":"7"}}},
+        "output":[{"name":"y","data_type":"11","dims":[3.0]}]}"#;
+    let plain = "max_batch_size: 8 input { name: 'x' data_type: TYPE_FP32 dims: [ 3, -1 ] optional: true }
+        output { name: 'y' data_type: TYPE_FP32 dims: 3 }
+        dynamic_batching { max_queue_delay_microseconds: 100
+          priority_queue_policy { key: 1 value { timeout_action: DELAY default_timeout_microseconds: 7 } } }";
+    assert_eq!(reader.parse_json("config", loose).unwrap(), read(plain).unwrap());
+}
+
+#[test]
+fn an_error_behind_single_values_has_its_place_in_the_text_that_was_sent() {
+    let place = |json: &str| {
+        let error = ConfigReader::default().parse_json("config", json).unwrap_err();
+        (error.problems[0].line, error.problems[0].column)
+    };
+    let single = "{\"input\": {\"dims\": 3},\n\"instance_group\": {\"count\": 1}, \"count\": 4}";
+    let listed =
+        "{\"input\": [{\"dims\": [3]}],\n\"instance_group\": [{\"count\": 1}], \"count\": 4}";
+    let (line, column) = place(listed);
+    assert_eq!(place(single), (line, column - 2));
 }
 
 #[test]
