@@ -142,6 +142,92 @@ fn a_graph_that_answers_other_rows_than_it_takes_is_no_batch() {
     assert_eq!((&kept["shape"], &kept["data"][6]), (&json!([2, 6]), &json!(3.0)));
 }
 
+/// The error of a load of the fixture with that configuration.
+fn refusal(fixture: &str, config: &str) -> String {
+    let server = Server::start(&of(fixture, config), &[]);
+    server.get(&format!("/v2/models/{fixture}/ready")).error(503)
+}
+
+#[test]
+fn a_batch_that_is_written_down_where_an_output_has_no_rows_is_an_error_of_the_load() {
+    let steps = |most_rows: usize| {
+        format!(
+            "max_batch_size: {most_rows} input {{ name: 'INPUT' data_type: TYPE_FP32 dims: [ -1, 4 ] }}
+             output {{ name: 'STEPS' data_type: TYPE_FP32 dims: [ -1, 4 ] }}"
+        )
+    };
+    let first_is_one = "max_batch_size: 8 input { name: 'INPUT' data_type: TYPE_FP32 dims: 4 }
+         output { name: 'OUTPUT' data_type: TYPE_FP32 dims: 4 }";
+    for (fixture, config, parts) in [
+        (
+            "time_first",
+            &*steps(8),
+            ["max_batch_size is 8", "output 'STEPS' has the shape [8,1,4] for 1 row"],
+        ),
+        (
+            "time_first",
+            &*steps(1),
+            ["max_batch_size is 1", "output 'STEPS' has the shape [8,1,4] for 1 row"],
+        ),
+        // One of two outputs.
+        ("time_first", "max_batch_size: 8", ["max_batch_size is 8", "output 'STEPS'"]),
+        (
+            "time_first",
+            "max_batch_size: 8 dynamic_batching { }",
+            ["max_batch_size is 8", "output 'STEPS'"],
+        ),
+        (
+            "mean_of_rows",
+            first_is_one,
+            ["max_batch_size is 8", "output 'OUTPUT' has the shape [1,4] for 2 rows"],
+        ),
+        ("boxes", "max_batch_size: 4", ["max_batch_size is 4", "output 'OUTPUT'"]),
+    ] {
+        let error = refusal(fixture, config);
+        for part in parts.iter().chain(&[NO_BATCH, "write max_batch_size: 0, and dims with all"]) {
+            assert!(error.contains(part), "{fixture}: {part}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_output_without_rows_that_the_configuration_does_not_give_is_no_reason_to_refuse() {
+    let rows = "max_batch_size: 8 input { name: 'INPUT' data_type: TYPE_FP32 dims: [ -1, 4 ] }
+         output { name: 'ROWS' data_type: TYPE_FP32 dims: [ -1, 4 ] }";
+    let server = Server::start(&of("time_first", rows), &[]);
+    let given = answer(&mut server.client(), "time_first", &body(&[2, 3, 4], 1));
+    assert_eq!((&given["name"], &given["shape"]), (&json!("ROWS"), &json!([2, 3, 4])));
+    // One row has one row.
+    let single = "max_batch_size: 1 input { name: 'INPUT' data_type: TYPE_FP32 dims: 4 }
+         output { name: 'OUTPUT' data_type: TYPE_FP32 dims: 4 }";
+    let server = Server::start(&of("mean_of_rows", single), &[]);
+    let given = answer(&mut server.client(), "mean_of_rows", &body(&[1, 4], 1));
+    assert_eq!(given["shape"], json!([1, 4]));
+}
+
+#[test]
+fn a_batch_that_was_filled_in_where_an_output_has_no_rows_is_taken_back_with_one_warning() {
+    for config in ["dynamic_batching { }", "dynamic_batching { preferred_batch_size: [ 4 ] }", ""] {
+        let mut server = Process::start(&of("time_first", config), &[], &[]);
+        server.wait_ready();
+        let mut client = server.client();
+        let reply = client.post(&infer("time_first"), &[], body(&[2, 3, 4], 1)).expect(200).json();
+        let shapes: Vec<&Value> =
+            reply["outputs"].as_array().unwrap().iter().map(|it| &it["shape"]).collect();
+        assert_eq!(shapes, [&json!([2, 3, 4]), &json!([3, 2, 4])]);
+        let shown = client.get("/v2/models/time_first/config").expect(200).json();
+        assert_eq!(shown["max_batch_size"], 0);
+        assert!(merging(&shown).contains(NO_BATCH), "{shown}");
+        server.signal("TERM");
+        let log = server.wait().log;
+        let warnings: Vec<_> = log.iter().filter(|it| it.contains("WARN")).collect();
+        let [warning] = warnings[..] else { panic!("{config}: {warnings:#?}") };
+        for part in ["model=time_first", NO_BATCH, "'STEPS'", "without a batch dimension"] {
+            assert!(warning.contains(part), "{part}: {warning}");
+        }
+    }
+}
+
 /// Runs for four requests that wait together.
 fn runs(fixture: &str, config: &str, shape: &[usize]) -> (Server, f64) {
     let server = Server::start(&of(fixture, config), &["--scheduler-hold=4"]);

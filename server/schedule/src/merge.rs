@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, NamedTensor, Tensor};
+use backend::{BackendError, NamedTensor, Shape, Tensor};
 
 use super::{run_context::RunContext, work::Work};
 
@@ -61,18 +61,21 @@ pub(super) fn scatter(
                 true => whole.tensor.slice_rows(start, job.rows),
                 false => holds_all(jobs).then(|| whole.tensor.clone()),
             };
-            let tensor = part.ok_or_else(|| {
-                BackendError::Execute(format!(
-                    "the engine returned output '{name}' of shape {} for a batch of {rows} rows",
-                    whole.tensor.shape()
-                ))
-            })?;
+            let tensor = part.ok_or_else(|| other_rows(name, whole.tensor.shape(), rows))?;
             Ok(NamedTensor { name: whole.name.clone(), tensor })
         });
         shares.push(share.collect::<Result<_, BackendError>>()?);
         start += job.rows;
     }
     Ok(shares)
+}
+
+/// An output has other rows than the batch.
+pub(super) fn other_rows(output: &str, shape: &Shape, rows: usize) -> BackendError {
+    BackendError::Execute(format!(
+        "the engine returned output '{output}' of shape {shape} for a batch of {rows} rows; where its first dimension is \
+         no batch, the model's configuration needs max_batch_size: 0"
+    ))
 }
 
 /// Does one job hold all that is in the run, as an image and any number of texts that are compared with it? Its inputs

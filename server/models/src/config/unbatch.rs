@@ -4,12 +4,17 @@ use backend::{ModelSpec, TensorSpec};
 
 use crate::config::raw::{
     ModelConfig as RawConfig, ModelTensorReshape,
+    model_config::SchedulingChoice,
     model_warmup::{Input, input::InputDataType},
 };
 
 /// Writes the first dimension into everything that was configured without it.
 pub(crate) fn unbatch(raw: &mut RawConfig, spec: &ModelSpec) {
     raw.max_batch_size = Some(0);
+    if let Some(SchedulingChoice::DynamicBatching(batching)) = &mut raw.scheduling_choice {
+        // Its queue stays as it was asked for.
+        batching.preferred_batch_size.clear();
+    }
     for port in &mut raw.input {
         prepend(&spec.inputs, &port.name, &mut port.dims, &mut port.reshape);
     }

@@ -192,20 +192,37 @@ impl Loader {
         let mut instance = None;
         let config = &completed.config;
         let proof = self.try_rows_of(load, model, device, &mut instance, &signature, config)?;
-        let Proof::Lacking(reason) = proof else {
-            let row_check = match load.raw.is_some_and(is_told_to_merge) {
-                true => RowCheck::Report,
-                false => RowCheck::StopMerging,
-            };
-            return Ok(Settled {
-                completed,
-                instance,
-                warning: None,
-                has_parts: true,
-                is_unproved: false,
-                row_check,
-                kept: None,
-            });
+        let reason = match proof {
+            Proof::Lacking(reason) => reason,
+            Proof::NoBatch(reason) => {
+                let completed = self.without_batch(load, model, completed, &reason)?;
+                let warning = no_batch_warning(load.raw, &completed, &reason);
+                return Ok(Settled {
+                    completed,
+                    instance,
+                    warning,
+                    has_parts: false,
+                    is_unproved: true,
+                    row_check,
+                    kept: None,
+                });
+            }
+            Proof::Independent => {
+                let row_check = match load.raw.is_some_and(is_told_to_merge) {
+                    _ if completed.config.max_batch_size == 1 => RowCheck::Off,
+                    true => RowCheck::Report,
+                    false => RowCheck::StopMerging,
+                };
+                return Ok(Settled {
+                    completed,
+                    instance,
+                    warning: None,
+                    has_parts: true,
+                    is_unproved: false,
+                    row_check,
+                    kept: None,
+                });
+            }
         };
         if load.raw.is_some_and(is_told_to_merge) {
             let note = format!("on, as dynamic_batching is written in its configuration: {reason}");
@@ -249,6 +266,53 @@ impl Loader {
             kept: None,
         })
     }
+}
+
+impl Loader {
+    /// The configuration of a model whose outputs have other rows than their runs, without a batch dimension.
+    ///
+    /// # Errors
+    /// Where its own configuration says that there is a batch dimension.
+    fn without_batch(
+        &self,
+        load: &Load<'_>,
+        model: &dyn Model,
+        completed: Completed,
+        reason: &str,
+    ) -> Result<Completed, CreateError> {
+        let most_rows = completed.config.max_batch_size;
+        let is_written = load.raw.is_some_and(|it| 0 < it.max_batch_size());
+        let rows = match self.folder_of_pipeline(load) {
+            // Texts are rows of a graph in any case, and have their rows tried by themselves.
+            Some(_) => RowsKnown::OfTexts,
+            None if is_written => {
+                return Err(CreateError::Refused(format!(
+                    "max_batch_size is {most_rows}, but {reason}; write max_batch_size: 0, and dims with all dimensions"
+                )));
+            }
+            None => RowsKnown::Dependent,
+        };
+        Ok(noted(self.complete(load, model, rows)?, format!("off: {reason}")))
+    }
+}
+
+/// What the operator of a model is told that is served without the batch dimension which it was to get.
+fn no_batch_warning(
+    raw: Option<&raw::ModelConfig>,
+    completed: &Completed,
+    reason: &str,
+) -> Option<String> {
+    let ignored = match raw.is_some_and(is_told_to_merge) {
+        true => "dynamic_batching merges nothing",
+        false => "its requests are not merged",
+    };
+    let most_rows = completed.config.max_batch_size;
+    Some(match most_rows {
+        0 => format!(
+            "{reason}; it is served without a batch dimension (max_batch_size: 0), and {ignored}"
+        ),
+        _ => format!("its requests are not merged: {reason}"),
+    })
 }
 
 /// Does the configuration say itself that requests are merged?

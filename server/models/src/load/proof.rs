@@ -50,12 +50,14 @@ pub(crate) enum Proof {
     Independent,
     /// Not so, or it cannot be told; a sentence.
     Lacking(String),
+    /// An output has other rows than its run: every such request would fail; a sentence.
+    NoBatch(String),
 }
 
 /// Can the rows of that model be tried? Not where the configuration has taken over what a run consists of.
 pub(crate) fn is_due(config: &ModelConfig) -> bool {
     let is_plain = !matches!(config.scheduling, Scheduling::Sequences(_));
-    1 < config.max_batch_size && is_plain && config.ragged.is_none()
+    0 < config.max_batch_size && is_plain && config.ragged.is_none()
 }
 
 /// Tries the rows of the model on one of its instances. `dir` is the model's directory, `limit` bounds the runs.
@@ -83,6 +85,7 @@ pub(crate) fn prove(
         match compared {
             Ok(()) => accepted += 1,
             Err(Failure::Dependent(reason)) => return Ok(Proof::Lacking(reason)),
+            Err(Failure::NoBatch(reason)) => return Ok(Proof::NoBatch(reason)),
             Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
             Err(Failure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
             Err(Failure::NoRow) => (),
@@ -94,6 +97,8 @@ pub(crate) fn prove(
     }
     let refusal = refusal.unwrap_or_else(|| "its rows are too large".to_owned());
     Ok(match accepted {
+        // There is no company to differ in.
+        0 if config.max_batch_size == 1 => Proof::Independent,
         0 => {
             Proof::Lacking(format!("it takes none of the inputs that it was tried with: {refusal}"))
         }
@@ -125,6 +130,8 @@ fn first_row(work: &Work) -> Option<Work> {
 enum Failure {
     /// They are not; a sentence.
     Dependent(String),
+    /// There are no rows: an output's first dimension is something else; a sentence.
+    NoBatch(String),
     /// The engine did not take them.
     Engine(BackendError),
     /// They could not be made.
@@ -171,6 +178,9 @@ impl Tried<'_> {
 
         // One row at the beginning of two and, among extreme ones, at the end of three.
         let alone = self.run(&[p(0)])?;
+        if self.config.max_batch_size == 1 {
+            return Ok(());
+        }
         let two = self.run(&[p(0), p(1)]).map_err(several)?;
         let among = [x(1), x(2), p(0)];
         let mut company = if self.config.max_batch_size == 2 { &among[1..] } else { &among };
@@ -327,8 +337,9 @@ impl Tried<'_> {
             let answer = answer.ok_or(Failure::NoRow)?;
             if answer.tensor.shape().rows() != Some(rows.len()) {
                 let (shape, given) = (answer.tensor.shape(), rows.len());
-                return Err(Failure::Dependent(format!(
-                    "its first dimension is no batch: output '{name}' has the shape {shape} for {given} rows"
+                let count = if given == 1 { "1 row".to_owned() } else { format!("{given} rows") };
+                return Err(Failure::NoBatch(format!(
+                    "its first dimension is no batch: output '{name}' has the shape {shape} for {count}"
                 )));
             }
             Ok(answer.clone())

@@ -459,5 +459,9 @@ fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
     let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
     let answers = run(&mut slot, &context(), alike(&[&work]), &Stop::new(), &mut |_| ());
     let text = answers[0].as_ref().unwrap_err().to_string();
-    assert_eq!(text, "the engine returned output 'y' of shape [1] for a batch of 2 rows");
+    assert_eq!(
+        text,
+        "the engine returned output 'y' of shape [1] for a batch of 2 rows; where its first dimension is no batch, the \
+         model's configuration needs max_batch_size: 0"
+    );
 }

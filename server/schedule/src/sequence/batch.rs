@@ -18,6 +18,7 @@ use super::{
     table::CarriedState,
 };
 use crate::{
+    merge::other_rows,
     rerun::{Attempt, Attempts, Repeat, Standing, Wish, in_halves},
     slot::{Missed, Slot},
     work::{Done, Work},
@@ -281,11 +282,7 @@ impl Wiring {
             true => whole.tensor.slice_rows(row, 1),
             false => None,
         };
-        let tensor = part.ok_or_else(|| {
-            failed(format!(
-                "the engine returned output '{name}' of shape {shape} for a batch of {rows} rows"
-            ))
-        })?;
+        let tensor = part.ok_or_else(|| other_rows(name, shape, rows))?;
         Ok(NamedTensor { name: name.clone(), tensor })
     }
 }

@@ -147,11 +147,27 @@ fn answers_by_chance_prove_nothing() {
 fn answers_of_other_rows_are_no_batch() {
     let config = config("max_batch_size: 8", "FP32");
     let (proof, _) = tried(&config, 1, |it, _| Ok(it.to_vec()));
-    let Proof::Lacking(reason) = proof else { panic!("it was found to be independent") };
-    assert_eq!(
-        reason,
-        "its first dimension is no batch: output 'y' has the shape [0,4] for 1 rows"
-    );
+    let shape = "its first dimension is no batch: output 'y' has the shape [0,4] for 1 row";
+    assert_eq!(proof, Proof::NoBatch(shape.to_owned()));
+}
+
+#[test]
+fn an_output_whose_first_dimension_is_always_one_is_no_batch_of_several() {
+    let first = |it: &[f32], _: usize| it[..WIDTH].to_vec();
+    let several = "its first dimension is no batch: output 'y' has the shape [1,4] for 2 rows";
+    assert_eq!(proof(first), Proof::NoBatch(several.to_owned()));
+}
+
+#[test]
+fn a_model_of_one_row_is_tried_with_one_row() {
+    let config = config("max_batch_size: 1", "FP32");
+    let (proof, runs) = tried(&config, 0, |it, _| Ok(it.to_vec()));
+    assert!(proof == Proof::Independent && runs.iter().all(|it| *it == 1), "{proof:?} {runs:?}");
+    let (proof, _) = tried(&config, 1, |it, _| Ok(it.to_vec()));
+    assert!(matches!(proof, Proof::NoBatch(_)), "{proof:?}");
+    // What it takes is not known. That says nothing of its rows.
+    let refused = |_: &[f32], _| Err(BackendError::InvalidInput("not that".to_owned()));
+    assert_eq!(tried(&config, 0, refused).0, Proof::Independent);
 }
 
 #[test]
