@@ -133,11 +133,11 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
     check(&server, "m", &parameters("\"config\":1"), 400, &["parameters.config", "a string"]);
     let config = r#""config":"{\"max_batch\":1}""#;
     let polled = "failed to load 'm', failed to poll from model repository: ";
-    check(&server, "m", &parameters(config), 400, &[polled, "config:1:", "'max_batch_size'"]);
+    check(&server, "m", &parameters(config), 500, &[polled, "config:1:", "'max_batch_size'"]);
     let file = r#""file:1/x":"AAAA""#;
-    check(&server, "m", &parameters(file), 400, &[polled, "needs the parameter 'config'"]);
+    check(&server, "m", &parameters(file), 500, &[polled, "needs the parameter 'config'"]);
     let out = r#""config":"{}","file:1/../x":"AAAA""#;
-    check(&server, "m", &parameters(out), 400, &[polled, "file:1/../x", "file:1/model.onnx"]);
+    check(&server, "m", &parameters(out), 500, &[polled, "file:1/../x", "file:1/model.onnx"]);
     let error = server.post("/v2/repository/models/m/unload", parameters("\"dependents\":true"));
     assert!(error.error(400).contains("'unload_dependents'"));
     unload(&server, "nobody_has_heard_of_it").expect(200);
@@ -145,6 +145,30 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
     server.post("/v2/repository/r/index", "").expect(200);
     // None of it has touched the model that serves.
     assert_eq!(first_of(&server.post(&infer("m"), row(3))), 3.0);
+}
+
+#[test]
+fn a_configuration_that_is_given_may_have_single_values_for_lists() {
+    let repository = Repository::of(&["mlp"]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=mlp"]);
+    let shown = || server.get("/v2/models/mlp/config").expect(200).json();
+    let before = shown();
+    let single = |port: &Value| {
+        let mut port = port.clone();
+        port["dims"] = port["dims"][0].clone();
+        port
+    };
+    let (input, output) = (single(&before["input"][0]), single(&before["output"][0]));
+    load_mlp_with(
+        &server,
+        json!({"max_batch_size": "8", "input": input, "output": output,
+            "instance_group": {"count": 2, "kind": "KIND_CPU", "gpus": []}}),
+    )
+    .expect(200);
+    let after = shown();
+    assert_eq!((&after["input"], &after["output"]), (&before["input"], &before["output"]));
+    let group = &after["instance_group"][0];
+    assert_eq!((&after["max_batch_size"], &group["count"]), (&json!(8), &json!(2)));
 }
 
 /// What the server says to a load of `mlp` with that in its configuration.

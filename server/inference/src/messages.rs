@@ -27,6 +27,25 @@ pub const TRACE_FILE: &str = "trace file location can not be updated through net
 /// Of a change of `log_file`.
 pub const LOG_FILE: &str = "log file location can not be updated through network protocol";
 
+/// Of a body that is no JSON, where Triton takes JSON.
+pub const NO_JSON: &str = "failed to parse the request JSON buffer";
+
+/// Of a question for the models of the repository that does not say yes or no.
+pub const READY_IS_NO_BOOLEAN: &str = "Invalid value for 'ready': expected a boolean";
+
+/// Of what a client says of a region of shared memory that cannot be.
+pub const INVALID_ARGUMENTS: &str = "invalid args";
+
+/// Of a shared memory region whose key names no object.
+pub fn invalid_key(region: &str, key: &str) -> String {
+    format!("cannot register shared memory region '{region}' - invalid shm key '{key}'")
+}
+
+/// Of a part of a shared memory region whose end is no number.
+pub fn region_overflow(byte_size: u64, offset: u64) -> String {
+    format!("Integer overflow detected: byte_size ({byte_size}) + offset ({offset})")
+}
+
 /// Of a request whose restriction over HTTP is not met.
 pub fn restricted_api(header: &str) -> String {
     format!("This API is restricted, expecting header '{header}'")

@@ -13,11 +13,12 @@ pub(super) fn object_name<'k>(region: &str, key: &'k str) -> Result<&'k str, Str
     let name = key.trim_start_matches('/');
     let shown: String = key.chars().take(128).collect();
     if name.is_empty() {
-        return Err(format!("expected a key such as '/name', given '{shown}'"));
+        let opening = messages::invalid_key(region, &shown);
+        return Err(format!("{opening}: expected a key such as '/name'"));
     }
     if name == "." || name == ".." || name.contains(['/', '\0']) {
-        let expected = "expected a key such as '/name', without further slashes";
-        return Err(format!("{expected}, given '{shown}'"));
+        let opening = messages::no_object(&shown);
+        return Err(format!("{opening}: expected a key such as '/name', without further slashes"));
     }
     if name.starts_with(RESERVED) {
         return Err(messages::reserved_key(region, &shown, RESERVED));
@@ -39,9 +40,15 @@ mod tests {
 
     #[test]
     fn no_key_leads_out_of_the_directory() {
-        for key in ["", "/", "//", ".", "..", "/..", "/../etc/passwd", "a/b", "/a/", "a\0b"] {
+        for key in [".", "..", "/..", "/../etc/passwd", "a/b", "/a/", "a\0b"] {
             let error = object_name("r", key).unwrap_err();
-            assert!(error.starts_with("expected a key such as '/name'"), "{key:?}: {error}");
+            let opening = format!("Unable to open shared memory region: '{key}': expected a key");
+            assert!(error.starts_with(&opening), "{key:?}: {error}");
+        }
+        for key in ["", "/", "///"] {
+            let error = object_name("r", key).unwrap_err();
+            let opening = "cannot register shared memory region 'r' - invalid shm key";
+            assert!(error.starts_with(&format!("{opening} '{key}'")), "{key:?}: {error}");
         }
     }
 

@@ -18,7 +18,10 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use inference::{error::Error, messages};
+use inference::{
+    error::Error,
+    messages::{self, INVALID_ARGUMENTS},
+};
 pub use region::Region;
 use region::Registered;
 pub use window::Window;
@@ -54,14 +57,11 @@ impl SharedMemory {
     pub fn register(&self, region: Region) -> Result<(), Error> {
         self.check_allowed()?;
         let problem = |problem| not_registered(&region.name, problem);
-        let key = key::object_name(&region.name, &region.key).map_err(problem)?;
-        if region.byte_size == 0 {
-            return Err(problem("expected a byte_size above 0, given 0".to_owned()));
-        }
+        let key = key::object_name(&region.name, &region.key).map_err(Error::InvalidRequest)?;
         let end = region.offset.checked_add(region.byte_size).ok_or_else(|| {
             let Region { offset, byte_size, .. } = &region;
             problem(format!(
-                "invalid args: offset {offset} and byte_size {byte_size} do not add up to a size"
+                "{INVALID_ARGUMENTS}: offset {offset} and byte_size {byte_size} do not add up to a size"
             ))
         })?;
         // The object is opened without the lock. If two clients register one name at once, the insertion below
@@ -73,9 +73,13 @@ impl SharedMemory {
         let length = object.metadata().map_err(|error| problem(error.to_string()))?.len();
         if length < end {
             return Err(problem(format!(
-                "invalid args: offset {} and byte_size {} end at byte {end}, the shared memory object '{}' has {length} bytes",
+                "{INVALID_ARGUMENTS}: offset {} and byte_size {} end at byte {end}, the shared memory object '{}' has {length} bytes",
                 region.offset, region.byte_size, region.key
             )));
+        }
+        // The key and the offset may be wrong, too, and are judged first, as in Triton.
+        if region.byte_size == 0 {
+            return Err(problem("expected a byte_size above 0, given 0".to_owned()));
         }
         let mut regions = self.lock();
         self.check_free(&regions, &region.name)?;
@@ -96,8 +100,12 @@ impl SharedMemory {
         self.check_allowed()?;
         if handle.len() != CUDA_HANDLE {
             let given = handle.len();
-            let expected = format!("expected a raw_handle of {CUDA_HANDLE} bytes, given {given}");
-            return Err(not_registered(name, expected));
+            return Err(not_registered(
+                name,
+                format!(
+                    "{INVALID_ARGUMENTS}: expected a raw_handle of {CUDA_HANDLE} bytes, given {given}"
+                ),
+            ));
         }
         Err(Error::Unimplemented(format!(
             "shared memory region '{name}': this server does not map memory of GPUs; use system shared memory, \

@@ -112,13 +112,16 @@ fn parts_beyond_the_region_and_answers_that_do_not_fit_are_refused_with_the_numb
     let memory = SharedMemory::new(true);
     memory.register(object.region("r", 10, 50)).unwrap();
     let (offset, end) = ("Invalid offset for", "Invalid offset + byte size for");
-    for (at, size, opening) in
-        [(0, 51, end), (51, 0, offset), (u64::MAX, 2, offset), (10, u64::MAX, end)]
+    for (at, size, opening) in [(0, 51, end), (51, 0, offset), (u64::MAX, 2, offset), (10, 41, end)]
     {
         let error = text(memory.window("r", at, size).unwrap_err());
         assert!(error.starts_with(&format!("{opening} shared memory region: 'r'")), "{error}");
         assert!(error.ends_with("not inside the region, which has 50 bytes"), "{error}");
     }
+    let error = text(memory.window("r", 10, u64::MAX).unwrap_err());
+    let overflow =
+        "Integer overflow detected: byte_size (18446744073709551615) + offset (10) exceeds";
+    assert!(error.starts_with(overflow), "{error}");
     let window = memory.window("r", 0, 3).unwrap();
     let error = text(window.write(&[Bytes::from_static(b"abcd")]).unwrap_err());
     assert!(error.ends_with("has 3 bytes, and 4 are needed"), "{error}");
@@ -135,6 +138,11 @@ fn what_cannot_be_a_region_is_not_registered() {
         assert!(error.to_string().contains(part), "{error}");
     };
     check(object.region("r", 0, 0), "byte_size above 0");
+    // What else is wrong comes first.
+    let none = || Region { key: "/muster-none".to_owned(), ..object.region("r", 0, 0) };
+    check(none(), "Unable to open shared memory region: '/muster-none'");
+    check(object.region("r", 101, 0), "invalid args: offset 101 and byte_size 0 end at byte 101");
+    check(Region { key: "//".to_owned(), ..none() }, "region 'r' - invalid shm key '//'");
     check(
         object.region("r", 50, 51),
         "invalid args: offset 50 and byte_size 51 end at byte 101, the shared memory object",
@@ -166,6 +174,9 @@ fn without_leave_nothing_is_registered_and_the_status_is_empty() {
 fn memory_of_gpus_is_refused_in_words() {
     let memory = SharedMemory::new(true);
     let error = memory.register_cuda("r", &[0; 3]).unwrap_err();
-    assert!(error.to_string().ends_with("expected a raw_handle of 64 bytes, given 3"), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "failed to register shared memory region 'r': invalid args: expected a raw_handle of 64 bytes, given 3"
+    );
     assert!(matches!(memory.register_cuda("r", &[0; 64]), Err(Error::Unimplemented(_))));
 }

@@ -32,6 +32,14 @@ impl Window {
             true => messages::region_end,
             false => messages::region_offset,
         };
+        if offset < region.byte_size && offset.checked_add(byte_size).is_none() {
+            let opening = messages::region_overflow(byte_size, offset);
+            return Err(Error::InvalidRequest(format!(
+                "{opening} exceeds the largest number, {}, for region '{}'",
+                u64::MAX,
+                region.name
+            )));
+        }
         // The region fitted into the object when it was registered, so the sum does not overflow.
         let place = region.offset.checked_add(offset).zip(usize::try_from(byte_size).ok());
         match place.filter(|_| inside) {

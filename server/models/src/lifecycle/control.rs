@@ -1,6 +1,7 @@
 //! Control over the models of a server: made of its parts, and asked by its front ends.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
     sync::{Arc, Mutex},
@@ -140,18 +141,27 @@ impl Control {
     /// nothing has changed, nothing happens. Blocking.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] in control modes other than explicit; [`Error::InvalidRequest`] for what is wrong
-    /// with the request, and for a model that its engine cannot load; [`Error::Repository`] where the repository
-    /// has no such model, or its configuration cannot be read. What served before still does.
+    /// [`Error::Unavailable`] in control modes other than explicit; [`Error::InvalidRequest`] for what is no name,
+    /// for what a request may not bring, and for a model that its engine cannot load; [`Error::Repository`] where the repository has no such model, or its
+    /// configuration or what the request brings in its place cannot be read. What served before still does.
     pub fn load(&self, name: &str, given: LoadOverride) -> Result<(), Error> {
         self.must_be_explicit()?;
         check_name(name)?;
         let loader = &self.converger.loader;
-        let check = |raw: &raw::ModelConfig| loader.check_brought(raw);
+        let is_forbidden = Cell::new(false);
+        let check = |raw: &raw::ModelConfig| {
+            loader.check_brought(raw).inspect_err(|_| is_forbidden.set(true))
+        };
         let given = ReadOverride::read(name, given, &loader.reader, &self.settings.scratch, check);
         let given = given.map_err(|error| match error {
             Error::InvalidRequest(problem) => {
-                Error::InvalidRequest(format!("{}: {problem}", messages::poll_failed(name)))
+                let text = format!("{}: {problem}", messages::poll_failed(name));
+                match is_forbidden.get() {
+                    // No further attempt would change it.
+                    true => Error::InvalidRequest(text),
+                    // Triton's status of whatever it cannot poll.
+                    false => Error::Repository(text),
+                }
             }
             other => other,
         })?;

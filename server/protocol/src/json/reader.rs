@@ -91,6 +91,24 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
+    /// The same of a body of one of Triton's extensions: of what is no JSON, the error opens as Triton's.
+    ///
+    /// # Errors
+    /// Those of [`Reader::document`].
+    pub fn request<T>(
+        body: &'a [u8],
+        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        Reader::document(body, value).map_err(|error| match error {
+            Error::InvalidRequest(text)
+                if !text.contains(&messages::nested_too_deeply(MAX_DEPTH)) && !is_json(body) =>
+            {
+                Error::InvalidRequest(format!("{}: {text}", messages::NO_JSON))
+            }
+            other => other,
+        })
+    }
+
     /// Sets what is said of a repeated key from here on.
     pub fn on_repeated_keys(&mut self, repeated: fn(&str) -> String) {
         self.repeated = repeated;
@@ -412,4 +430,14 @@ impl<'a> Reader<'a> {
             _ => Err(self.expected(what)),
         }
     }
+}
+
+/// Is it one JSON document, whatever is in it?
+fn is_json(body: &[u8]) -> bool {
+    let read = || {
+        let mut reader = Reader::preview(body)?;
+        reader.skip_value()?;
+        reader.finish()
+    };
+    read().is_ok()
 }

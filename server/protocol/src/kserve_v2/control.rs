@@ -68,7 +68,7 @@ fn parameters<'a>(
     if body.trim_ascii().is_empty() {
         return Ok(());
     }
-    Reader::document(body, |reader| {
+    Reader::request(body, |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "parameters" if reader.peek()? == Token::Null => reader.null(),
             "parameters" => reader.object(|reader, key| read(reader, &key)),

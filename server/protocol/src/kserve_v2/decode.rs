@@ -80,7 +80,7 @@ struct RequestedOutput {
 impl<'s> Decoding<'s> {
     fn run(&mut self, header: &[u8]) -> Result<(), Error> {
         let mut inputs = false;
-        Reader::document(header, |reader| {
+        Reader::request(header, |reader| {
             reader.takes_missing(self.signature.takes_missing);
             reader.object(|reader, key| match key.as_ref() {
                 "id" => optional(reader, |reader| {

@@ -3,10 +3,11 @@
 use super::format::suggestion;
 use crate::{
     EncodedReply,
-    json::{Reader, write},
+    json::{Reader, Token, write},
 };
 use inference::{
     error::Error,
+    messages,
     signature::{MERGING, Port, Signature},
 };
 
@@ -153,9 +154,12 @@ pub fn index_request(body: &[u8]) -> Result<bool, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(ready);
     }
-    Reader::document(body, |reader| {
+    Reader::request(body, |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "ready" => {
+                if reader.peek()? != Token::Bool {
+                    return Err(reader.error(messages::READY_IS_NO_BOOLEAN));
+                }
                 ready = reader.bool()?;
                 Ok(())
             }
@@ -269,6 +273,14 @@ mod tests {
         assert_eq!(index_request(b""), Ok(false));
         assert_eq!(index_request(b"{}"), Ok(false));
         assert_eq!(index_request(br#"{"ready": true}"#), Ok(true));
+        let refused = |body: &[u8]| index_request(body).unwrap_err().to_string();
+        let opening = "Invalid value for 'ready': expected a boolean";
+        for given in ["1", "\"true\"", "null", &"[".repeat(250_000)] {
+            let error = refused(format!("{{\"ready\":{given}}}").as_bytes());
+            assert!(error.contains(opening), "{error}");
+        }
+        let error = refused(b"AAAA");
+        assert!(error.starts_with("failed to parse the request JSON buffer: "), "{error}");
         let error = index_request(br#"{"redy": true}"#).unwrap_err().to_string();
         let expected =
             "redy: unknown key; did you mean 'ready'? expected one of: 'ready', at byte 8";

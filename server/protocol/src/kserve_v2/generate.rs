@@ -73,7 +73,7 @@ struct Decoding<'s> {
 
 impl Decoding<'_> {
     fn run(&mut self, body: &[u8]) -> Result<(), Error> {
-        Reader::document(body, |reader| {
+        Reader::request(body, |reader| {
             reader.on_repeated_keys(|key| messages::input_exists(&Excerpt(key).to_string()));
             reader.object(|reader, key| match (key.as_ref(), reader.peek()?) {
                 ("id" | "parameters", Token::Null) => reader.null(),

@@ -22,7 +22,7 @@ pub fn trace_request(body: &[u8]) -> Result<BTreeMap<String, Option<Vec<String>>
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::document(body, |reader| {
+    Reader::request(body, |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Null => reader.null().map(|()| None)?,
@@ -84,7 +84,7 @@ pub fn log_request(body: &[u8]) -> Result<Vec<(String, LogValue)>, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::document(body, |reader| {
+    Reader::request(body, |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Bool => LogValue::Bool(reader.bool()?),

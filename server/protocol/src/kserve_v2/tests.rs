@@ -248,7 +248,9 @@ fn an_input_says_what_it_lacks() {
         "input 'fp32': expected one of data, binary_data_size, shared_memory_region; given none",
     );
     refused("{}", "expected the key 'inputs', found none");
-    refused("", "expected an object, found the end, at byte 0");
+    let no_json = "failed to parse the request JSON buffer: expected an object, found";
+    refused("", &format!("{no_json} the end, at byte 0"));
+    refused("whatever", &format!("{no_json} 'w', at byte 0"));
 }
 
 #[test]

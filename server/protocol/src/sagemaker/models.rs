@@ -39,7 +39,7 @@ pub struct ListRequest {
 /// When it is not that, naming the place.
 pub fn load_request(body: &[u8]) -> Result<LoadRequest, Error> {
     let (mut name, mut url) = (None, None);
-    Reader::document(body, |reader| {
+    Reader::request(body, |reader| {
         reader.object(|reader, key| {
             match key.as_ref() {
                 "model_name" => name = Some(reader.string()?.into_owned()),
