@@ -73,6 +73,17 @@ pub fn post(client: &mut crate::support::Client, path: &str, body: &Value) -> Va
 }
 
 #[test]
+fn a_saved_model_that_is_given_by_its_directory_is_called_as_the_directory_is() {
+    let Some(library) = library() else { return };
+    let repository = Repository::new().copy("my_half", &format!("{FIXTURES}/half_plus_two/1"));
+    let ports = ["--http-port=0", "--grpc-port=0", "--metrics-port=0", "--sagemaker-port=0"];
+    let path = repository.at("my_half");
+    let mut process = Process::command(&[&["serve", &*path, &*library], &ports[..]].concat(), &[]);
+    process.wait_ready();
+    process.client().get("/v2/models/my_half/ready").expect(200);
+}
+
+#[test]
 fn the_first_example_of_tensorflow_servings_documentation_is_answered_on_every_protocol() {
     let Some((mut process, _repository)) = serve(&["half_plus_two"], &["--tfs-grpc-port=0"]) else {
         return;

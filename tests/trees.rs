@@ -106,6 +106,42 @@ fn a_repository_may_hold_them_under_the_names_of_triton_or_any() {
     }
 }
 
+#[test]
+fn a_lone_file_is_known_by_its_bytes_whatever_its_name_is() {
+    // Names of the tests of SageMaker's container, and a pickle.
+    check_file("mnist-xgb-model", "xgboost-3.2.0", "logistic.ubj", "mnist-xgb-model");
+    check_file("xgboost-model.bin", "xgboost-1.7.6", "logistic.bin", "xgboost-model");
+    check_file("pickled.model.v2", "xgboost-1.7.6", "logistic.pkl", "pickled.model");
+    let of = |file: &str| format!("{FORESTS}/xgboost-3.2.0/{file}");
+    for name in ["mnist-xgb-model", "model", "xgboost-model.bin"] {
+        let repository = Repository::new()
+            .copy(&format!("model/{name}"), &of("logistic.ubj"))
+            .file("model/README", "# A model")
+            .file("model/notes.tar.gz", b"\x1f\x8b\x08\0");
+        let hosted =
+            [("SAGEMAKER_MODEL_PATH", &*repository.at("model")), ("SAGEMAKER_BIND_TO_PORT", "0")];
+        let start = Start::command(&["serve"]);
+        let server = hosted.iter().fold(start, |it, (name, value)| it.variable(name, value)).run();
+        let Answers { rows, values, .. } = answers("xgboost-3.2.0", "logistic", "predictions");
+        assert_eq!(bits(&infer(&server, "model", "output__0", &rows)), bits(&values), "{name}");
+    }
+    let repository = Repository::new()
+        .copy("versioned/1/mnist-xgb-model", &of("logistic.ubj"))
+        .copy("flat/forest.v3", &of("logistic.ubj"))
+        .copy("onnx/1/network", "tests/fixtures/models/type_fp32/1/model.onnx")
+        .copy("two/1/one", &of("logistic.ubj"))
+        .copy("two/1/other", &of("logistic.ubj"))
+        .file("unknown/1/network", "weights");
+    let server = Server::start(&repository, &[]);
+    for model in ["versioned", "flat", "onnx"] {
+        server.get(&format!("/v2/models/{model}/ready")).expect(200);
+    }
+    for model in ["two", "unknown"] {
+        let error = server.get(&format!("/v2/models/{model}/ready")).error(503);
+        assert!(error.contains("there is no model in"), "{error}");
+    }
+}
+
 /// A configuration as Triton's FIL backend has them.
 fn fil(output_dims: usize, parameters: &[(&str, &str)]) -> String {
     let parameters = parameters

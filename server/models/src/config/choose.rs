@@ -116,7 +116,7 @@ fn file_of_format<'a>(usual: &str, found: Found<'a>, engines: &Engines) -> Optio
 }
 
 /// A file with another name than the usual one: by the format's other names, else the first of those that are one
-/// model together, else the only one with its ending.
+/// model together, else the only one with its ending, else the only one that is of the format by its bytes.
 fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
     let has_content = |file: &str| has_content(file, format, found);
     let named = |name: &&str| found.files.iter().find(|it| it == name);
@@ -129,7 +129,14 @@ fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
         return Some(first);
     }
     let is_of = |it: &&str| format.has_name(it) && has_content(it);
-    let mut files = found.files.iter().map(String::as_str).filter(is_of);
+    let by_bytes =
+        |it: &&str| !it.starts_with('.') && inspect::is_by_bytes(&found.directory.join(it), format);
+    only(found, is_of).or_else(|| only(found, by_bytes))
+}
+
+/// The only such file.
+fn only<'a>(found: Found<'a>, is_one: impl Fn(&&'a str) -> bool) -> Option<&'a str> {
+    let mut files = found.files.iter().map(String::as_str).filter(is_one);
     files.next().filter(|_| files.next().is_none())
 }
 

@@ -12,7 +12,12 @@ use backend::{Device, Format};
 use crate::{
     config::{choose::EngineChoice, engines::Engines, model::ModelConfig, raw},
     load::placement::Plan,
-    repository::{content::Content, denied::cannot, inspect, local::FoundModel},
+    repository::{
+        content::Content,
+        denied::cannot,
+        inspect,
+        local::{FoundModel, SAVED_MODEL},
+    },
 };
 use machine::gpus::Gpu;
 
@@ -33,19 +38,24 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
             let told = |it: &&Format| it.content.is_some() && inspect::has_content_of(path, it);
             formats.iter().find(told).filter(|_| !has_ending)
         };
-        return format.or_else(by_content).map(|it| vec![it.file.to_owned()]).ok_or_else(|| {
-            let problem = format!(
-                "{} is no model by its name: expected a file that ends in {}",
-                path.display(),
-                engines.extensions_text()
-            );
-            match inspect::content_of(path) {
-                Some(content) if content != Content::Empty => {
-                    format!("{problem}; {}", content.sentence(path))
+        let by_bytes = || formats.iter().find(|it| inspect::is_by_bytes(path, it));
+        return format
+            .or_else(by_content)
+            .or_else(by_bytes)
+            .map(|it| vec![it.file.to_owned()])
+            .ok_or_else(|| {
+                let problem = format!(
+                    "{} is no model by its name: expected a file that ends in {}",
+                    path.display(),
+                    engines.extensions_text()
+                );
+                match inspect::content_of(path) {
+                    Some(content) if content != Content::Empty => {
+                        format!("{problem}; {}", content.sentence(path))
+                    }
+                    _ => problem,
                 }
-                _ => problem,
-            }
-        });
+            });
     }
     let list = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
@@ -75,6 +85,13 @@ pub(crate) fn bytes_of(path: &Path) -> u64 {
         }
     }
     walk(path, DEEPEST)
+}
+
+/// Is it a SavedModel in the layout of TensorFlow Serving, in which a version's directory is the SavedModel?
+pub(crate) fn is_of_tensorflow_serving(path: &Path) -> bool {
+    let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+    let is_version = !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());
+    is_version && path.join(SAVED_MODEL).is_file()
 }
 
 /// What the engine is to open: the file itself, or the one of that name in the version's directory.

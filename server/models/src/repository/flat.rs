@@ -102,7 +102,7 @@ pub(crate) fn besides_mlflow(dir: &Path, engines: &Engines) -> io::Result<Option
         files.iter().all(|it| name(it).is_some())
     };
     Ok(match files.len() {
-        0 => None,
+        0 => inspect::only_by_bytes(dir, engines.own_formats().iter()),
         1 => files.pop(),
         _ => engines.own_formats().iter().any(are_folds).then(|| dir.to_owned()),
     })

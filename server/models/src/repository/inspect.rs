@@ -54,6 +54,33 @@ pub(crate) fn has_content_of(path: &Path, format: &Format) -> bool {
     path.is_file() && begin().is_ok_and(|it| is_content(&it))
 }
 
+/// Is the file of that format, whatever its name is? Its bytes have to say so: what only a name tells, or what any
+/// program could have written, is of none.
+pub(crate) fn is_by_bytes(path: &Path, format: &Format) -> bool {
+    if !format.is_served {
+        return false;
+    }
+    match (content_of(path), format.content) {
+        (Some(content), None) => content.is_whole() && content.platform() == Some(format.platform),
+        (Some(content), Some(_)) => content.is_of_trees() && has_content_of(path, format),
+        // Checkpoints of treelite.
+        (None, Some(_)) => has_content_of(path, format),
+        (None, None) => false,
+    }
+}
+
+/// The only file of a directory that is a model by its bytes, under a name that says nothing of it.
+pub(crate) fn only_by_bytes<'a>(
+    directory: &Path,
+    formats: impl Iterator<Item = &'a Format> + Clone,
+) -> Option<PathBuf> {
+    let mut files = Vec::new();
+    collect(directory, 0, &mut files);
+    let is_model = |it: &PathBuf| formats.clone().any(|format| is_by_bytes(it, format));
+    let mut models = files.into_iter().filter(is_model);
+    models.next().filter(|_| models.next().is_none())
+}
+
 /// What the file is, where it is not what an engine of that platform opens, or that it must not be read.
 pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
     if let Err(error) = File::open(path)
@@ -100,6 +127,47 @@ fn collect(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_any_name_is_known_by_its_bytes() {
+        const ONNX: Format = Format {
+            platform: "onnxruntime_onnx",
+            aliases: &[],
+            file: "model.onnx",
+            other_extensions: &[],
+            other_files: &[],
+            folds: "",
+            content: None,
+            rank: 1,
+            is_served: true,
+        };
+        const TREES: Format = Format {
+            platform: "",
+            file: "model.ubj",
+            content: Some(|it| {
+                [b"{".as_slice(), b"\x80", b"\x1f"].iter().any(|begin| it.starts_with(begin))
+            }),
+            ..ONNX
+        };
+        let root = std::env::temp_dir().join(format!("muster-bytes-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let only = || only_by_bytes(&root, [&ONNX, &TREES].into_iter());
+        let write = |name: &str, bytes: &[u8]| fs::write(root.join(name), bytes).unwrap();
+        write("README", b"# A model");
+        write("model.tar.gz", b"\x1f\x8b\x08");
+        write("encoder", b"\x80\x04\x95anything");
+        assert_eq!(only(), None);
+        write("mnist-xgb-model", b"{L\0\0\0\0\0\0\0\x07learner{");
+        assert_eq!(only(), Some(root.join("mnist-xgb-model")));
+        // One of two is the lone model of nobody.
+        write("other", b"\x08\x08\x12\x00");
+        assert_eq!(only(), None);
+        fs::remove_file(root.join("mnist-xgb-model")).unwrap();
+        assert_eq!(only(), Some(root.join("other")));
+        write("other", b"\x80\x04\x95\x8c\x0cxgboost.core\x94");
+        assert_eq!(only(), Some(root.join("other")));
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn files_below_a_directory_are_named_by_what_they_hold() {

@@ -129,7 +129,7 @@ const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
 pub(crate) const SERVO: &str = "Servo";
 
 /// The file of a SavedModel.
-pub(super) const SAVED_MODEL: &str = "saved_model.pb";
+pub(crate) const SAVED_MODEL: &str = "saved_model.pb";
 
 /// Endings of names that programs give to what they are still writing.
 const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
@@ -169,7 +169,10 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     let root = if servo.is_dir() { servo.as_path() } else { path };
     if let Some(file) = only_model_file(root, engines)? {
         let is_of_hub = file.parent() != Some(root) || is_pipeline(root, None);
-        let name = if hosted || is_of_hub { name } else { file_stem(&file) };
+        // Every SavedModel has a file of this name: the directory is what was given a name.
+        let is_saved_model = file.file_name().is_some_and(|it| it == SAVED_MODEL);
+        let is_directorys = hosted || is_of_hub || is_saved_model;
+        let name = if is_directorys { name } else { file_stem(&file) };
         found.add_alone(FoundModel { dir: root.to_owned(), ..flat(&file, name) }, path, engines)?;
         return Ok(found);
     }

@@ -54,6 +54,25 @@ impl Content {
         }
     }
 
+    /// Is it a model by itself, in one file?
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Content::Onnx | Content::TorchScript)
+    }
+
+    /// Is it what the engine of trees may read, by more than the container that it came in? Pickles of any object, and
+    /// what is only known to be compressed, are not.
+    pub(crate) fn is_of_trees(self) -> bool {
+        matches!(
+            self,
+            Content::Xgboost
+                | Content::Lightgbm
+                | Content::Skops
+                | Content::SklearnPickle
+                | Content::XgboostPickle
+                | Content::LightgbmPickle
+        )
+    }
+
     /// What the file is and what to do, as the rest of a sentence that begins with its path.
     pub(crate) fn sentence(self, path: &Path) -> String {
         let (what, help) = self.what_and_help();
