@@ -21,8 +21,8 @@ use frontend::http::{
     service::text,
 };
 use inference::{error::Error, request::Sequence, signature::Signature};
-use models::ServedModel;
-use protocol::sagemaker::{self, Attributes, Dialect, Invocation, ModelSays};
+use models::{LAYOUT, ServedModel, TF_SERVING};
+use protocol::sagemaker::{self, Attributes, Dialect, Invocation, ModelSays, Options};
 
 /// The head of a request, parsed. Its content type may still be wrong.
 ///
@@ -66,7 +66,7 @@ pub async fn infer(
     let says = ModelSays::of(|it| model.config.parameters.get(it).map(String::as_str));
     let is_multi_model = hosting.http.serving.control.multi_model().is_ok();
     let invocation = Arc::new(Invocation { model: says, is_multi_model, ..invocation });
-    let options = hosting.http.settings.sagemaker.clone();
+    let options = options_for(hosting, &model);
     let is_xgboost = sagemaker::speaks_xgboost(&options, &invocation);
     let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);
     if is_xgboost && body.length().is_none() {
@@ -107,6 +107,20 @@ pub async fn infer(
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
+}
+
+/// What decoding and encoding go by. Where neither the operator nor the environment says whose container this one takes
+/// the place of, the layout of the model's folder does.
+fn options_for(hosting: &Hosting, model: &ServedModel) -> Arc<Options> {
+    let options = &hosting.http.settings.sagemaker;
+    let is_open = options.dialect.is_none() && options.vendor.is_none();
+    let layout = model.config.parameters.get(LAYOUT).filter(|_| is_open);
+    match layout.map(String::as_str) {
+        Some(TF_SERVING) => {
+            Arc::new(Options { vendor: Some(Dialect::Tfs), ..Options::clone(options) })
+        }
+        _ => options.clone(),
+    }
 }
 
 /// The containers of XGBoost and Hugging Face blame a failed run on the body, with 400, and their clients look for that

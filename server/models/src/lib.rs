@@ -43,5 +43,9 @@ pub use crate::{
         validate::{Prepared, prepare, present},
     },
 };
-pub use config::{pbtxt::ConfigReader, raw};
+pub use config::{
+    model::{LAYOUT, TF_SERVING},
+    pbtxt::ConfigReader,
+    raw,
+};
 pub use steps::TextToken;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use backend::{Shape, Tensor};
+use backend::{NamedTensor, Shape, Tensor};
 
 use inference::{
     request::InferenceResponse,
@@ -49,6 +49,32 @@ pub(super) fn as_rows_or_one(signature: &Signature, port: &Port, tensor: Tensor)
     match as_one_row(signature, port, &tensor) {
         Some(row) => row,
         None => as_rows(signature, port, tensor),
+    }
+}
+
+/// Takes the brackets off the only row of an input, where the input takes the row and not the list of it.
+pub(super) fn without_brackets(signature: &Signature, input: &mut NamedTensor) {
+    let Some(port) = signature.input(&input.name) else { return };
+    let given = input.tensor.shape().dims();
+    let inner = match given {
+        [1, inner @ ..] if !signature.batches() && !port.takes(given) && port.takes(inner) => inner,
+        _ => return,
+    };
+    if let Some(row) = input.tensor.reshape(Shape::new(inner)) {
+        input.tensor = row;
+    }
+}
+
+/// Takes the brackets off the fields of a single column, for an input of which nobody knows how many dimensions it has:
+/// so TensorFlow Serving's container sends them.
+pub(super) fn without_columns(signature: &Signature, input: &mut NamedTensor) {
+    let is_open = signature.input(&input.name).is_some_and(|it| it.any_rank);
+    if let [rows, 1] = *input.tensor.shape().dims()
+        && is_open
+        && !signature.batches()
+        && let Some(list) = input.tensor.reshape(Shape::new(&[rows]))
+    {
+        input.tensor = list;
     }
 }
 

@@ -97,7 +97,8 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
         return Err("has no outputs".to_owned());
     }
     let tensor = |what: &str, (name, info): (&String, &TensorInfo)| {
-        spec(name, info).map_err(|problem| format!("{what} '{name}' {problem}"))
+        let element = element_of(graph, info);
+        spec(name, info, element).map_err(|problem| format!("{what} '{name}' {problem}"))
     };
     let inputs = signature.inputs.iter().map(|it| tensor("input", it));
     let outputs = signature.outputs.iter().map(|it| tensor("output", it));
@@ -134,12 +135,28 @@ fn default(input: &TensorSpec, value: Option<&TensorValue>) -> Result<Option<Ten
     }
 }
 
-fn spec(name: &str, info: &TensorInfo) -> Result<TensorSpec, String> {
+/// The type of a tensor's elements: that of its node, which is what a run takes and gives. Where the node does not say,
+/// that of the signature, in which some old exporters wrote another one.
+fn element_of(graph: &MetaGraph, info: &TensorInfo) -> i32 {
+    let nodes = graph.graph.iter().flat_map(|it| &it.nodes);
+    let name = reach::node_of(&info.name);
+    let said = nodes.filter(|it| it.name == name).find_map(|node| {
+        let key = match node.op.as_str() {
+            "Placeholder" | "PlaceholderV2" | "PlaceholderWithDefault" | "Const" => "dtype",
+            "Identity" => "T",
+            _ => return None,
+        };
+        node.attributes.get(key).map(|it| it.element)
+    });
+    said.filter(|it| *it != 0).unwrap_or(info.dtype)
+}
+
+fn spec(name: &str, info: &TensorInfo, element: i32) -> Result<TensorSpec, String> {
     if info.name.is_empty() {
         return Err("is a sparse or composite tensor, which cannot be served".to_owned());
     }
-    let dtype = from_element(info.dtype).ok_or_else(|| {
-        format!("has elements of TensorFlow's type {}, which cannot be served", info.dtype)
+    let dtype = from_element(element).ok_or_else(|| {
+        format!("has elements of TensorFlow's type {element}, which cannot be served")
     })?;
     let shape = info.shape.as_ref().filter(|it| !it.unknown_rank);
     let any_rank = shape.is_none();
@@ -151,7 +168,7 @@ fn spec(name: &str, info: &TensorInfo) -> Result<TensorSpec, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::saved_model::proto::{Dim, TensorShape};
+    use crate::saved_model::proto::{Attribute, Dim, Graph, Node, TensorShape};
     use backend::DataType;
 
     fn info(dtype: i32, dims: Option<&[i64]>) -> TensorInfo {
@@ -211,6 +228,27 @@ mod tests {
         let signature = default_of(&graph(&[("s", info(101, None))]), None).unwrap();
         let input = &signature.spec.inputs[0];
         assert_eq!((input.dtype, input.any_rank), (DataType::Fp32, true));
+    }
+
+    #[test]
+    fn the_type_of_a_node_goes_before_that_of_the_signature() {
+        let typed = |op: &str, key: &str, element: i32| {
+            let attribute = Attribute { element, ..Attribute::default() };
+            let attributes = [(key.to_owned(), attribute)].into();
+            Node { name: "x".into(), op: op.into(), attributes, ..Node::default() }
+        };
+        let dtype = |node: Node| {
+            let with_nodes = Graph { nodes: vec![node], library: None };
+            let graph = MetaGraph { graph: Some(with_nodes), ..graph(&[("s", info(1, None))]) };
+            let signature = default_of(&graph, None).unwrap();
+            (signature.spec.inputs[0].dtype, signature.spec.outputs[0].dtype)
+        };
+        let bytes = (DataType::Bytes, DataType::Bytes);
+        assert_eq!(dtype(typed("Placeholder", "dtype", 7)), bytes);
+        assert_eq!(dtype(typed("Identity", "T", 7)), bytes);
+        let float = (DataType::Fp32, DataType::Fp32);
+        assert_eq!(dtype(typed("Placeholder", "dtype", 0)), float);
+        assert_eq!(dtype(typed("ParseExample", "T", 7)), float);
     }
 
     #[test]

@@ -13,10 +13,17 @@ use schedule::{ragged::Ragged, ratelimit::Limits};
 /// has found that out. It is written by the server alone.
 pub(crate) const PLACE: &str = "muster_isolation";
 
+/// The parameter in which it is noted whose folders have the layout in which a model lies; [`TF_SERVING`], or none. It
+/// is written by the server alone, and clients do not see it.
+pub const LAYOUT: &str = "muster_layout";
+
+/// A SavedModel that is a version's directory itself, `<n>/saved_model.pb`: so TensorFlow Serving has them.
+pub const TF_SERVING: &str = "tensorflow_serving";
+
 /// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
 /// may have it; it means nothing there.
 pub(crate) fn is_finding(parameter: &str) -> bool {
-    [MERGING, PLACE].contains(&parameter)
+    [MERGING, PLACE, LAYOUT].contains(&parameter)
 }
 
 /// The configuration of one model. Every value in it is valid.

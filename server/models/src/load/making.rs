@@ -10,14 +10,14 @@ use crate::{
         complete::{Completed, Defaults, RowsKnown, complete},
         hints::hints,
         misspelt::misspelt_parameters,
-        model::PLACE,
+        model::{LAYOUT, PLACE, TF_SERVING},
         raw::{self, ModelParameter},
         unapplied::unapplied,
     },
     load::{
         create_error::{CreateError, said_by_content},
         extra_inputs::ExtraInputs,
-        files::{bytes_of, folds_of, model_of_plan, read_labels},
+        files::{bytes_of, folds_of, is_of_tensorflow_serving, model_of_plan, read_labels},
         instances::{self, on_device},
         load_limit,
         load_log::LoadLog,
@@ -124,6 +124,10 @@ impl Loader {
         for (key, note) in model.notes() {
             let parameters = &mut completed.config.parameters;
             parameters.entry(key.clone().into_owned()).or_insert_with(|| note.clone());
+        }
+        if is_of_tensorflow_serving(load.path) {
+            let parameters = &mut completed.config.parameters;
+            parameters.insert(LAYOUT.to_owned(), TF_SERVING.to_owned());
         }
         completed.warnings.iter().for_each(|it| log.warn(it));
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);

@@ -28,10 +28,13 @@ pub(super) fn csv(
     body: &[u8],
 ) -> Result<Decoded, Error> {
     let is_headed = has_header(signature, invocation, options, body);
-    let inputs = match is_headed {
+    let mut inputs = match is_headed {
         true => csv::decode_table(signature, body)?,
         false => csv::decode(signature, body)?,
     };
+    if options.habits().scalars {
+        inputs.iter_mut().for_each(|it| shapes::without_columns(signature, it));
+    }
     let of_texts =
         || is_headed && huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs");
     let envelope = match signature.pipeline.is_some() || of_texts() {

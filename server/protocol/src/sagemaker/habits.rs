@@ -22,7 +22,8 @@ pub(super) struct Habits {
     pub(super) instances: Option<Kind>,
     /// Is every JSON document KServe v2?
     pub(super) only_kserve_v2: bool,
-    /// Is a JSON value without brackets a row?
+    /// Is what has no brackets of its own put into some? A JSON value is a row, then, and fields of one column are no
+    /// lists.
     pub(super) scalars: bool,
     /// Which CSV bodies have a first record with names, beside those in which it has the names of inputs?
     pub(super) tables: Tables,

@@ -11,7 +11,7 @@ use crate::{
     number::Excerpt,
     records,
     rows::{self, List, RowBuilder},
-    tfs,
+    shapes, tfs,
 };
 use inference::{error::Error, signature::Signature};
 
@@ -27,8 +27,11 @@ const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature
 /// When it is nothing that is known, or broken before that is.
 pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
     let (habits, mut reader) = (options.habits(), Reader::preview(body)?);
+    // TensorFlow Serving's container puts brackets around what it does not know, and the graph sees them.
+    let is_wrapped = habits.scalars && !signature.batches();
     match reader.peek()? {
         Token::Object => {}
+        Token::Array if is_wrapped && holds_values(&mut reader) => return Ok(Kind::Scalar),
         Token::Array => return Ok(Kind::Bare),
         _ if habits.scalars => return Ok(Kind::Scalar),
         other => {
@@ -65,18 +68,33 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
         other.get_or_insert(key);
         reader.skip_value()
     });
-    if let Some(kind) = kind {
-        return Ok(kind);
+    let of_names = if is_wrapped { Kind::Scalar } else { Kind::Named };
+    match kind {
+        Some(Kind::Named) => return Ok(of_names),
+        Some(kind) => return Ok(kind),
+        None => result?,
     }
-    result?;
     if named {
-        return Ok(Kind::Named);
+        return Ok(of_names);
     }
     let found = other.map_or("no key".to_owned(), |it| format!("'{}'", Excerpt(&it)));
     Err(Error::InvalidRequest(format!(
         "expected the key 'instances' or 'inputs', or the model's inputs ({}) as keys, found {found}",
         inputs::names_of(signature)
     )))
+}
+
+/// Is the first element of the array at the reader neither a list nor an object? Then the array is no list of rows in
+/// the dialect of TensorFlow Serving's container, but one.
+fn holds_values(reader: &mut Reader<'_>) -> bool {
+    let start = reader.mark();
+    let Ok(Some(first)) = rows::first_item(reader, &start) else { return false };
+    let mut is_value = false;
+    let _ = reader.revisit(first, |reader| {
+        is_value = !matches!(reader.peek()?, Token::Array | Token::Object);
+        Ok(())
+    });
+    is_value
 }
 
 /// What an object is whose `inputs`, at the reader, describe no tensors.
@@ -152,7 +170,9 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
         Kind::Scalar => {
             let mut rows = RowBuilder::new(signature);
             rows.push(&mut reader)?;
-            Decoded { lines: false, ..Decoded::rows(rows.finish()?, Media::Json) }
+            let mut inputs = rows.finish()?;
+            inputs.iter_mut().for_each(|it| shapes::without_brackets(signature, it));
+            Decoded { lines: false, ..Decoded::rows(inputs, Media::Json) }
         }
         Kind::Instances => objects::instances(signature, &mut reader)?,
         Kind::Features => return objects::lines(signature, &mut reader, rows::in_record),

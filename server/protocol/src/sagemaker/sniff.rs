@@ -36,7 +36,8 @@ pub(super) enum Kind {
     Named,
     /// An array.
     Bare,
-    /// A value without brackets, which is one row in the dialect of TensorFlow Serving's container.
+    /// What is one row in the dialect of TensorFlow Serving's container: a value without brackets, and for a model that
+    /// does not batch also a list of values, or an object keyed by the names of inputs.
     Scalar,
 }
 
