@@ -408,6 +408,19 @@ fn a_configuration_says_where_its_model_runs() {
 }
 
 #[test]
+fn a_name_that_no_model_has_ends_the_start_unless_models_may_come_later() {
+    let repository = Repository::identity("a", &[]).with_identity("b", &[]);
+    let ended = Process::start(&repository, &["--isolation=maybe,b"], &[]).wait();
+    assert_eq!(ended.status.code(), Some(1), "{:#?}", ended.log);
+    let said = "--isolation: no model is called maybe; expected off, all, auto, or names of models, which are a, b";
+    assert!(ended.log.iter().any(|it| it.contains(said)), "{:#?}", ended.log);
+    let flags = ["--isolation=maybe", "--model-control-mode=explicit"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    assert!(server.wait_for_line("no model is called maybe").contains("WARN"));
+    server.wait_ready();
+}
+
+#[test]
 fn processes_end_with_their_models_and_with_the_server_however_it_ends() {
     let repository = Repository::identity("m", &[]).with_identity("n", &[]);
     let mut server = process(&repository, &["--model-control-mode=explicit", "--load-model=*"]);

@@ -348,6 +348,16 @@ fn a_model_with_a_script_that_would_not_run_is_not_loaded_unless_it_is_to_be_ign
     platform(&server, &models).load("empty", "empty/model").expect(200);
     let server = start(&models, &["--ignore-scripts=true"]);
     platform(&server, &models).load("own", "own/model").expect(200);
+    // The one for all models of an endpoint lies beside them.
+    let models =
+        Repository::identity("plain/model", &[]).file("code/inference.py", "import json\n");
+    let server = start(&models, &[]);
+    let error = platform(&server, &models).load("plain", "plain/model").error(400);
+    for part in [&*models.at("code/inference.py"), "is not run", "MUSTER_IGNORE_SCRIPTS=true"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let server = start(&models, &["--ignore-scripts=true"]);
+    platform(&server, &models).load("plain", "plain/model").expect(200);
 }
 
 #[test]

@@ -311,6 +311,7 @@ impl App {
         };
         match loaded {
             Some(Ok(())) => {
+                startup::isolated_names(&self.config, &serving)?;
                 serving.models.finish_start();
                 self.observers.ready();
                 announce::serving(&serving, &addresses, &self.config);

@@ -1,13 +1,18 @@
-//! Checks of the start on a hosting platform: scripts that would not run, and loads that take too long.
+//! Checks of the start: scripts that would not run, loads that take too long, names of models that are not there.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use isolation::Which;
 use tokio::time::Instant;
 
 use super::AppError;
-use crate::config::Startup;
+use crate::config::{ServerConfig, Startup};
 use frontend::serving::Serving;
-use models::{Control, user_script};
+use models::{
+    Control,
+    settings::{ControlMode, ModelsFrom, NamedModels},
+    user_script,
+};
 
 /// How often the duration of loads is checked.
 const EVERY: Duration = Duration::from_millis(50);
@@ -26,6 +31,40 @@ pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
     if let Some((program, archive)) = &startup.script_elsewhere {
         tracing::warn!("{}", user_script::elsewhere(program, archive));
     }
+    Ok(())
+}
+
+/// Refuses `--isolation` with a name that no model has, as a word that was meant otherwise would be read. Where models
+/// may come later, a warning says so.
+///
+/// # Errors
+/// The names, and those that there are.
+pub(super) fn isolated_names(config: &ServerConfig, serving: &Serving) -> Result<(), AppError> {
+    let Which::Named(names) = &config.isolation.which else { return Ok(()) };
+    let known: BTreeSet<String> =
+        serving.control.index().iter().map(|it| it.name.to_string()).collect();
+    let unknown: Vec<&str> =
+        names.iter().filter(|it| !known.contains(*it)).map(String::as_str).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let text = format!(
+        "--isolation: no model is called {}; expected off, all, auto, or names of models, which are {}",
+        unknown.join(", "),
+        known.join(", ")
+    );
+    let is_followed = matches!(
+        config.repository.from,
+        ModelsFrom::Named(NamedModels::File { every: Some(_), .. })
+    );
+    let is_fixed = config.control.mode == ControlMode::None
+        && config.control.multi_model.is_none()
+        && !is_followed;
+    if is_fixed {
+        return Err(AppError::Models(text));
+    }
+    tracing::warn!("{text}");
     Ok(())
 }
 

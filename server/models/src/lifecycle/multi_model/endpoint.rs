@@ -91,9 +91,12 @@ impl MultiModel {
         let EndpointLoad { key, url, label } = load;
         let root = &self.keys.settings.root;
         let path = layout::resolve(url, root)?;
+        // The model's own, and the one that is for all models of the endpoint.
         let script = self.keys.settings.refused_script.as_ref();
-        let script = script.map(|it| path.join(user_script::FOLDER).join(it));
-        if let Some(script) = script.filter(|it| user_script::has_code(it)) {
+        let scripts = script.into_iter().flat_map(|name| {
+            [path.as_path(), root].map(|it| it.join(user_script::FOLDER).join(name))
+        });
+        if let Some(script) = scripts.into_iter().find(|it| user_script::has_code(it)) {
             return Err(Error::InvalidRequest(user_script::refusal(&script)));
         }
         let layout = layout::look(&path, root, key, label, &self.converger.loader)?;
