@@ -18,6 +18,37 @@ fn start(flags: &[&str]) -> Server {
     Server::start(&Repository::identity("m", &[]), flags)
 }
 
+/// What the server says to that head.
+fn head_refused(server: &Server, head: &str, status: u16) -> String {
+    let mut client = server.client();
+    client.send(head).unwrap();
+    let reply = client.reply();
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let error = reply.error(status);
+    assert!(client.is_closed());
+    error
+}
+
+#[test]
+fn a_head_that_cannot_be_read_is_answered_in_words() {
+    let server = start(&[]);
+    let head = |fields: usize| {
+        let fields: String = (0..fields).map(|it| format!("x-{it}: 1\r\n")).collect();
+        format!("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n{fields}\r\n")
+    };
+    let mut client = server.client();
+    client.send(head(99)).unwrap();
+    client.reply().expect(200);
+    for fields in [100, 150, 5000] {
+        let error = head_refused(&server, &head(fields), 431);
+        assert!(error.contains("expected 100 header fields at most"), "{error}");
+    }
+    let large = format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(1 << 20));
+    assert!(head_refused(&server, &large, 431).contains("too large"));
+    let error = head_refused(&server, "GET /v2 HTTP/1.1\r\nno colon\r\n\r\n", 400);
+    assert!(error.contains("a name and a value in each field"), "{error}");
+}
+
 /// A request that is `length` bytes long.
 fn padded(length: usize) -> String {
     let body = row(1);

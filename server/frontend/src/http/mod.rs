@@ -20,6 +20,7 @@ pub mod respond;
 pub mod router;
 pub mod service;
 mod timeouts;
+mod unread_heads;
 pub mod websocket;
 
 use std::sync::Arc;

@@ -20,7 +20,10 @@ use tokio::{
     time::Sleep,
 };
 
-use super::progress::{Phase, Progress};
+use super::{
+    progress::{Phase, Progress},
+    unread_heads,
+};
 use crate::{net::arrival::Arrival, settings::limits::Timeouts};
 
 /// A connection without a request for so long is at rest. Most clients that are busy ask sooner, and pay nothing.
@@ -42,6 +45,8 @@ pub struct TimedStream<S> {
     seen: u32,
     /// What was read and not used before the last rest. It comes before all that is read.
     unread: Bytes,
+    /// What is left of an answer that is written in the place of another one.
+    instead: Bytes,
 }
 
 /// What has arrived of a request's head.
@@ -81,6 +86,7 @@ impl<S> TimedStream<S> {
             writing_since: None,
             seen: 0,
             unread: Bytes::new(),
+            instead: Bytes::new(),
         }
     }
 
@@ -263,12 +269,42 @@ impl<S> TimedStream<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> TimedStream<S> {
+    /// Writes the answer that takes the place of a whole other one.
+    fn poll_instead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.instead.is_empty() {
+            let written = Pin::new(&mut self.stream).poll_write(context, &self.instead);
+            match self.wrote(context, written) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(length)) => drop(self.instead.split_to(length)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.instead = Bytes::new();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Is that a whole answer in whose place another one is written, or was it begun before?
+    fn has_instead(&mut self, data: &[u8]) -> bool {
+        if self.instead.is_empty()
+            && let Some(words) = unread_heads::in_words(data)
+        {
+            self.instead = words;
+        }
+        !self.instead.is_empty()
+    }
+}
+
 impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.has_instead(data) {
+            return self.poll_instead(context).map_ok(|()| data.len());
+        }
         let written = Pin::new(&mut self.stream).poll_write(context, data);
         self.wrote(context, written)
     }
@@ -278,6 +314,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         context: &mut Context<'_>,
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [first, rest @ ..] = data
+            && rest.iter().all(|it| it.is_empty())
+            && self.has_instead(first)
+        {
+            return self.poll_instead(context).map_ok(|()| first.len());
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, data);
         self.wrote(context, written)
     }
