@@ -313,7 +313,8 @@ impl<'a> Leading<'a> {
         let ran_out = observed.has_halved(&answers);
         observed.reruns.count(&self.shared.metrics);
         if let [_] = observed.times.as_slice() {
-            let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
+            // Those that it had: others may have been left for later runs.
+            let works: Vec<&Work> = jobs.iter().map(|it| &it.work).take(answers.len()).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
         let size = (self.pending.rows, 0);

@@ -21,11 +21,14 @@ pub enum RowCheck {
     StopMerging,
 }
 
-/// One merged run in so many is looked at.
-const ONE_IN: u64 = 4096;
+/// One merged run in so many is looked at, for as long as the model serves.
+const ONE_IN: u64 = 1024;
 
-/// The first one that is. Until there have been [`ONE_IN`], each is looked at whose number is a power of two.
-const FIRST: u64 = 16;
+/// Until there have been so many times [`ONE_IN`] merged runs, one is looked at in this part of those so far.
+const PART: u64 = 16;
+
+/// The first runs are looked at one in so many: a model that mixes rows is to be found early.
+const FIRST: u64 = 8;
 
 /// Of larger requests nothing is kept. An image of 224 by 224 pixels as floats has 588 KiB. While so much is copied,
 /// for some 100 µs, the queue stands still.
@@ -34,9 +37,47 @@ const MOST_BYTES: usize = 1 << 20;
 /// Of a graph that rounds inside a row alone may differ by so much, see `load::proof`.
 const ROUNDED: f64 = 0.05;
 
-/// Is the merged run of that number looked at?
-pub(crate) fn is_sampled(number: u64) -> bool {
-    number.is_multiple_of(ONE_IN) || ((FIRST..ONE_IN).contains(&number) && number.is_power_of_two())
+/// Which merged runs are looked at, and which request of each. Both are drawn: requests that come in a pattern could
+/// else be passed over for ever. From the same runs come the same looks.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    /// Merged runs so far.
+    runs: u64,
+    /// The number of the next run that is looked at.
+    next: u64,
+    /// What is drawn from.
+    state: u64,
+}
+
+impl Default for Looks {
+    fn default() -> Looks {
+        Looks { runs: 0, next: FIRST, state: 0x9E37_79B9_7F4A_7C15 }
+    }
+}
+
+impl Looks {
+    /// A run of so many requests has ended: the place of the request that is looked at, if one is. Each place of a run
+    /// is as likely as any other.
+    pub(crate) fn place(&mut self, requests: usize) -> Option<usize> {
+        self.runs += 1;
+        if self.runs < self.next || requests == 0 {
+            return None;
+        }
+        let mean = (self.runs / PART).clamp(FIRST, ONE_IN);
+        // From one to twice the mean, less one: the mean of these is the mean.
+        self.next = self.runs + 1 + self.below(2 * mean - 1);
+        usize::try_from(self.below(requests as u64)).ok()
+    }
+
+    /// A number below that one, each as likely as any other.
+    fn below(&mut self, bound: u64) -> u64 {
+        // The generator of Lehmer and Knuth in 64 bits, of which the high ones are good.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.state) * u128::from(bound)) >> 64) as u64
+    }
 }
 
 /// A request of a merged run, and how it was answered.
@@ -193,9 +234,45 @@ mod tests {
         assert!(Sample::new(&[&large], 0, &[]).is_none());
     }
 
+    /// How often each place is looked at in so many runs, of `requests(number)` each.
+    fn looked_at(runs: usize, requests: impl Fn(usize) -> usize) -> Vec<usize> {
+        let mut looks = Looks::default();
+        let mut places = vec![0; 16];
+        for place in (0..runs).filter_map(|it| looks.place(requests(it))) {
+            places[place] += 1;
+        }
+        places
+    }
+
     #[test]
-    fn one_run_in_thousands_is_looked_at_and_early_ones_more_often() {
-        let sampled: Vec<u64> = (0..10_000u64).filter(|it| 0 < *it && is_sampled(*it)).collect();
-        assert_eq!(sampled, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]);
+    fn each_place_of_a_run_is_looked_at_equally_often() {
+        let places = looked_at(4_000_000, |_| 16);
+        let mean = places.iter().sum::<usize>() / 16;
+        assert!(places.iter().all(|it| (mean * 3 / 4..=mean * 5 / 4).contains(it)), "{places:?}");
+    }
+
+    #[test]
+    fn a_pattern_of_runs_hides_no_place() {
+        // Large runs are every second, fourth or 1024th one.
+        for period in [2, 4, 1024] {
+            let runs = 512 * period.max(64);
+            let places = looked_at(runs * 8, |it| if it % period == 0 { 16 } else { 2 });
+            assert!(0 < places[2..].iter().sum::<usize>(), "{period}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn one_run_in_a_thousand_is_looked_at_for_ever_and_early_ones_more_often() {
+        let looks = |from: usize, to: usize| {
+            let count = |runs| looked_at(runs, |_| 4).iter().sum::<usize>();
+            count(to) - count(from)
+        };
+        assert_eq!(looks(0, 7), 0);
+        // One in eight.
+        assert!((8..=24).contains(&looks(0, 128)), "{}", looks(0, 128));
+        // Sixteen or so for each doubling.
+        assert!((5..=24).contains(&looks(4096, 8192)), "{}", looks(4096, 8192));
+        let late = looks(1 << 20, (1 << 20) + 1_024_000);
+        assert!((900..=1100).contains(&late), "{late}");
     }
 }

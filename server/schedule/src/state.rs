@@ -17,7 +17,7 @@ use super::{
     packing::Packing,
     policy::Decision,
     queue::{Job, Queue},
-    row_check::{Sample, is_sampled},
+    row_check::{Looks, Sample},
     running::{Running, Runs},
     slot::Slot,
     spin::Spin,
@@ -80,8 +80,8 @@ pub struct State {
     pub spin: Spin,
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
-    /// Runs of several requests so far.
-    merged: u64,
+    /// Which runs of several requests are looked at.
+    looks: Looks,
     /// A request whose rows are to be compared with themselves alone, by the next worker that has an instance.
     pub sample: Option<Sample>,
     /// No batch waits for more jobs any more.
@@ -123,7 +123,7 @@ impl State {
             spinning: 0,
             spin: Spin::new(Duration::ZERO),
             watched: Vec::new(),
-            merged: 0,
+            looks: Looks::default(),
             sample: None,
             flushing: false,
             closing: false,
@@ -279,9 +279,7 @@ impl State {
 
     /// A run of several requests has ended: the place of the one that is to be looked at, if one is.
     pub fn place_to_sample(&mut self, requests: usize) -> Option<usize> {
-        self.merged += 1;
-        let is_due = is_sampled(self.merged) && self.sample.is_none();
-        is_due.then(|| usize::try_from(self.merged / 16).unwrap_or(0) % requests.max(1))
+        self.looks.place(requests).filter(|_| self.sample.is_none())
     }
 
     /// Takes in how long one batch occupied an instance.
