@@ -48,7 +48,8 @@ pub use row_cuts::RowCuts;
 pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};
 pub use spec::{
-    Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,
+    Accelerator, Device, GraphRows, Hints, ModelSource, ModelSpec, Placement, TensorHint,
+    TensorSpec,
 };
 pub use staging::Staging;
 pub use stop::{Stop, Waiting};

@@ -39,6 +39,18 @@ pub struct TensorSpec {
     pub optional: bool,
 }
 
+/// What a graph says by itself of the rows of a run: has an answer to do with the other rows?
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum GraphRows {
+    /// That is to be tried.
+    #[default]
+    Unknown,
+    /// It has not, whatever is sent.
+    Independent,
+    /// It has, though trial values may not show it: the name of the operator that all rows of a run share.
+    Shared(String),
+}
+
 /// The inputs and outputs of a model, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelSpec {
@@ -52,6 +64,8 @@ pub struct ModelSpec {
     pub columns: BTreeMap<Arc<str>, Arc<[String]>>,
     /// What the file says about itself, by key: what exporters write beside the graph.
     pub metadata: BTreeMap<String, String>,
+    /// Are its rows answered as they are alone, as far as the graph tells?
+    pub rows: GraphRows,
 }
 
 /// What the configuration says of one input or output: all an engine has where its files do not say it.

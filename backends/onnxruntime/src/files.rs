@@ -6,11 +6,14 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{self, BufReader, Read},
+    io::{self, BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
 
-use crate::zipmap;
+use crate::{
+    shared_rows::{self, QUANTIZE, Values, shared_by},
+    zipmap,
+};
 
 /// A model of fewer bytes is small: it is optimised anew at each start, which takes some ten milliseconds, and on a GPU
 /// each instance has a session of its own.
@@ -41,7 +44,7 @@ const OF_VALUES: [&str; 12] = [
 ];
 
 /// Names of operators that matter are so long.
-const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=17;
+const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=shared_rows::LONGEST;
 
 /// What a model is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub(crate) struct ModelFiles {
     pub(crate) has_zipmap: bool,
     /// Do shapes follow from those of the inputs, and not from what is in them?
     pub(crate) has_plain_shapes: bool,
+    /// The operator by which the rows of a run share something, whatever is sent.
+    pub(crate) shares_rows: Option<&'static str>,
 }
 
 impl ModelFiles {
@@ -77,8 +82,14 @@ impl ModelFiles {
             length: 0,
             has_zipmap: false,
             has_plain_shapes: true,
+            shares_rows: None,
+            quantizes: false,
+            values: None,
         };
         walk.message(Kind::Model, length)?;
+        if walk.quantizes && walk.shares_rows.is_none() && walk.has_computed_scale(length)? {
+            walk.shares_rows = Some("QuantizeLinear");
+        }
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut beside = 0u64;
         for name in &walk.weights {
@@ -86,9 +97,16 @@ impl ModelFiles {
         }
         let bytes = length.saturating_add(beside);
         let weight_bytes = walk.length_of_all().map_or(beside, |it| it.min(beside));
-        let Walk { weights, has_zipmap, has_plain_shapes, .. } = walk;
-        let model = model.to_owned();
-        Ok(ModelFiles { model, weights, bytes, weight_bytes, has_zipmap, has_plain_shapes })
+        let Walk { weights, has_zipmap, has_plain_shapes, shares_rows, .. } = walk;
+        Ok(ModelFiles {
+            model: model.to_owned(),
+            weights,
+            bytes,
+            weight_bytes,
+            has_zipmap,
+            has_plain_shapes,
+            shares_rows,
+        })
     }
 
     /// That a process which may take `memory` bytes may load it on the CPU. ONNX Runtime maps the weights, and copies
@@ -139,6 +157,10 @@ enum Kind {
     External,
     /// The name of a node's operator.
     Operator,
+    /// Names of what a node takes and gives, and of a tensor.
+    Input,
+    Output,
+    Name,
 }
 
 impl Kind {
@@ -148,12 +170,15 @@ impl Kind {
             (Kind::Model, 7) => Some(Kind::Graph),
             (Kind::Model, 25) => Some(Kind::Function),
             (Kind::Function, 7) | (Kind::Graph, 1) => Some(Kind::Node),
+            (Kind::Node, 1) => Some(Kind::Input),
+            (Kind::Node, 2) => Some(Kind::Output),
             (Kind::Node, 4) => Some(Kind::Operator),
             (Kind::Node, 5) => Some(Kind::Attribute),
             (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) => Some(Kind::Tensor),
             (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Some(Kind::SparseTensor),
             (Kind::SparseTensor, 1 | 2) => Some(Kind::Tensor),
             (Kind::Attribute, 6 | 11) => Some(Kind::Graph),
+            (Kind::Tensor, 8) => Some(Kind::Name),
             (Kind::Tensor, 13) => Some(Kind::External),
             _ => None,
         }
@@ -178,6 +203,11 @@ struct Walk {
     length: u64,
     has_zipmap: bool,
     has_plain_shapes: bool,
+    shares_rows: Option<&'static str>,
+    /// Is there an operator that quantises with a scale that it is given?
+    quantizes: bool,
+    /// Where it matters where values come from, they are noted, and nothing else is.
+    values: Option<Values>,
 }
 
 impl Walk {
@@ -193,6 +223,9 @@ impl Walk {
         while let Some(&(kind, end)) = open.last() {
             if self.at == end {
                 open.pop();
+                if let (Kind::Node, Some(values)) = (kind, &mut self.values) {
+                    values.end_node();
+                }
                 continue;
             }
             let tag = self.varint()?;
@@ -209,12 +242,21 @@ impl Walk {
             let inner_end = self.at.checked_add(length).filter(|&it| it <= end);
             let inner_end = inner_end.ok_or_else(malformed)?;
             match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
-                Some(Kind::External) => self.external(length)?,
+                Some(Kind::External) if self.values.is_none() => self.external(length)?,
+                Some(name @ (Kind::Input | Kind::Output | Kind::Name)) => {
+                    self.name(name, length, inner_end)?;
+                }
+                Some(Kind::External) => self.skip(inner_end)?,
                 Some(Kind::Operator) if LENGTHS_OF_OPERATORS.contains(&length) => {
                     self.operator(length, inner_end)?;
                 }
                 Some(Kind::Operator) => self.skip(inner_end)?,
-                Some(inner) => open.push((inner, inner_end)),
+                Some(inner) => {
+                    if let (Kind::Node, Some(values)) = (inner, &mut self.values) {
+                        values.begin_node();
+                    }
+                    open.push((inner, inner_end));
+                }
                 None => self.skip(inner_end)?,
             }
         }
@@ -233,9 +275,42 @@ impl Walk {
         let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
         self.file.read_exact(&mut name)?;
         self.at = end;
+        if let Some(values) = &mut self.values {
+            values.operator(&name);
+            return Ok(());
+        }
         self.has_zipmap |= name == zipmap::OPERATOR;
+        self.quantizes |= name == QUANTIZE;
+        self.shares_rows = self.shares_rows.or_else(|| shared_by(&name));
         self.has_plain_shapes &= !OF_VALUES.iter().any(|it| it.as_bytes() == name);
         Ok(())
+    }
+
+    /// Reads the name of a value, if values are noted.
+    fn name(&mut self, kind: Kind, length: u64, end: u64) -> io::Result<()> {
+        let Some(mut values) = self.values.take() else { return self.skip(end) };
+        if LONGEST_ENTRY < length {
+            return Err(malformed());
+        }
+        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
+        self.file.read_exact(&mut name)?;
+        self.at = end;
+        match kind {
+            Kind::Input => values.input(name),
+            Kind::Output => values.output(name),
+            _ => values.constant(name),
+        }
+        self.values = Some(values);
+        Ok(())
+    }
+
+    /// Walks the file once more: does a scale of quantisation depend on what is sent?
+    fn has_computed_scale(&mut self, length: u64) -> io::Result<bool> {
+        self.file.rewind()?;
+        self.at = 0;
+        self.values = Some(Values::default());
+        self.message(Kind::Model, length)?;
+        Ok(self.values.take().is_some_and(Values::has_computed_scale))
     }
 
     /// Reads an entry of `external_data`, which is a key (field 1) and a value (2).
@@ -311,6 +386,29 @@ mod tests {
         assert!(!is_plain("long.onnx"), "it has a loop");
         let lengths: Vec<u64> = OF_VALUES.iter().map(|it| it.len() as u64).collect();
         assert!(lengths.iter().all(|it| LENGTHS_OF_OPERATORS.contains(it)));
+    }
+
+    #[test]
+    fn operators_by_which_rows_share_a_scale_are_found() {
+        let folder = std::env::temp_dir().join(format!("muster-shared-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let shared = |nodes: &[(&str, &[&str])]| {
+            let mut graph = field(5, &field(8, b"constant"));
+            for (operator, inputs) in nodes {
+                let mut node: Vec<u8> =
+                    inputs.iter().flat_map(|it| field(1, it.as_bytes())).collect();
+                node.extend([field(2, b"scale"), field(4, operator.as_bytes())].concat());
+                graph.extend(field(1, &node));
+            }
+            fs::write(folder.join("model.onnx"), field(7, &graph)).unwrap();
+            ModelFiles::of(&folder.join("model.onnx")).unwrap().shares_rows
+        };
+        assert_eq!(shared(&[("DynamicQuantizeLinear", &["x"])]), Some("DynamicQuantizeLinear"));
+        assert_eq!(shared(&[("QuantizeLinear", &["x", "constant"])]), None);
+        let computed = [("ReduceMax", ["x"].as_slice()), ("QuantizeLinear", &["x", "scale"])];
+        assert_eq!(shared(&computed), Some("QuantizeLinear"));
+        assert_eq!(shared(&computed[..1]), None);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

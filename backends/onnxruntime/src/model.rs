@@ -8,8 +8,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec, Placement,
-    RerunPolicy, TensorHint, TensorSpec,
+    BackendError, Device, FileStamps, GraphRows, Instance, Model, ModelSource, ModelSpec,
+    Placement, RerunPolicy, TensorHint, TensorSpec,
 };
 
 use crate::{
@@ -102,6 +102,10 @@ impl OnnxModel {
         let mut spec = spec(&session, &opener.path, &source.hints.outputs)?;
         first.put(session);
         spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
+        let files = opener.files.as_ref();
+        if let Some(operator) = files.and_then(|it| it.shares_rows) {
+            spec.rows = GraphRows::Shared(operator.to_owned());
+        }
         let opener = Arc::new(opener);
         let wide = wide.map(|settings| Wide::new(opener.clone(), settings, memory));
         Ok(OnnxModel { opener, spec, places, wide, trims: Trims::default() })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, DataType, ModelSource, ModelSpec, TensorHint, TensorSpec};
+use backend::{BackendError, DataType, GraphRows, ModelSource, ModelSpec, TensorHint, TensorSpec};
 
 use crate::{
     forest::{document::Rounding, layout::Extras, packed::Forest},
@@ -188,6 +188,8 @@ pub(crate) fn spec(
         inputs: vec![tensor(name, dtype, &[forest.features])],
         outputs: outputs.iter().map(output).collect(),
         columns: columns.into_iter().collect(),
+        // A forest is walked for one row after the other.
+        rows: GraphRows::Independent,
         ..ModelSpec::default()
     }
 }
