@@ -279,11 +279,45 @@ fn a_model_that_is_merged_although_it_mixes_rows_has_one_warning() {
 }
 
 #[test]
+fn a_floor_below_the_loudest_or_the_mean_of_a_run_is_not_merged() {
+    check_unmerged("floor_of_loudest", &[1, 4], MIXES);
+    check_unmerged("floor_of_mean", &[1, 4], MIXES);
+}
+
+#[test]
+fn a_graph_whose_operators_say_that_rows_share_a_scale_is_not_merged() {
+    check_unmerged("computed_int8", &[1, 16], "by its operator QuantizeLinear");
+    check_unmerged("label_of_int8", &[1, 16], "by its operator DynamicQuantizeLinear");
+}
+
+#[test]
+fn a_model_that_answers_everything_alike_is_not_proved_and_not_merged() {
+    check_unmerged("constant", &[1, 4], "prove nothing: output 'OUTPUT' is the same for all");
+}
+
+/// What is said of the merging of that model.
+fn said_of(fixture: &str) -> String {
+    let server = Server::start(&of(fixture, ""), &[]);
+    merging(&config(&server, fixture)).to_owned()
+}
+
+#[test]
+fn masks_and_special_numbers_hide_nothing() {
+    for fixture in ["masked_mixes", "special_ids_mix"] {
+        let said = said_of(fixture);
+        assert!(said.contains(MIXES), "{fixture}: {said}");
+    }
+    for fixture in ["masked", "masked_unnamed", "special_ids"] {
+        assert_eq!(said_of(fixture), "", "{fixture}");
+    }
+}
+
+#[test]
 fn rows_that_turn_out_to_mix_are_not_merged_any_more() {
     let server = Server::start(&of("mixes_late", ""), &[]);
     let shown = config(&server, "mixes_late");
     assert_eq!((&shown["max_batch_size"], merging(&shown)), (&json!(4), ""));
-    // Only numbers above a thousand mix.
+    // Only numbers of some size mix.
     let large = |seed: usize| {
         let data = [5000 + 1000 * seed; 4];
         json!({"inputs": [{"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": data}]})

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Device, Instance, Model};
+use backend::{BackendError, Device, GraphRows, Instance, Model, ModelSpec};
 
 use crate::{
     config::{
@@ -160,8 +160,6 @@ impl Loader {
     ) -> Result<Settled, CreateError> {
         let completed = self.complete(load, model, RowsKnown::Independent)?;
         let row_check = RowCheck::Off;
-        // Without a specification everything was written down.
-        let can_try = model.spec().is_some() && model.allows_trial_runs();
         let engine = self.descriptions.description(&load.choice.backend);
         if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
             // What its rows are is said by the engine, and need not be tried.
@@ -177,7 +175,9 @@ impl Loader {
             });
         }
         let device = plan.devices.first().copied();
-        let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
+        // Without a specification everything was written down.
+        let spec = model.spec().filter(|_| is_due(&completed.config));
+        let Some((device, spec)) = device.zip(spec) else {
             return Ok(Settled {
                 completed,
                 instance: None,
@@ -191,7 +191,13 @@ impl Loader {
         let signature = completed.config.signature(load.version, &BTreeMap::new());
         let mut instance = None;
         let config = &completed.config;
-        let proof = self.try_rows_of(load, model, device, &mut instance, &signature, config)?;
+        let is_one = config.max_batch_size == 1;
+        let proof = match said_by_graph(spec, model.allows_trial_runs()) {
+            // There is no company that it could depend on.
+            Some(_) if is_one => Proof::Independent,
+            Some(proof) => proof,
+            None => self.try_rows_of(load, model, device, &mut instance, &signature, config)?,
+        };
         let reason = match proof {
             Proof::Lacking(reason) => reason,
             Proof::NoBatch(reason) => {
@@ -209,7 +215,7 @@ impl Loader {
             }
             Proof::Independent => {
                 let row_check = match load.raw.is_some_and(is_told_to_merge) {
-                    _ if completed.config.max_batch_size == 1 => RowCheck::Off,
+                    _ if is_one => RowCheck::Off,
                     true => RowCheck::Report,
                     false => RowCheck::StopMerging,
                 };
@@ -315,8 +321,23 @@ fn no_batch_warning(
     })
 }
 
+/// What is known of the rows of a graph before any is tried. `None` where they are to be tried.
+pub(super) fn said_by_graph(spec: &ModelSpec, allows_trial_runs: bool) -> Option<Proof> {
+    let lacking = match &spec.rows {
+        GraphRows::Independent => return Some(Proof::Independent),
+        GraphRows::Shared(operator) => format!(
+            "what it answers for a row depends on the other rows of the run, by its operator {operator}"
+        ),
+        GraphRows::Unknown if !allows_trial_runs => {
+            "its rows cannot be tried, as its runs leave something behind".to_owned()
+        }
+        GraphRows::Unknown => return None,
+    };
+    Some(Proof::Lacking(lacking))
+}
+
 /// Does the configuration say itself that requests are merged?
-fn is_told_to_merge(raw: &raw::ModelConfig) -> bool {
+pub(super) fn is_told_to_merge(raw: &raw::ModelConfig) -> bool {
     matches!(raw.scheduling_choice, Some(SchedulingChoice::DynamicBatching(_)))
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{BackendError, Device, Model};
+use backend::{BackendError, Device, GraphRows, Model};
 
 use crate::{
     config::{
@@ -20,7 +20,7 @@ use crate::{
         load_log::LoadLog,
         load_watch::PhaseLimit,
         loader::Loader,
-        merging::Settled,
+        merging::{Settled, is_told_to_merge},
         placement::Plan,
         run_limit::{self, RunLimit},
         text_rows::{TextRows, try_rows},
@@ -177,7 +177,13 @@ impl Loader {
                 settled.kept = pipeline.rows.bounds.and_then(|_| self.kept_costs(load, plan));
                 let Tried { rows, trials } =
                     self.try_rows(load, plan, model, settled, &pipeline)?;
-                if let Some(found) = settle_rows(rows, settled, &mut pipeline, &mut face) {
+                let is_shared =
+                    model.spec().is_some_and(|it| matches!(it.rows, GraphRows::Shared(_)));
+                let is_told = load.raw.is_some_and(is_told_to_merge);
+                // A graph that says that rows share something has them share no run, unless it is said that they may.
+                let is_strict = pipeline.strict_rows.unwrap_or(is_shared && !is_told);
+                let found = settle_rows(rows, is_strict, settled, &mut pipeline, &mut face);
+                if let Some(found) = found {
                     log.warn(&found);
                 }
                 let instances = plan.devices.len().max(1) as u64;
@@ -227,11 +233,17 @@ fn settle_runs(trials: Trials, room: u64, kept: Option<&KeptCosts>, pipeline: &m
 /// Has the rows of a pipeline run as trying them has shown that they may. What operators should know.
 fn settle_rows(
     tried: Option<TextRows>,
+    is_strict: bool,
     settled: &mut Settled,
     pipeline: &mut ServedPipeline,
     face: &mut Signature,
 ) -> Option<String> {
     match tried {
+        // Trial texts need not show what they share.
+        Some(TextRows::Independent) if is_strict && pipeline.strict_rows.is_none() => {
+            pipeline.rows = std::mem::take(&mut pipeline.rows).strict();
+            settled.warning.take()
+        }
         Some(TextRows::Independent) => {
             settled.warning.take_if(|_| settled.is_unproved);
             None
@@ -248,10 +260,13 @@ fn settle_rows(
                 "what its graph answers for a text depends on the others of its run, as one that is quantised does \
                  (output '{output}', by {percent:.2} %)"
             );
-            Some(match pipeline.strict_rows {
+            Some(match is_strict {
                 true => {
                     pipeline.rows = std::mem::take(&mut pipeline.rows).strict();
-                    format!("{found}: texts run with those of their own length and request only")
+                    format!(
+                        "{found}: texts run with those of their own length and request only, as with \"strict_rows\": \
+                         true in muster.json; with false they share runs"
+                    )
                 }
                 false => format!(
                     "{found}; with \"strict_rows\": true in muster.json texts run with those of their own length \

@@ -1,47 +1,65 @@
 //! Is what a model answers for a row the same whatever else is in its run? Only then are requests merged.
 //!
+//! Rows prove something only where they have different answers, all of them numbers: of answers that are alike nobody
+//! sees whose they are. See [`evidence`].
+//!
 //! What differs is told apart by where it comes from. The order in which an engine adds depends on the *shape* of a
-//! run, so rounding differs between one row alone and the same row among three, and by little. What an engine computes
+//! run, so rounding differs between one row alone and the same row among others, and by little. What an engine computes
 //! for a row at one place of a run of one shape depends on the *values* of the other rows only where the model mixes
-//! rows. So a row is compared with itself alone, and with itself at the same place among rows that are a hundred times
-//! larger: a mean over the batch, a softmax over it, or a scale of quantisation that the whole batch shares then
-//! changes by much, and rounding not at all.
+//! rows. So a row is compared with itself alone, and with itself at the same place of a run of nothing but itself. Its
+//! company is silent, much quieter, as loud, louder and much louder, and each of these rows is compared so: a mean over
+//! the batch, its largest number, or a scale of quantisation that the whole batch shares then changes by much, and
+//! rounding not at all.
+
+mod company;
+mod evidence;
 
 use std::{
-    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Tensor, distance};
+use backend::{BackendError, Batch, Instance, NamedTensor, Tensor};
 
+use self::evidence::{Evidence, evidence};
 use crate::{
     config::model::{ModelConfig, Scheduling},
     load::{
         run_limit::RunLimit,
-        sample_rows::{Recipe, made_up},
+        sample_rows::{Loudness, Recipe, made_up},
         warmup::sample_work,
     },
 };
 use inference::signature::Signature;
 use schedule::work::Work;
 
-/// No further sizes once the comparisons have taken so long. The first, of one row with two and three, are always made.
+/// No further sizes and no numbers of another kind once the runs have taken so long. The first proof takes its time.
 const BUDGET: Duration = Duration::from_millis(20);
 
-/// Rows that are tried in turn, and those that the first comparisons take.
-const ROWS: u32 = 5;
-const FEW_ROWS: u32 = 3;
+/// The rows that are tried.
+const ROWS: [Loudness; 6] = [
+    Loudness::Ordinary,
+    Loudness::Ordinary,
+    Loudness::Silent,
+    Loudness::Quiet,
+    Loudness::Loud,
+    Loudness::Extreme,
+];
 
-/// Sizes of runs beside those that the configuration prefers.
-const SIZES: [usize; 3] = [2, 3, 5];
+/// Rows that a recipe has to have, and that are looked at first: they are ordinary.
+const NEEDED: usize = 2;
 
-/// No run of more rows is made, as the memory that it takes would stay with the engine.
-const MOST_ROWS: usize = 16;
+/// So many kinds of numbers that the model takes are tried for a proof. A model that answers none of them with different
+/// numbers will hardly answer others so.
+const MOST_KINDS: usize = 24;
 
-/// Where other values in other rows change nothing, a row alone may differ by so much: a graph that rounds inside, such
-/// as one that is quantised, makes a step of a difference in the last bit.
-const ROUNDED: f64 = 0.05;
+/// The search for a proof is to leave time for everything else that is run before the model serves.
+const PART_OF_LIMIT: u32 = 4;
+
+/// Where a row that is so much louder takes so many times longer, what it says is how much there is to do, and no row
+/// that is louder still is made.
+const LONGER: u32 = 8;
+const MUCH: Duration = Duration::from_millis(2);
 
 /// What is known of the rows of a model's runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,33 +95,48 @@ pub(crate) fn prove(
         let work = sample_work(it, signature, config, dir).ok()?;
         Some(Recipe::Given(first_row(&work)?))
     });
-    let recipes = given.chain(made_up(signature, is_on_gpu));
-    let (mut accepted, mut refusal) = (0, None);
-    for recipe in recipes {
-        let compared = tried.compare(&recipe);
-        limit.check()?;
-        match compared {
-            Ok(()) => accepted += 1,
-            Err(Failure::Dependent(reason)) => return Ok(Proof::Lacking(reason)),
-            Err(Failure::NoBatch(reason)) => return Ok(Proof::NoBatch(reason)),
-            Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
-            Err(Failure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
-            Err(Failure::NoRow) => (),
+    let mut recipes = given.chain(made_up(signature, is_on_gpu));
+    let best = match tried.search(&mut recipes)? {
+        Search::Found(best) => best,
+        Search::Nothing(reason) => return Ok(Proof::Lacking(reason)),
+        // What is alike alone may yet differ in company, which says more.
+        Search::Alike(kind, reason) => {
+            let compared = tried.prove_by(&kind);
+            limit.check()?;
+            return Ok(Proof::Lacking(match compared {
+                Err(Failure::Dependent(more)) => more,
+                Ok(()) | Err(_) => reason,
+            }));
         }
-        // Numbers of two kinds are enough.
-        if 2 <= accepted || (0 < accepted && tried.is_over()) {
-            return Ok(Proof::Independent);
+    };
+    let mut proved = tried.prove_by(&best);
+    if proved.is_ok() {
+        proved = tried.further_sizes(&best);
+    }
+    // Numbers of a second kind, if there is time.
+    while proved.is_ok() && !tried.is_over() {
+        let Some(recipe) = recipes.next() else { break };
+        match tried.alone(&recipe) {
+            Ok(other) if other.evidence.is_proof() => {
+                proved = tried.prove_by(&other);
+                break;
+            }
+            Err(failure @ (Failure::Dependent(_) | Failure::Engine(BackendError::Device(_)))) => {
+                proved = Err(failure);
+            }
+            Ok(_) | Err(_) => limit.check()?,
         }
     }
-    let refusal = refusal.unwrap_or_else(|| "its rows are too large".to_owned());
-    Ok(match accepted {
-        // There is no company to differ in.
-        0 if config.max_batch_size == 1 => Proof::Independent,
-        0 => {
-            Proof::Lacking(format!("it takes none of the inputs that it was tried with: {refusal}"))
+    limit.check()?;
+    match proved {
+        Ok(()) => Ok(Proof::Independent),
+        Err(Failure::Dependent(reason)) => Ok(Proof::Lacking(reason)),
+        Err(Failure::Engine(error @ BackendError::Device(_))) => Err(error),
+        Err(Failure::Engine(error)) => {
+            Ok(Proof::Lacking(format!("it fails when its rows are tried: {error}")))
         }
-        _ => Proof::Independent,
-    })
+        Err(Failure::NoRow) => Ok(Proof::Lacking("its rows cannot be put together".to_owned())),
+    }
 }
 
 /// The first row of a sample, if its elements are not all the same: moved on, they would be no other row.
@@ -130,26 +163,32 @@ fn first_row(work: &Work) -> Option<Work> {
 enum Failure {
     /// They are not; a sentence.
     Dependent(String),
-    /// There are no rows: an output's first dimension is something else; a sentence.
-    NoBatch(String),
     /// The engine did not take them.
     Engine(BackendError),
     /// They could not be made.
     NoRow,
 }
 
-/// The rows of one run that matter, as it answered them.
+/// What came of one run.
 struct Answers(Vec<NamedTensor>);
 
-/// How far the answers to one row are apart, and in which output most so.
-struct Apart {
-    distance: f64,
-    /// Is it more than the order of sums explains?
-    is_real: bool,
-    output: String,
+/// What came of the search for numbers that prove something.
+enum Search {
+    Found(Kind),
+    /// The model takes numbers, of which none prove anything; a sentence.
+    Alike(Kind, String),
+    /// It takes none; a sentence.
+    Nothing(String),
 }
 
-/// An instance, and rows to try it with.
+/// Rows of one recipe, and how each was answered alone.
+struct Kind {
+    rows: Vec<(Loudness, Work)>,
+    alone: Vec<Answers>,
+    evidence: Evidence,
+}
+
+/// An instance, and what its rows are tried with.
 struct Tried<'a> {
     instance: &'a mut dyn Instance,
     signature: &'a Signature,
@@ -163,151 +202,106 @@ impl Tried<'_> {
         BUDGET < self.started.elapsed()
     }
 
-    fn row(&self, recipe: &Recipe, number: u32, is_extreme: bool) -> Result<Work, Failure> {
-        let row = recipe.row(number, is_extreme, self.signature, self.config);
-        row.ok_or(Failure::NoRow)
-    }
-
-    /// Compares rows of that recipe, alone and in company.
-    fn compare(&mut self, recipe: &Recipe) -> Result<(), Failure> {
-        let rows = |numbers: Range<u32>, is_extreme| -> Result<Vec<Work>, Failure> {
-            numbers.map(|it| self.row(recipe, it, is_extreme)).collect()
-        };
-        let (mut plain, mut extreme) = (rows(0..FEW_ROWS, false)?, rows(0..FEW_ROWS, true)?);
-        let (p, x) = (|it: usize| &plain[it], |it: usize| &extreme[it]);
-
-        // One row at the beginning of two and, among extreme ones, at the end of three.
-        let alone = self.run(&[p(0)])?;
-        if self.config.max_batch_size == 1 {
-            return Ok(());
-        }
-        let two = self.run(&[p(0), p(1)]).map_err(several)?;
-        let among = [x(1), x(2), p(0)];
-        let mut company = if self.config.max_batch_size == 2 { &among[1..] } else { &among };
-        let last = company.len() - 1;
-        let plain_company = [p(1), p(2), p(0)];
-        let three = match self.run(company) {
-            Ok(three) => three,
-            // A model may check its inputs.
-            Err(_) => {
-                company = &plain_company[2 - last..];
-                self.run(company).map_err(several)?
-            }
-        };
-        let first = self.apart(&alone, 0, &two, 0);
-        let second = self.apart(&alone, 0, &three, last);
-        if first.is_real || second.is_real {
-            let worse = if first.distance < second.distance { second } else { first };
-            let ordinary = &plain_company[2 - last..];
-            self.judge(
-                &worse,
-                &[(&[p(0), p(1)], &two, &[p(0), x(2)], 0), (company, &three, ordinary, last)],
-            )?;
-        }
-
-        if self.is_over() {
-            return Ok(());
-        }
-        for number in FEW_ROWS..ROWS {
-            plain.push(self.row(recipe, number, false)?);
-            extreme.push(self.row(recipe, number, true)?);
-        }
-        let (p, x) =
-            (|it: usize| &plain[it % plain.len()], |it: usize| &extreme[it % extreme.len()]);
-        let mut alone = vec![alone];
-        for rows in self.sizes() {
-            if self.is_over() {
-                break;
-            }
-            // Each row at another place than before.
-            let at = |place: usize| place + rows;
-            let ordinary: Vec<&Work> = (0..rows).map(|it| p(at(it))).collect();
-            let whole = self.run(&ordinary).map_err(several)?;
-            for parity in 0..2 {
-                let mixed: Vec<&Work> = (0..rows)
-                    .map(|it| if it % 2 == parity { p(at(it)) } else { x(at(it)) })
-                    .collect();
-                let Ok(beside) = self.run(&mixed) else { continue };
-                for place in (parity..rows).step_by(2) {
-                    let apart = self.apart(&whole, place, &beside, place);
-                    if apart.is_real {
-                        self.judge(&apart, &[(&ordinary, &whole, &mixed, place)])?;
+    /// Looks for the numbers to which the answers differ most: the first whose ordinary rows are told apart by every
+    /// output, else those with the most answers. Ends when these have been found, and not before for want of time,
+    /// unless the load itself would end.
+    ///
+    /// # Errors
+    /// When the device cannot be used, or the runs take too long.
+    fn search(
+        &mut self,
+        recipes: &mut dyn Iterator<Item = Recipe>,
+    ) -> Result<Search, BackendError> {
+        let (mut kinds, mut refusal, mut says) = (0, None, None);
+        let mut best: Option<Kind> = None;
+        for recipe in recipes {
+            let kind = self.alone(&recipe);
+            self.limit.check()?;
+            match kind {
+                Ok(kind) => {
+                    kinds += 1;
+                    says = says.or_else(|| kind.evidence.lacks().map(str::to_owned));
+                    if best
+                        .as_ref()
+                        .is_none_or(|it| it.evidence.strength() < kind.evidence.strength())
+                    {
+                        best = Some(kind);
                     }
                 }
+                Err(Failure::Dependent(reason)) => return Ok(Search::Nothing(reason)),
+                Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
+                Err(Failure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
+                Err(Failure::NoRow) => (),
             }
-            while alone.len() < plain.len() {
-                let next = self.run(&[p(alone.len())]).map_err(several)?;
-                alone.push(next);
+            let is_whole = best.as_ref().is_some_and(|it| it.evidence.is_whole());
+            let is_late = self.limit.part(PART_OF_LIMIT) < self.started.elapsed();
+            if is_whole || is_late || MOST_KINDS <= kinds {
+                break;
             }
-            for place in 0..rows {
-                let apart = self.apart(&alone[at(place) % alone.len()], 0, &whole, place);
-                // That the company has no part in it was just seen.
-                if apart.is_real && ROUNDED < apart.distance {
-                    return Err(Failure::Dependent(by_number(&apart)));
+        }
+        Ok(match best {
+            Some(best) if best.evidence.is_proof() => Search::Found(best),
+            Some(best) => {
+                let says = says.unwrap_or_else(|| "they are alike".to_owned());
+                let says = format!(
+                    "its answers to the values that it was tried with prove nothing: {says}"
+                );
+                Search::Alike(best, says)
+            }
+            None => {
+                let refusal = refusal.unwrap_or_else(|| "its rows are too large".to_owned());
+                Search::Nothing(format!(
+                    "it takes none of the inputs that it was tried with: {refusal}"
+                ))
+            }
+        })
+    }
+
+    /// Runs each row of that recipe alone. The first ones have to be taken; others that are not are left out.
+    fn alone(&mut self, recipe: &Recipe) -> Result<Kind, Failure> {
+        let (mut rows, mut alone): (Vec<(Loudness, Work)>, Vec<Answers>) = Default::default();
+        let (mut usual, mut is_longer) = (Duration::MAX, false);
+        for (number, loudness) in (0..).zip(ROWS) {
+            if loudness == Loudness::Extreme && is_longer {
+                continue;
+            }
+            let row = recipe.row(number, loudness, self.signature, self.config);
+            let answered = row.ok_or(Failure::NoRow).and_then(|row| {
+                let started = Instant::now();
+                let answers = self.run(&[&row])?;
+                let mut took = started.elapsed();
+                if loudness == Loudness::Loud {
+                    let is_much = |took: Duration| usual.saturating_mul(LONGER) + MUCH < took;
+                    if is_much(took) {
+                        // It may have waited for a processor.
+                        let started = Instant::now();
+                        self.run(&[&row])?;
+                        took = started.elapsed().min(took);
+                    }
+                    is_longer = is_much(took) || !has_shape_of(&answers, alone.first());
+                } else {
+                    usual = usual.min(took);
                 }
+                Ok((row, answers))
+            });
+            match answered {
+                Ok((row, answers)) => {
+                    rows.push((loudness, row));
+                    alone.push(answers);
+                }
+                Err(Failure::Engine(error @ BackendError::Device(_))) => {
+                    return Err(Failure::Engine(error));
+                }
+                Err(failure) if rows.len() < NEEDED => return Err(failure),
+                Err(_) => is_longer |= loudness == Loudness::Loud,
+            }
+            // They do not get better by more rows, if the first are no numbers.
+            if rows.len() == NEEDED && evidence(&alone, NEEDED).is_of_no_numbers() {
+                break;
             }
         }
-        Ok(())
-    }
-
-    /// A difference was found: does it come from the values of other rows? Each pair of runs has the same row at that
-    /// place and others beside it.
-    fn judge(
-        &mut self,
-        found: &Apart,
-        pairs: &[(&[&Work], &Answers, &[&Work], usize)],
-    ) -> Result<(), Failure> {
-        for (rows, answers, others, place) in pairs {
-            let again = self.run(rows).map_err(several)?;
-            if self.apart(answers, *place, &again, *place).is_real {
-                let reason = "its answers to the same rows differ from run to run";
-                return Err(Failure::Dependent(reason.to_owned()));
-            }
-            let beside = self.run(others).map_err(several)?;
-            let apart = self.apart(answers, *place, &beside, *place);
-            if apart.is_real {
-                let Apart { output, .. } = &apart;
-                let by = part(apart.distance);
-                return Err(Failure::Dependent(format!(
-                    "what it answers for a row depends on the other rows of the run (output '{output}', by {by})"
-                )));
-            }
-        }
-        match found.distance <= ROUNDED {
-            true => Ok(()),
-            false => Err(Failure::Dependent(by_number(found))),
-        }
-    }
-
-    /// How far the answers to a row are apart, at its place in one run and in another.
-    fn apart(&self, one: &Answers, at: usize, other: &Answers, place: usize) -> Apart {
-        let mut apart = Apart { distance: 0.0, is_real: false, output: String::new() };
-        for (a, b) in one.0.iter().zip(&other.0) {
-            let row = |of: &Tensor, at| of.slice_rows(at, 1);
-            let distance = match (row(&a.tensor, at), row(&b.tensor, place)) {
-                (Some(a), Some(b)) => distance::distance(&a, &b),
-                _ => f64::INFINITY,
-            };
-            if apart.distance < distance {
-                let is_real = apart.is_real || distance::noise(a.tensor.dtype()) < distance;
-                apart = Apart { distance, is_real, output: a.name.to_string() };
-            }
-        }
-        apart
-    }
-
-    /// Further sizes of runs.
-    fn sizes(&self) -> Vec<usize> {
-        let preferred: &[usize] = match &self.config.scheduling {
-            Scheduling::Dynamic(batching) => &batching.preferred_batch_sizes,
-            Scheduling::Plain | Scheduling::Sequences(_) => &[self.config.max_batch_size],
-        };
-        let most = self.config.max_batch_size.min(MOST_ROWS);
-        let mut sizes: Vec<usize> = SIZES.iter().chain(preferred).copied().collect();
-        sizes.retain(|it| (2..=most).contains(it));
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+        let evidence = evidence(&alone, NEEDED);
+        Ok(Kind { rows, alone, evidence })
     }
 
     /// Runs these rows together: as many rows of every output.
@@ -337,9 +331,8 @@ impl Tried<'_> {
             let answer = answer.ok_or(Failure::NoRow)?;
             if answer.tensor.shape().rows() != Some(rows.len()) {
                 let (shape, given) = (answer.tensor.shape(), rows.len());
-                let count = if given == 1 { "1 row".to_owned() } else { format!("{given} rows") };
-                return Err(Failure::NoBatch(format!(
-                    "its first dimension is no batch: output '{name}' has the shape {shape} for {count}"
+                return Err(Failure::Dependent(format!(
+                    "its first dimension is no batch: output '{name}' has the shape {shape} for {given} rows"
                 )));
             }
             Ok(answer.clone())
@@ -348,31 +341,11 @@ impl Tried<'_> {
     }
 }
 
-/// Of several rows whose like it takes alone, it is of their number.
-fn several(failure: Failure) -> Failure {
-    match failure {
-        Failure::Engine(error @ BackendError::Device(_)) => Failure::Engine(error),
-        Failure::Engine(error) => {
-            Failure::Dependent(format!("it takes one row and fails for several: {error}"))
-        }
-        other => other,
-    }
-}
-
-fn by_number(apart: &Apart) -> String {
-    format!(
-        "what it answers for a row depends on how many are in the run (output '{}', by {})",
-        apart.output,
-        part(apart.distance)
-    )
-}
-
-/// A distance as text.
-fn part(distance: f64) -> String {
-    match distance.is_finite() {
-        true => format!("{:.2} %", 100.0 * distance),
-        false => "an unlike value".to_owned(),
-    }
+/// Have both outputs of the same shapes?
+fn has_shape_of(one: &Answers, other: Option<&Answers>) -> bool {
+    let shapes =
+        |it: &Answers| -> Vec<_> { it.0.iter().map(|it| it.tensor.shape().clone()).collect() };
+    other.is_none_or(|it| shapes(it) == shapes(one))
 }
 
 #[cfg(test)]

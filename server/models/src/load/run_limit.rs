@@ -72,6 +72,11 @@ impl RunLimit {
         &self.stop
     }
 
+    /// One of so many equal parts of the time that there was.
+    pub(crate) fn part(&self, parts: u32) -> Duration {
+        self.limit / parts.max(1)
+    }
+
     /// Is there time left? Asked after each run, before what it gave is looked at.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use crate::{
         create_error::CreateError,
         load_log::LoadLog,
         loader::Loader,
+        merging::said_by_graph,
         placement::Plan,
         proof::{Proof, is_due},
         version_load::Load,
@@ -109,14 +110,15 @@ impl Loader {
         if !is_due(&config) {
             return Ok(Ok(config));
         }
-        let is_independent = other.allows_trial_runs && {
-            let mut signature = config.signature(load.version, &BTreeMap::new());
-            signature.named = Some(named(&other.name, tried.index));
-            let proof =
-                self.try_rows_of(load, tried.model, tried.device, instance, &signature, &config)?;
-            proof == Proof::Independent
+        let proof = match said_by_graph(&other.spec, other.allows_trial_runs) {
+            Some(proof) => proof,
+            None => {
+                let mut signature = config.signature(load.version, &BTreeMap::new());
+                signature.named = Some(named(&other.name, tried.index));
+                self.try_rows_of(load, tried.model, tried.device, instance, &signature, &config)?
+            }
         };
-        if is_independent {
+        if proof == Proof::Independent {
             return Ok(Ok(config));
         }
         let bare = RawConfig { max_batch_size: None, scheduling_choice: None, ..raw.clone() };

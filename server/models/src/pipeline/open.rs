@@ -28,7 +28,7 @@ pub struct ServedPipeline {
     /// How its rows become jobs.
     pub(crate) rows: RowRuns,
     /// Do requests run apart where answers depend on the other rows of a run?
-    pub(crate) strict_rows: bool,
+    pub(crate) strict_rows: Option<bool>,
     /// Where long work on inputs and answers is done.
     pub(crate) pool: Arc<PreparePool>,
     /// How long texts take to be tokenized.
@@ -148,7 +148,7 @@ pub(crate) fn open(
     let tokens = tokens.or(overrides.max_batch_tokens);
     let bounds = loaded.bounds.map(|it| RunBounds { tokens: tokens.unwrap_or(it.tokens), ..it });
     let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
-    let strict_rows = overrides.strict_rows.unwrap_or(false);
+    let strict_rows = overrides.strict_rows;
     let graph = signature.clone();
     let has_token_bound = tokens.is_some();
     let pool = loaded.pool.clone();

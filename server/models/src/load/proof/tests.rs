@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use backend::{DataType, Shape};
+use backend::{DataType, Shape, distance};
 
 use super::*;
 use crate::config::{
@@ -10,6 +10,7 @@ use crate::config::{
     complete::{Defaults, complete},
     engines::usual,
     pbtxt::ConfigReader,
+    raw::ModelConfig as RawConfig,
 };
 
 /// What a model makes of the numbers of a run, `WIDTH` in each row.
@@ -55,14 +56,17 @@ fn config(text: &str, dtype: &str) -> ModelConfig {
         "{text} input {{ name: 'x' data_type: TYPE_{dtype} dims: 4 }}
          output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}"
     );
-    let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
+    completed(&ConfigReader::default().parse_text("config.pbtxt", &text).unwrap())
+}
+
+fn completed(raw: &RawConfig) -> ModelConfig {
     let choice = EngineChoice {
         platform: String::new(),
         backend: "identity".into(),
         default_model_filename: None,
         options: Default::default(),
     };
-    complete(Some(&raw), "m", &choice, &usual(), None, &Defaults::default()).unwrap().config
+    complete(Some(raw), "m", &choice, &usual(), None, &Defaults::default()).unwrap().config
 }
 
 fn tried(
@@ -186,19 +190,153 @@ fn a_model_of_few_indices_is_tried_with_fewer() {
 }
 
 #[test]
-fn a_slow_model_runs_three_times_and_a_fast_one_with_every_size() {
+fn a_slow_model_runs_each_row_alone_and_all_together_and_a_fast_one_with_every_size() {
     let config =
         config("max_batch_size: 8 dynamic_batching { preferred_batch_size: [ 7 ] }", "FP32");
     let (proof, runs) = tried(&config, 0, |it, _| {
         thread::sleep(BUDGET);
         Ok(it.to_vec())
     });
-    assert_eq!((proof, runs.as_slice()), (Proof::Independent, [1, 2, 3].as_slice()));
+    assert_eq!((proof, runs.as_slice()), (Proof::Independent, [1, 1, 1, 1, 1, 1, 6].as_slice()));
     // Where this thread has to wait for a processor, a fast model is a slow one.
     let mut attempts = (0..50).map(|_| tried(&config, 0, |it, _| Ok(it.to_vec())));
-    let has_all = |runs: &[usize]| [1, 2, 3, 5, 7].iter().all(|it| runs.contains(it));
+    let has_all = |runs: &[usize]| [1, 2, 3, 5, 6, 7].iter().all(|it| runs.contains(it));
     let found = attempts.find(|(proof, runs)| *proof == Proof::Independent && has_all(runs));
     assert!(found.is_some(), "no attempt was made with every size");
+}
+
+#[test]
+fn company_is_silent_quiet_and_loud_and_each_is_compared() {
+    // A floor below the loudest of the run, in decibels.
+    let decibels =
+        |it: &[f32]| -> Vec<f32> { it.iter().map(|x| 20.0 * x.abs().max(1e-5).log10()).collect() };
+    for below in [40.0, 80.0, 120.0] {
+        mixes(move |it, _| {
+            let all = decibels(it);
+            let top = all.iter().copied().fold(f32::MIN, f32::max);
+            all.iter().map(|x| x.max(top - below)).collect()
+        });
+        // The mean in the place of the loudest.
+        mixes(move |it, rows| {
+            let all = decibels(it);
+            let mean = all.iter().sum::<f32>() / (rows * WIDTH) as f32;
+            all.iter().map(|x| x.max(mean - below / 4.0)).collect()
+        });
+    }
+    // What is silent has a part in nothing but the number of rows with a sound.
+    mixes(|it, _| {
+        let sounds = it.chunks(WIDTH).filter(|row| row.iter().any(|x| *x != 0.0)).count();
+        it.iter().map(|x| x / sounds.max(1) as f32).collect()
+    });
+}
+
+#[test]
+fn a_model_of_two_rows_at_most_is_found_beside_each_company() {
+    let config = config("max_batch_size: 2", "FP32");
+    let (proof, runs) = tried(&config, 0, |it, _| {
+        let top = it.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        Ok(it.iter().map(|x| x.abs().max(top * 1e-4)).collect())
+    });
+    assert!(matches!(proof, Proof::Lacking(_)));
+    assert!(runs.iter().all(|it| *it <= 2), "{runs:?}");
+}
+
+#[test]
+fn answers_that_are_alike_or_no_numbers_prove_nothing() {
+    for (answer, says) in [(f32::NAN, "is no number for any"), (3.0, "is the same for all")] {
+        let Proof::Lacking(reason) = proof(move |it, _| vec![answer; it.len()]) else {
+            panic!("it was found to be independent")
+        };
+        assert!(reason.contains("prove nothing") && reason.contains(says), "{reason}");
+    }
+    // Labels that stay the same.
+    let label = |it: &[f32]| if it.iter().all(|x| x.is_finite()) { 1.0 } else { 0.0 };
+    assert!(matches!(proof(move |it, _| vec![label(it); it.len()]), Proof::Lacking(_)));
+}
+
+#[test]
+fn the_search_for_a_proof_does_not_end_with_the_budget() {
+    let config = config("max_batch_size: 8", "INT64");
+    // The first sixteen indices are all alike.
+    let (proof, runs) = tried(&config, 0, |it, _| {
+        thread::sleep(BUDGET / 2);
+        Ok(it.iter().map(|x| if *x < 16.0 { 0.0 } else { *x }).collect())
+    });
+    assert_eq!(proof, Proof::Independent);
+    assert_eq!(runs.last(), Some(&6));
+    // Those behind show how rows mix.
+    let (proof, _) = tried(&config, 0, |it, _| {
+        let most = it.iter().fold(0.0f32, |most, x| most.max(*x));
+        Ok(it.iter().map(|x| if *x < 16.0 { 0.0 } else { *x / most }).collect())
+    });
+    assert!(matches!(proof, Proof::Lacking(_)));
+}
+
+/// What is found of a model of `ids` and another input of that name and type, which answers no numbers unless all of the
+/// latter is one. Rows mix where `mixes`.
+fn masked(name: &str, dtype: &str, mixes: bool) -> Proof {
+    let text = format!(
+        "max_batch_size: 8
+         input {{ name: 'ids' data_type: TYPE_INT64 dims: 4 }}
+         input {{ name: '{name}' data_type: TYPE_{dtype} dims: 4 }}
+         output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}"
+    );
+    let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
+    let config = completed(&raw);
+    let masked = move |batch: &Batch<'_>| {
+        let of = |name: &str| {
+            let input = batch.inputs.iter().find(|it| &*it.name == name).unwrap();
+            let values: Vec<f32> = match distance::floats(&input.tensor) {
+                Some(values) => values.iter().map(|it| *it as f32).collect(),
+                None => {
+                    let size = input.tensor.dtype().size().unwrap();
+                    let bytes = input.tensor.to_bytes();
+                    bytes.chunks_exact(size).map(|it| f32::from(it[0])).collect()
+                }
+            };
+            values
+        };
+        let (ids, mask) = (of("ids"), of(name));
+        let most = ids.iter().fold(0.0f32, |most, x| most.max(*x));
+        let each = ids.chunks(WIDTH).zip(mask.chunks(WIDTH));
+        each.flat_map(|(ids, mask)| {
+            let is_whole = mask.iter().all(|it| *it == 1.0);
+            ids.iter()
+                .map(|x| match (is_whole, mixes) {
+                    (false, _) => f32::NAN,
+                    (true, false) => *x,
+                    (true, true) => *x / most.max(1.0),
+                })
+                .collect::<Vec<f32>>()
+        })
+        .collect()
+    };
+    let mut fake = Masked(masked);
+    let signature = config.signature(1, &Default::default());
+    let limit = RunLimit::start(None, backend::Device::Cpu).unwrap();
+    prove(&mut fake, &signature, &config, Path::new("."), false, &limit).unwrap()
+}
+
+struct Masked<F>(F);
+
+impl<F: FnMut(&Batch<'_>) -> Vec<f32> + Send> Instance for Masked<F> {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let answer = (self.0)(batch);
+        let tensor = Tensor::from_vec(Shape::new(&[batch.rows, WIDTH]), answer).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+#[test]
+fn masks_are_ones_whatever_they_are_called_and_of_whatever_type() {
+    for name in ["attention_mask", "input.2"] {
+        for dtype in ["INT64", "INT32", "BOOL"] {
+            assert_eq!(masked(name, dtype, false), Proof::Independent, "{name} {dtype}");
+            assert!(matches!(masked(name, dtype, true), Proof::Lacking(_)), "{name} {dtype}");
+        }
+    }
+    assert_eq!(masked("mask", "FP32", false), Proof::Independent);
+    assert!(matches!(masked("mask", "FP32", true), Proof::Lacking(_)));
 }
 
 #[test]
