@@ -1,5 +1,5 @@
-//! Operators by which rows of a run share something, whatever is sent: a scale of quantisation that is computed from all
-//! of them, or a sequence of random numbers. Pure.
+//! Operators by which rows of a run share something, whatever is sent: a scale of quantisation that is computed from
+//! all of them, or a sequence of random numbers. Pure.
 
 use std::collections::HashSet;
 

@@ -17,8 +17,8 @@ use schedule::work::Work;
 /// several.
 const MOST_ELEMENTS: usize = 4 << 20;
 
-/// How large the numbers of a row are beside those of an ordinary one. A model that mixes rows by their largest, least or
-/// mean number shows it in a row beside one that is much louder, much quieter, or silent.
+/// How large the numbers of a row are beside those of an ordinary one. A model that mixes rows by their largest, least
+/// or mean number shows it in a row beside one that is much louder, much quieter, or silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loudness {
     Silent,
