@@ -2,7 +2,10 @@
 
 use backend::{BackendError, NamedTensor, Tensor, distance};
 
-use super::{Answers, Failure, Kind, NEEDED, ROWS, Tried};
+use super::{
+    evidence::Answers,
+    trial::{Failure, Kind, NEEDED, ROWS, Tried},
+};
 use crate::{config::model::Scheduling, load::sample_rows::Loudness};
 use schedule::work::Work;
 
@@ -81,7 +84,7 @@ impl Tried<'_> {
         Ok(())
     }
 
-    /// A row has been answered otherwise at that place of a run than alone: does that come from the values of the others?
+    /// A row was answered otherwise at that place of a run than alone: does that come from the values of the others?
     fn judge(
         &mut self,
         found: &Apart,

@@ -1,11 +1,12 @@
 //! How much the answers to rows that differ say of what a model does with them. Pure.
 //!
-//! Answers that are alike say nothing: of those nobody sees that one is another's. What is no number says nothing either,
-//! as one NaN looks like another.
+//! Answers that are alike say nothing: of those nobody sees that one is another's. What is no number says nothing
+//! either, as one NaN looks like another.
 
-use backend::{DataType, Tensor, distance};
+use backend::{DataType, NamedTensor, Tensor, distance};
 
-use super::Answers;
+/// What came of one run.
+pub(super) struct Answers(pub(super) Vec<NamedTensor>);
 
 /// What the answers to several rows, each alone in its run, show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +49,8 @@ impl Evidence {
 /// What these answers show. The first `ordinary` are to ordinary rows.
 ///
 /// An output of floats that is the same for all rows proves nothing of itself, however much another varies. Whole
-/// numbers, truth values and texts may be the same beside floats that differ, as the label beside its probabilities; where
-/// there is nothing else, they have to differ.
+/// numbers, truth values and texts may be the same beside floats that differ, as the label beside its probabilities.
+/// Where there is nothing else, they have to differ.
 pub(super) fn evidence(alone: &[Answers], ordinary: usize) -> Evidence {
     let Some(first) = alone.first() else { return nothing("there are none") };
     // Nothing can be wrong in an output that never has an element.
@@ -126,7 +127,7 @@ fn is_of_numbers(answer: &Tensor) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use backend::{NamedTensor, Shape};
+    use backend::Shape;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use backend::{DataType, Shape, distance};
+use backend::{Batch, DataType, Shape, Tensor, distance};
 
-use super::*;
+use super::{trial::BUDGET, *};
 use crate::config::{
     choose::EngineChoice,
     complete::{Defaults, complete},
@@ -272,8 +272,8 @@ fn the_search_for_a_proof_does_not_end_with_the_budget() {
     assert!(matches!(proof, Proof::Lacking(_)));
 }
 
-/// What is found of a model of `ids` and another input of that name and type, which answers no numbers unless all of the
-/// latter is one. Rows mix where `mixes`.
+/// What is found of a model of `ids` and another input of that name and type, which answers no numbers unless all of
+/// the latter is one. Rows mix where `mixes`.
 fn masked(name: &str, dtype: &str, mixes: bool) -> Proof {
     let text = format!(
         "max_batch_size: 8
