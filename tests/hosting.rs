@@ -571,6 +571,24 @@ fn a_queue_is_as_long_as_a_variable_says_but_not_shorter_than_a_job_needs() {
 }
 
 #[test]
+fn a_burst_of_more_than_few_clients_is_answered_in_the_time_that_the_platform_waits() {
+    let slow = [("latency_alpha_us", "15000")];
+    let repository = Repository::new().with_identity("model/net", &slow);
+    let path = repository.path().join("model/net/config.pbtxt");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let one = "instance_group { count: 1 kind: KIND_CPU }";
+    let config = config.replace("max_batch_size: 8", "max_batch_size: 1");
+    std::fs::write(&path, format!("{config}{one}")).unwrap();
+    let server = hosted(&repository).run();
+    invoke(&server, &[]).expect(200);
+    let mut clients: Vec<_> =
+        (0..200).map(|number| ask(server.sagemaker(), "net", row(number))).collect();
+    for (number, client) in (0..200).zip(&mut clients) {
+        assert_eq!(first_of(&client.reply().expect(200)), f64::from(number));
+    }
+}
+
+#[test]
 fn in_secure_mode_libraries_of_operators_are_refused() {
     let repository = Repository::new()
         .copy("model/net/1/model.onnx", ONE)

@@ -95,6 +95,7 @@ mod stores; // repositories in object stores, against one that speaks S3
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
 
 mod batching; // what a configuration says about batches, queues and instances
+mod in_place_runs; // which runs are made on the thread that read their request, and few clients of a slow model
 mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load

@@ -56,6 +56,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         hold: 0,
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: way.caller_runs_below,
+        time_follows: schedule::TimeFollows::Rows,
         spin: way.spin,
         row_check: RowCheck::Off,
         packing: None,

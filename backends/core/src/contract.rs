@@ -44,6 +44,14 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Runs of clients take so long, as a rule, of a model that is in this process by a decision of its own. Does it take
+    /// the decision back, so that the next load puts the model elsewhere? Words for whoever looks after the server then;
+    /// once. Blocking: it looks at files.
+    fn reconsider_place(&self, source: &ModelSource, took: Duration) -> Option<String> {
+        let _ = (source, took);
+        None
+    }
+
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model
     /// is gone, and when memory is scarce. Blocking, some 10 ms.
     fn give_back_memory(&self) {}
@@ -74,6 +82,12 @@ pub trait Model: Send + Sync {
 
     /// Does a run leave something behind that later runs of the same instance see?
     fn keeps_state(&self) -> bool {
+        false
+    }
+
+    /// May a run of inputs of the same shapes take many times as long as another, as its graph runs parts of itself as
+    /// often as values say? No thread that has other work waits for its runs then.
+    fn time_follows_values(&self) -> bool {
         false
     }
 

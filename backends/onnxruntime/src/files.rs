@@ -43,6 +43,10 @@ const OF_VALUES: [&str; 12] = [
     "Unique",
 ];
 
+/// Those of them that run parts of the graph as often as values say, or one part or another: runs of the same shapes may
+/// take any time. `Scan` runs its part once for each element, which the shapes say.
+const OF_ANY_TIME: [&str; 5] = ["BeamSearch", "GreedySearch", "If", "Loop", "Sampling"];
+
 /// Names of operators that matter are so long.
 const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=shared_rows::LONGEST;
 
@@ -63,6 +67,8 @@ pub(crate) struct ModelFiles {
     pub(crate) has_plain_shapes: bool,
     /// The operator by which the rows of a run share something, whatever is sent.
     pub(crate) shares_rows: Option<&'static str>,
+    /// Does the time of a run follow from what is in the inputs?
+    pub(crate) time_follows_values: bool,
 }
 
 impl ModelFiles {
@@ -85,6 +91,7 @@ impl ModelFiles {
             shares_rows: None,
             quantizes: false,
             values: None,
+            time_follows_values: false,
         };
         walk.message(Kind::Model, length)?;
         if walk.quantizes && walk.shares_rows.is_none() && walk.has_computed_scale(length)? {
@@ -97,7 +104,9 @@ impl ModelFiles {
         }
         let bytes = length.saturating_add(beside);
         let weight_bytes = walk.length_of_all().map_or(beside, |it| it.min(beside));
-        let Walk { weights, has_zipmap, has_plain_shapes, shares_rows, .. } = walk;
+        let Walk {
+            weights, has_zipmap, has_plain_shapes, shares_rows, time_follows_values, ..
+        } = walk;
         Ok(ModelFiles {
             model: model.to_owned(),
             weights,
@@ -106,6 +115,7 @@ impl ModelFiles {
             has_zipmap,
             has_plain_shapes,
             shares_rows,
+            time_follows_values,
         })
     }
 
@@ -208,6 +218,7 @@ struct Walk {
     quantizes: bool,
     /// Where it matters where values come from, they are noted, and nothing else is.
     values: Option<Values>,
+    time_follows_values: bool,
 }
 
 impl Walk {
@@ -282,7 +293,9 @@ impl Walk {
         self.has_zipmap |= name == zipmap::OPERATOR;
         self.quantizes |= name == QUANTIZE;
         self.shares_rows = self.shares_rows.or_else(|| shared_by(&name));
-        self.has_plain_shapes &= !OF_VALUES.iter().any(|it| it.as_bytes() == name);
+        let is_among = |names: &[&str]| names.iter().any(|it| it.as_bytes() == name);
+        self.has_plain_shapes &= !is_among(&OF_VALUES);
+        self.time_follows_values |= is_among(&OF_ANY_TIME);
         Ok(())
     }
 
@@ -384,6 +397,7 @@ mod tests {
         let is_plain = |name| ModelFiles::of(&model(name)).unwrap().has_plain_shapes;
         assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
         assert!(!is_plain("long.onnx"), "it has a loop");
+        assert!(OF_ANY_TIME.iter().all(|it| OF_VALUES.contains(it)));
         let lengths: Vec<u64> = OF_VALUES.iter().map(|it| it.len() as u64).collect();
         assert!(lengths.iter().all(|it| LENGTHS_OF_OPERATORS.contains(it)));
     }
@@ -408,6 +422,40 @@ mod tests {
         let computed = [("ReduceMax", ["x"].as_slice()), ("QuantizeLinear", &["x", "scale"])];
         assert_eq!(shared(&computed), Some("QuantizeLinear"));
         assert_eq!(shared(&computed[..1]), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_time_of_a_graph_that_holds_a_loop_follows_values_also_where_it_stands_in_a_branch_or_a_function()
+     {
+        let follows = |name| ModelFiles::of(&model(name)).unwrap().time_follows_values;
+        assert!(follows("long.onnx"), "it has a loop");
+        assert!(!follows("mlp.onnx") && !follows("matmul.onnx"));
+        let folder = std::env::temp_dir().join(format!("muster-loops-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let follows = |bytes: &[u8]| {
+            let path = folder.join("model.onnx");
+            fs::write(&path, bytes).unwrap();
+            ModelFiles::of(&path).unwrap().time_follows_values
+        };
+        let node = |operator: &[u8]| field(4, operator);
+        let part = |node: &[u8]| {
+            field(1, &[field(4, b"Scan"), field(5, &field(6, &field(1, node)))].concat())
+        };
+        for (operator, expected) in
+            [(&b"Loop"[..], true), (b"If", true), (b"Scan", false), (b"Add", false)]
+        {
+            let node = node(operator);
+            let in_graph = field(7, &field(1, &node));
+            let in_part = field(7, &part(&node));
+            // The tag of field 25 has two bytes.
+            let function = field(7, &node);
+            let in_function =
+                [&[0xCA, 1, u8::try_from(function.len()).unwrap()], &*function].concat();
+            for model in [in_graph, in_part, in_function] {
+                assert_eq!(follows(&model), expected, "{operator:?}");
+            }
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -125,6 +125,10 @@ impl Model for OnnxModel {
         Some(&self.spec)
     }
 
+    fn time_follows_values(&self) -> bool {
+        self.opener.files.as_ref().is_none_or(|it| it.time_follows_values)
+    }
+
     fn trim_memory(&self) {
         self.trims.ask();
         if let Some(wide) = &self.wide {

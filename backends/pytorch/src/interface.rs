@@ -14,6 +14,8 @@ pub(crate) struct Interface {
     pub(crate) training: bool,
     /// Can a run change it?
     pub(crate) stateful: bool,
+    /// May a run repeat parts of the graph as often as values say?
+    pub(crate) loops: bool,
 }
 
 /// An argument of `forward`.

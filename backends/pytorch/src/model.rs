@@ -29,6 +29,7 @@ pub(crate) struct TorchModel {
     name: String,
     loader: Loader,
     stateful: bool,
+    loops: bool,
     spec: ModelSpec,
     ports: Arc<Ports>,
     inputs: Arc<[Input]>,
@@ -117,6 +118,7 @@ impl Loader {
         Ok(TorchModel {
             name: source.name.clone(),
             stateful: interface.stateful,
+            loops: interface.loops,
             spec,
             ports,
             inputs,
@@ -158,6 +160,10 @@ impl Model for TorchModel {
 
     fn keeps_state(&self) -> bool {
         self.stateful
+    }
+
+    fn time_follows_values(&self) -> bool {
+        self.loops
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

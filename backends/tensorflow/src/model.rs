@@ -248,6 +248,10 @@ impl Model for TensorFlowModel {
         self.shared.changes_state
     }
 
+    fn time_follows_values(&self) -> bool {
+        self.shared.patience.iter().any(Patience::may_take_any_time)
+    }
+
     fn allows_trial_runs(&self) -> bool {
         self.shared.allows_trial_runs
     }

@@ -34,10 +34,27 @@ const BY_VALUE: [&str; 18] = [
     "BroadcastTo",
 ];
 
+/// Beginnings of the names of those of them that run others as often as values say, or one or another of them.
+const OF_ANY_TIME: [&str; 12] = [
+    "While",
+    "StatelessWhile",
+    "Enter",
+    "RefEnter",
+    "MapDefun",
+    "If",
+    "StatelessIf",
+    "Case",
+    "StatelessCase",
+    "Switch",
+    "RefSwitch",
+    "ReduceDataset",
+];
+
 /// What is known of the runs of a signature.
 #[derive(Debug)]
 pub(crate) struct Patience {
     follows_values: bool,
+    may_take_any_time: bool,
     /// Bytes of inputs of the largest run that was short, and 1 more; 0 where there was none. At most those of the last
     /// run that was long.
     short: AtomicUsize,
@@ -46,8 +63,19 @@ pub(crate) struct Patience {
 impl Patience {
     /// Of a signature that runs those operations.
     pub(crate) fn of(operations: &BTreeSet<String>) -> Patience {
-        let is_one = |it: &String| BY_VALUE.iter().any(|name| it.starts_with(name));
-        Patience { follows_values: operations.iter().any(is_one), short: AtomicUsize::new(0) }
+        let has = |names: &[&str]| {
+            operations.iter().any(|it| names.iter().any(|name| it.starts_with(name)))
+        };
+        Patience {
+            follows_values: has(&BY_VALUE),
+            may_take_any_time: has(&OF_ANY_TIME),
+            short: AtomicUsize::new(0),
+        }
+    }
+
+    /// May runs on inputs of the same shapes take any time, as values say what is run?
+    pub(crate) fn may_take_any_time(&self) -> bool {
+        self.may_take_any_time
     }
 
     /// The time that a run on so many bytes gets; `None` for any.
@@ -108,6 +136,17 @@ mod tests {
             let (patience, now) = (patience(operation), Instant::now());
             patience.learn(8, Duration::ZERO);
             assert_eq!(patience.limit(8, Some(now + SHORT), now), Some(SHORT), "{operation}");
+        }
+    }
+
+    #[test]
+    fn loops_and_branches_may_take_any_time_and_operations_that_make_as_much_as_values_say_do_not()
+    {
+        for operation in ["StatelessWhile", "If", "Enter", "Switch", "MapDefun"] {
+            assert!(patience(operation).may_take_any_time(), "{operation}");
+        }
+        for operation in ["MatMul", "Fill", "TileGrad"] {
+            assert!(!patience(operation).may_take_any_time(), "{operation}");
         }
     }
 }

@@ -29,13 +29,15 @@ pub struct ExpectedWait {
     pub whole: Duration,
     /// Of that, for one piece of work.
     pub piece: Duration,
+    /// Pieces of work that wait for a thread.
+    pub requests: usize,
 }
 
 /// How long may a request stay?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongestStay {
-    /// One second, or twenty batches of the size that is worth its time, or twenty usual requests, where these are
-    /// slow; and as much longer as its own run takes longer than these.
+    /// Any time while few wait. Where more than few do: one second, or twenty batches of the size that is worth its
+    /// time, or twenty usual requests, where these are slow; and as much longer as its own run takes longer than these.
     Auto,
     /// That long.
     Fixed(Duration),

@@ -7,6 +7,7 @@ use backend::Stop;
 
 use super::{
     busy::BusyRun,
+    fast_runs::RunKind,
     moved::{Left, Waited},
     queue::Job,
     ratelimit::ResourcePermit,
@@ -47,6 +48,8 @@ pub(super) struct BatchRun {
     reason: BatchReason,
     /// The longest of its rows of text; else 0.
     length: usize,
+    /// What its time is likely to depend on.
+    kind: RunKind,
     /// Are others shorter?
     is_padded: bool,
     /// Does its time say something of those of others?
@@ -74,6 +77,7 @@ impl BatchRun {
         let lengths = || taken.iter().map(|(_, it)| it.pending.length);
         let length = lengths().max().unwrap_or(0);
         let is_padded = lengths().any(|it| it != length);
+        let shape_key = taken.first().map_or(0, |(_, it)| it.pending.shape_key);
         // As long as one of them may wait.
         let deadline =
             taken.iter().map(|(_, it)| it.deadline).reduce(|a, b| Some(a?.max(b?))).flatten();
@@ -113,6 +117,7 @@ impl BatchRun {
             is_apart: slot.is_apart(),
             permit,
         });
+        let kind = RunKind::of(rows, (shape_key, length), &works);
         let busy = shared.settings.busy.begin();
         slot.may_run_wide(busy.is_only && state.queue.is_empty());
         let busy = Some(busy);
@@ -124,6 +129,7 @@ impl BatchRun {
             standing,
             reason,
             length,
+            kind,
             is_padded,
             is_known,
             since,
@@ -191,6 +197,9 @@ impl BatchRun {
         let learns = !self.slot.has_run_wide();
         if self.is_known && learns {
             state.learn(times);
+            for time in times {
+                state.fast.record(self.kind.with_rows(time.batch_rows), time.infer, now);
+            }
         }
         if !times.is_empty() {
             shared.learn_memory(state, observed.has_halved(answers), now);

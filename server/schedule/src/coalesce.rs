@@ -6,7 +6,7 @@
 
 use std::thread::ThreadId;
 
-use super::queue::Job;
+use super::{fast_runs::RunKind, queue::Job};
 
 /// A leading task and the jobs that have joined it.
 struct Group {
@@ -14,6 +14,8 @@ struct Group {
     thread: ThreadId,
     /// Of all its jobs, the leading task's included.
     rows: usize,
+    /// The kind of the leading task's run; those that join are like it but for their rows.
+    kind: RunKind,
     /// With their tickets, in order of arrival, without the leading task's.
     jobs: Vec<(u64, Job)>,
 }
@@ -32,16 +34,16 @@ impl Coalescer {
         self.join_rate.is_likely()
     }
 
-    /// Opens a group around a job of so many rows; returns its number.
-    pub fn open(&mut self, thread: ThreadId, rows: usize) -> u64 {
+    /// Opens a group around a job of so many rows, whose run alone is of that kind; returns its number.
+    pub(crate) fn open(&mut self, thread: ThreadId, rows: usize, kind: RunKind) -> u64 {
         self.next += 1;
-        self.groups.push(Group { id: self.next, thread, rows, jobs: Vec::new() });
+        self.groups.push(Group { id: self.next, thread, rows, kind, jobs: Vec::new() });
         self.next
     }
 
-    /// The group on a thread: its number, and the rows in it.
-    pub fn on_thread(&self, thread: ThreadId) -> Option<(u64, usize)> {
-        self.groups.iter().find(|it| it.thread == thread).map(|it| (it.id, it.rows))
+    /// The group on a thread: its number, the rows in it, and the kind of the leading task's run.
+    pub(crate) fn on_thread(&self, thread: ThreadId) -> Option<(u64, usize, RunKind)> {
+        self.groups.iter().find(|it| it.thread == thread).map(|it| (it.id, it.rows, it.kind))
     }
 
     /// Adds a job to an open group; else the job is dropped.
@@ -113,13 +115,20 @@ mod tests {
         Job::new(pending, work, None, Reply::none(), None)
     }
 
+    fn kind() -> RunKind {
+        RunKind::of(1, (0, 0), [])
+    }
+
     #[test]
     fn jobs_join_on_their_thread_and_leave_with_its_group() {
         let (here, there) = (thread::current().id(), thread::spawn(|| ()).thread().id());
         let mut coalescer = Coalescer::default();
-        let id = coalescer.open(here, 1);
+        let id = coalescer.open(here, 1, kind());
         coalescer.join(id, 7, job(2));
-        assert_eq!((coalescer.on_thread(here), coalescer.on_thread(there)), (Some((id, 3)), None));
+        assert_eq!(
+            (coalescer.on_thread(here), coalescer.on_thread(there)),
+            (Some((id, 3, kind())), None)
+        );
         assert_eq!(coalescer.close(id).len(), 1);
         assert_eq!(coalescer.on_thread(here), None);
     }
@@ -128,11 +137,11 @@ mod tests {
     fn a_withdrawn_job_is_not_run() {
         let here = thread::current().id();
         let mut coalescer = Coalescer::default();
-        let id = coalescer.open(here, 1);
+        let id = coalescer.open(here, 1, kind());
         coalescer.join(id, 7, job(2));
         assert!(coalescer.withdraw(7).is_some());
         assert!(coalescer.withdraw(7).is_none());
-        assert_eq!(coalescer.on_thread(here), Some((id, 1)));
+        assert_eq!(coalescer.on_thread(here), Some((id, 1, kind())));
         assert!(coalescer.close(id).is_empty());
     }
 

@@ -9,8 +9,9 @@ use backend::Stop;
 
 use super::watchdog::SEEN_AFTER;
 
-/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
-pub(crate) const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
+/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker. What
+/// it has done by then is lost, so this is short.
+pub(crate) const LONGEST_IN_PLACE: Duration = Duration::from_millis(200);
 
 /// The runs in place of one model version that have not ended.
 #[derive(Default)]
@@ -24,6 +25,15 @@ struct InPlace {
     is_stopped: bool,
 }
 
+/// A run in place that has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndedInPlace {
+    /// How long it has kept its thread.
+    pub took: Duration,
+    /// Was it stopped, or has it ended itself as late?
+    pub was_stopped: bool,
+}
+
 impl InPlaceRuns {
     /// A run starts on the thread of the one that asked, and is of no use after that deadline.
     pub fn begin(&mut self, stop: &Arc<Stop>, deadline: Option<Instant>, now: Instant) {
@@ -32,13 +42,14 @@ impl InPlaceRuns {
         self.runs.push(InPlace { stop: stop.clone(), started: now, is_stopped: false });
     }
 
-    /// It has ended. How long it took where it was stopped. One that `failed` after the same time has ended itself,
-    /// though it may not have been stopped yet.
-    pub fn end(&mut self, stop: &Arc<Stop>, failed: bool, now: Instant) -> Option<Duration> {
-        let at = self.runs.iter().position(|it| Arc::ptr_eq(&it.stop, stop))?;
-        let run = self.runs.swap_remove(at);
+    /// It has ended. One that `failed` after the same time has ended itself, though it may not have been stopped yet.
+    pub fn end(&mut self, stop: &Arc<Stop>, failed: bool, now: Instant) -> EndedInPlace {
+        let at = self.runs.iter().position(|it| Arc::ptr_eq(&it.stop, stop));
+        let Some(run) = at.map(|it| self.runs.swap_remove(it)) else {
+            return EndedInPlace::default();
+        };
         let took = now.saturating_duration_since(run.started);
-        (run.is_stopped || (failed && LONGEST_IN_PLACE <= took)).then_some(took)
+        EndedInPlace { took, was_stopped: run.is_stopped || (failed && LONGEST_IN_PLACE <= took) }
     }
 
     /// The stops of those that have lasted too long by now, each once.
@@ -77,8 +88,10 @@ mod tests {
         assert!(matches!(&overdue[..], [it] if Arc::ptr_eq(it, &slow)));
         assert!(runs.overdue(later).is_empty(), "each once");
         assert_eq!(runs.next_due(), Some(later + LONGEST_IN_PLACE));
-        assert_eq!(runs.end(&slow, false, later), Some(LONGEST_IN_PLACE));
-        assert_eq!(runs.end(&quick, true, later), None);
+        let took = LONGEST_IN_PLACE;
+        let ended = runs.end(&slow, false, later);
+        assert_eq!(ended, EndedInPlace { took, was_stopped: true });
+        assert_eq!(runs.end(&quick, true, later), EndedInPlace::default());
     }
 
     #[test]
@@ -87,13 +100,10 @@ mod tests {
         let mut ended = |failed, took| {
             let stop = Arc::new(Stop::new());
             runs.begin(&stop, None, now);
-            runs.end(&stop, failed, now + took)
+            runs.end(&stop, failed, now + took).was_stopped
         };
-        assert_eq!(ended(true, LONGEST_IN_PLACE), Some(LONGEST_IN_PLACE));
-        assert_eq!(
-            [ended(true, LONGEST_IN_PLACE / 2), ended(false, LONGEST_IN_PLACE)],
-            [None, None]
-        );
+        assert!(ended(true, LONGEST_IN_PLACE));
+        assert!(!ended(true, LONGEST_IN_PLACE / 2) && !ended(false, LONGEST_IN_PLACE));
     }
 
     #[test]

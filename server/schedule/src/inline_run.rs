@@ -9,6 +9,8 @@ use std::{
 };
 
 use super::{
+    fast_runs::RunKind,
+    in_place_runs::EndedInPlace,
     packing::Packing,
     policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
@@ -53,19 +55,19 @@ impl Shared {
     pub(super) fn inline_place(
         &self,
         state: &mut State,
-        pending: Pending,
+        (pending, work): (Pending, &Work),
         deadline: Option<Instant>,
         now: Instant,
     ) -> Option<InlineRun> {
         let threshold = self.settings.caller_runs_below;
+        if threshold.is_zero() || self.order.is_some() {
+            return None;
+        }
+        let kind = RunKind::of_job(pending, work);
         let costs = state.queue.packing().map(Packing::costs).filter(|_| 0 < pending.length);
-        let is_fast = match costs {
-            None => state.times.are_below(pending.rows, threshold),
-            Some(it) => 0 < it.runs() && it.time(pending.rows, pending.length) < threshold,
-        };
-        if threshold.is_zero()
-            || self.order.is_some()
-            || !is_fast
+        let is_cheap = costs.is_none_or(|it| it.time(pending.rows, pending.length) < threshold);
+        if !is_cheap
+            || !state.may_run_in_place(kind, pending.rows, now)
             || !state.queue.runs_at_once(pending, now)
         {
             return None;
@@ -81,16 +83,20 @@ impl Shared {
             return state.idle.pop().map(|it| alone(state, it));
         }
         let thread = thread::current().id();
-        if let Some((id, joined)) = state.coalescer.on_thread(thread) {
+        if let Some((id, joined, leading)) = state.coalescer.on_thread(thread) {
             let rows = joined + pending.rows;
+            let run = rows.min(most_rows);
+            // What they make together is a run of another size.
+            let is_known =
+                kind.is_like(leading) && state.may_run_in_place(kind.with_rows(run), run, now);
             let batches = u32::try_from(rows.div_ceil(most_rows)).unwrap_or(u32::MAX);
             let batch = state.times.mean(rows.min(most_rows)).unwrap_or_default();
             let fits = batch.saturating_mul(batches) <= threshold * LONGEST_COALESCED;
-            return fits.then_some(InlineRun::Joining(id));
+            return (is_known && fits).then_some(InlineRun::Joining(id));
         }
         let slot = state.idle.pop()?;
         if state.coalescer.is_worth_waiting() {
-            let id = state.coalescer.open(thread, pending.rows);
+            let id = state.coalescer.open(thread, pending.rows, kind);
             return Some(InlineRun::Leading(slot, id));
         }
         Some(alone(state, slot))
@@ -101,7 +107,7 @@ impl Shared {
         self: &Arc<Self>,
         mut slot: Slot,
         work: &Work,
-        length: usize,
+        pending: Pending,
     ) -> Option<Result<Done, Error>> {
         let mut observed = Observed::default();
         let (mut time, stop) = (None, slot.stop().clone());
@@ -120,7 +126,8 @@ impl Shared {
         );
         let ran_out = observed.has_halved(&answers);
         observed.reruns.count(&self.metrics);
-        let (size, failed) = ((work.rows, length), answers.iter().any(Result::is_err));
+        let failed = answers.iter().any(Result::is_err);
+        let size = (pending.rows, pending.length, RunKind::of_job(pending, work));
         let was_stopped = match observed.times.is_empty() {
             true => self.give_back(slot, size, time.as_slice(), ran_out, failed),
             false => {
@@ -132,20 +139,24 @@ impl Shared {
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place, of so many rows of that length. The times are those of one execution each; `failed`: one has
+    /// Ends runs in place, of so many rows of that length and kind. The times are those of one execution each; `failed`: one has
     /// failed. Were they stopped, or have they ended themselves as late?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,
-        (rows, length): (usize, usize),
+        (rows, length, kind): (usize, usize, RunKind),
         times: &[Timings],
         ran_out: Option<usize>,
         failed: bool,
     ) -> bool {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
-        let stopped_after = state.runs.in_place.end(slot.stop(), failed, Instant::now());
-        if let Some(took) = stopped_after {
+        let now = Instant::now();
+        let EndedInPlace { took, was_stopped } = state.runs.in_place.end(slot.stop(), failed, now);
+        let runs = times.iter().map(|it| (it.batch_rows, it.infer));
+        let stopped = was_stopped.then_some((rows, took));
+        state.fast.record_in_place(kind, runs.chain(stopped), took, now);
+        if was_stopped {
             slot.renew_stop();
             // The next ones are for the workers, until the model has shown that it is fast again.
             state.times.record(rows, took);
@@ -162,7 +173,7 @@ impl Shared {
             self.metrics.text_run(time.batch_rows, length);
         }
         if ran_out.is_some() || (state.memory_rows().is_some() && !times.is_empty()) {
-            self.learn_memory(&mut state, ran_out, Instant::now());
+            self.learn_memory(&mut state, ran_out, now);
         }
         let surplus = state.put_back(slot);
         let has_work = !state.queue.is_empty() || state.sample.is_some();
@@ -170,10 +181,10 @@ impl Shared {
         drop(state);
         drop(surplus);
         worker::wake(self, wake);
-        if let Some(took) = stopped_after {
+        if was_stopped {
             self.left_thread(took);
         }
-        stopped_after.is_some()
+        was_stopped
     }
 
     /// Puts jobs into the queue whose run in place was stopped.
@@ -195,6 +206,7 @@ pub(super) struct Leading<'a> {
     /// `None` once it has run.
     slot: Option<Slot>,
     pending: Pending,
+    kind: RunKind,
     /// Is it counted as canceled where its client leaves?
     is_counted: bool,
     deadline: Option<Instant>,
@@ -235,10 +247,10 @@ impl<'a> Leading<'a> {
         shared: &'a Arc<Shared>,
         slot: Slot,
         group: u64,
-        (pending, is_counted): (Pending, bool),
+        (pending, kind, is_counted): (Pending, RunKind, bool),
         deadline: Option<Instant>,
     ) -> Leading<'a> {
-        Leading { shared, group, slot: Some(slot), pending, is_counted, deadline }
+        Leading { shared, group, slot: Some(slot), pending, kind, is_counted, deadline }
     }
 
     /// Lets the thread's other tasks run first, then runs all that have joined.
@@ -251,15 +263,17 @@ impl<'a> Leading<'a> {
             Led::Answered(answer) => return answer,
             Led::Stopped(work) => work,
         };
-        let (shared, pending, deadline) = (self.shared, self.pending, self.deadline);
+        // It is queued now, and has waited in no queue before.
+        let pending = Pending { enqueued_at: Instant::now(), ..self.pending };
+        let (shared, deadline) = (self.shared, self.deadline);
         let (reply, receiver) = Reply::channel(None);
         let ticket = shared.lock().queue.ticket();
         let counted = Some(shared.metrics.pending());
         let job = Job::new(pending, work, deadline, reply, counted);
         shared.make_again(vec![(ticket, job)]);
-        let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
+        let (ticket, accepted, expiry) = (Some(ticket), self.pending.enqueued_at, None);
         let is_counted = self.is_counted;
-        Waiting { shared, ticket, receiver, entered, expiry, deadline, is_counted }.answer().await
+        Waiting { shared, ticket, receiver, accepted, expiry, deadline, is_counted }.answer().await
     }
 
     /// Runs the leading job, if it is still wanted, and those that have joined it; what became of the leading job.
@@ -317,7 +331,7 @@ impl<'a> Leading<'a> {
             let works: Vec<&Work> = jobs.iter().map(|it| &it.work).take(answers.len()).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
-        let size = (self.pending.rows, 0);
+        let size = (self.pending.rows, 0, self.kind);
         let failed = !rest.is_empty() || answers.iter().any(Result::is_err);
         let was_stopped = self.shared.give_back(slot, size, &observed.times, ran_out, failed);
         self.answer_all(jobs, answers, was_stopped)

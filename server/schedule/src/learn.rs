@@ -10,8 +10,9 @@ pub struct RunTimes {
     buckets: [Option<Bucket>; 16],
 }
 
+/// Times of runs of one kind.
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+pub(crate) struct Bucket {
     mean: f64,
     /// The mean square of the distance from the mean.
     variance: f64,
@@ -22,12 +23,13 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The first run.
-    fn new(took: f64) -> Bucket {
+    /// The first run, in seconds.
+    pub(crate) fn new(took: f64) -> Bucket {
         Bucket { mean: took, variance: 0.0, p95: took, runs: 1 }
     }
 
-    fn record(&mut self, took: f64) {
+    /// Takes in one run, in seconds.
+    pub(crate) fn record(&mut self, took: f64) {
         self.runs = self.runs.saturating_add(1).min(FIRST_RUNS);
         let step = MEAN_STEP.max(1.0 / f64::from(self.runs));
         let distance = took - self.mean;
@@ -37,6 +39,23 @@ impl Bucket {
         // Steps are relative to the value: a percentile in nanoseconds and one in seconds move alike.
         self.p95 =
             (self.p95 * (1.0 + P95_STEP * step)).clamp(took.min(self.p95), took.max(self.p95));
+    }
+
+    /// The mean, in seconds.
+    pub(crate) fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// Are runs shorter than that, nearly always and at present? The mean is what notices at once when they are not any
+    /// more.
+    pub(crate) fn is_below(&self, limit: Duration) -> bool {
+        let limit = limit.as_secs_f64();
+        self.mean < limit && self.p95() < limit
+    }
+
+    /// Are runs shorter than that as a rule, whatever the last ones were?
+    pub(crate) fn is_usually_below(&self, limit: Duration) -> bool {
+        self.p95 < limit.as_secs_f64()
     }
 
     /// The time that 95 in 100 runs stay below. The running percentile alone would need a thousand runs to forget one
@@ -84,7 +103,7 @@ impl RunTimes {
     /// Takes in one run of `rows` rows.
     pub fn record(&mut self, rows: usize, took: Duration) {
         let took = took.as_secs_f64();
-        match &mut self.buckets[index(rows)] {
+        match &mut self.buckets[size_class(rows)] {
             Some(bucket) => bucket.record(took),
             none => *none = Some(Bucket::new(took)),
         }
@@ -117,31 +136,31 @@ impl RunTimes {
     /// Mean time of so many rows: of a batch of them, else of as many smaller ones as they make, else of the next
     /// larger one. `None` before the first run.
     pub fn mean_of_all(&self, rows: usize) -> Option<Duration> {
-        let at = index(rows);
+        let at = size_class(rows);
         let known = |at: usize| Some((at, self.buckets[at]?.mean));
         let (size, mean) = (0..=at).rev().chain(at..self.buckets.len()).find_map(known)?;
         let batches = if size < at { rows as f64 / (1 << size) as f64 } else { 1.0 };
         Duration::try_from_secs_f64(mean * batches).ok()
     }
 
-    /// Are runs of that size known to be shorter than `limit`, nearly always and at present? The mean is
-    /// what notices at once when they are not any more.
-    pub fn are_below(&self, rows: usize, limit: Duration) -> bool {
-        let limit = limit.as_secs_f64();
-        self.nearest(rows).is_some_and(|it| it.mean < limit && it.p95() < limit)
+    /// Are runs of that size known to be shorter than `limit`, nearly always and at present? Never by runs of another
+    /// size.
+    pub fn of_size_are_below(&self, rows: usize, limit: Duration) -> bool {
+        self.buckets[size_class(rows)].is_some_and(|it| it.is_below(limit))
     }
 
     /// The bucket of that size, else the next smaller one that is known, else the next larger. A size never
     /// seen is so taken to be as fast as a smaller one: a guess that the first run corrects, where the
     /// opposite guess would refuse the work that could correct it.
     fn nearest(&self, rows: usize) -> Option<Bucket> {
-        let at = index(rows);
+        let at = size_class(rows);
         let (below, above) = (&self.buckets[..=at], &self.buckets[at..]);
         below.iter().rev().chain(above).find_map(|it| *it)
     }
 }
 
-fn index(rows: usize) -> usize {
+/// The size of a run of so many rows, in doublings.
+pub(crate) fn size_class(rows: usize) -> usize {
     (rows.max(1).ilog2() as usize).min(15)
 }
 
@@ -244,9 +263,9 @@ mod tests {
     fn one_very_slow_run_is_noticed_at_once() {
         let mut times = RunTimes::default();
         (0..50).for_each(|_| times.record(1, Duration::from_micros(10)));
-        assert!(times.are_below(1, Duration::from_micros(50)));
+        assert!(times.of_size_are_below(1, Duration::from_micros(50)));
         times.record(1, ms(10));
-        assert!(!times.are_below(1, Duration::from_micros(50)));
+        assert!(!times.of_size_are_below(1, Duration::from_micros(50)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is fast, nothing waits and an instance is idle, the calling task takes it and runs in place (`inline_run`),
 //! which saves two hand-offs between threads. Everything that has a decision in it is a pure function in a file of its
 //! own: [`policy`] (which jobs run now, and why so many), [`admission`] (can this be answered in time), [`learn`] (how
-//! long do runs take).
+//! long do runs take), `fast_runs` (which of them run in place).
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -12,7 +12,9 @@ mod batch_run;
 mod busy;
 mod coalesce;
 pub mod cost;
+mod crowd;
 mod devices;
+mod fast_runs;
 mod in_place_runs;
 mod inline_run;
 mod killers;
@@ -60,6 +62,7 @@ pub mod work;
 mod worker;
 
 pub use busy::Busy;
+pub use fast_runs::TimeFollows;
 pub use reply_slot::ReplySlot;
 pub use request_queue::RequestQueue;
 pub use scheduler::{Extent, Scheduler, Submission};

@@ -156,7 +156,9 @@ impl PreparePool {
         let Shared { most, waiting, mean_ns, .. } = &*self.shared;
         let (pieces, mean) = (waiting.get(), mean_ns.load(Ordering::Relaxed));
         let whole = Duration::from_nanos(mean.saturating_mul(pieces) / *most as u64);
-        (0 < pieces).then_some(ExpectedWait { whole, piece: Duration::from_nanos(mean) })
+        let (piece, requests) =
+            (Duration::from_nanos(mean), usize::try_from(pieces).unwrap_or(usize::MAX));
+        (0 < pieces).then_some(ExpectedWait { whole, piece, requests })
     }
 
     /// Does short work at once, on the calling task.

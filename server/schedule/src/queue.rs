@@ -77,6 +77,8 @@ pub struct Job {
     pub passed_over: Option<Instant>,
     /// Has the model's process died in a run of it?
     pub has_crashed: bool,
+    /// Is it a later part of a request, which counts with its first?
+    pub is_part: bool,
     /// The level that it was put into; `None` before it has been in the queue.
     pub level: Option<usize>,
     /// Where the answer goes.
@@ -95,7 +97,19 @@ impl Job {
         counted: Option<metrics::Pending>,
     ) -> Job {
         let (expiry, passed_over, has_crashed, level) = (None, None, false, None);
-        Job { pending, work, expiry, deadline, passed_over, has_crashed, level, reply, counted }
+        let is_part = false;
+        Job {
+            pending,
+            work,
+            expiry,
+            deadline,
+            passed_over,
+            has_crashed,
+            is_part,
+            level,
+            reply,
+            counted,
+        }
     }
 }
 
@@ -134,6 +148,8 @@ pub struct Queue {
     default_level: usize,
     next_ticket: u64,
     len: usize,
+    /// Jobs that are no later parts.
+    requests: usize,
     rows: usize,
     /// Jobs that must be here before the first batch forms; 0 once they were. Tests that count batches need it.
     hold: usize,
@@ -156,8 +172,19 @@ impl Queue {
             .map(|policy| Level { policy, live: VecDeque::new(), delayed: VecDeque::new() })
             .collect();
         let unbounded = batching.clone();
-        let (packing, next_ticket, len, rows) = (None, 0, 0, 0);
-        Queue { batching, packing, unbounded, levels, default_level, next_ticket, len, rows, hold }
+        let (packing, next_ticket, len, requests, rows) = (None, 0, 0, 0, 0);
+        Queue {
+            batching,
+            packing,
+            unbounded,
+            levels,
+            default_level,
+            next_ticket,
+            len,
+            requests,
+            rows,
+            hold,
+        }
     }
 
     /// The same, where rows of unequal length run together.
@@ -180,6 +207,11 @@ impl Queue {
     /// Jobs that wait.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Requests that wait, each once, whatever its number of parts.
+    pub fn requests(&self) -> usize {
+        self.requests
     }
 
     /// Does nothing wait?
@@ -258,7 +290,7 @@ impl Queue {
     pub fn push_admitted(&mut self, priority: u64, job: Job) -> u64 {
         let index = self.level(priority);
         let ticket = self.ticket();
-        self.enter(job.pending);
+        self.enter(&job);
         let job = Job { level: Some(index), ..job };
         self.levels[index].live.push_back(QueuedJob { ticket, job });
         if self.hold <= self.len {
@@ -270,7 +302,7 @@ impl Queue {
     /// Puts a job back that has a ticket already, in the order of arrival: into its level, or the default one where it
     /// has been in none.
     pub fn put_back(&mut self, ticket: u64, job: Job) {
-        self.enter(job.pending);
+        self.enter(&job);
         let index = job.level.filter(|it| *it < self.levels.len()).unwrap_or(self.default_level);
         let live = &mut self.levels[index].live;
         let at = live.partition_point(|it| it.ticket < ticket);
@@ -345,7 +377,7 @@ impl Queue {
                 start = end;
             }
         }
-        taken.iter().for_each(|(_, it)| self.leave(it.pending));
+        taken.iter().for_each(|(_, it)| self.leave(it));
         taken
     }
 
@@ -363,16 +395,20 @@ impl Queue {
         }
     }
 
-    fn enter(&mut self, pending: Pending) {
+    fn enter(&mut self, job: &Job) {
+        let pending = job.pending;
         self.len += 1;
+        self.requests += usize::from(!job.is_part);
         self.rows += pending.rows;
         if let Some(packing) = self.packing.as_mut().filter(|_| 0 < pending.length) {
             packing.enter(pending.length);
         }
     }
 
-    fn leave(&mut self, pending: Pending) {
+    fn leave(&mut self, job: &Job) {
+        let pending = job.pending;
         self.len -= 1;
+        self.requests -= usize::from(!job.is_part);
         self.rows -= pending.rows;
         if let Some(packing) = self.packing.as_mut().filter(|_| 0 < pending.length) {
             packing.leave(pending.length);
@@ -395,7 +431,7 @@ impl Queue {
                 taken.push((entry.ticket, entry.job));
             }
         }
-        taken.iter().for_each(|(_, it)| self.leave(it.pending));
+        taken.iter().for_each(|(_, it)| self.leave(it));
         taken
     }
 
@@ -412,7 +448,7 @@ impl Queue {
             };
             entry.map(|it| it.job)
         })?;
-        self.leave(job.pending);
+        self.leave(&job);
         Some(job)
     }
 
@@ -445,7 +481,7 @@ impl Queue {
                 dropped.push((entry.job, reason));
             }
         }
-        dropped.iter().skip(already).for_each(|(it, _)| self.leave(it.pending));
+        dropped.iter().skip(already).for_each(|(it, _)| self.leave(it));
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     admission::ExpectedWait,
+    fast_runs::{FastRuns, RunKind},
     inline_run::{InlineRun, Leading},
     killers::Killers,
     learn::RunTimes,
@@ -92,6 +93,7 @@ impl Scheduler {
         let order = settings.preserve_ordering.then(Arc::default);
         let mut state = State::new(queue, slots, times);
         state.spin = Spin::new(settings.spin);
+        state.fast = FastRuns::new(settings.caller_runs_below, settings.time_follows);
         let (is_apart, state) = (state.is_apart(), Mutex::new(state));
         let (changed, ended) = (Condvar::new(), Condvar::new());
         let hints = LockFreeHints::default();
@@ -184,6 +186,16 @@ impl Scheduler {
         self.shared.hints.memory_rows().filter(|_| self.shared.context.splits.load(Relaxed))
     }
 
+    /// How long a run of a usual request takes, on the average of late. `None` before the first of a client that was not
+    /// made in place.
+    pub fn usual_time(&self) -> Option<Duration> {
+        let state = self.shared.lock();
+        match state.usual_rows() {
+            0 => None,
+            rows => state.times.mean_of_all(rows),
+        }
+    }
+
     /// Requests that wait for an instance.
     pub fn queued(&self) -> usize {
         self.shared.lock().queue.len()
@@ -201,8 +213,8 @@ impl Scheduler {
         rows: usize,
         deadline: Option<Instant>,
     ) -> Result<(), Error> {
-        let state = self.shared.lock();
-        let admitted = self.shared.admit_after(wait, &state, rows, deadline, Instant::now());
+        let mut state = self.shared.lock();
+        let admitted = self.shared.admit_after(wait, &mut state, rows, deadline, Instant::now());
         drop(state);
         self.shared.count(admitted, Duration::ZERO)
     }
@@ -219,7 +231,7 @@ impl RequestQueue for Scheduler {
             false if state.is_stuck() => Err(self.shared.stuck()),
             false => self.shared.check_service(&mut state, now),
         };
-        let admitted = admitted.and_then(|()| self.shared.admit(&state, 1, None, now));
+        let admitted = admitted.and_then(|()| self.shared.admit(&mut state, 1, None, now));
         drop(state);
         self.shared.count(admitted, Duration::ZERO)
     }
@@ -325,25 +337,27 @@ impl Shared {
         submission: Submission,
         slot: Option<ReplySlot>,
     ) -> Result<Entered<'_>, Error> {
-        let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
+        let Submission { work, accepted, shape_key, length, priority, .. } = submission;
         let Submission { queue_timeout, deadline, extent, is_alone, .. } = submission;
-        self.refuse_killer(&work, now)?;
         // A request without rows still takes a place in its batch.
         let rows = work.rows.max(1);
-        let pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };
+        self.refuse_killer(&work, accepted)?;
         let mut state = self.lock();
+        // What came before, such as its preparation, is no time in the queue.
+        let mut now = Instant::now();
+        let mut pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };
         self.check_open(&state, deadline, now)?;
         let inline = match extent {
             // How long runs of other signatures than the default one take is not known.
             Extent::Whole | Extent::Made if work.signature == 0 => {
-                self.inline_place(&mut state, pending, deadline, now)
+                self.inline_place(&mut state, (pending, &work), deadline, now)
             }
             Extent::Whole | Extent::Made | Extent::FirstPart | Extent::LaterPart => None,
         };
         let joining = match inline {
             Some(InlineRun::Alone(slot)) => {
                 drop(state);
-                if let Some(answer) = self.run_inline(slot, &work, length) {
+                if let Some(answer) = self.run_inline(slot, &work, pending) {
                     // A run may have ended itself at the deadline.
                     let is_late =
                         answer.is_err() && deadline.is_some_and(|it| it <= Instant::now());
@@ -352,20 +366,23 @@ impl Shared {
                         false => answer.map(Entered::Ran),
                     };
                 }
-                // It is made again by a worker.
+                // It is made again by a worker, and queued only now.
                 state = self.lock();
+                now = Instant::now();
+                pending.enqueued_at = now;
                 None
             }
             Some(InlineRun::Leading(slot, group)) => {
                 let is_counted = extent == Extent::Whole;
-                let leading = Leading::new(self, slot, group, (pending, is_counted), deadline);
+                let job = (pending, RunKind::of_job(pending, &work), is_counted);
+                let leading = Leading::new(self, slot, group, job, deadline);
                 return Ok(Entered::Leads(leading, work));
             }
             Some(InlineRun::Joining(group)) => Some(group),
             None if extent == Extent::LaterPart => None,
             None => {
                 state.learn_request(pending.rows);
-                self.admit(&state, pending.rows, deadline, now)?;
+                self.admit(&mut state, pending.rows, deadline, now)?;
                 None
             }
         };
@@ -376,7 +393,8 @@ impl Shared {
         let ReplySlot { reply, receiver } =
             slot.unwrap_or_else(|| ReplySlot::new(self.order.as_ref()));
         let counted = Some(self.metrics.pending());
-        let job = Job { expiry, ..Job::new(pending, work, deadline, reply, counted) };
+        let is_part = extent == Extent::LaterPart;
+        let job = Job { expiry, is_part, ..Job::new(pending, work, deadline, reply, counted) };
         let (ticket, wake) = match joining {
             Some(group) => {
                 let ticket = state.queue.ticket();
@@ -404,7 +422,7 @@ impl Shared {
             shared: self,
             ticket,
             receiver,
-            entered: now,
+            accepted,
             expiry,
             deadline,
             is_counted: extent == Extent::Whole,

@@ -11,7 +11,7 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
+    Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (where more than 128 wait, by the model's speed; 60 s on a hosting platform), 0 (never), or milliseconds"),
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
     Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
@@ -58,14 +58,42 @@ impl Default for SchedulingSettings {
     }
 }
 
-/// Reads them. `batch`: the process serves a batch job.
-pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> SchedulingSettings {
-    // A batch job has all day, and a refused request costs it a file.
-    let default_wait = if batch { LongestStay::Unbounded } else { LongestStay::Auto };
+/// How long a hosting platform waits for an answer. What it is not given by then is an error for its client, and so is a
+/// refusal. Predictions err, so the bound is applied at four fifths of that.
+const LONGEST_HOSTED_STAY: Duration = Duration::from_secs(60);
+
+/// What has started the server, as far as the defaults depend on that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartedBy {
+    /// Anybody.
+    Anyone,
+    /// A hosting platform, which passes on what clients ask.
+    Platform,
+    /// A batch job: it has all day, and a refused request costs it a file.
+    BatchJob,
+}
+
+impl StartedBy {
+    fn longest_stay(self) -> LongestStay {
+        match self {
+            StartedBy::Anyone => LongestStay::Auto,
+            StartedBy::Platform => LongestStay::Fixed(LONGEST_HOSTED_STAY),
+            StartedBy::BatchJob => LongestStay::Unbounded,
+        }
+    }
+}
+
+/// Reads them.
+pub fn resolve(
+    sources: &Sources,
+    started_by: StartedBy,
+    problems: &mut Vec<String>,
+) -> SchedulingSettings {
     SchedulingSettings {
         longest_stay: sources
             .read("max-queue-wait-ms", queue_wait, problems)
-            .unwrap_or(default_wait),
+            .flatten()
+            .unwrap_or(started_by.longest_stay()),
         request_timeout: sources
             .read("request-timeout-ms", value::milliseconds_or_none, problems)
             .flatten(),
@@ -78,13 +106,14 @@ pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sc
     }
 }
 
-fn queue_wait(text: &str) -> Parse<LongestStay> {
+/// `None` for the default.
+fn queue_wait(text: &str) -> Parse<Option<LongestStay>> {
     if text.eq_ignore_ascii_case("auto") {
-        return Ok(LongestStay::Auto);
+        return Ok(None);
     }
     match value::milliseconds(text) {
-        Ok(Duration::ZERO) => Ok(LongestStay::Unbounded),
-        Ok(time) => Ok(LongestStay::Fixed(time)),
+        Ok(Duration::ZERO) => Ok(Some(LongestStay::Unbounded)),
+        Ok(time) => Ok(Some(LongestStay::Fixed(time))),
         Err(_) => Err("auto, 0 for any wait, or a whole number of milliseconds".to_owned()),
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     admission::LongestStay,
     busy::Busy,
     cost::CostTable,
+    fast_runs::TimeFollows,
     packing::Packing,
     policy::BatchPolicy,
     queue::QueuePolicy,
@@ -32,6 +33,8 @@ pub struct Settings {
     pub longest_stay: LongestStay,
     /// Runs expected to be shorter than this are made by the calling task. Zero: never.
     pub caller_runs_below: Duration,
+    /// What the time of a run may depend on.
+    pub time_follows: TimeFollows,
     /// Longest that a worker without work may look for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
     /// How rows of unequal length run together; `None` where they do not.

@@ -8,7 +8,7 @@ use std::{
 use backend::{BackendError, RunTerms, Stop};
 
 use crate::{
-    admission::{ExpectedWait, Load, bound, predicted_stay},
+    admission::{ExpectedWait, Load, LongestStay, bound, predicted_stay},
     killers::Killers,
     lock_free_hints::LockFreeHints,
     reply::Order,
@@ -22,6 +22,10 @@ use crate::{
 };
 use inference::{error::Error, timings::Timings};
 use telemetry::metrics::{BatchReason, FailureReason, ModelMetrics};
+
+/// Where the limit of a stay is from, for those that are refused.
+const BOUND: &str = "(--max-queue-wait-ms; 0 lets requests wait for any time)";
+const DEADLINE: &str = "until the request's own deadline";
 
 /// What tasks and worker threads share.
 pub(crate) struct Shared {
@@ -187,13 +191,16 @@ impl Shared {
     /// one, is never refused.
     pub(crate) fn admit(
         &self,
-        state: &State,
+        state: &mut State,
         rows: usize,
         deadline: Option<Instant>,
         now: Instant,
     ) -> Result<(), Error> {
         match state.has_room(now) {
-            true => Ok(()),
+            true => {
+                state.crowd.has_gone();
+                Ok(())
+            }
             false => self.admit_after(ExpectedWait::default(), state, rows, deadline, now),
         }
     }
@@ -202,7 +209,7 @@ impl Shared {
     pub(crate) fn admit_after(
         &self,
         wait: ExpectedWait,
-        state: &State,
+        state: &mut State,
         rows: usize,
         deadline: Option<Instant>,
         now: Instant,
@@ -212,11 +219,19 @@ impl Shared {
         // What is slow where it waits first is slow by itself, too.
         let slowest = Load { usual_time: load.usual_time.max(wait.piece), ..load };
         let longest = bound(self.settings.longest_stay, &slowest);
-        let left = deadline.map(|it| it.saturating_duration_since(now));
-        let Some(limit) = longest.into_iter().chain(left).min() else { return Ok(()) };
-        if stay <= limit {
-            return Ok(());
-        }
+        let longest = longest.filter(|longest| {
+            // Few may wait for longer, where nobody has said how long.
+            let waiting = state.queue.requests().saturating_add(wait.requests);
+            let is_given = self.settings.longest_stay != LongestStay::Auto;
+            *longest < stay && (is_given || !state.crowd.admits(waiting, now))
+        });
+        let left = deadline.map(|it| it.saturating_duration_since(now)).filter(|it| *it < stay);
+        let (limit, reason) = match (longest, left) {
+            (None, None) => return Ok(()),
+            (Some(limit), left) if left.is_none_or(|it| limit <= it) => (limit, BOUND),
+            (_, Some(left)) => (left, DEADLINE),
+            (Some(limit), None) => (limit, BOUND),
+        };
         let prepared = match wait.whole {
             Duration::ZERO => String::new(),
             whole => format!(", {} ms of it until its inputs are prepared", whole.as_millis()),
@@ -224,8 +239,8 @@ impl Shared {
         Err(Error::Overloaded {
             model: self.settings.model.to_string(),
             reason: format!(
-                "{} requests wait, an answer would take about {} ms{prepared}, the limit is {} ms",
-                state.queue.len(),
+                "{} requests wait, an answer would take about {} ms{prepared}, the limit is {} ms {reason}",
+                state.queue.requests(),
                 stay.as_millis(),
                 limit.as_millis()
             ),

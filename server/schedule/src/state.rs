@@ -12,6 +12,8 @@ use inference::timings::Timings;
 use super::{
     admission::Load,
     coalesce::Coalescer,
+    crowd::Crowd,
+    fast_runs::{FastRuns, RunKind, TimeFollows},
     learn::{RequestRows, RunTimes},
     memory_bound::MemoryBound,
     packing::Packing,
@@ -63,6 +65,10 @@ pub struct State {
     pub runs: Runs,
     /// What is known of the model's speed.
     pub times: RunTimes,
+    /// Which runs may be made in place.
+    pub(crate) fast: FastRuns,
+    /// Do more wait than few clients would make wait?
+    pub(crate) crowd: Crowd,
     /// How long a batch occupies an instance, with everything around its run: on a machine with more to do than
     /// processors, a waiting request waits for that, too.
     occupancy: RunTimes,
@@ -114,6 +120,8 @@ impl State {
             unmade,
             make_after: Instant::now(),
             runs: Runs::default(),
+            fast: FastRuns::new(Duration::ZERO, TimeFollows::Values),
+            crowd: Crowd::default(),
             occupancy: times.clone(),
             request_rows: RequestRows::default(),
             times,
@@ -251,6 +259,11 @@ impl State {
         }
     }
 
+    /// May a run of that kind, of so many rows, be made on the thread of the one that asks?
+    pub(crate) fn may_run_in_place(&self, kind: RunKind, rows: usize, now: Instant) -> bool {
+        self.fast.may_run(kind, rows, &self.times, now)
+    }
+
     /// What most runs of so many rows take, or of as many smaller ones as they make where none of that size has been
     /// seen; `None` before the first.
     pub fn usual_time(&self, rows: usize) -> Option<Duration> {
@@ -290,6 +303,11 @@ impl State {
     /// Takes in that a request of so many rows has come.
     pub fn learn_request(&mut self, rows: usize) {
         self.request_rows.record(rows);
+    }
+
+    /// Rows of a usual request of late; 0 before the first.
+    pub(crate) fn usual_rows(&self) -> usize {
+        self.request_rows.usual()
     }
 
     /// Is there a batch that the next free instance would run at once?

@@ -1,6 +1,8 @@
 //! Several rows of one request, put into the queue at once, so that no instance takes the first before the others are
 //! there.
 
+use std::time::Instant;
+
 use crate::{
     policy::Pending,
     queue::{Job, TimeoutAction},
@@ -39,8 +41,10 @@ impl Scheduler {
         let mut queued = Vec::with_capacity(rows.len());
         let all_rows = rows.iter().map(|it| it.work.rows.max(1)).sum();
         let mut state = shared.lock();
+        // What came before, such as their preparation, is no time in the queue.
+        let now = Instant::now();
         for submission in rows {
-            let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
+            let Submission { work, accepted, shape_key, length, priority, .. } = submission;
             let Submission { queue_timeout, deadline, extent, is_alone, .. } = submission;
             let rows = work.rows.max(1);
             let pending = Pending { rows, enqueued_at: now, shape_key, length, is_alone };
@@ -48,7 +52,7 @@ impl Scheduler {
             shared.check_open(&state, deadline, now)?;
             if !is_later {
                 state.learn_request(all_rows);
-                shared.admit(&state, all_rows, deadline, now)?;
+                shared.admit(&mut state, all_rows, deadline, now)?;
             }
             let policy = state.queue.policy(priority);
             let limit = policy.timeout(queue_timeout);
@@ -56,7 +60,11 @@ impl Scheduler {
             let expiry = limit.and_then(|it| Some((now.checked_add(it)?, it)));
             let (reply, receiver) = Reply::channel(None);
             let counted = Some(shared.metrics.pending());
-            let job = Job { expiry, ..Job::new(pending, work, deadline, reply, counted) };
+            let job = Job {
+                expiry,
+                is_part: is_later,
+                ..Job::new(pending, work, deadline, reply, counted)
+            };
             let ticket = match is_later {
                 true => Ok(state.queue.push_admitted(priority, job)),
                 false => state.queue.push(priority, job),
@@ -64,19 +72,19 @@ impl Scheduler {
             let ticket = ticket.map_err(|limit| shared.queue_full(limit, priority))?;
             let expiry = expiry.filter(|_| rejects);
             let ticket = Some(ticket);
-            let (entered, is_counted) = (now, false);
+            let is_counted = false;
             queued.push(QueuedRow(Waiting {
                 shared,
                 ticket,
                 receiver,
-                entered,
+                accepted,
                 expiry,
                 deadline,
                 is_counted,
             }));
         }
         shared.hints.update(&state);
-        let wake = state.wake_needed_worker(std::time::Instant::now());
+        let wake = state.wake_needed_worker(Instant::now());
         drop(state);
         worker::wake(shared, wake);
         Ok(queued)

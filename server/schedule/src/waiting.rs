@@ -14,7 +14,8 @@ pub(super) struct Waiting<'a> {
     /// Its place in the queue or in a batch; `None` once it has left.
     pub(super) ticket: Option<u64>,
     pub(super) receiver: oneshot::Receiver<Result<Done, Error>>,
-    pub(super) entered: Instant,
+    /// When its client sent it.
+    pub(super) accepted: Instant,
     /// When it must have left the queue, and how long that is.
     pub(super) expiry: Option<(Instant, Duration)>,
     pub(super) deadline: Option<Instant>,
@@ -33,8 +34,9 @@ impl Waiting<'_> {
             if let Ok(answer) = timeout_at(at.into(), &mut self.receiver).await {
                 return self.finish(answer.ok());
             }
-            let error =
-                Error::QueueTimeout { model: model(), waited: self.entered.elapsed(), limit };
+            // It was queued so long before it was to leave the queue.
+            let waited = limit.saturating_add(at.elapsed());
+            let error = Error::QueueTimeout { model: model(), waited, limit };
             // Gone from the queue means that it runs: the queue timeout has no say any more.
             if self.withdraw() {
                 return Err(error);
@@ -93,7 +95,7 @@ impl Drop for Waiting<'_> {
             if !self.is_counted {
                 return;
             }
-            self.shared.metrics.failure_after(FailureReason::Canceled, self.entered.elapsed());
+            self.shared.metrics.failure_after(FailureReason::Canceled, self.accepted.elapsed());
         }
     }
 }

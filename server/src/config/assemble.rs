@@ -31,7 +31,10 @@ use models::{
     },
     stores::store_settings,
 };
-use schedule::{rate_limit_settings, scheduling_settings};
+use schedule::{
+    rate_limit_settings,
+    scheduling_settings::{self, StartedBy},
+};
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
 };
@@ -108,6 +111,11 @@ pub(super) fn resolve(
     let platforms = platforms.as_deref();
     let platform = hosted_start::folder(&sources, environment, platforms, way, problems);
     let start = Start { hosted, batch: sagemaker.batch };
+    let started_by = match () {
+        () if sagemaker.batch => StartedBy::BatchJob,
+        () if hosted || is_multi_model => StartedBy::Platform,
+        () => StartedBy::Anyone,
+    };
     let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
@@ -123,7 +131,7 @@ pub(super) fn resolve(
         limits: limits::resolve(&mut sources, machine, problems),
         access: access::resolve(&sources, place(environment, hosted, is_multi_model), problems),
         tls: tls::resolve(&sources, problems),
-        scheduling: scheduling_settings::resolve(&sources, sagemaker.batch, problems),
+        scheduling: scheduling_settings::resolve(&sources, started_by, problems),
         rate_limit: rate_limit_settings::resolve(&sources, problems),
         cache: cache_settings::resolve(&mut sources, environment, problems),
         lifecycle: lifecycle::resolve(&sources, problems),

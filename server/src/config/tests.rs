@@ -698,6 +698,18 @@ fn a_slow_body_earns_time_by_arriving() {
 }
 
 #[test]
+fn a_hosting_platforms_requests_wait_as_long_as_it_does_unless_told_otherwise() {
+    let hosted = |args: &str| config_at(&["/opt/ml/model/"], args, &[]).scheduling.longest_stay;
+    let minute = LongestStay::Fixed(Duration::from_secs(60));
+    assert_eq!(hosted("serve"), minute);
+    assert_eq!(hosted("serve --max-queue-wait-ms auto"), minute);
+    assert_eq!(hosted("serve --max-queue-wait-ms 0"), LongestStay::Unbounded);
+    assert_eq!(hosted(""), LongestStay::Auto);
+    let many = config("", &["SAGEMAKER_MULTI_MODEL=true"]);
+    assert_eq!(many.scheduling.longest_stay, minute);
+}
+
+#[test]
 fn waits_may_be_bounded_or_not() {
     for (text, expect) in [
         ("auto", LongestStay::Auto),

@@ -20,7 +20,7 @@ use core::ffi::{CStr, c_void};
 
 /// The version of this interface. Another number means another layout of everything but the first field
 /// of [`Table`].
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The exported function, an [`Entry`].
 pub const ENTRY: &CStr = c"muster_pytorch_plugin";
@@ -165,6 +165,8 @@ pub struct Description {
     /// 1 where a run can change the module, its constants among it, so that two runs must not share it; also
     /// where that cannot be told.
     pub stateful: u32,
+    /// 1 where a run may repeat parts of the graph as often as values say; also where that cannot be told.
+    pub loops: u32,
 }
 
 /// One argument of a run.
@@ -313,7 +315,7 @@ const _: () = {
     assert!(size_of::<Failure>() == 24);
     assert!(size_of::<Parameter>() == 40);
     assert!(size_of::<Weight>() == 48);
-    assert!(size_of::<Description>() == 80);
+    assert!(size_of::<Description>() == 88);
     assert!(size_of::<Input>() == 48);
     assert!(size_of::<Output>() == 72);
     assert!(size_of::<Run>() == 40);

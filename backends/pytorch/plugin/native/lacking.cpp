@@ -178,12 +178,17 @@ void muster_free(char* text) noexcept {
   if (text != no_memory) free(text);
 }
 
-/// Can a run of that module change it, and its inputs? `frozen` is what freezing made of it.
-char* muster_effects(const Module* module, const Module* frozen, bool* on_module, bool* on_inputs) {
+/// Can a run of that module change it, and its inputs, and does it hold loops? `frozen` is what freezing made of it.
+char* muster_effects(const Module* module, const Module* frozen, bool* on_module, bool* on_inputs, bool* loops) {
   return caught([&] {
     const auto graph = inlined(*frozen);
     *on_module = can_change(*module, graph);
     *on_inputs = *on_module || writes_inputs(graph);
+    *loops = any_node(graph->block(), [](const Node* node) {
+      // What is called without being written out may hold any.
+      const auto kind = node->kind();
+      return kind == prim::Loop || kind == prim::CallMethod || kind == prim::CallFunction;
+    });
   });
 }
 

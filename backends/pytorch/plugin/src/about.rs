@@ -68,7 +68,11 @@ impl About {
     ///
     /// # Safety
     /// The module is there now.
-    pub(crate) unsafe fn new(module: *const CModule_, stateful: bool) -> Result<About, Problem> {
+    pub(crate) unsafe fn new(
+        module: *const CModule_,
+        stateful: bool,
+        loops: bool,
+    ) -> Result<About, Problem> {
         let mut told = Told::default();
         let visitor = Visitor { receiver: (&raw mut told).cast(), argument, returned, weight };
         let (mut training, mut forward) = (false, ptr::null_mut());
@@ -108,6 +112,7 @@ impl About {
                 fields_length: 0,
                 training: training.into(),
                 stateful: stateful.into(),
+                loops: loops.into(),
             },
         };
         about.look_inside();

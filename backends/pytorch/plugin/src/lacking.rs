@@ -70,6 +70,7 @@ unsafe extern "C" {
         frozen: *const CModule_,
         on_module: *mut bool,
         on_inputs: *mut bool,
+        loops: *mut bool,
     ) -> *mut c_char;
     pub(crate) fn muster_guarded(
         inference_mode: bool,

@@ -86,7 +86,7 @@ impl Module {
             .map_or((None, Effects::WORST), |(frozen, it)| ((!it.on_module).then_some(frozen), it));
         Ok(Module {
             // SAFETY: the module is there.
-            about: unsafe { About::new(handle.as_ptr(), effects.on_module)? },
+            about: unsafe { About::new(handle.as_ptr(), effects.on_module, effects.loops)? },
             handle,
             frozen,
             device,
@@ -104,7 +104,7 @@ impl Module {
         })?;
         Ok(Module {
             // SAFETY: the module is there.
-            about: unsafe { About::new(handle.as_ptr(), false)? },
+            about: unsafe { About::new(handle.as_ptr(), false, self.about.view().loops != 0)? },
             handle,
             frozen: None,
             device: self.device,
@@ -126,10 +126,12 @@ fn number(device: Device) -> i32 {
 struct Effects {
     on_module: bool,
     on_inputs: bool,
+    /// Does it repeat parts of the graph?
+    loops: bool,
 }
 
 impl Effects {
-    const WORST: Effects = Effects { on_module: true, on_inputs: true };
+    const WORST: Effects = Effects { on_module: true, on_inputs: true, loops: true };
 }
 
 /// The frozen module, and what a run of it can change.
@@ -144,6 +146,7 @@ fn analysed(module: &Handle) -> Result<(Handle, Effects), Problem> {
             frozen.as_ptr(),
             &raw mut it.on_module,
             &raw mut it.on_inputs,
+            &raw mut it.loops,
         ))?;
     }
     Ok((frozen, it))

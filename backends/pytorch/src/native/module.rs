@@ -88,6 +88,7 @@ impl Module {
                 },
                 training: it.training != 0,
                 stateful: it.stateful != 0,
+                loops: it.loops != 0,
             }
         }
     }

@@ -76,6 +76,10 @@ impl Model for WithConstants {
         self.model.keeps_state()
     }
 
+    fn time_follows_values(&self) -> bool {
+        self.model.time_follows_values()
+    }
+
     fn allows_trial_runs(&self) -> bool {
         self.model.allows_trial_runs()
     }

@@ -207,6 +207,7 @@ impl Loader {
             metrics.warm_up(warm_up);
         }
         let keeps_state = model.keeps_state();
+        let time_follows_values = model.time_follows_values();
         let processes = model.processes();
         let runs_elsewhere = plan.uses_gpus() || !processes.is_empty();
         metrics.has_processes(processes.clone());
@@ -217,6 +218,7 @@ impl Loader {
             times,
             rerun,
             keeps_state,
+            time_follows_values,
             runs_elsewhere,
             row_check,
             rows,

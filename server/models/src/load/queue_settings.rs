@@ -11,7 +11,7 @@ use crate::{
     load::load_settings::LoadSettings,
 };
 use schedule::{
-    NICENESS, RunLimit, Settings,
+    NICENESS, RunLimit, Settings, TimeFollows,
     policy::BatchPolicy,
     queue::{self},
     row_check::RowCheck,
@@ -32,6 +32,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         hold: server.scheduling.hold,
         longest_stay: server.scheduling.longest_stay,
         caller_runs_below: server.scheduling.caller_runs_below,
+        time_follows: TimeFollows::Shapes,
         spin: server.scheduling.spin,
         row_check: RowCheck::Off,
         packing: None,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use backend::RerunPolicy;
+use backend::{DataType, RerunPolicy};
 
 use crate::{
     config::model::{ModelConfig, Scheduling},
@@ -13,9 +13,9 @@ use crate::{
     pipeline::row_runs::RowRuns,
     serving::served::Dispatch,
 };
-use inference::signature::Signature;
+use inference::signature::{Port, Signature};
 use schedule::{
-    Scheduler,
+    Scheduler, TimeFollows,
     cost::CostTable,
     learn::RunTimes,
     packing::Packing,
@@ -38,6 +38,8 @@ pub(crate) struct InstanceSet {
     pub(crate) rerun: RerunPolicy,
     /// Does the engine keep something of a run for the next one?
     pub(crate) keeps_state: bool,
+    /// May runs of the same shapes take any time?
+    pub(crate) time_follows_values: bool,
     /// Are there instances on GPUs, or in a process of their own?
     pub(crate) runs_elsewhere: bool,
     /// What becomes of the model when its rows turn out to depend on each other.
@@ -75,6 +77,16 @@ impl Faces<'_> {
     }
 }
 
+/// Does the number of rows alone say how large a request is?
+fn has_fixed_shapes(signature: &Signature) -> bool {
+    let is_fixed = |it: &Port| {
+        !it.optional && it.dtype != DataType::Bytes && it.dims.iter().all(Option::is_some)
+    };
+    signature.others().is_empty()
+        && !signature.graph_checks_shapes
+        && signature.inputs.iter().all(is_fixed)
+}
+
 /// The engine of a model that has been loaded.
 pub(crate) fn dispatch(
     runs: InstanceSet,
@@ -110,6 +122,13 @@ pub(crate) fn dispatch(
     };
     let mut settings = scheduler_settings(faces.merging(), server);
     settings.row_check = row_check;
+    settings.time_follows = match () {
+        () if runs.time_follows_values => TimeFollows::Values,
+        () if rows.is_none() && context.ragged.is_none() && has_fixed_shapes(signature) => {
+            TimeFollows::Rows
+        }
+        () => TimeFollows::Shapes,
+    };
     settings.packing =
         rows.and_then(|it| Some(Packing::new(it.bounds?).knowing(CostTable::clone(&it.costs))));
     settings.keep_costs = kept.map(|it| it.at_end());

@@ -65,6 +65,7 @@ impl Fast {
             longest_stay: LongestStay::Unbounded,
             // Far above what a run takes on the busiest machine.
             caller_runs_below: Duration::from_secs(10),
+            time_follows: crate::TimeFollows::Rows,
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
             packing,
@@ -76,7 +77,9 @@ impl Fast {
         };
         let mut times = RunTimes::default();
         // Often enough that the runs of this test do not change the mean much.
-        (0..100).for_each(|_| times.record(1, took));
+        for rows in [1, 2, 4] {
+            (0..100).for_each(|_| times.record(rows, took));
+        }
         let context = RunContext {
             others: Vec::new(),
             batches: true,
@@ -104,26 +107,7 @@ impl Fast {
         extent: Extent,
     ) -> JoinHandle<Result<f32, Error>> {
         let scheduler = self.scheduler.clone();
-        tokio::spawn(async move {
-            let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
-            let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-            let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
-            let deadline = None;
-            let submission = Submission {
-                is_alone: false,
-                work,
-                accepted: Instant::now(),
-                shape_key: 0,
-                length,
-                priority: 0,
-                queue_timeout: None,
-                deadline,
-                extent,
-            };
-            let done = scheduler.submit(submission).await?;
-            let bytes = done.outputs[0].tensor.to_bytes();
-            Ok(f32::from_le_bytes(bytes[..4].try_into().unwrap()))
-        })
+        tokio::spawn(async move { submit(&scheduler, value, length, extent).await })
     }
 
     /// The first job after which the others of its thread are waited for.
@@ -137,6 +121,47 @@ impl Fast {
     fn batches(&self) -> Vec<usize> {
         self.batches.lock().unwrap().clone()
     }
+
+    /// Runs a row of that length: is it answered before its task waits for anything?
+    async fn runs_in_place(&self, length: usize) -> bool {
+        let scheduler = self.scheduler.clone();
+        let answer = async move { submit(&scheduler, 1.0, length, Extent::Made).await };
+        let mut answer = std::pin::pin!(answer);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match answer.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(answer) => answer.is_ok(),
+            std::task::Poll::Pending => {
+                answer.await.unwrap();
+                false
+            }
+        }
+    }
+}
+
+/// Submits one row; the answer's value.
+async fn submit(
+    scheduler: &Scheduler,
+    value: f32,
+    length: usize,
+    extent: Extent,
+) -> Result<f32, Error> {
+    let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
+    let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+    let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
+    let submission = Submission {
+        is_alone: false,
+        work,
+        accepted: Instant::now(),
+        shape_key: 0,
+        length,
+        priority: 0,
+        queue_timeout: None,
+        deadline: None,
+        extent,
+    };
+    let done = scheduler.submit(submission).await?;
+    let bytes = done.outputs[0].tensor.to_bytes();
+    Ok(f32::from_le_bytes(bytes[..4].try_into().unwrap()))
 }
 
 #[tokio::test]
@@ -222,13 +247,16 @@ async fn a_row_of_a_text_runs_in_place_where_one_of_its_length_is_fast() {
     };
     let workers = |fast: &Fast| fast.scheduler.shared.lock().threads;
     let fast = costs(100);
-    for (length, threads) in [(8, 0), (9, 0), (512, 1)] {
-        assert_eq!(fast.spawn_as(1.0, length, Extent::Made).await.unwrap().unwrap(), 1.0);
-        assert_eq!(workers(&fast), threads, "{length} tokens");
+    // What others cost tells nothing of a length that has not run yet.
+    for length in [8, 9, 512] {
+        assert!(!fast.runs_in_place(length).await, "{length} tokens");
+    }
+    for (length, expected) in [(8, true), (9, true), (512, false), (20, false)] {
+        assert_eq!(fast.runs_in_place(length).await, expected, "{length} tokens");
     }
     // Each run teaches what the next one takes.
     let runs = |it: &Fast| it.scheduler.shared.lock().queue.packing().unwrap().costs().runs();
-    assert_eq!(runs(&fast), 5);
+    assert_eq!(runs(&fast), 9);
     // Nothing is known.
     let packing = Packing::new(RunBounds { rows: 8, tokens: 4096 });
     let fast = Fast::packed(Duration::from_millis(1), Some(packing));
@@ -238,4 +266,19 @@ async fn a_row_of_a_text_runs_in_place_where_one_of_its_length_is_fast() {
     let fast = costs(1);
     fast.spawn_as(1.0, 8, Extent::FirstPart).await.unwrap().unwrap();
     assert_eq!(workers(&fast), 1);
+}
+
+#[tokio::test]
+async fn requests_run_together_in_place_only_where_runs_of_their_number_have_been_fast() {
+    let fast = Fast::new(Duration::from_micros(20));
+    // As if no run of more than one row had been made yet.
+    let mut times = RunTimes::default();
+    (0..100).for_each(|_| times.record(1, Duration::from_micros(20)));
+    fast.scheduler.shared.lock().times = times;
+    fast.become_likely().await;
+    let answers: Vec<_> = (0..4).map(|it| fast.spawn(it as f32)).collect();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    assert!(0 < fast.scheduler.shared.lock().threads, "the others go to a worker");
 }

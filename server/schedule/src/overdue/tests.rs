@@ -122,6 +122,7 @@ impl Model {
             hold: 0,
             longest_stay: LongestStay::Unbounded,
             caller_runs_below,
+            time_follows: crate::TimeFollows::Rows,
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
             packing: None,

@@ -213,7 +213,7 @@ fn a_wait_is_expected_by_what_waits_and_by_how_long_work_took() {
             tasks.spawn_local(async move { pool.run(&request(None), |_| Ok(())).await });
         }
         settle().await;
-        let ExpectedWait { whole, piece } = pool.expected_wait().unwrap();
+        let ExpectedWait { whole, piece, .. } = pool.expected_wait().unwrap();
         assert!(took <= piece && took * waiting <= whole, "{piece:?}, {whole:?}");
         drop(held.let_go);
     });

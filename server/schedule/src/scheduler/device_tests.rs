@@ -240,14 +240,14 @@ async fn a_request_that_waits_for_another_run_and_leaves_without_one_is_counted(
     shared.metrics.has_processes(processes(&[FIRST, LAST]));
     // A process has died in a run of each.
     let waits = || {
-        let Submission { work, accepted: entered, .. } = submission(1.0);
+        let Submission { work, accepted, .. } = submission(1.0);
         let (reply, receiver) = Reply::channel(None);
         let pending =
-            Pending { rows: 1, enqueued_at: entered, shape_key: 0, length: 0, is_alone: true };
+            Pending { rows: 1, enqueued_at: accepted, shape_key: 0, length: 0, is_alone: true };
         let job = Job { has_crashed: true, ..Job::new(pending, work, None, reply, None) };
         let ticket = Some(shared.lock().queue.push_admitted(0, job));
         let (expiry, deadline, is_counted) = (None, None, true);
-        Waiting { shared, ticket, receiver, entered, expiry, deadline, is_counted }
+        Waiting { shared, ticket, receiver, accepted, expiry, deadline, is_counted }
     };
     // Its client leaves.
     drop(waits());

@@ -61,6 +61,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         hold,
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: if in_place { Duration::from_secs(1) } else { Duration::ZERO },
+        time_follows: crate::TimeFollows::Rows,
         spin: Duration::ZERO,
         row_check: RowCheck::StopMerging,
         packing: None,

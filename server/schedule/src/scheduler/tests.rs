@@ -12,8 +12,8 @@ use backend::{BackendError, Batch, Device, Instance, NamedTensor, RunTerms, Shap
 
 use super::*;
 use crate::{
-    admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck,
-    settings::NICENESS, slot::MakeInstance,
+    admission::LongestStay, crowd::FEW, policy::BatchPolicy, queue::QueuePolicy,
+    row_check::RowCheck, settings::NICENESS, slot::MakeInstance,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 
@@ -74,6 +74,7 @@ pub(super) fn settings() -> Settings {
         hold: 0,
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
+        time_follows: crate::TimeFollows::Rows,
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
         packing: None,
@@ -293,12 +294,74 @@ async fn what_waits_before_it_is_queued_waits_as_long_in_all() {
 async fn slow_work_may_wait_for_longer_unless_a_time_is_set() {
     let (scheduler, _gate) =
         scheduler(1, Settings { longest_stay: LongestStay::Auto, ..settings() });
-    let after = |whole, piece| {
+    let after = |whole, piece, requests| {
         let (whole, piece) = (Duration::from_secs(whole), Duration::from_secs(piece));
-        scheduler.admit_after(ExpectedWait { whole, piece }, 1, None)
+        scheduler.admit_after(ExpectedWait { whole, piece, requests }, 1, None)
     };
-    assert!(matches!(after(10, 0), Err(Error::Overloaded { .. })));
-    assert_eq!(after(10, 1), Ok(()));
+    assert_eq!(after(10, 0, FEW - 1), Ok(()));
+    let refused = after(10, 0, FEW).unwrap_err();
+    assert!(matches!(refused, Error::Overloaded { .. }));
+    assert!(refused.to_string().contains("--max-queue-wait-ms"), "{refused}");
+    assert_eq!(after(10, 1, FEW), Ok(()));
+}
+
+#[tokio::test]
+async fn few_requests_of_a_slow_model_all_wait_and_those_of_a_crowd_do_not() {
+    let longest_stay = LongestStay::Auto;
+    let batching = BatchPolicy::one_by_one();
+    let (scheduler, gate) = scheduler(1, Settings { longest_stay, batching, ..settings() });
+    scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting: Vec<_> = (0..FEW).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    until(|| scheduler.queued() == FEW).await;
+    let refused = scheduler.submit(submission(2.0)).await.unwrap_err().to_string();
+    assert!(refused.contains("--max-queue-wait-ms"), "{refused}");
+    assert!(scheduler.admit().is_err());
+    gate.open();
+    running.await.unwrap().unwrap();
+    for answer in waiting {
+        answer.await.unwrap().unwrap();
+    }
+    // A request that finds an instance idle ends the crowd.
+    scheduler.submit(submission(3.0)).await.unwrap();
+    assert!(scheduler.shared.lock().crowd.admits(FEW - 1, Instant::now()));
+}
+
+#[tokio::test]
+async fn a_request_of_few_is_refused_all_the_same_where_its_own_deadline_is_too_near() {
+    let longest_stay = LongestStay::Auto;
+    let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let deadline = Some(Instant::now() + Duration::from_secs(30));
+    let late = Submission { deadline, ..submission(2.0) };
+    let refused = scheduler.submit(late).await.unwrap_err().to_string();
+    assert!(refused.contains("deadline"), "{refused}");
+    gate.open();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_time_before_a_request_is_queued_is_no_time_in_the_queue() {
+    let policy =
+        QueuePolicy { default_timeout: Some(Duration::from_secs(100)), ..QueuePolicy::default() };
+    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    // It took long to prepare, or the thread that read it was held.
+    let Some(accepted) = Instant::now().checked_sub(Duration::from_secs(200)) else { return };
+    let waiting = spawn(&scheduler, Submission { accepted, ..submission(2.0) });
+    let part = Submission { accepted, extent: Extent::FirstPart, ..submission(3.0) };
+    let rows = scheduler.submit_together(vec![part]).unwrap();
+    until(|| scheduler.queued() == 2).await;
+    gate.open();
+    running.await.unwrap().unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), 2.0);
+    for row in rows {
+        row.answer().await.unwrap();
+    }
 }
 
 #[tokio::test]

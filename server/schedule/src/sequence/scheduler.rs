@@ -244,7 +244,9 @@ impl Shared {
         submission: Submission,
         sequence: &Sequence,
     ) -> Result<Waiting<'_>, Error> {
-        let Submission { work, accepted: now, shape_key, queue_timeout, deadline, .. } = submission;
+        let Submission { work, shape_key, queue_timeout, deadline, .. } = submission;
+        // What came before is no time in the queue.
+        let now = Instant::now();
         let refused = |error: Error, reason| {
             self.metrics.failure(reason);
             Err(error)

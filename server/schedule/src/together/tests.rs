@@ -52,6 +52,7 @@ fn scheduler_that_keeps(
         hold: 0,
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
+        time_follows: crate::TimeFollows::Rows,
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
         packing: Some(Packing::new(RunBounds { rows: 8, tokens: 64 })),
