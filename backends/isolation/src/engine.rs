@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     io,
     sync::{Arc, Mutex, Once, PoisonError},
+    time::Duration,
 };
 
 use backend::{
@@ -274,6 +275,13 @@ impl Backend for Isolated {
             Ok(Some(_)) | Err(_) => None,
         }
         .map(|it| it.to_string())
+    }
+
+    fn reconsider_place(&self, source: &ModelSource, took: Duration) -> Option<String> {
+        match self.isolation.settings.place(source) {
+            Ok(None) => self.isolation.decisions.reconsider(self.name(), source, took),
+            Ok(Some(_)) | Err(_) => None,
+        }
     }
 
     fn version(&self) -> Option<String> {

@@ -36,6 +36,8 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) place: Place,
+    /// Does it rest on how long runs took? Else no run changes it.
+    pub(crate) is_measured: bool,
     pub(crate) why: String,
 }
 
@@ -72,6 +74,18 @@ impl EngineRun {
     }
 }
 
+/// A model that runs in the server by the runs of its load belongs in a process of its own where runs of clients take so
+/// many times what such a run may take. What they bring is not known here, so copying counts as of a few MiB.
+const CLEARLY: u32 = 2;
+const USUAL_COPIES: u32 = 4;
+
+/// Does a model that runs in the server belong in a process of its own, since runs of clients take so long? Why then.
+pub(crate) fn reconsidered(took: Duration) -> Option<String> {
+    let limit = (WAKING + COPYING_A_MIB * USUAL_COPIES) * PARTS * CLEARLY;
+    let why = || format!("a run for a client takes {took:.1?}, no less than {limit:.1?}");
+    (limit <= took).then(why)
+}
+
 /// What is known of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -87,8 +101,8 @@ pub(crate) struct Known {
 
 /// Where a model runs.
 pub(crate) fn decide(known: Known) -> Decision {
-    let apart = |why: String| Decision { place: Place::OwnProcess, why };
-    let within = |why: String| Decision { place: Place::Server, why };
+    let apart = |why: String| Decision { place: Place::OwnProcess, is_measured: true, why };
+    let within = |why: String| Decision { place: Place::Server, is_measured: true, why };
     match known {
         Known { is_bounded: true, .. } => {
             apart("its configuration bounds what its process may take".to_owned())
@@ -137,6 +151,13 @@ mod tests {
         let with_code = |run| place(Known { brings_code: true, ..of(run) });
         assert_eq!(with_code(None), Place::OwnProcess);
         assert_eq!(with_code(Some(run(1, 4, 1))), Place::Server);
+    }
+
+    #[test]
+    fn runs_of_clients_that_take_clearly_longer_take_the_decision_back() {
+        assert_eq!(reconsidered(Duration::from_millis(17)), None);
+        let why = reconsidered(Duration::from_millis(45)).unwrap();
+        assert_eq!(why, "a run for a client takes 45.0ms, no less than 17.2ms");
     }
 
     #[test]

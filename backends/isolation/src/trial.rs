@@ -4,12 +4,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use backend::{BackendError, Device, ModelSource};
 
 use crate::{
-    place::{Decision, EngineRun, Known, Place, decide},
+    engine::PARAMETER,
+    place::{Decision, EngineRun, Known, Place, decide, reconsidered},
     stamp::Stamp,
 };
 
@@ -62,6 +64,28 @@ impl Decisions {
         let same = self.kept().iter().find(is_same).cloned();
         // Without the lock: a file system may take its time.
         same.filter(|(it, _)| it.stamp.first_change().is_none()).map(|(_, decision)| decision)
+    }
+
+    /// Runs of clients take so long of a model that runs in the server. If they take clearly longer than those did by
+    /// which that was decided, its next load puts it into a process of its own: why. Once.
+    pub(crate) fn reconsider(
+        &self,
+        engine: &str,
+        source: &ModelSource,
+        took: Duration,
+    ) -> Option<String> {
+        let why = reconsidered(took)?;
+        let mut kept = self.kept();
+        let (subject, decision) = kept.iter_mut().find(|it| it.0.is_same(engine, source))?;
+        if decision.place != Place::Server || !decision.is_measured {
+            return None;
+        }
+        *decision = Decision { place: Place::OwnProcess, is_measured: true, why: why.clone() };
+        Some(format!(
+            "{why}: from its next load on '{}' runs in a process of its own, since runs at load were of another size; \
+             model_warmup with a usual request decides at load, and the parameter {PARAMETER} before it",
+            subject.model
+        ))
     }
 
     fn keep(&self, subject: Subject, decision: Decision) {
@@ -126,7 +150,7 @@ impl Trial {
         let Some(subject) = subject else { return false };
         let Trial { is_bounded, brings_code, .. } = *self;
         let decision = decide(Known { run, is_bounded, brings_code, has_died });
-        let (model, Decision { place, why }) = (&subject.model, &decision);
+        let (model, Decision { place, why, .. }) = (&subject.model, &decision);
         match place {
             Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
             Place::OwnProcess => tracing::info!(model, "it runs in a process of its own: {why}"),
@@ -140,13 +164,13 @@ impl Trial {
     pub(crate) fn belongs_in_the_server(&self, error: &BackendError) {
         let Some(subject) = self.state().0.take() else { return };
         let why = format!("a process of its own cannot load it: {error}");
-        self.decisions.keep(subject, Decision { place: Place::Server, why });
+        self.decisions.keep(subject, Decision { place: Place::Server, is_measured: false, why });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, time::Duration};
+    use std::fs;
 
     use super::*;
 
@@ -185,6 +209,27 @@ mod tests {
         assert_eq!(find(&ModelSource::new("m", &path)), None);
         fs::write(&path, "longer").unwrap();
         assert_eq!(find(&source), None);
+    }
+
+    #[test]
+    fn a_model_in_the_server_whose_clients_runs_are_slow_is_in_a_process_of_its_own_after_its_next_load()
+     {
+        let decisions = Arc::default();
+        let source = ModelSource::new("m", "/nowhere/m");
+        let find = || Decisions::find(&decisions, "identity", &source).map(|it| it.place);
+        let slow = Duration::from_millis(100);
+        let reconsider = |took| Decisions::reconsider(&decisions, "identity", &source, took);
+        assert_eq!(reconsider(slow), None);
+        settled(&decisions, &source, &[run(7)]);
+        assert_eq!(reconsider(Duration::from_millis(3)), None);
+        assert_eq!(find(), Some(Place::Server));
+        assert!(reconsider(slow).is_some_and(|it| it.contains("100.0ms")));
+        assert_eq!(find(), Some(Place::OwnProcess));
+        assert_eq!(reconsider(slow), None, "once");
+        // A process of its own could not load it.
+        let trial = Trial::begin(&decisions, "identity", &[], &source, false);
+        trial.belongs_in_the_server(&BackendError::Load("no".into()));
+        assert_eq!((reconsider(slow), find()), (None, Some(Place::Server)));
     }
 
     #[test]

@@ -216,9 +216,12 @@ impl Control {
         self.converger.loader.give_back_memory();
     }
 
-    /// To be called every few seconds: gives back what instances at rest keep. Blocking, some 10 ms for each that does.
+    /// To be called every few seconds: gives back what instances at rest keep, and looks whether runs of clients take as
+    /// long as runs at load did. Blocking, some 10 ms for each that does.
     pub fn rest(&self) {
         self.converger.manager.rest(Instant::now());
+        let loader = &self.converger.loader;
+        self.converger.manager.for_each(|it| loader.reconsider_place(it));
     }
 
     /// The models that are being loaded at the start, or after a look at the repository, and for how long.

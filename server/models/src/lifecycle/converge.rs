@@ -38,7 +38,7 @@ use inference::{
     error::{Error, Kind},
     messages,
 };
-use machine::resident_bytes;
+use machine::anonymous_bytes;
 
 /// What a model is to be made of.
 pub(super) struct Target {
@@ -307,7 +307,8 @@ impl Converger {
         let Some(path) = target.found.versions.get(&version) else {
             return Err("it is not there any more".to_owned().into());
         };
-        let before = resident_bytes();
+        // Without what the first model of an engine brings with it: libraries, which the system can drop.
+        let before = anonymous_bytes();
         let load = || self.loader.load_version(&target.found, target.raw.as_ref(), version, path);
         let mut outcome = load();
         for attempt in 1..=self.retries {
@@ -327,7 +328,7 @@ impl Converger {
             model.used.now(eviction.now());
             if eviction.has_budget() {
                 let on_disk = target.sources.stamps.bytes([version].into_iter());
-                model.bytes = resident_bytes().saturating_sub(before).max(on_disk);
+                model.bytes = anonymous_bytes().saturating_sub(before).max(on_disk);
             }
         }
         Ok(model)

@@ -111,6 +111,7 @@ impl Loader {
             metrics,
             content_hash,
             answers_zeros: false,
+            decided: None,
             loaded: SystemTime::now(),
             planned: Planned { cpus: self.cpus(), keeps_state: false },
             used: Default::default(),

@@ -16,7 +16,8 @@ use crate::{
         load_watch::{LoadWatch, PhaseLimit},
         placement::Plan,
         run_limit::RunLimit,
-        warmup::warm,
+        usual_size::UsualSize,
+        warmup::{Guess, warm},
     },
 };
 use inference::signature::Signature;
@@ -57,9 +58,17 @@ pub(crate) fn make(
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
     // Without a specification there is nothing to guess a request from.
-    let guess = model.spec().is_some() && model.allows_trial_runs();
+    let guess = match model.spec() {
+        Some(_) if model.allows_trial_runs() => Guess::Least,
+        Some(_) | None => Guess::Nothing,
+    };
+    // One run of the usual size is enough, and only a process of the model's own may be the wrong place for it: it tells
+    // whether it is.
+    let usual = model.spec().filter(|_| guess == Guess::Least && !model.processes().is_empty());
+    let usual = usual.map(|it| UsualSize::read(&it.metadata, dir));
+    let usual = Arc::new(Mutex::new(usual));
     let make_on = |device: Device| -> Arc<MakeInstance> {
-        let first = first.clone();
+        let (first, usual) = (first.clone(), usual.clone());
         let (model, config, signature, dir, times, extra) = (
             model.clone(),
             config.clone(),
@@ -78,6 +87,8 @@ pub(crate) fn make(
                 None => model.instantiate(device)?,
             };
             let limit = RunLimit::start(run_limit, device)?;
+            let usual = usual.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let guess = usual.map_or(guess, Guess::Usual);
             let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess, &limit)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)

@@ -39,7 +39,10 @@ use crate::{
         version_load::Load,
     },
     repository::{denied::cannot, flat::besides_mlflow, local::FoundModel, mlflow},
-    serving::{manager::ModelManager, served::ServedModel},
+    serving::{
+        manager::ModelManager,
+        served::{Dispatch, ServedModel},
+    },
     settings::repository::Repository,
 };
 use schedule::prepare::PreparePool;
@@ -119,6 +122,18 @@ impl Loader {
     /// Models that may load at the same time.
     pub(crate) fn threads(&self) -> NonZeroUsize {
         self.settings.repository.load_threads
+    }
+
+    /// Lets the engine of a model that it runs in this process look at how long runs of clients take: runs at load may
+    /// have been of the wrong size. Blocking.
+    pub(crate) fn reconsider_place(&self, model: &ServedModel) {
+        let Some(source) = &model.decided else { return };
+        let Dispatch::Batches(scheduler) = &model.dispatch else { return };
+        let engine = self.engines.iter().find(|it| it.name() == model.config.backend);
+        let Some((engine, took)) = engine.zip(scheduler.usual_time()) else { return };
+        if let Some(why) = engine.reconsider_place(source, took) {
+            tracing::warn!(model = %model.shown_name, version = source.version, "{why}");
+        }
     }
 
     /// Gives memory back to the system that models have freed and engines hold. Blocking.

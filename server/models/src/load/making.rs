@@ -238,7 +238,9 @@ impl Loader {
             None => (None, signature),
         };
         // Not in the hash: the time that was measured has no part in what the model answers.
-        if let Some(string_value) = load.engine.found_place(&source) {
+        let found_place = load.engine.found_place(&source);
+        let is_decided = found_place.is_some() && !runs_elsewhere;
+        if let Some(string_value) = found_place {
             config_message.parameters.insert(PLACE.to_owned(), ModelParameter { string_value });
             config_json = self.reader.to_json(&config_message).to_string().into();
         }
@@ -258,6 +260,7 @@ impl Loader {
             metrics,
             content_hash,
             answers_zeros,
+            decided: is_decided.then(|| Arc::new(source)),
             loaded: SystemTime::now(),
             planned: Planned { cpus: load.cpus, keeps_state },
             used,

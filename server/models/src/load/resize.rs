@@ -79,6 +79,7 @@ impl Loader {
             metrics: served.metrics.clone(),
             content_hash: served.content_hash,
             answers_zeros: served.answers_zeros,
+            decided: served.decided.clone(),
             loaded: served.loaded,
             planned: Planned { cpus, ..served.planned },
             used,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
-    load::{extra_inputs::ExtraInputs, run_limit::RunLimit},
+    load::{extra_inputs::ExtraInputs, run_limit::RunLimit, usual_size::UsualSize},
     serving::{
         made_tensors::{self, request_of_zeros},
         validate::prepare,
@@ -28,8 +28,24 @@ const RUNS: usize = 4;
 /// No further such run once these have taken so long.
 const BUDGET: Duration = Duration::from_millis(200);
 
-/// Warms `instance` with the configured samples, and, with `guess`, with a request of zeros: not for a model
-/// that keeps state. `dir` is the model's directory, `limit` bounds the runs.
+/// What is run beside the configured samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guess {
+    /// Nothing: the model keeps state.
+    Nothing,
+    /// A request of zeros, as small as it can be.
+    Least,
+    /// That, and one of the usual size where the graph leaves sizes open.
+    Usual(UsualSize),
+}
+
+/// A run of the usual size is made twice where the first is shorter: the first of a size takes longer.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// It is not made where the least request already takes so long.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// Warms `instance` with the configured samples, and with what `guess` says. `dir` is the model's directory, `limit` bounds the runs.
 ///
 /// # Errors
 /// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
@@ -40,7 +56,7 @@ pub(crate) fn warm(
     config: &ModelConfig,
     dir: &Path,
     extra: &ExtraInputs,
-    guess: bool,
+    guess: Guess,
     limit: &RunLimit,
 ) -> Result<RunTimes, BackendError> {
     for sample in &config.warmups {
@@ -62,7 +78,7 @@ pub(crate) fn warm(
         }
     }
     let mut times = RunTimes::default();
-    let zeros = request_of_zeros(signature, 1).filter(|_| guess);
+    let zeros = request_of_zeros(signature, 1).filter(|_| guess != Guess::Nothing);
     let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
         return Ok(times);
     };
@@ -83,6 +99,27 @@ pub(crate) fn warm(
         if last {
             times.record(1, began.elapsed());
             break;
+        }
+    }
+    let is_slow = times.mean(1).is_some_and(|it| SLOW <= it);
+    let usual = match guess {
+        Guess::Usual(size) if !is_slow => size.request(signature),
+        Guess::Usual(_) | Guess::Nothing | Guess::Least => None,
+    };
+    let usual = usual.and_then(|mut it| prepare(&mut it, signature, config).ok());
+    let Some(work) = usual else { return Ok(times) };
+    for _ in 0..2 {
+        let began = Instant::now();
+        let outcome = execute(instance, &work.work, extra, limit);
+        limit.check()?;
+        match outcome {
+            Ok(()) if SHORT < began.elapsed() => break,
+            Ok(()) => (),
+            Err(error @ (BackendError::Device(_) | BackendError::Crashed(_))) => return Err(error),
+            Err(error) => {
+                tracing::debug!(model = %signature.model, %error, "cannot warm up with a request of the usual size");
+                break;
+            }
         }
     }
     Ok(times)

@@ -325,6 +325,12 @@ impl ModelManager {
         all_of(&serving).filter_map(|it| it.model.as_ref()).for_each(|it| it.rest(now));
     }
 
+    /// Each version that serves.
+    pub(crate) fn for_each(&self, look: impl FnMut(&Arc<ServedModel>)) {
+        let serving = self.serving.load();
+        all_of(&serving).for_each(look);
+    }
+
     /// Memory that models in processes of their own take there, in bytes. Looks at each of them that has done something
     /// since the last time, at most once a second.
     pub fn process_bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use backend::{BackendError, Model, Processes};
+use backend::{BackendError, Model, ModelSource, Processes};
 use bytes::Bytes;
 
 use crate::{
@@ -61,6 +61,8 @@ pub struct ServedModel {
     pub(crate) model: Option<Arc<dyn Model>>,
     /// The processes that it runs in, where that is not this one.
     pub(crate) processes: Processes,
+    /// What it was loaded from, where its engine has decided by runs at load that it runs in this process.
+    pub(crate) decided: Option<Arc<ModelSource>>,
     /// Its counters.
     pub metrics: ModelMetrics,
     /// What distinguishes its answers from those of any other model, also of the same name and version.

@@ -22,7 +22,7 @@ use crate::{
     serving::served::ServedModel,
 };
 use inference::error::Error;
-use machine::{available_bytes, resident_bytes};
+use machine::{anonymous_bytes, available_bytes};
 
 /// Longest that an unload waits for the requests of the model. The platform waits ten seconds more.
 const LONGEST_UNLOAD: Duration = Duration::from_secs(350);
@@ -101,7 +101,13 @@ impl MultiModel {
         }
         let layout = layout::look(&path, root, key, label, &self.converger.loader)?;
         let needed = memory_budget::needed(self.file_bytes(&layout));
-        let usage = || Usage { resident: resident_bytes(), available: available_bytes() };
+        let usage = || {
+            let of_models = self.converger.manager.process_bytes();
+            Usage {
+                taken: anonymous_bytes().saturating_add(of_models),
+                available: available_bytes(),
+            }
+        };
         self.keys.make_room(key, path, needed, usage)?;
         self.converger.converge_found(layout.entry, LoadMode::AllOrNothing, false)
     }

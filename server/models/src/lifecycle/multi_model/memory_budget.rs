@@ -11,8 +11,8 @@ const MOST_RESERVE: u64 = 1 << 30;
 /// Memory that is taken at this moment, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
-    /// By this process.
-    pub(super) resident: u64,
+    /// By this process and those of models, without files that the system can drop, such as libraries.
+    pub(super) taken: u64,
     /// What the machine has left; `None` where it does not tell.
     pub(super) available: Option<u64>,
 }
@@ -45,8 +45,8 @@ pub(super) fn check(
         };
     }
     let Some(memory) = settings.memory else { return Ok(()) };
-    let reserve = (memory / RESERVE).clamp(LEAST_RESERVE, MOST_RESERVE);
-    let left = memory.saturating_sub(usage.resident);
+    let reserve = (memory / RESERVE).clamp(LEAST_RESERVE, MOST_RESERVE).min(memory / 4);
+    let left = memory.saturating_sub(usage.taken);
     let left = left.min(usage.available.unwrap_or(u64::MAX));
     let free = left.saturating_sub(reserve).saturating_sub(reserved.loading);
     match needed <= free {
@@ -70,9 +70,9 @@ mod tests {
         MultiModel { root: "/m".into(), budget, refused_script: None, memory }
     }
 
-    fn fits(needed: u64, settings: &MultiModel, loading: u64, resident: u64) -> bool {
+    fn fits(needed: u64, settings: &MultiModel, loading: u64, taken: u64) -> bool {
         let reserved = Reserved { all: 60 * MIB, loading };
-        check(needed, settings, reserved, Usage { resident, available: None }).is_ok()
+        check(needed, settings, reserved, Usage { taken, available: None }).is_ok()
     }
 
     #[test]
@@ -95,9 +95,16 @@ mod tests {
     }
 
     #[test]
+    fn a_small_container_has_room_for_small_models() {
+        let settings = settings(None, Some(64 * MIB));
+        assert!(fits(8 * MIB, &settings, 0, 40 * MIB));
+        assert!(!fits(9 * MIB, &settings, 0, 40 * MIB));
+    }
+
+    #[test]
     fn what_others_take_of_the_machine_counts_too() {
         let (settings, reserved) = (settings(None, Some(1000 * MIB)), Reserved::default());
-        let usage = Usage { resident: 0, available: Some(100 * MIB) };
+        let usage = Usage { taken: 0, available: Some(100 * MIB) };
         let error = check(60 * MIB, &settings, reserved, usage).unwrap_err();
         assert!(error.contains("about 60 MiB") && error.contains("100 MiB of 1000 MiB"), "{error}");
         assert!(check(50 * MIB, &settings, reserved, usage).is_ok());
