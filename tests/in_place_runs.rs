@@ -1,5 +1,5 @@
-//! Which runs are made on the thread that read their request: none that could take long, whatever those before took. And
-//! few clients of a slow model, which all get their answers.
+//! Which runs are made on the thread that read their request: none that could take long, whatever those before took.
+//! And few clients of a slow model, which all get their answers.
 
 use std::thread;
 
@@ -47,8 +47,8 @@ fn a_size_that_no_client_has_sent_yet_is_not_run_in_place() {
 #[test]
 fn a_graph_with_a_loop_never_runs_in_place_however_fast_it_was() {
     let models = "backends/onnxruntime/tests/models";
-    let repository = Repository::identity("m", &[])
-        .copy("long/1/model.onnx", &format!("{models}/long.onnx"));
+    let repository =
+        Repository::identity("m", &[]).copy("long/1/model.onnx", &format!("{models}/long.onnx"));
     let server = Server::start(&repository, &[IN_PROCESS]);
     let x = vec!["0.01"; 64 * 64].join(",");
     let body = format!(
@@ -68,7 +68,8 @@ fn a_graph_with_a_loop_never_runs_in_place_however_fast_it_was() {
 
 #[test]
 fn few_clients_of_a_slow_model_that_wait_for_their_own_answers_all_get_them() {
-    let config = "backend: \"identity\" max_batch_size: 1 instance_group { count: 1 kind: KIND_CPU }
+    let config =
+        "backend: \"identity\" max_batch_size: 1 instance_group { count: 1 kind: KIND_CPU }
         input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
         output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
         parameters { key: \"latency_alpha_us\" value: { string_value: \"30000\" } }";

@@ -95,12 +95,12 @@ mod stores; // repositories in object stores, against one that speaks S3
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
 
 mod batching; // what a configuration says about batches, queues and instances
-mod in_place_runs; // which runs are made on the thread that read their request, and few clients of a slow model
 mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod ensembles; // models that are made of other models
 mod idle_signals; // signals that ask for nothing
+mod in_place_runs; // which runs are made on the thread that read their request, and few clients of a slow model
 mod large_requests; // requests of more rows than a run has
 mod lifecycle; // starting, and starts that fail
 mod merging; // which models have the rows of several requests in one run

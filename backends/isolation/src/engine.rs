@@ -282,6 +282,12 @@ impl Backend for Isolated {
             Ok(None) => self.isolation.decisions.reconsider(self.name(), source, took),
             Ok(Some(_)) | Err(_) => None,
         }
+        .map(|why| {
+            format!(
+                "{why}: from its next load on the model runs in a process of its own, since runs at load were shorter; \
+                 model_warmup with a usual request tells at load, and the parameter {PARAMETER} says it"
+            )
+        })
     }
 
     fn version(&self) -> Option<String> {

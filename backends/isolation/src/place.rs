@@ -74,8 +74,8 @@ impl EngineRun {
     }
 }
 
-/// A model that runs in the server by the runs of its load belongs in a process of its own where runs of clients take so
-/// many times what such a run may take. What they bring is not known here, so copying counts as of a few MiB.
+/// A model that runs in the server by the runs of its load belongs in a process of its own where runs of clients take
+/// so many times what such a run may take. What they bring is not known here, so copying counts as of a few MiB.
 const CLEARLY: u32 = 2;
 const USUAL_COPIES: u32 = 4;
 

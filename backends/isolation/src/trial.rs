@@ -10,7 +10,6 @@ use std::{
 use backend::{BackendError, Device, ModelSource};
 
 use crate::{
-    engine::PARAMETER,
     place::{Decision, EngineRun, Known, Place, decide, reconsidered},
     stamp::Stamp,
 };
@@ -81,11 +80,7 @@ impl Decisions {
             return None;
         }
         *decision = Decision { place: Place::OwnProcess, is_measured: true, why: why.clone() };
-        Some(format!(
-            "{why}: from its next load on '{}' runs in a process of its own, since runs at load were of another size; \
-             model_warmup with a usual request decides at load, and the parameter {PARAMETER} before it",
-            subject.model
-        ))
+        Some(why)
     }
 
     fn keep(&self, subject: Subject, decision: Decision) {

@@ -216,8 +216,8 @@ impl Control {
         self.converger.loader.give_back_memory();
     }
 
-    /// To be called every few seconds: gives back what instances at rest keep, and looks whether runs of clients take as
-    /// long as runs at load did. Blocking, some 10 ms for each that does.
+    /// To be called every few seconds: gives back what instances at rest keep, and looks whether runs of clients take
+    /// as long as runs at load did. Blocking, some 10 ms for each that does.
     pub fn rest(&self) {
         self.converger.manager.rest(Instant::now());
         let loader = &self.converger.loader;

@@ -32,6 +32,8 @@ use schedule::{
 pub(crate) struct WarmUp<'a> {
     /// The model's directory.
     pub(crate) dir: &'a Path,
+    /// The directory or the file of the version.
+    pub(crate) path: &'a Path,
     /// Inputs that requests do not bring.
     pub(crate) extra: &'a ExtraInputs,
     /// What bounds the runs; `None` for the device's own limit.
@@ -53,7 +55,7 @@ pub(crate) fn make(
     warm_up: WarmUp<'_>,
     first: Option<Box<dyn Instance>>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
-    let WarmUp { dir, extra, run_limit, limit, watch, stop } = warm_up;
+    let WarmUp { dir, path, extra, run_limit, limit, watch, stop } = warm_up;
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
@@ -62,10 +64,11 @@ pub(crate) fn make(
         Some(_) if model.allows_trial_runs() => Guess::Least,
         Some(_) | None => Guess::Nothing,
     };
-    // One run of the usual size is enough, and only a process of the model's own may be the wrong place for it: it tells
-    // whether it is.
+    // One run of the usual size is enough, and only a process of the model's own may be the wrong place for it: it
+    // tells whether it is.
     let usual = model.spec().filter(|_| guess == Guess::Least && !model.processes().is_empty());
-    let usual = usual.map(|it| UsualSize::read(&it.metadata, dir));
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(dir) };
+    let usual = usual.map(|it| UsualSize::read(&it.metadata, [folder, dir]));
     let usual = Arc::new(Mutex::new(usual));
     let make_on = |device: Device| -> Arc<MakeInstance> {
         let (first, usual) = (first.clone(), usual.clone());

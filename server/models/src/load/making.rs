@@ -175,6 +175,7 @@ impl Loader {
         let run_limit = self.settings.repository.load_run_limit;
         let warm_up = instances::WarmUp {
             dir: &found.dir,
+            path: load.path,
             extra: &extra,
             run_limit,
             limit,

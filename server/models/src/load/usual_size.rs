@@ -1,7 +1,12 @@
-//! How large a usual request is where a graph leaves sizes open: what the model's files say of it, else what such inputs
-//! usually are. A run of the least size tells nothing of how long a request takes. Pure, but for the reading of files.
+//! How large a usual request is where a graph leaves sizes open: what the model's files say of it, else what such
+//! inputs usually are. A run of the least size tells nothing of how long a request takes.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use serde_json::Value;
@@ -41,12 +46,13 @@ pub(crate) struct UsualSize {
 }
 
 impl UsualSize {
-    /// What the metadata of the graph says (`imgsz`, as Ultralytics writes it), else the files of its folder.
-    pub(crate) fn read(metadata: &BTreeMap<String, String>, folder: &Path) -> UsualSize {
+    /// What the metadata of the graph says (`imgsz`, as Ultralytics writes it), else the files of its folders, the
+    /// first that has them.
+    pub(crate) fn read(metadata: &BTreeMap<String, String>, folders: [&Path; 2]) -> UsualSize {
         let file = |name: &str| -> Option<Value> {
-            let path = folder.join(name);
-            let is_short = fs::metadata(&path).is_ok_and(|it| it.len() <= LONGEST_FILE);
-            serde_json::from_slice(&fs::read(path).ok().filter(|_| is_short)?).ok()
+            let mut paths = folders.iter().map(|it| it.join(name));
+            let is_short = |it: &PathBuf| fs::metadata(it).is_ok_and(|it| it.len() <= LONGEST_FILE);
+            serde_json::from_slice(&fs::read(paths.find(is_short)?).ok()?).ok()
         };
         UsualSize::said(metadata, PICTURES.iter().find_map(|it| file(it)), file(TEXTS))
     }

@@ -45,7 +45,8 @@ const SHORT: Duration = Duration::from_millis(100);
 /// It is not made where the least request already takes so long.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Warms `instance` with the configured samples, and with what `guess` says. `dir` is the model's directory, `limit` bounds the runs.
+/// Warms `instance` with the configured samples, and with what `guess` says. `dir` is the model's directory, `limit`
+/// bounds the runs.
 ///
 /// # Errors
 /// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
