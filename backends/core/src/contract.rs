@@ -44,9 +44,9 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Runs of clients take so long, as a rule, of a model that is in this process by a decision of its own. Does it take
-    /// the decision back, so that the next load puts the model elsewhere? Words for whoever looks after the server then;
-    /// once. Blocking: it looks at files.
+    /// Runs of clients take so long, as a rule, of a model that is in this process by a decision of its own. Does it
+    /// take the decision back, so that the next load puts the model elsewhere? Words for whoever looks after the server
+    /// then; once. Blocking: it looks at files.
     fn reconsider_place(&self, source: &ModelSource, took: Duration) -> Option<String> {
         let _ = (source, took);
         None

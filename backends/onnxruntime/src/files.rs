@@ -43,8 +43,8 @@ const OF_VALUES: [&str; 12] = [
     "Unique",
 ];
 
-/// Those of them that run parts of the graph as often as values say, or one part or another: runs of the same shapes may
-/// take any time. `Scan` runs its part once for each element, which the shapes say.
+/// Those of them that run parts of the graph as often as values say, or one part or another: runs of the same shapes
+/// may take any time. `Scan` runs its part once for each element, which the shapes say.
 const OF_ANY_TIME: [&str; 5] = ["BeamSearch", "GreedySearch", "If", "Loop", "Sampling"];
 
 /// Names of operators that matter are so long.

@@ -9,8 +9,8 @@ use backend::Stop;
 
 use super::watchdog::SEEN_AFTER;
 
-/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker. What
-/// it has done by then is lost, so this is short.
+/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
+/// What it has done by then is lost, so this is short.
 pub(crate) const LONGEST_IN_PLACE: Duration = Duration::from_millis(200);
 
 /// The runs in place of one model version that have not ended.

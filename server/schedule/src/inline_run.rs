@@ -139,8 +139,8 @@ impl Shared {
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place, of so many rows of that length and kind. The times are those of one execution each; `failed`: one has
-    /// failed. Were they stopped, or have they ended themselves as late?
+    /// Ends runs in place, of so many rows of that length and kind. The times are those of one execution each;
+    /// `failed`: one has failed. Were they stopped, or have they ended themselves as late?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,

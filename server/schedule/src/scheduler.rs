@@ -186,8 +186,8 @@ impl Scheduler {
         self.shared.hints.memory_rows().filter(|_| self.shared.context.splits.load(Relaxed))
     }
 
-    /// How long a run of a usual request takes, on the average of late. `None` before the first of a client that was not
-    /// made in place.
+    /// How long a run of a usual request takes, on the average of late. `None` before the first of a client that was
+    /// not made in place.
     pub fn usual_time(&self) -> Option<Duration> {
         let state = self.shared.lock();
         match state.usual_rows() {

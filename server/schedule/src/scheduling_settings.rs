@@ -58,8 +58,8 @@ impl Default for SchedulingSettings {
     }
 }
 
-/// How long a hosting platform waits for an answer. What it is not given by then is an error for its client, and so is a
-/// refusal. Predictions err, so the bound is applied at four fifths of that.
+/// How long a hosting platform waits for an answer. What it is not given by then is an error for its client, and so is
+/// a refusal. Predictions err, so the bound is applied at four fifths of that.
 const LONGEST_HOSTED_STAY: Duration = Duration::from_secs(60);
 
 /// What has started the server, as far as the defaults depend on that.
