@@ -75,7 +75,7 @@ impl Decisions {
     ) -> Option<String> {
         let why = reconsidered(took)?;
         let mut kept = self.kept();
-        let (subject, decision) = kept.iter_mut().find(|it| it.0.is_same(engine, source))?;
+        let (_, decision) = kept.iter_mut().find(|it| it.0.is_same(engine, source))?;
         if decision.place != Place::Server || !decision.is_measured {
             return None;
         }
