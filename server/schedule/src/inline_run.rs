@@ -65,7 +65,8 @@ impl Shared {
         }
         let kind = RunKind::of_job(pending, work);
         let costs = state.queue.packing().map(Packing::costs).filter(|_| 0 < pending.length);
-        let is_cheap = costs.is_none_or(|it| it.time(pending.rows, pending.length) < threshold);
+        let is_cheap = costs
+            .is_none_or(|it| 0 < it.runs() && it.time(pending.rows, pending.length) < threshold);
         if !is_cheap
             || !state.may_run_in_place(kind, pending.rows, now)
             || !state.queue.runs_at_once(pending, now)
