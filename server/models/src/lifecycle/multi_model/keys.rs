@@ -162,7 +162,7 @@ mod tests {
             // What it had taken before is as if it had not been loaded.
             let resident = if asked.get() == 1 { 0 } else { 500 * MIB };
             table.loaded("old");
-            Usage { resident, available: None }
+            Usage { taken: resident, available: None }
         };
         let error = keys.make_room("new", "/m".into(), 600 * MIB, usage).unwrap_err();
         assert_eq!(asked.get(), 2);
