@@ -2,27 +2,41 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
-use crate::error::Error;
+use crate::{error::Error, yielding::Yielding};
 
 /// Units of the largest permit where memory is scarce: a request of the usual size.
 const MOST_WHERE_SCARCE: usize = 1 << 20;
 
+/// Units of the largest permit that is a small one.
+pub const SMALL: usize = 64 << 10;
+
+/// Small permits have so much beside the limit, as a part of it: no company of large ones keeps them out. Budgets of
+/// which that part is less than one small permit have none.
+const SHARE: usize = 8;
+
+/// The value of a ceiling that is none.
+const NO_CEILING: usize = usize::MAX;
+
 /// A number of units of which parts can be taken and are given back when their [`Permit`] is dropped.
+///
+/// Where one is refused for want of units, the slowest of [`Budget::yielding`] gives way.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
     used: AtomicUsize,
-    /// Are large permits refused, whatever is left?
-    is_scarce: AtomicBool,
+    /// Up to so many units large permits are given; [`NO_CEILING`] but where memory is scarce.
+    ceiling: AtomicUsize,
+    yielding: Arc<Yielding>,
 }
 
 impl Budget {
     /// A budget of `limit` units.
     pub fn new(limit: usize) -> Arc<Budget> {
-        Arc::new(Budget { limit, used: AtomicUsize::new(0), is_scarce: AtomicBool::new(false) })
+        let (used, ceiling) = (AtomicUsize::new(0), AtomicUsize::new(NO_CEILING));
+        Arc::new(Budget { limit, used, ceiling, yielding: Arc::default() })
     }
 
     /// Units taken at present.
@@ -30,7 +44,7 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Units that can be taken in all.
+    /// Units that can be taken in all, without those that only small permits get.
     pub fn limit(&self) -> usize {
         self.limit
     }
@@ -40,29 +54,53 @@ impl Budget {
         self.limit.saturating_sub(self.used())
     }
 
+    /// Those whose units others get first.
+    pub fn yielding(&self) -> &Arc<Yielding> {
+        &self.yielding
+    }
+
     /// Is memory scarce, so that large permits are refused?
     pub fn is_scarce(&self) -> bool {
-        self.is_scarce.load(Ordering::Relaxed)
+        self.ceiling.load(Ordering::Relaxed) != NO_CEILING
     }
 
     /// From now on memory is scarce, or is not any more. Permits that are taken stay as they are.
     pub fn set_scarce(&self, is_scarce: bool) {
-        self.is_scarce.store(is_scarce, Ordering::Relaxed);
+        let ceiling = if is_scarce { 0 } else { NO_CEILING };
+        self.ceiling.store(ceiling, Ordering::Relaxed);
     }
 
-    /// May a permit be so large?
-    fn allows(&self, units: usize) -> bool {
-        units <= MOST_WHERE_SCARCE || !self.is_scarce()
+    /// Memory is scarce, and yet large permits may take so many units more than are taken now.
+    pub fn set_scarce_but_for(&self, more: usize) {
+        let ceiling = self.used().saturating_add(more).min(NO_CEILING - 1);
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+    }
+
+    /// Units that a permit may bring all of them to, where it is itself that large then.
+    fn bound(&self, units: usize) -> usize {
+        let share = if SMALL <= self.limit / SHARE { self.limit / SHARE } else { 0 };
+        let bound = if units <= SMALL { self.limit.saturating_add(share) } else { self.limit };
+        let is_large = MOST_WHERE_SCARCE < units;
+        if is_large { bound.min(self.ceiling.load(Ordering::Relaxed)) } else { bound }
     }
 
     /// Takes `units`; `None` when so many are not left, or are many and memory is scarce.
     pub fn take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
-        (self.allows(units) && self.reserve(units)).then(|| Permit { budget: self.clone(), units })
+        let granted = self.reserve(units, units, self.bound(units)) || self.press(units);
+        granted.then(|| Permit { budget: self.clone(), units })
     }
 
-    fn reserve(&self, units: usize) -> bool {
-        let add = |used: usize| used.checked_add(units).filter(|&it| it <= self.limit);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    /// There is no room for so many units: the slowest of those who hold some are asked for theirs. False.
+    fn press(&self, units: usize) -> bool {
+        self.yielding.press(units);
+        false
+    }
+
+    /// Takes `more` for a permit that is then `units` large, as long as no more than `bound` are taken in all.
+    fn reserve(&self, more: usize, units: usize, bound: usize) -> bool {
+        let add = |used: usize| used.checked_add(more).filter(|&it| it <= bound);
+        units <= self.limit
+            && self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 }
 
@@ -74,11 +112,29 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// A permit for nothing, which may grow.
+    pub fn nothing(budget: &Arc<Budget>) -> Permit {
+        Permit { budget: budget.clone(), units: 0 }
+    }
+
     /// Makes this permit at least `units` large. False when the budget has no more, or that is much and memory is
     /// scarce.
     pub fn grow_to(&mut self, units: usize) -> bool {
         let more = units.saturating_sub(self.units);
-        let granted = more == 0 || self.budget.allows(units) && self.budget.reserve(more);
+        let granted = more == 0
+            || self.budget.reserve(more, units, self.budget.bound(units))
+            || self.budget.press(more);
+        if granted {
+            self.units = self.units.max(units);
+        }
+        granted
+    }
+
+    /// The same as [`Permit::grow_to`], for what can be done without: a quarter of all units is left to others.
+    pub fn grow_spare_to(&mut self, units: usize) -> bool {
+        let more = units.saturating_sub(self.units);
+        let bound = self.budget.bound(units).min(self.budget.limit / 4 * 3);
+        let granted = more == 0 || self.budget.reserve(more, units, bound);
         if granted {
             self.units = self.units.max(units);
         }
@@ -249,6 +305,38 @@ mod tests {
         assert!(out_of_bytes(&budget).to_string().starts_with("memory is nearly used up"));
         budget.set_scarce(false);
         assert!(small.grow_to(10 << 20) && small.is_alone());
+    }
+
+    #[test]
+    fn where_memory_stays_scarce_large_permits_get_a_part_of_what_is_left() {
+        let budget = Budget::new(100 << 20);
+        let held = budget.take(10 << 20).unwrap();
+        budget.set_scarce_but_for(8 << 20);
+        assert!(budget.is_scarce());
+        let some = budget.take(5 << 20).unwrap();
+        assert!(budget.take(5 << 20).is_none() && budget.take(1 << 20).is_some());
+        drop((held, some));
+        assert!(budget.take(18 << 20).is_some());
+    }
+
+    #[test]
+    fn an_eighth_is_there_for_small_permits_where_large_ones_have_taken_all() {
+        let budget = Budget::new(8 << 20);
+        let _all = budget.take(8 << 20).unwrap();
+        assert!(budget.take(SMALL + 1).is_none());
+        let small: Vec<_> = (0..16).map(|_| budget.take(SMALL).unwrap()).collect();
+        assert!(budget.take(1).is_none());
+        drop(small);
+        let mut grows = budget.take(90).unwrap();
+        assert!(grows.grow_to(SMALL) && !grows.grow_by(1));
+    }
+
+    #[test]
+    fn what_can_be_done_without_leaves_a_quarter_to_others() {
+        let budget = Budget::new(8 << 20);
+        let mut permit = budget.take(1 << 20).unwrap();
+        assert!(permit.grow_spare_to(6 << 20) && !permit.grow_spare_to((6 << 20) + 1));
+        assert!(permit.grow_to(8 << 20));
     }
 
     #[test]
