@@ -11,6 +11,8 @@ pub(super) struct Groups {
     quotas: Vec<f64>,
     /// Bytes.
     limits: Vec<u64>,
+    /// The groups of `limits`.
+    gauges: Vec<MemoryGauge>,
 }
 
 impl Groups {
@@ -18,11 +20,13 @@ impl Groups {
     pub(super) fn read(read: Read<'_>) -> Groups {
         let memberships = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
         let mounts = read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
-        let mut groups = Groups { quotas: Vec::new(), limits: Vec::new() };
+        let mut groups = Groups { quotas: Vec::new(), limits: Vec::new(), gauges: Vec::new() };
         for mount in mounts.lines().filter_map(Mount::parse) {
             for group in mount.groups(&memberships) {
                 groups.quotas.extend(mount.cpu_quota(&group, read));
-                groups.limits.extend(mount.memory_limit(&group, read));
+                let limit = mount.memory_limit(&group, read);
+                groups.limits.extend(limit);
+                groups.gauges.extend(limit.map(|it| MemoryGauge::new(&mount, &group, it)));
             }
         }
         groups
@@ -36,6 +40,60 @@ impl Groups {
     /// The strictest limit, in bytes.
     pub(super) fn memory_limit(&self) -> Option<u64> {
         self.limits.iter().copied().min()
+    }
+
+    /// The gauge of the group with the strictest limit.
+    pub(super) fn memory_gauge(self) -> Option<MemoryGauge> {
+        self.gauges.into_iter().min_by_key(|it| it.limit)
+    }
+}
+
+/// What a control group takes of its memory, by the kernel's own count: the figure by which it ends processes.
+#[derive(Debug, Clone)]
+pub struct MemoryGauge {
+    /// Bytes that the group may take.
+    pub limit: u64,
+    taken: PathBuf,
+    statistics: PathBuf,
+    /// The lines of the statistics that count pages which the kernel can drop.
+    droppable: &'static [&'static str],
+}
+
+impl MemoryGauge {
+    fn new(mount: &Mount, group: &Path, limit: u64) -> MemoryGauge {
+        let (taken, droppable): (_, &[_]) = match mount.hierarchy {
+            Hierarchy::V2 => {
+                ("memory.current", &["inactive_file ", "active_file ", "slab_reclaimable "])
+            }
+            Hierarchy::V1 { .. } => {
+                ("memory.usage_in_bytes", &["total_inactive_file ", "total_active_file "])
+            }
+        };
+        MemoryGauge {
+            limit,
+            taken: group.join(taken),
+            statistics: group.join("memory.stat"),
+            droppable,
+        }
+    }
+
+    /// Bytes that the group takes, without what the kernel can drop where that matters, which is above `enough`;
+    /// `None` where the kernel does not say.
+    pub fn taken(&self, enough: u64) -> Option<u64> {
+        self.taken_by(enough, &|path| std::fs::read_to_string(path).ok())
+    }
+
+    fn taken_by(&self, enough: u64, read: Read<'_>) -> Option<u64> {
+        let all: u64 = read(&self.taken)?.trim().parse().ok()?;
+        if all <= enough {
+            return Some(all);
+        }
+        let statistics = read(&self.statistics).unwrap_or_default();
+        let count = |line: &str| {
+            let value = self.droppable.iter().find_map(|it| line.strip_prefix(it))?;
+            value.trim().parse::<u64>().ok()
+        };
+        Some(all.saturating_sub(statistics.lines().filter_map(count).sum()))
     }
 }
 
@@ -157,6 +215,37 @@ mod tests {
             mount.groups("0::/docker/abc/x\n"),
             [PathBuf::from("/sys/fs/cgroup/x"), PathBuf::from("/sys/fs/cgroup/")]
         );
+    }
+
+    #[test]
+    fn what_a_group_takes_is_the_kernels_count_without_files_that_can_be_dropped() {
+        for (line, membership, names) in [
+            (
+                "30 23 0:26 / /cg ro - cgroup2 cgroup2 rw",
+                "0::/x\n",
+                ["memory.current", "inactive_file 30\nactive_file 5\nanon 50\nfile 35\n"],
+            ),
+            (
+                "30 23 0:26 / /cg ro - cgroup cgroup rw,memory",
+                "3:memory:/x\n",
+                [
+                    "memory.usage_in_bytes",
+                    "inactive_file 1\ntotal_inactive_file 30\ntotal_active_file 5\n",
+                ],
+            ),
+        ] {
+            let mount = Mount::parse(line).unwrap();
+            let group = mount.groups(membership).remove(0);
+            assert_eq!(group, Path::new("/cg/x"));
+            let gauge = MemoryGauge::new(&mount, &group, 100);
+            let read = |path: &Path| match path.strip_prefix("/cg/x").unwrap().to_str().unwrap() {
+                "memory.stat" => Some(names[1].to_owned()),
+                name => (name == names[0]).then(|| "90\n".to_owned()),
+            };
+            assert_eq!(gauge.taken_by(0, &read), Some(55), "{line}");
+            assert_eq!(gauge.taken_by(90, &read), Some(90), "{line}");
+            assert_eq!(gauge.taken_by(0, &|_| None), None);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::process::Resource;
 
 use cgroup::Groups;
+pub use cgroup::MemoryGauge;
 
 /// Processors, memory and files that this process has. Read again to follow a changed quota.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,13 @@ impl Machine {
         let (memory, memory_reason) = decide_memory(total, groups.memory_limit());
         let (address_space, largest_file) = (None, None);
         Machine { cpus, cpu_reason, memory, memory_reason, open_files, address_space, largest_file }
+    }
+}
+
+impl MemoryGauge {
+    /// The gauge of the group above this process whose limit is the strictest; `None` where none has a limit.
+    pub fn read() -> Option<MemoryGauge> {
+        Groups::read(&|path| std::fs::read_to_string(path).ok()).memory_gauge()
     }
 }
 
