@@ -36,6 +36,7 @@ mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod gate; // the faults of docs/reliability.md, one after the other against one server
 mod generate; // generate and generate_stream
+mod giving_way; // where there is no room for more, the slowest gives way
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
 mod hub_cache; // models in the cache of Hugging Face's hub

@@ -26,7 +26,7 @@ use tokio::{sync::mpsc::Receiver, task::JoinSet};
 
 pub use error::AppError;
 use observers::Observers;
-use scarcity::Usage;
+use scarcity::Source;
 use settings::{grpc_settings, hosting_front, http_settings, load_settings, metrics_settings};
 
 use crate::config::{Lifecycle, ServerConfig};
@@ -36,11 +36,13 @@ use frontend::{
     grpc::{Grpc, GrpcSettings},
     http::{Listener, Service},
     memory::SharedMemory,
-    net::{self, Front, IoThreads, PortFronts, places::Places, tls::Acceptor},
+    net::{
+        self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
+    },
     serving::{Serving, ServingSettings},
 };
 use hosting::{Asked, Facade, Hosting};
-use inference::{access::TokenFile, limits::Budget, trace::Tracing};
+use inference::{access::TokenFile, ledger::Ledger, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
@@ -122,8 +124,8 @@ impl App {
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let limits = &config.limits;
-        let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
-        let budget = Budget::new(bytes);
+        let ledger = Ledger::new(limits.inflight_bytes, machine.memory);
+        let budget = ledger.bodies.clone();
         let pipelines = &settings.repository.pipelines;
         let bounds = FileBounds {
             max_image_pixels: pipelines.max_image_pixels,
@@ -154,7 +156,8 @@ impl App {
             metrics,
             drain: Drain::default(),
             bytes: budget,
-            footprint: Arc::default(),
+            footprint: Footprint::new(&ledger),
+            ledger,
             settings: ServingSettings {
                 server_name: config.id.as_str().into(),
                 request_timeout: config.scheduling.request_timeout,
@@ -257,8 +260,10 @@ impl App {
         let first_afar = if self.config.vertex_ai.is_some() { VERTEX_AI + 1 } else { GRPC + 1 };
         let io = Arc::new(self.io);
         let mut tasks = JoinSet::new();
-        let places = Places::new(self.config.limits.connections.get());
-        let places_of_metrics = Places::new(METRICS_CONNECTIONS);
+        let places = Places::new(self.config.limits.connections.get(), serving.footprint.clone());
+        // They have memory of their own, too: the least that a ledger has is enough for them.
+        let footprint_of_metrics = Footprint::new(&Ledger::new(0, None));
+        let places_of_metrics = Places::new(METRICS_CONNECTIONS, footprint_of_metrics);
         for (service, listener) in self.listeners.drain(..) {
             let io = io.clone();
             let front = match &self.config.tls {
@@ -288,9 +293,14 @@ impl App {
         samplers.spawn(rest(serving.control.clone()));
         if let Some(limit) = self.memory {
             let (models, control) = (serving.models.clone(), serving.control.clone());
-            let read = move || Usage::read(models.process_bytes());
-            let trim = move || control.trim_memory();
-            samplers.spawn(scarcity::watch(limit, read, serving.bytes.clone(), trim));
+            let source = Source::open(limit);
+            let read = move || source.read(|| models.process_bytes());
+            let trim = move || {
+                control.trim_memory();
+                // Not only engines have freed some.
+                environment::give_back_memory();
+            };
+            samplers.spawn(scarcity::watch(limit, read, serving.ledger.clone(), trim));
         }
         samplers.spawn(heap::watch(serving.footprint.clone(), environment::give_back_memory));
         if !self.watched.is_empty() {

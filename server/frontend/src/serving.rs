@@ -12,7 +12,7 @@ use crate::{
     memory::SharedMemory,
     net::footprint::Footprint,
 };
-use inference::{error::Error, limits::Budget, trace::Tracing};
+use inference::{error::Error, ledger::Ledger, limits::Budget, trace::Tracing};
 use models::{Control, ModelManager, ServedModel, infer::Inference};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
@@ -56,8 +56,10 @@ pub struct Serving {
     pub drain: Drain,
     /// Limits the bytes of bodies and replies in memory.
     pub bytes: Arc<Budget>,
-    /// About how much memory connections take.
+    /// The memory of connections.
     pub footprint: Arc<Footprint>,
+    /// All that clients can cause to be in memory, by its accounts. Those of the two above are among them.
+    pub ledger: Ledger,
     /// The settings.
     pub settings: ServingSettings,
 }

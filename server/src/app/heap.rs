@@ -29,11 +29,14 @@ pub(super) async fn watch(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use inference::ledger::Ledger;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_given_back_once_for_connections_that_end_together() {
-        let (footprint, given) = (Arc::<Footprint>::default(), Arc::<AtomicUsize>::default());
+        let footprint = Footprint::new(&Ledger::new(0, Some(1 << 40)));
+        let given = Arc::<AtomicUsize>::default();
         let counter = given.clone();
         let give_back = move || {
             counter.fetch_add(1, Ordering::Relaxed);

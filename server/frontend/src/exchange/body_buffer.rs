@@ -42,6 +42,9 @@ pub struct BodyBuffer {
 /// refused before it is read. What others announce does not count.
 pub fn first_piece(budget: &Arc<Budget>, announced: usize) -> Result<Permit, Error> {
     let fits = announced <= PIECE || announced <= budget.left();
+    if !fits {
+        budget.yielding().press(announced.saturating_sub(budget.left()));
+    }
     let permit = fits.then(|| budget.take(announced.min(PIECE))).flatten();
     permit.ok_or_else(|| out_of_bytes(budget))
 }

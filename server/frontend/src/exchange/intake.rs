@@ -4,7 +4,7 @@ use std::{
     future::{Future, poll_fn},
     sync::Arc,
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::settings::limits::BodyPace;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 pub use super::body_buffer::Received;
 use super::body_buffer::{self, BodyBuffer, first_piece};
-use inference::{error::Error, limits::Budget};
+use inference::{error::Error, limits::Budget, yielding::Holder};
 
 /// Limits of a body.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ async fn read_up_to(
     let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
     let permit = first_piece(&limits.budget, expected)?;
 
-    let mut clock = PaceClock::new(limits.pace);
+    let mut clock = PaceClock::new(limits);
     let Some(first) = clock.next(source).await? else {
         return Ok(Received { bytes: Bytes::new(), permit });
     };
@@ -113,26 +113,32 @@ async fn read_up_to(
     Ok(buffer.finish())
 }
 
-/// Measures how long a body takes to arrive.
+/// A body that takes longer gives way where others need its room and it is slow.
+pub const QUICK: Duration = Duration::from_millis(500);
+
+/// Measures how long a body takes to arrive. One that takes long may have to give way.
 #[derive(Debug)]
-pub struct PaceClock {
-    pace: BodyPace,
+pub struct PaceClock<'l> {
+    limits: &'l Limits,
     /// When the body had to be waited for the first time.
     since: Option<Instant>,
+    /// What it is among those who give way, once it takes long.
+    holder: Option<Holder>,
     /// Bytes of the body that have arrived.
     pub received: u64,
 }
 
-impl PaceClock {
+impl PaceClock<'_> {
     /// A clock that starts when the body has to be waited for.
-    pub fn new(pace: BodyPace) -> PaceClock {
-        PaceClock { pace, since: None, received: 0 }
+    pub fn new(limits: &Limits) -> PaceClock<'_> {
+        PaceClock { limits, since: None, holder: None, received: 0 }
     }
 
     /// The next piece of a body, unless it comes too slowly.
     ///
     /// # Errors
-    /// [`Error::BodyTimeout`], and those of the source.
+    /// [`Error::BodyTimeout`]; [`Error::OutOfBudget`] where it is the slowest and others need its room; and those of
+    /// the source.
     pub async fn next(&mut self, source: &mut impl Source) -> Result<Option<Bytes>, Error> {
         let mut next = std::pin::pin!(source.next());
         // Bytes that came with the head need neither clock nor timer.
@@ -141,9 +147,36 @@ impl PaceClock {
         {
             return there;
         }
-        let Some(allowed) = self.pace.allowed(self.received) else { return next.await };
-        let until = *self.since.get_or_insert_with(Instant::now) + allowed;
-        let late = |_| Error::BodyTimeout(allowed);
-        tokio::time::timeout_at(until.into(), next).await.map_err(late)?
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let allowed = self.limits.pace.allowed(self.received);
+        let until = allowed.map(|it| since + it);
+        let quick = since + QUICK;
+        if self.holder.is_none() {
+            let soon = until.map_or(quick, |it| it.min(quick));
+            if let Ok(there) = tokio::time::timeout_at(soon.into(), next.as_mut()).await {
+                return there;
+            }
+        }
+        let holder = self.holder.get_or_insert_with(|| self.limits.budget.yielding().enter());
+        holder.note(self.received, self.received);
+        let next = poll_fn(|context| match next.as_mut().poll(context) {
+            Poll::Ready(there) => Poll::Ready(there),
+            Poll::Pending => holder.poll_asked(context).map(|()| Err(gave_way())),
+        });
+        match (until, allowed) {
+            (Some(until), Some(allowed)) => {
+                let late = |_| Error::BodyTimeout(allowed);
+                tokio::time::timeout_at(until.into(), next).await.map_err(late)?
+            }
+            _ => next.await,
+        }
     }
+}
+
+/// The error of a body that was the slowest of all when there was no room for others.
+pub fn gave_way() -> Error {
+    Error::OutOfBudget(
+        "there is no memory for more requests, and this one came too slowly: it gave way to others"
+            .to_owned(),
+    )
 }

@@ -18,8 +18,13 @@ use super::{
     status::Status,
     watch::{Activity, Call},
 };
-use crate::net::Task;
-use inference::{error::Error, limits::Permit, trace::Sending};
+use crate::{exchange::intake::QUICK, net::Task};
+use inference::{
+    error::Error,
+    limits::Permit,
+    trace::Sending,
+    yielding::{Holder, Yielding},
+};
 use telemetry::metrics::Metrics;
 
 /// Most bytes that h2 is given at once. This bounds what a peer that does not read can keep in h2.
@@ -40,12 +45,14 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Lets the last piece hold the permit and count as activity of the connection until it is written.
-    fn hold(&mut self, activity: &Arc<Activity>) {
-        let Some(permit) = self.permit.take() else { return };
-        if self.pieces.iter().map(Bytes::len).sum::<usize>() <= SMALL {
-            return;
+    /// Lets the last piece hold the permit and count as activity of the connection until it is written. Returns among
+    /// whom the message gives way, where it holds anything.
+    fn hold(&mut self, activity: &Arc<Activity>) -> Option<Arc<Yielding>> {
+        let permit = self.permit.take()?;
+        if self.unsent() <= SMALL {
+            return None;
         }
+        let yielding = permit.budget().yielding().clone();
         if let Some(bytes) = self.pieces.pop_back() {
             activity.blocked(true);
             let sending = self.sending.take();
@@ -53,6 +60,42 @@ impl Encoded {
             let held = Held { bytes, _permit: permit, _sending: sending, activity };
             self.pieces.push_back(Bytes::from_owner(held));
         }
+        Some(yielding)
+    }
+
+    /// Bytes that h2 was not given yet.
+    fn unsent(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+}
+
+/// A message that its peer takes slowly gives way where others need its room.
+#[derive(Debug, Default)]
+struct SlowMessage {
+    among: Option<Arc<Yielding>>,
+    /// When the peer let a part of it wait for the first time.
+    since: Option<Instant>,
+    sent: u64,
+    holder: Option<Holder>,
+}
+
+impl SlowMessage {
+    /// Is it to end, as its peer lets it wait and others need its room? The task is woken when it is.
+    fn gives_way(&mut self, unsent: usize, context: &mut Context<'_>) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if let (None, Some(among)) = (&self.holder, &self.among)
+            && QUICK <= since.elapsed()
+        {
+            self.holder = Some(among.enter());
+        }
+        let Some(holder) = &self.holder else { return false };
+        holder.note(unsent as u64, self.sent);
+        holder.poll_asked(context).is_ready()
+    }
+
+    /// When to look at it for the first time.
+    fn first_look(&self) -> Option<Instant> {
+        self.since.filter(|_| self.holder.is_none() && self.among.is_some()).map(|it| it + QUICK)
     }
 }
 
@@ -140,6 +183,7 @@ pub struct Reply {
     /// Wakes the reply when the peer has let it wait for too long. Made when it waits for the first time, and moved
     /// only when it fires.
     timer: Option<Pin<Box<Sleep>>>,
+    slow: SlowMessage,
 }
 
 impl Reply {
@@ -159,8 +203,8 @@ impl Reply {
     }
 
     fn new(source: Source, mut now: Encoded, end: Option<Status>, call: Call) -> Reply {
-        now.hold(call.activity());
-        Reply { source, now, end, call, blocked: None, timer: None }
+        let slow = SlowMessage { among: now.hold(call.activity()), ..SlowMessage::default() };
+        Reply { source, now, end, call, blocked: None, timer: None, slow }
     }
 
     /// Fetches the next message into `now`, or the end into `end`.
@@ -168,7 +212,8 @@ impl Reply {
         let Source::Many(answers) = &mut self.source else { return Poll::Ready(()) };
         match ready!(answers.poll(context)) {
             Ok(mut encoded) => {
-                encoded.hold(self.call.activity());
+                let among = encoded.hold(self.call.activity());
+                self.slow = SlowMessage { among, ..SlowMessage::default() };
                 self.now = encoded;
             }
             Err(status) => {
@@ -189,19 +234,28 @@ impl Reply {
     }
 
     /// Waits until the peer has taken nothing of this reply for too long. Other replies of its connection do not count:
-    /// a peer that reads one of them may leave the others in memory for ever.
+    /// a peer that reads one of them may leave the others in memory for ever. Also ready where it has to give way.
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(since) = self.blocked else { return Poll::Pending };
         let due = since + self.call.activity().stall();
-        let timer = || Box::pin(tokio::time::sleep_until(due.into()));
-        let timer = self.timer.get_or_insert_with(timer);
-        while timer.as_mut().poll(context).is_ready() {
+        loop {
+            if self.slow.gives_way(self.now.unsent(), context) {
+                return Poll::Ready(());
+            }
+            let look = self.slow.first_look().map_or(due, |it| it.min(due));
+            let timer = || Box::pin(tokio::time::sleep_until(look.into()));
+            let timer = self.timer.get_or_insert_with(timer);
+            if look < timer.deadline().into_std() {
+                timer.as_mut().reset(look.into());
+            }
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
             if due <= Instant::now() {
                 return Poll::Ready(());
             }
-            timer.as_mut().reset(due.into());
+            timer.as_mut().reset(look.max(Instant::now()).into());
         }
-        Poll::Pending
     }
 }
 
@@ -242,6 +296,7 @@ impl Reply {
                     piece = Bytes::copy_from_slice(&piece);
                 }
                 self.call.activity().moved();
+                self.slow.sent += piece.len() as u64;
                 stream.send_data(piece, false)?;
             } else if let Some(status) = self.end.take() {
                 let mut trailers = HeaderMap::with_capacity(1);

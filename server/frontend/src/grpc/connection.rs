@@ -1,6 +1,7 @@
 //! One connection, from accept to close: h2 speaks HTTP/2, this file begins the calls and watches the peer.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     io,
     pin::{Pin, pin},
@@ -11,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{
-    Ping, RecvStream,
+    Ping, Reason, RecvStream,
     server::{self, SendResponse},
 };
 use hyper::Request;
@@ -22,28 +23,29 @@ use tokio::{
 
 use super::{
     Grpc, call,
+    room::{FOOTPRINT, NARROW, Room, USUAL_BUFFER},
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
 use crate::{
     drain::Guard,
-    net::{arrival::Arrival, places::Place},
+    net::{arrival::Arrival, footprint::Part, places::Place},
 };
 
-/// Bytes of one call that a peer may send before they are read, and most bytes of one frame. A large tensor then
-/// takes few frames, and a connection can pile up little.
+/// Bytes of one call that a peer may send before they are read, and most bytes of one frame where there is memory for
+/// many such. A large tensor then takes few frames, and a connection can pile up little.
 const STREAM_WINDOW: u32 = 1 << 20;
 
-/// Bytes of all calls of a connection that may wait to be read.
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// So many of the longest frames have room in the memory of connections: each is kept until it is complete.
+const LONGEST_FRAMES: usize = 256;
+
+/// The shortest limit of a frame that HTTP/2 allows.
+const LEAST_FRAME: u32 = 16 << 10;
 
 /// Bytes of a request's metadata.
 const METADATA: u32 = 16 << 10;
 
 /// Bytes of one reply that may wait in the connection to be written.
 const SEND_BUFFER: usize = 256 << 10;
-
-/// About how many bytes of memory a connection takes without calls.
-const FOOTPRINT: usize = 22 << 10;
 
 /// A connection that is to end is kept for that long without calls, because a call may be under way.
 const LAST_CALL: Duration = Duration::from_millis(500);
@@ -56,26 +58,36 @@ where
     let _counted = front.serving.metrics.connection();
     let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
     let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
-    let heard = Heard { stream, activity: activity.clone() };
+    let heard = Heard { stream, activity: activity.clone(), room: place.no_room(), usual: 0 };
     // Boxed: what it takes is free before the first call.
-    let greeted = Box::pin(greet(heard, &front, &mut keeper)).await;
-    let Some(mut connection) = greeted else { return };
-    let _footprint = front.serving.footprint.take(FOOTPRINT);
+    let greeted = Box::pin(greet(heard, &front, &mut keeper, place)).await;
+    let Some((mut connection, mut room)) = greeted else { return };
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();
     loop {
         let some = !begun.is_empty();
         let step = tokio::select! {
             biased;
-            step = poll_fn(|context| match connection.poll_accept(context) {
-                Poll::Pending if some => Poll::Ready(Step::Answer),
-                accepted => accepted.map(Step::Begin),
+            step = poll_fn(|context| {
+                room.widen(&mut connection, &activity);
+                match connection.poll_accept(context) {
+                    Poll::Pending if some => Poll::Ready(Step::Answer),
+                    accepted => accepted.map(Step::Begin),
+                }
             }) => step,
             order = keeper.order() => Step::Obey(order),
         };
         match step {
-            Step::Begin(Some(Ok((request, respond)))) => {
-                let call = Call::begin(activity.clone());
+            Step::Begin(Some(Ok((request, mut respond)))) => {
+                let mut call = Call::begin(activity.clone());
+                match room.admits(activity.calls(), request.headers()) {
+                    Some(of_metadata) => call.hold(of_metadata),
+                    None => {
+                        // Nothing of it was looked at: the client may ask again, here or elsewhere.
+                        respond.send_reset(Reason::REFUSED_STREAM);
+                        continue;
+                    }
+                }
                 begun.push(Box::pin(call::serve(front.clone(), call, request, respond)));
             }
             // Calls that came together are begun together, so that their answers leave in one write.
@@ -93,6 +105,7 @@ where
                 // Clients come and go as they like: a debug line is enough.
                 return tracing::debug!(%error, "a connection ended early");
             }
+            Step::Obey(Order::Settle) => room.settle(&mut connection, &activity),
             // GOAWAY asks the peer to connect anew; calls in flight are answered.
             Step::Obey(Order::Retire) => connection.graceful_shutdown(),
             Step::Obey(Order::Ask) => {
@@ -115,21 +128,25 @@ async fn greet<S>(
     mut heard: Heard<S>,
     front: &Grpc,
     keeper: &mut Keeper<'_>,
-) -> Option<server::Connection<Heard<S>, Bytes>>
+    place: &Place,
+) -> Option<(server::Connection<Heard<S>, Bytes>, Room)>
 where
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
     let shaking = async {
         poll_fn(|context| heard.stream.poll_arrival(context)).await;
+        let part = place.wait_for_room(FOOTPRINT).await;
+        let room = Room::new(part.ok_or(Cow::Borrowed("connections have no memory"))?);
         let mut builder = server::Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_frame_size(STREAM_WINDOW)
+            .initial_connection_window_size(NARROW)
+            .max_frame_size(longest_frame(room.limit()))
             .max_concurrent_streams(front.settings.grpc.max_streams.get())
             .max_header_list_size(METADATA)
             .max_send_buffer_size(SEND_BUFFER);
-        builder.handshake::<_, Bytes>(heard).await
+        let shaken = builder.handshake::<_, Bytes>(heard).await;
+        shaken.map(|it| (it, room)).map_err(|it| Cow::from(it.to_string()))
     };
     let mut shaking = pin!(shaking);
     loop {
@@ -137,12 +154,13 @@ where
             biased;
             shaken = &mut shaking => {
                 // Clients come and go as they like: a debug line is enough.
-                let closed =
-                    |error| tracing::debug!(%error, "a connection did not become one of HTTP/2");
+                let closed = |error: Cow<'_, str>| {
+                    tracing::debug!(%error, "a connection did not become one of HTTP/2");
+                };
                 return shaken.map_err(closed).ok();
             }
             order = keeper.order() => match order {
-                Order::Ask => {}
+                Order::Ask | Order::Settle => {}
                 // Before the handshake is done no call exists that would have to finish.
                 Order::Retire => return None,
                 Order::Close(reason) => {
@@ -152,6 +170,12 @@ where
             },
         }
     }
+}
+
+/// The limit of a frame where connections have so much memory.
+fn longest_frame(memory: usize) -> u32 {
+    let most = memory / LONGEST_FRAMES;
+    u32::try_from(most).unwrap_or(u32::MAX).clamp(LEAST_FRAME, STREAM_WINDOW)
 }
 
 type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>>;
@@ -170,6 +194,8 @@ enum Step {
 
 /// An order to a connection.
 enum Order {
+    /// Give back what calls that are gone have held.
+    Settle,
     /// Ask the peer whether it still lives.
     Ask,
     /// Ask the peer to connect anew, and finish the calls in flight.
@@ -227,7 +253,7 @@ impl<'g> Keeper<'g> {
         }
         while self.timer.as_mut().poll(context).is_ready() {
             let (until, order) = match self.watch.look(&self.activity, Instant::now()) {
-                Verdict::Keep(until) => (until, None),
+                Verdict::Keep(until) => (until, Some(Order::Settle)),
                 Verdict::Ask(until) => (until, Some(Order::Ask)),
                 Verdict::Retire(until) => (until, Some(Order::Retire)),
                 Verdict::Drop(reason) => return Poll::Ready(Order::Close(reason)),
@@ -245,6 +271,29 @@ impl<'g> Keeper<'g> {
 struct Heard<S> {
     stream: S,
     activity: Arc<Activity>,
+    /// Room for read buffers beyond the usual, which hold frames until these are complete.
+    room: Part,
+    /// Bytes that were read into usual ones since the last other one.
+    usual: usize,
+}
+
+impl<S> Heard<S> {
+    /// Is there memory for a read buffer of that size?
+    fn has_room(&mut self, bytes: usize) -> bool {
+        if bytes <= USUAL_BUFFER {
+            // So many bytes later the frame is complete for which the room was taken.
+            if self.room.bytes() <= self.usual {
+                self.room.shrink_to(0);
+            }
+            return true;
+        }
+        self.usual = 0;
+        let granted = self.room.grow_to(bytes);
+        if !granted {
+            self.room.footprint().press(bytes);
+        }
+        granted
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
@@ -253,9 +302,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.has_room(buffer.remaining()) {
+            let text = "no memory is left for frames";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, text)));
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.activity.has_read(buffer.filled().len() - before);
+        let length = buffer.filled().len() - before;
+        self.usual += length;
+        self.activity.has_read(length);
         read
     }
 }

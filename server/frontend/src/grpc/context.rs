@@ -41,7 +41,8 @@ impl Context {
             true => &self.front.settings.messages,
             false => &self.front.control,
         };
-        Messages::new(body, self.encoding, way, limits)
+        let calls = self.front.serving.footprint.yielding().clone();
+        Messages::new(body, self.encoding, way, limits, calls)
     }
 
     /// The encoding of answers: one that the client accepts, where the operator wants compression.

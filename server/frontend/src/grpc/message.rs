@@ -1,16 +1,21 @@
 //! The messages of a call, one after the other, cut out of its stream of bytes under limits.
 
+use std::{future::poll_fn, sync::Arc, task::Poll};
+
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 
-use super::layout::{self, FieldPath};
+use super::{
+    layout::{self, FieldPath},
+    room::OF_CALL,
+};
 use crate::exchange::{
     Arrived,
     body_buffer::{self, BodyBuffer, first_piece},
     compression::Encoding,
-    intake::{Limits, PaceClock, Received, Source},
+    intake::{Limits, PaceClock, QUICK, Received, Source, gave_way},
 };
-use inference::{error::Error, limits::Permit};
+use inference::{error::Error, limits::Permit, yielding::Yielding};
 
 /// The metadata that say how messages are compressed.
 pub const ENCODING: &str = "grpc-encoding";
@@ -27,18 +32,21 @@ pub struct Messages<'l> {
     /// The path to the first raw tensor of a message.
     path: FieldPath,
     limits: &'l Limits,
+    /// Those who give way where calls are short of memory.
+    calls: Arc<Yielding>,
 }
 
 impl<'l> Messages<'l> {
     /// The messages in `body`; `encoding` is that of the compressed ones. The tensor at `path` in each
-    /// lies at an aligned address.
+    /// lies at an aligned address. Between two messages the call is one of `calls`.
     pub fn new(
         body: RecvStream,
         encoding: Option<Encoding>,
         path: FieldPath,
         limits: &'l Limits,
+        calls: Arc<Yielding>,
     ) -> Messages<'l> {
-        Messages { body, rest: Bytes::new(), encoding, path, limits }
+        Messages { body, rest: Bytes::new(), encoding, path, limits, calls }
     }
 
     /// The message of a call that has exactly one.
@@ -84,11 +92,11 @@ impl<'l> Messages<'l> {
     /// # Errors
     /// Those of [`Messages::next`].
     pub async fn next_arrived(&mut self, begun: bool) -> Result<Option<Arrived>, Error> {
-        let mut clock = begun.then(|| PaceClock::new(self.limits.pace));
+        let mut clock = begun.then(|| PaceClock::new(self.limits));
         while self.rest.len() < PREFIX {
             let data = match &mut clock {
                 Some(clock) => clock.next(&mut self.body).await?,
-                None => self.body.next().await?,
+                None => silence(&mut self.body, &self.calls).await?,
             };
             let Some(data) = data else {
                 if self.rest.is_empty() {
@@ -100,7 +108,7 @@ impl<'l> Messages<'l> {
                 true => data,
                 false => [&*self.rest, &*data].concat().into(),
             };
-            clock.get_or_insert_with(|| PaceClock::new(self.limits.pace));
+            clock.get_or_insert_with(|| PaceClock::new(self.limits));
         }
         let (compressed, length) = self.prefix()?;
         let Limits { limit, budget, .. } = self.limits;
@@ -108,7 +116,7 @@ impl<'l> Messages<'l> {
             return Err(self.limits.too_large(length, *limit));
         }
         let permit = first_piece(budget, length)?;
-        let mut clock = clock.unwrap_or_else(|| PaceClock::new(self.limits.pace));
+        let mut clock = clock.unwrap_or_else(|| PaceClock::new(self.limits));
         let received = self.exactly(length, permit, &mut clock).await?;
         Ok(Some(match compressed {
             None => received.into(),
@@ -142,7 +150,7 @@ impl<'l> Messages<'l> {
         &mut self,
         length: usize,
         permit: Permit,
-        clock: &mut PaceClock,
+        clock: &mut PaceClock<'_>,
     ) -> Result<Received, Error> {
         if length <= self.rest.len() {
             // The bytes lie in one piece in the connection's read buffer: no copy is needed.
@@ -162,6 +170,21 @@ impl<'l> Messages<'l> {
         }
         Ok(buffer.finish())
     }
+}
+
+/// The next piece of a call that owes nothing. Where it is silent for long, it gives way to others that need its room.
+async fn silence(body: &mut RecvStream, calls: &Arc<Yielding>) -> Result<Option<Bytes>, Error> {
+    let mut next = std::pin::pin!(body.next());
+    if let Ok(there) = tokio::time::timeout(QUICK, next.as_mut()).await {
+        return there;
+    }
+    let holder = calls.enter();
+    holder.note(OF_CALL as u64, 0);
+    poll_fn(|context| match next.as_mut().poll(context) {
+        Poll::Ready(there) => Poll::Ready(there),
+        Poll::Pending => holder.poll_asked(context).map(|()| Err(gave_way())),
+    })
+    .await
 }
 
 fn cut(given: usize, expected: usize) -> Error {

@@ -19,6 +19,7 @@ mod parameters;
 pub mod proto;
 mod reply;
 pub mod request;
+mod room;
 mod service;
 mod status;
 pub mod tfs;

@@ -3,13 +3,13 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use crate::{
-    net::places::Seat,
+    net::{footprint::Part, places::Seat},
     settings::{
         grpc::{ConnectionAge, Keepalive},
         limits::Timeouts,
@@ -31,6 +31,8 @@ pub struct Activity {
     blocked: AtomicU32,
     /// Counts the parts of replies that h2 was given.
     moved: AtomicU32,
+    /// Has the peer much to send?
+    much: AtomicBool,
     /// Longest time in which the peer takes nothing of one reply.
     stall: Duration,
     /// The place of the connection among all, which must know whether a call is in flight.
@@ -47,6 +49,7 @@ impl Activity {
             begun: AtomicU32::default(),
             blocked: AtomicU32::default(),
             moved: AtomicU32::default(),
+            much: AtomicBool::default(),
             stall,
             seat,
         }
@@ -57,6 +60,9 @@ impl Activity {
         self.stall
     }
 
+    /// A peer that sends so many bytes at once has more of them.
+    const MUCH: usize = 4 << 10;
+
     /// Bytes of HTTP/2's connection preface.
     const PREFACE: u32 = 24;
 
@@ -66,11 +72,29 @@ impl Activity {
             return;
         }
         self.heard.store(self.heard.load(Relaxed).wrapping_add(1), Relaxed);
+        if Activity::MUCH <= bytes {
+            self.much.store(true, Relaxed);
+        }
         let read = self.read.load(Relaxed);
         if read < Activity::PREFACE {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.read.store(read.saturating_add(bytes), Relaxed);
         }
+    }
+
+    /// Calls that are not answered completely.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Relaxed) as usize
+    }
+
+    /// Has the peer much to send?
+    pub fn has_much(&self) -> bool {
+        self.much.load(Relaxed)
+    }
+
+    /// The same, and until it is said again the peer has not.
+    pub fn forget_much(&self) -> bool {
+        self.much.swap(false, Relaxed)
     }
 
     /// A part begins to wait for the peer, or ends waiting.
@@ -100,7 +124,11 @@ impl Activity {
 
 /// A call that is being answered; it counts until it is dropped.
 #[derive(Debug)]
-pub struct Call(Arc<Activity>);
+pub struct Call {
+    activity: Arc<Activity>,
+    /// The memory of its metadata beyond the usual.
+    room: Option<Part>,
+}
 
 impl Call {
     /// Counts one more call on this connection.
@@ -109,19 +137,24 @@ impl Call {
             activity.seat.busy();
         }
         activity.begun.fetch_add(1, Relaxed);
-        Call(activity)
+        Call { activity, room: None }
+    }
+
+    /// Holds that memory as long as it lives.
+    pub fn hold(&mut self, room: Option<Part>) {
+        self.room = room;
     }
 
     /// The counters of its connection.
     pub fn activity(&self) -> &Arc<Activity> {
-        &self.0
+        &self.activity
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.0.calls.fetch_sub(1, Relaxed) == 1 {
-            self.0.seat.idle();
+        if self.activity.calls.fetch_sub(1, Relaxed) == 1 {
+            self.activity.seat.idle();
         }
     }
 }

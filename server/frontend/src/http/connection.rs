@@ -18,7 +18,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
 
@@ -28,7 +28,7 @@ use super::{
     framing,
     platform::Platform,
     progress::Progress,
-    respond,
+    refusal, respond,
     service::{Listener, Service},
     timeouts::TimedStream,
     websocket::{self, Opening},
@@ -56,9 +56,13 @@ const LAST_HEAD: Duration = Duration::from_secs(2);
 /// How soon such a connection is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// About how many bytes a connection takes at rest, and how many more of them while it is not.
-const AT_REST: usize = 2 << 10;
-const AWAKE: usize = 18 << 10;
+/// About how many bytes a connection takes more than at rest while it is not, with [`FIRST_BUFFER`] of them; how many
+/// more with TLS; how many more as a WebSocket.
+///
+/// [`FIRST_BUFFER`]: super::timeouts::FIRST_BUFFER
+const AWAKE: usize = 22 << 10;
+const ENCRYPTED: usize = 12 << 10;
+const OF_WEBSOCKET: usize = 18 << 10;
 
 /// Serves a connection to its end.
 pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
@@ -69,8 +73,6 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
     };
     let _counted = service.serving.metrics.connection();
-    let footprint = service.serving.footprint.clone();
-    let _footprint = footprint.take(AT_REST);
     // Nagle's algorithm would only delay: a reply is written whole, or as soon as there is room for its rest.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -83,6 +85,11 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
         }
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
+            let Some(_room) = Box::pin(place.wait_for_room(ENCRYPTED)).await else {
+                return tracing::debug!(
+                    "a connection of TLS is closed: connections have no memory"
+                );
+            };
             let stream = Box::pin(shake(acceptor, stream, longest, &mut guard, &place)).await;
             if let Some(stream) = stream {
                 let watched = Watched::Tls(stream.clone());
@@ -117,9 +124,20 @@ where
 {
     let progress = Arc::new(Progress::new(place.seat().clone()));
     let timeouts = platform.service().settings.timeouts;
-    let mut stream = TimedStream::new(stream, timeouts, progress.clone());
+    let mut stream = TimedStream::new(stream, timeouts, progress.clone(), place.no_room());
     while has_spoken(&mut stream, &mut guard, place).await {
+        let room = match place.room(AWAKE) {
+            None => Box::pin(place.wait_for_room(AWAKE)).await,
+            room => room,
+        };
         stream.wake();
+        let Some(_room) = room else {
+            let text = "connections have taken the memory that they may take".to_owned();
+            let words = refusal::words(&Error::OutOfBudget(text));
+            // Best effort: a client that does not read this sees the closed connection.
+            let _ = Box::pin(stream.write_all(&words)).await;
+            return;
+        };
         let watch = Watch { watched: &watched, progress: &progress, place };
         // Boxed: a connection at rest does not carry it.
         match Box::pin(converse(stream, watch, &mut guard, &platform)).await {
@@ -164,7 +182,6 @@ where
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let Watch { watched, progress, place } = watch;
-    let _footprint = platform.service().serving.footprint.take(AWAKE);
     let opened = Mutex::new(None);
     let answer = service_fn(|request: Request<Incoming>| {
         let opened = &opened;
@@ -255,6 +272,10 @@ where
     if let Some(opening) = opening {
         // A WebSocket has an idle timeout of its own.
         progress.busy();
+        let Some(_room) = place.wait_for_room(OF_WEBSOCKET).await else {
+            tracing::debug!("a WebSocket is closed: connections have no memory");
+            return None;
+        };
         // Boxed: no other connection carries it.
         Box::pin(websocket::serve(opening, platform.clone(), guard)).await;
     }

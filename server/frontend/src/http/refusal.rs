@@ -39,6 +39,18 @@ const SOONEST: Duration = Duration::from_secs(1);
 /// Longest time until the first byte of a request.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
 
+/// The reply to a connection that is closed before it is heard.
+pub fn words(error: &Error) -> Vec<u8> {
+    let body = respond::error_body(error);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: {}\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        spread(SOONEST).as_secs(),
+        body.len()
+    );
+    [head.as_bytes(), &body].concat()
+}
+
 /// Answers a question for health or of an administrator, or that too many connections are open, and closes this one. A
 /// TLS port closes it without an answer, because a handshake would cost too much.
 pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, open: usize) {
@@ -51,15 +63,9 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
     let hearing = service.hearing.try_acquire();
     let has_spoken = hearing.is_ok() && timeout(FIRST_BYTE, stream.readable()).await.is_ok();
     if !has_spoken {
-        let body = respond::error_body(&error);
-        let head = format!(
-            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: {}\r\n\
-             connection: close\r\ncontent-length: {}\r\n\r\n",
-            spread(SOONEST).as_secs(),
-            body.len()
-        );
+        let words = words(&error);
         // Best effort: a client that does not read this sees the closed connection.
-        let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+        let _ = stream.write_all(&words).await;
         return;
     }
     let is_at_work = AtomicBool::new(false);

@@ -24,10 +24,22 @@ use super::{
     progress::{Phase, Progress},
     unread_heads,
 };
-use crate::{net::arrival::Arrival, settings::limits::Timeouts};
+use crate::{
+    exchange::intake::QUICK,
+    net::{arrival::Arrival, footprint::Part},
+    settings::limits::Timeouts,
+};
+use inference::yielding::{Holder, Yielding};
 
 /// A connection without a request for so long is at rest. Most clients that are busy ask sooner, and pay nothing.
 const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// Bytes that are read ahead, and of a head that is kept, within the room of a connection that is awake. Beyond that
+/// room is taken first.
+pub const FIRST_BUFFER: usize = 12 << 10;
+
+/// Bytes that are read at a time where there is no room for more.
+const LITTLE: usize = 4 << 10;
 
 /// A stream, plain or TLS, whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the peer is too slow.
 pub struct TimedStream<S> {
@@ -47,6 +59,35 @@ pub struct TimedStream<S> {
     unread: Bytes,
     /// What is left of an answer that is written in the place of another one.
     instead: Bytes,
+    /// Room for what is read ahead and kept, beyond [`FIRST_BUFFER`].
+    room: Part,
+    /// Bytes of the present request's head, which are kept until it is answered.
+    kept: usize,
+    reply: SlowReply,
+}
+
+/// A reply that its peer takes slowly gives way where others need its room.
+#[derive(Debug, Default)]
+struct SlowReply {
+    /// When the peer let a part of it wait for the first time.
+    since: Option<Instant>,
+    /// Bytes that were to be written last, and those that have been.
+    unsent: usize,
+    sent: u64,
+    holder: Option<Holder>,
+}
+
+impl SlowReply {
+    /// Is it to end, as its peer has let it wait and others need its room? The task is woken when it is.
+    fn gives_way(&mut self, among: &Arc<Yielding>, context: &mut Context<'_>) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.holder.is_none() && QUICK <= since.elapsed() {
+            self.holder = Some(among.enter());
+        }
+        let Some(holder) = &self.holder else { return false };
+        holder.note(self.unsent as u64, self.sent);
+        holder.poll_asked(context).is_ready()
+    }
 }
 
 /// What has arrived of a request's head.
@@ -74,8 +115,13 @@ fn is_line_end(byte: &u8) -> bool {
 }
 
 impl<S> TimedStream<S> {
-    /// A stream with these timeouts, at rest.
-    pub fn new(stream: S, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream<S> {
+    /// A stream with these timeouts, at rest. `room` may grow.
+    pub fn new(
+        stream: S,
+        timeouts: Timeouts,
+        progress: Arc<Progress>,
+        room: Part,
+    ) -> TimedStream<S> {
         TimedStream {
             stream,
             timeouts,
@@ -87,6 +133,9 @@ impl<S> TimedStream<S> {
             seen: 0,
             unread: Bytes::new(),
             instead: Bytes::new(),
+            room,
+            kept: 0,
+            reply: SlowReply::default(),
         }
     }
 
@@ -97,6 +146,8 @@ impl<S> TimedStream<S> {
         unread = unread.split_off(empty_lines);
         // Even where it is empty it may keep a whole buffer.
         self.unread = if unread.is_empty() { Bytes::new() } else { unread };
+        self.room.shrink_to(self.unread.len());
+        self.kept = 0;
         self
     }
 
@@ -121,6 +172,28 @@ impl<S> TimedStream<S> {
             self.seen = progress;
             self.waiting_since = Instant::now();
             self.head = Head::Nothing;
+            if self.progress.phase() == Phase::Idle {
+                self.kept = 0;
+            }
+            if self.reply.since.is_some() && self.writing_since.is_none() {
+                self.reply = SlowReply::default();
+            }
+        }
+    }
+
+    /// How many bytes may be read into a buffer that has room for `wanted`; `None` where there is no memory for them.
+    fn allowance(&mut self, wanted: usize) -> Option<usize> {
+        let needed = self.kept + wanted;
+        let has_room = needed <= FIRST_BUFFER + self.room.bytes()
+            || self.room.grow_to(needed.saturating_sub(FIRST_BUFFER));
+        if has_room {
+            return Some(wanted);
+        }
+        let left = (FIRST_BUFFER + self.room.bytes()).saturating_sub(self.kept);
+        match self.progress.phase() {
+            // What is read of a body goes on to where it is counted.
+            Phase::Busy => Some(left.max(LITTLE).min(wanted)),
+            Phase::Idle => Some(left.min(wanted)).filter(|it| 0 < *it),
         }
     }
 
@@ -195,7 +268,18 @@ impl<S: AsyncRead + Arrival + Unpin> TimedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.unread.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
+            let Some(allowed) = self.allowance(buffer.remaining()) else {
+                let text = "no memory is left for heads of requests";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, text)));
+            };
+            if allowed == buffer.remaining() {
+                return Pin::new(&mut self.stream).poll_read(context, buffer);
+            }
+            let mut some = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
+            let outcome = Pin::new(&mut self.stream).poll_read(context, &mut some);
+            let length = some.filled().len();
+            buffer.advance(length);
+            return outcome;
         }
         let length = self.unread.len().min(buffer.remaining());
         buffer.put_slice(&self.unread.split_to(length));
@@ -222,10 +306,13 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
                     self.waiting_since = Instant::now();
                 }
                 let came = buffer.filled().get(before..).unwrap_or_default();
-                self.head = match phase {
-                    Phase::Idle => self.head.and(came),
-                    Phase::Busy => Head::Nothing,
-                };
+                match phase {
+                    Phase::Idle => {
+                        self.head = self.head.and(came);
+                        self.kept += came.len();
+                    }
+                    Phase::Busy => self.head = Head::Nothing,
+                }
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
@@ -263,9 +350,23 @@ impl<S> TimedStream<S> {
             self.writing_since = Some(Instant::now());
             self.progress.writing(true);
         }
+        if self.reply.gives_way(self.room.footprint().yielding_bodies(), context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         let soonest = self.soonest();
         self.check(context, soonest)?;
         Poll::Pending
+    }
+
+    /// So many bytes were to be written, with this outcome.
+    fn sent(&mut self, all: usize, written: &Poll<io::Result<usize>>) {
+        self.reply.unsent = all;
+        if let Poll::Ready(Ok(written)) = written {
+            self.reply.sent += *written as u64;
+            if *written == all {
+                self.reply.holder = None;
+            }
+        }
     }
 }
 
@@ -306,6 +407,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
             return self.poll_instead(context).map_ok(|()| data.len());
         }
         let written = Pin::new(&mut self.stream).poll_write(context, data);
+        self.sent(data.len(), &written);
         self.wrote(context, written)
     }
 
@@ -321,6 +423,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
             return self.poll_instead(context).map_ok(|()| first.len());
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, data);
+        self.sent(data.iter().map(|it| it.len()).sum(), &written);
         self.wrote(context, written)
     }
 

@@ -15,11 +15,12 @@ use std::{
             Ordering::{Acquire, Relaxed, Release},
         },
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
 
+use super::footprint::{Footprint, Part};
 use crate::seldom::seldom;
 
 /// The value of a seat's `idle_since` while a request is in flight.
@@ -28,12 +29,26 @@ const BUSY: u64 = u64::MAX;
 /// Of so many places one is freed at a time: a search goes through all of them.
 const FREED_OF: usize = 1024;
 
+/// The same where memory is short: what idle connections hold is little.
+const FREED_OF_WHERE_SHORT: usize = 256;
+
+/// About how many bytes a connection takes at rest.
+const AT_REST: usize = 2 << 10;
+
+/// How often a connection asks for room that there is not, and how long it waits each time.
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The places of some ports' connections.
 #[derive(Debug)]
 pub struct Places {
     limit: usize,
     epoch: Instant,
     open: Mutex<Open>,
+    /// The memory that they have.
+    footprint: Arc<Footprint>,
+    /// Nanoseconds from `epoch` to the last time that idle ones were closed for want of memory.
+    pressed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -45,9 +60,10 @@ struct Open {
 }
 
 impl Places {
-    /// Places for `limit` connections.
-    pub fn new(limit: usize) -> Arc<Places> {
-        Arc::new(Places { limit, epoch: Instant::now(), open: Mutex::default() })
+    /// Places for `limit` connections, which have that memory.
+    pub fn new(limit: usize, footprint: Arc<Footprint>) -> Arc<Places> {
+        let (epoch, open, pressed) = (Instant::now(), Mutex::default(), AtomicU64::default());
+        Arc::new(Places { limit, epoch, open, footprint, pressed })
     }
 
     /// Places that are taken at present.
@@ -73,13 +89,22 @@ impl Places {
         if !has_room {
             return None;
         }
+        let part = match self.footprint.take(AT_REST) {
+            Some(part) => part,
+            // What it holds is little, and what the others hold is free a moment later.
+            None if self.free_oldest(&mut open) => self.footprint.cover(AT_REST),
+            None => {
+                self.footprint.press(AT_REST);
+                return None;
+            }
+        };
         let number = open.next;
         open.next += 1;
         let seat = Arc::new(Seat::new(peer, self.epoch));
         open.seats.insert(number, seat.clone());
         *open.peers.entry(peer).or_default() += 1;
         drop(open);
-        Some(Place { seat, number, places: self.clone() })
+        Some(Place { seat, number, places: self.clone(), _part: part })
     }
 
     /// Asks the connections that have been idle for longest to close: file descriptors are short. False where none is
@@ -88,9 +113,24 @@ impl Places {
         self.free_oldest(&mut self.lock())
     }
 
+    /// Connections are short of so many bytes: those that have been idle for longest are asked to close, and slow
+    /// bodies give way. Looks seldom, however often it is called.
+    fn press(&self, bytes: usize) {
+        self.footprint.press(bytes);
+        let now = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let last = self.pressed.load(Relaxed);
+        let is_due = last == 0 || PAUSE.as_nanos() <= u128::from(now.saturating_sub(last));
+        if is_due && self.pressed.compare_exchange(last, now.max(1), Relaxed, Relaxed).is_ok() {
+            self.free(&mut self.lock(), (self.limit / FREED_OF_WHERE_SHORT).max(1));
+        }
+    }
+
     /// Frees the place of the oldest idle connection, first of peers that have half of all places.
     fn free_oldest(&self, open: &mut Open) -> bool {
-        let count = (self.limit / FREED_OF).max(1);
+        self.free(open, (self.limit / FREED_OF).max(1))
+    }
+
+    fn free(&self, open: &mut Open, count: usize) -> bool {
         let crowd = open.peers.iter().find(|(_, own)| self.limit <= **own * 2).map(|it| *it.0);
         crowd.is_some_and(|crowd| open.free(count, |seat| seat.peer == crowd))
             || open.free(count, |_| true)
@@ -206,12 +246,38 @@ pub struct Place {
     seat: Arc<Seat>,
     number: u64,
     places: Arc<Places>,
+    /// What the connection holds at rest.
+    _part: Part,
 }
 
 impl Place {
     /// What is known of the connection.
     pub fn seat(&self) -> &Arc<Seat> {
         &self.seat
+    }
+
+    /// Nothing, which may grow.
+    pub fn no_room(&self) -> Part {
+        self.places.footprint.cover(0)
+    }
+
+    /// Room for so many bytes, where there is some at once.
+    pub fn room(&self, bytes: usize) -> Option<Part> {
+        self.places.footprint.take(bytes)
+    }
+
+    /// Room for so many bytes. Where there is none, idle connections and slow bodies make room; `None` where that
+    /// takes longer than a second.
+    pub async fn wait_for_room(&self, bytes: usize) -> Option<Part> {
+        for _ in 0..TRIES {
+            let part = self.room(bytes);
+            if part.is_some() {
+                return part;
+            }
+            self.places.press(bytes);
+            tokio::time::sleep(PAUSE).await;
+        }
+        None
     }
 }
 
@@ -223,7 +289,14 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use inference::ledger::Ledger;
+
     use super::*;
+
+    /// So many places, with memory for all of them.
+    fn places_for(limit: usize) -> Arc<Places> {
+        Places::new(limit, Footprint::new(&Ledger::new(0, Some(1 << 30))))
+    }
 
     fn peer(last: u8) -> IpAddr {
         [192, 0, 2, last].into()
@@ -237,7 +310,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_all_places_are_taken_the_connection_that_was_idle_for_longest_makes_room() {
-        let places = Places::new(3);
+        let places = places_for(3);
         let [a, b, c] = [1, 2, 3].map(|it| places.take(peer(it)).unwrap());
         a.seat.busy();
         // It has been idle from now on only.
@@ -258,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_peer_takes_no_more_than_half_when_places_are_short() {
-        let places = Places::new(8);
+        let places = places_for(8);
         let crowd: Vec<_> = (0..6).map(|_| places.take(peer(1)).unwrap()).collect();
         for place in &crowd {
             place.seat.busy();
@@ -280,7 +353,7 @@ mod tests {
 
     #[test]
     fn loopback_has_no_share_and_a_host_has_one_for_all_its_addresses() {
-        let places = Places::new(4);
+        let places = places_for(4);
         let taken: Vec<_> = (0..4).map(|_| places.take([127, 0, 0, 1].into()).unwrap()).collect();
         taken.iter().for_each(|it| it.seat.busy());
         drop(taken);
@@ -294,10 +367,36 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_made_when_descriptors_are_short() {
-        let places = Places::new(100);
+        let places = places_for(100);
         assert!(!places.make_room());
         let [old, new] = [1, 2].map(|it| places.take(peer(it)).unwrap());
         assert!(places.make_room());
         assert!(is_evicted(&old).await && !is_evicted(&new).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_memory_is_short_idle_connections_make_room_and_without_them_there_is_none() {
+        let footprint = Footprint::new(&Ledger::new(0, Some(0)));
+        let places = Places::new(100, footprint.clone());
+        let [old, new] = [1, 2].map(|it| places.take(peer(it)).unwrap());
+        let mut all = footprint.cover(0);
+        while all.grow_to(all.bytes() + AT_REST) {}
+        let rest = footprint.take(3 << 20).unwrap();
+        assert!(new.room(2 << 20).is_none());
+        let waits = new.wait_for_room(2 << 20);
+        let gives = async {
+            old.seat.evicted().await;
+            drop(rest);
+        };
+        assert!(tokio::join!(waits, gives).0.is_some());
+        drop(all);
+        // A connection that has no room is refused where none is idle.
+        new.seat.busy();
+        let _all = footprint.take(15 << 20);
+        let _more = footprint.cover(10 << 20);
+        assert!(places.take(peer(3)).is_none());
+        new.seat.idle();
+        assert!(places.take(peer(3)).is_some());
+        assert!(is_evicted(&new).await);
     }
 }

@@ -85,7 +85,7 @@ const BODY_LIMIT: u64 = GIB;
 /// The budget for bodies where the memory limit is unknown.
 const UNKNOWN_MEMORY_BUDGET: u64 = GIB;
 
-/// Connections cost some 7 KiB each even when idle, those of gRPC 23 KiB.
+/// Connections cost some 2 KiB each even when idle; how many can be in use at one time is a matter of their memory.
 const MOST_CONNECTIONS: u64 = 65_536;
 
 /// File descriptors for models, logs and listeners, which connections must leave.

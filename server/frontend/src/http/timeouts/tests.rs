@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use super::*;
-use crate::net::places::Seat;
+use crate::net::{footprint::Footprint, places::Seat};
+use inference::ledger::Ledger;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+
+/// No room, which may grow up to three quarters of 16 MiB.
+fn room() -> Part {
+    Footprint::new(&Ledger::new(0, Some(0))).cover(0)
+}
 
 fn progress() -> Arc<Progress> {
     let seat = Seat::new([127, 0, 0, 1].into(), Instant::now());
@@ -21,7 +27,7 @@ async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream<TcpStream>
     let (stream, _) = listener.accept().await.unwrap();
     let [idle, head, stall] = [idle, head, stall].map(Duration::from_millis);
     let timeouts = Timeouts { idle, head, stall };
-    let mut stream = TimedStream::new(stream, timeouts, progress());
+    let mut stream = TimedStream::new(stream, timeouts, progress(), room());
     stream.wake();
     (stream, client)
 }
@@ -122,7 +128,7 @@ async fn what_is_buffered_must_be_taken_in_time_too() {
     let long = Duration::from_secs(60);
     let timeouts = Timeouts { idle: long, head: long, stall: Duration::from_millis(50) };
     let stream = || {
-        let mut stream = TimedStream::new(Full, timeouts, progress());
+        let mut stream = TimedStream::new(Full, timeouts, progress(), room());
         stream.wake();
         stream
     };
@@ -234,4 +240,42 @@ async fn a_connection_at_rest_is_given_up_after_the_idle_time() {
     let (mut stream, _client) = connection(1200, 60_000, 60_000).await;
     assert!(!stream.arrival().await);
     assert!(Duration::from_millis(1200) <= began.elapsed());
+}
+
+#[tokio::test]
+async fn what_is_read_ahead_has_room_and_where_there_is_none_little_is_read_of_a_body() {
+    let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+    client.write_all(&[b'x'; 200_000]).await.unwrap();
+    let mut buffer = vec![0; 100_000];
+    // A body.
+    stream.progress.busy();
+    stream.read_exact(&mut buffer).await.unwrap();
+    let room = stream.room.bytes();
+    assert_eq!(room, 100_000 - FIRST_BUFFER);
+    let footprint = stream.room.footprint().clone();
+    let _all = footprint.cover(16 << 20);
+    let mut large = vec![0; 200_000];
+    let read = stream.read(&mut large).await.unwrap();
+    assert!(0 < read && read <= 100_000, "{read}");
+    assert_eq!(stream.room.bytes(), room);
+    // At rest nothing is kept.
+    let stream = stream.rest(Bytes::new());
+    assert_eq!(stream.room.bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_head_for_which_there_is_no_memory_ends_its_connection() {
+    let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+    let _all = stream.room.footprint().cover(16 << 20);
+    client.write_all(&[b'x'; 100_000]).await.unwrap();
+    let mut buffer = vec![0; 8 << 10];
+    let mut head = 0;
+    let error = loop {
+        match stream.read(&mut buffer).await {
+            Ok(read) => head += read,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+    assert!(head <= FIRST_BUFFER, "{head}");
 }

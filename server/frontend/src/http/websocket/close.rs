@@ -36,6 +36,12 @@ impl Close {
         Close::new(1008, format!("a message did not arrive within {seconds} seconds"))
     }
 
+    /// 1013: a message came slowly while there was no memory for others.
+    pub fn gave_way() -> Close {
+        let reason = "there is no memory for more requests, and this message came too slowly";
+        Close::new(1013, reason.to_owned())
+    }
+
     /// 1009: a message has more than `limit` bytes.
     pub fn too_large(limit: u64) -> Close {
         let reason = format!("a message of more than {limit} bytes (--http-max-input-size)");

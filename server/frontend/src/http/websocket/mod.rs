@@ -31,10 +31,13 @@ use tokio::{
 };
 
 use super::{body::Segments, platform::Platform, service::Service};
-use crate::{drain::Guard, exchange::intake::Received};
+use crate::{
+    drain::Guard,
+    exchange::intake::{QUICK, Received},
+};
 pub use close::Close;
 use frame::Opcode;
-use inference::error::Error;
+use inference::{error::Error, yielding::Holder};
 use queue::Queue;
 use reader::{Event, Kind, Reader};
 
@@ -75,6 +78,7 @@ pub async fn serve<P: Platform>(opening: Opening, platform: Arc<P>, guard: &mut 
         close: None,
         heard: now,
         since: None,
+        holder: None,
         parts: opening.parts,
         platform,
     };
@@ -102,6 +106,8 @@ struct Session<P> {
     heard: Instant,
     /// When the unfinished message began.
     since: Option<Instant>,
+    /// What that message is among those who give way, once it takes long.
+    holder: Option<Holder>,
     parts: Arc<Parts>,
     platform: Arc<P>,
 }
@@ -147,6 +153,7 @@ impl<P: Platform> Session<P> {
                 (kind, answer) = poll_fn(|context| self.queue.poll(context)) => Step::Answer(kind, answer),
                 read = self.stream.read(self.reader.room()), if reads => Step::Read(read?),
                 () = timer.as_mut() => Step::Look,
+                () = asked(self.holder.as_ref()) => return Ok(Close::gave_way()),
             };
             match step {
                 Step::Leave => self.close = Some(Close::leaving()),
@@ -165,6 +172,7 @@ impl<P: Platform> Session<P> {
                     self.reader.filled(bytes);
                 }
                 Step::Look => {
+                    self.hold();
                     if let Some((due, close)) = self.due()
                         && due <= Instant::now()
                     {
@@ -193,10 +201,26 @@ impl<P: Platform> Session<P> {
         self.queue.is_empty().then(|| (self.heard + idle, Close::idle(idle.as_secs())))
     }
 
+    /// Counts an unfinished message that takes long among those who give way.
+    fn hold(&mut self) {
+        let (Some(since), Some(received)) = (self.since, self.reader.unfinished()) else {
+            self.holder = None;
+            return;
+        };
+        if QUICK <= since.elapsed() {
+            let yielding = self.platform.service().settings.body.budget.yielding();
+            let holder = self.holder.get_or_insert_with(|| yielding.enter());
+            holder.note(received, received);
+        }
+    }
+
     /// Sets the timer to the time that is due first.
     fn wind(&self, timer: std::pin::Pin<&mut Sleep>) {
         let later = || Instant::now() + self.service().settings.timeouts.idle;
-        let due = self.due().map_or_else(later, |it| it.0);
+        let mut due = self.due().map_or_else(later, |it| it.0);
+        if let Some(since) = self.since.filter(|_| self.holder.is_none()) {
+            due = due.min(since + QUICK);
+        }
         // Only moved to an earlier time: a timer that fires early costs one look.
         if timer.is_elapsed() || due < timer.deadline().into_std() {
             timer.reset(due.into());
@@ -236,6 +260,9 @@ impl<P: Platform> Session<P> {
                 self.since.get_or_insert_with(Instant::now);
             }
             None => self.since = None,
+        }
+        if self.holder.is_some() {
+            self.hold();
         }
         Ok(None)
     }
@@ -284,6 +311,14 @@ impl<P: Platform> Session<P> {
             io::Result::Ok(())
         };
         timeout(LAST_WORDS, last).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Waits until a message has to give way.
+async fn asked(holder: Option<&Holder>) {
+    match holder {
+        Some(holder) => poll_fn(|context| holder.poll_asked(context)).await,
+        None => std::future::pending().await,
     }
 }
 
