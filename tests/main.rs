@@ -32,6 +32,7 @@ mod aws_facade; // what clients of SageMaker's runtime call
 mod aws_suites; // what the tests of AWS's containers ask over HTTP
 mod bench; // the load generator against this server
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod every_byte; // sizes drawn at random in all protocols, in a server with little memory
 mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod gate; // the faults of docs/reliability.md, one after the other against one server
