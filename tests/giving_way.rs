@@ -3,13 +3,20 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
+    time::Duration,
 };
 
 use socket2::SockRef;
 
-use crate::support::{
-    Client, PATIENCE, Repository, Server, first_of, infer, post_head, row, wait_for,
+use crate::{
+    grpc::{
+        client::{Client as GrpcClient, identity},
+        peers::{END_HEADERS, HEADERS, frame, head},
+    },
+    support::{
+        Client, PATIENCE, Repository, Server, Start, first_of, infer, post_head, row, wait_for,
+    },
 };
 
 const MIB: usize = 1 << 20;
@@ -91,4 +98,52 @@ fn replies_that_nobody_reads_give_way_to_others() {
         .collect();
     wait_for_large(&server, 60 * MIB);
     drop(unread);
+}
+
+/// Opens calls that say nothing on a connection of their own.
+fn open_calls(grpc: SocketAddr, calls: u32) -> TcpStream {
+    let mut stream = TcpStream::connect(grpc).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).unwrap();
+    let block = head("/inference.GRPCInferenceService/ModelStreamInfer");
+    let all: Vec<u8> =
+        (0..calls).flat_map(|it| frame(HEADERS, END_HEADERS, 2 * it + 1, &block)).collect();
+    stream.write_all(&all).unwrap();
+    stream
+}
+
+/// Has the server refused calls of that connection in what it has said since the last look?
+fn is_refused(mut stream: &TcpStream) -> bool {
+    // Everything that is said at once comes well within that time.
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut part) {
+        bytes.extend(&part[..length]);
+    }
+    // RST_STREAM with REFUSED_STREAM.
+    let reset = [0, 0, 4, 3, 0];
+    bytes.windows(13).any(|it| it[..5] == reset && it[9..] == [0, 0, 0, 7])
+}
+
+#[test]
+fn calls_that_say_nothing_take_no_more_than_connections_have_and_give_way_to_others() {
+    let repository = repository();
+    let mut start = Start::new(&repository);
+    // Connections have 16 MiB of that: room for some 600 calls.
+    start.machine.memory = Some(256 << 20);
+    let server = start.run();
+    let grpc = server.address("grpc").unwrap();
+    let silent: Vec<TcpStream> = (0..20).map(|_| open_calls(grpc, 100)).collect();
+    // Refused calls are told at once.
+    wait_for("calls to be refused", || silent.iter().any(is_refused).then_some(()));
+    // A connection has room for a first call, and HTTP goes on.
+    let answer = GrpcClient::new(&server).infer(identity("m", &[3.0])).unwrap();
+    assert_eq!(answer.model_name, "m");
+    small(&server);
+    // Calls that have been silent for long end, so that others can be made.
+    wait_for("a stream of many calls to be answered", || {
+        let calls = open_calls(grpc, 10);
+        (!is_refused(&calls)).then_some(())
+    });
 }

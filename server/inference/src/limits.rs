@@ -130,10 +130,10 @@ impl Permit {
         granted
     }
 
-    /// The same as [`Permit::grow_to`], for what can be done without: a quarter of all units is left to others.
-    pub fn grow_spare_to(&mut self, units: usize) -> bool {
+    /// The same as [`Permit::grow_to`], for what can be done without: so many units are left to others.
+    pub fn grow_spare_to(&mut self, units: usize, left: usize) -> bool {
         let more = units.saturating_sub(self.units);
-        let bound = self.budget.bound(units).min(self.budget.limit / 4 * 3);
+        let bound = self.budget.bound(units).min(self.budget.limit.saturating_sub(left));
         let granted = more == 0 || self.budget.reserve(more, units, bound);
         if granted {
             self.units = self.units.max(units);
@@ -332,10 +332,11 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_done_without_leaves_a_quarter_to_others() {
+    fn what_can_be_done_without_leaves_some_to_others() {
         let budget = Budget::new(8 << 20);
         let mut permit = budget.take(1 << 20).unwrap();
-        assert!(permit.grow_spare_to(6 << 20) && !permit.grow_spare_to((6 << 20) + 1));
+        let left = 2 << 20;
+        assert!(permit.grow_spare_to(6 << 20, left) && !permit.grow_spare_to((6 << 20) + 1, left));
         assert!(permit.grow_to(8 << 20));
     }
 

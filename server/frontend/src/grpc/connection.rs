@@ -69,7 +69,7 @@ where
         let step = tokio::select! {
             biased;
             step = poll_fn(|context| {
-                room.widen(&mut connection, &activity);
+                room.follow(&mut connection, &activity);
                 match connection.poll_accept(context) {
                     Poll::Pending if some => Poll::Ready(Step::Answer),
                     accepted => accepted.map(Step::Begin),

@@ -77,14 +77,22 @@ impl Room {
         long.grow_to(bytes * OF_METADATA).then_some(Some(long))
     }
 
-    /// Lets a peer that has much to send do so, once there is memory for it.
-    pub fn widen<S: AsyncRead + AsyncWrite + Unpin>(
+    /// Lets a peer that has much to send do so, once there is memory for it. Where there is little, gives back what is
+    /// not used.
+    pub fn follow<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         connection: &mut Connection<S, Bytes>,
         activity: &Activity,
     ) {
-        if !self.is_wide && activity.has_much() && self.part.grow_to(Room::bytes(self.calls, true))
-        {
+        if self.part.footprint().is_short() {
+            if self.is_wide || activity.calls().max(1) < self.calls {
+                activity.forget_much();
+                self.settle(connection, activity);
+            }
+            return;
+        }
+        let is_to_widen = !self.is_wide && activity.has_much();
+        if is_to_widen && self.part.grow_for_speed_to(Room::bytes(self.calls, true)) {
             self.is_wide = true;
             connection.set_target_window_size(WIDE);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 use inference::{
@@ -25,6 +25,8 @@ pub struct Footprint {
     /// The most there were since the last [`Footprint::forget`].
     most: AtomicUsize,
     fell: Notify,
+    /// Was there too little, and is there not much yet?
+    is_short: AtomicBool,
 }
 
 impl Footprint {
@@ -32,7 +34,8 @@ impl Footprint {
     pub fn new(ledger: &Ledger) -> Arc<Footprint> {
         let Ledger { bodies, connections } = ledger.clone();
         let (most, fell) = (AtomicUsize::new(0), Notify::new());
-        Arc::new(Footprint { account: connections, bodies, most, fell })
+        let is_short = AtomicBool::new(false);
+        Arc::new(Footprint { account: connections, bodies, most, fell, is_short })
     }
 
     /// Takes so many bytes; `None` where there are no more.
@@ -52,6 +55,7 @@ impl Footprint {
 
     /// The slowest bodies, and the calls that have been silent for longest, make room for so many bytes.
     pub fn press(&self, bytes: usize) {
+        self.is_short.store(true, Relaxed);
         self.account.yielding().press(bytes);
         self.bodies.yielding().press(bytes);
     }
@@ -64,6 +68,11 @@ impl Footprint {
     /// Bodies and replies that give way to others.
     pub fn yielding_bodies(&self) -> &Arc<Yielding> {
         self.bodies.yielding()
+    }
+
+    /// Was there too little of late? Connections then hold no more than they use, until a half is free.
+    pub fn is_short(&self) -> bool {
+        self.is_short.load(Relaxed)
     }
 
     /// Those who give way where connections are short of memory.
@@ -115,7 +124,16 @@ impl Part {
 
     /// Makes it at least so large; false where there is no more. A quarter of all is left to other connections.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
-        let granted = self.permit.grow_spare_to(bytes);
+        let left = self.footprint.limit() / 4;
+        let granted = self.permit.grow_spare_to(bytes, left);
+        self.footprint.note();
+        granted
+    }
+
+    /// The same for what only makes a connection faster: a half is left to other connections.
+    pub fn grow_for_speed_to(&mut self, bytes: usize) -> bool {
+        let left = self.footprint.limit() / 2;
+        let granted = self.permit.grow_spare_to(bytes, left);
         self.footprint.note();
         granted
     }
@@ -134,6 +152,9 @@ impl Part {
     }
 
     fn signal(&self) {
+        if self.footprint.is_short() && self.footprint.account.used() < self.footprint.limit() / 2 {
+            self.footprint.is_short.store(false, Relaxed);
+        }
         if self.footprint.has_fallen() {
             self.footprint.fell.notify_one();
         }
