@@ -80,7 +80,7 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         tensorflow_is_bfloat16: false,
         model_cache_dir: None,
     };
-    let settings = EngineSettings { engines, onednn: String::new(), memory: None };
+    let settings = EngineSettings::new(engines, String::new(), None);
     let which = if all { Which::All } else { Which::Named(BTreeSet::new()) };
     let isolation =
         Isolation { which, arena_bytes: 64 << 20, sandbox: Sandbox::On, kept: Vec::new() };

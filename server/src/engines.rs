@@ -22,9 +22,21 @@ pub struct EngineSettings {
     pub onednn: String,
     /// Bytes of memory that the process may take; `None` where that is not known.
     pub memory: Option<u64>,
+    /// Bytes that runs of ONNX models may leave to later runs, in one process; `None`: any number.
+    pub kept: Option<u64>,
 }
 
+/// A part of the memory, as a divisor, that runs in the server may leave to later ones, and those in one process of a
+/// model.
+const KEPT: u64 = 8;
+const KEPT_OF_WORKER: u64 = 32;
+
 impl EngineSettings {
+    /// Those of the server, which may take so much memory.
+    pub fn new(engines: Engines, onednn: String, memory: Option<u64>) -> EngineSettings {
+        EngineSettings { engines, onednn, memory, kept: memory.map(|it| it / KEPT) }
+    }
+
     /// All engines, with the libraries that these settings name. The server adds that of steps.
     pub fn engines(&self) -> Vec<Arc<dyn Backend>> {
         let settings = &self.engines;
@@ -33,6 +45,7 @@ impl EngineSettings {
             model_cache_dir: settings.model_cache_dir.clone(),
             scratch: None,
             memory: self.memory,
+            kept: self.kept,
         };
         let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
         let tensorflow = libtensorflow::Options {
@@ -64,7 +77,8 @@ impl EngineSettings {
         program: PathBuf,
         children: &Children,
     ) -> io::Result<Vec<Arc<dyn Backend>>> {
-        let settings = serde_json::to_string(self)?;
+        let kept = self.memory.map(|it| it / KEPT_OF_WORKER);
+        let settings = serde_json::to_string(&EngineSettings { kept, ..self.clone() })?;
         let sandbox = isolation.sandbox;
         let settings = isolation::Settings {
             which: isolation.which.clone(),

@@ -122,7 +122,7 @@ fn worker() -> ExitCode {
 fn engine_settings(engines: &Engines, onednn: OneDnn, memory: Option<u64>) -> EngineSettings {
     let word = if onednn.is_on { "on" } else { "off" };
     let onednn = format!("{word}: {}", onednn.reason);
-    EngineSettings { engines: engines.clone(), onednn, memory }
+    EngineSettings::new(engines.clone(), onednn, memory)
 }
 
 /// `muster explain`: what was found out, on standard output.

@@ -139,11 +139,8 @@ impl Start {
     #[track_caller]
     pub fn launch(&self) -> Server {
         let config = self.config().unwrap_or_else(|error| panic!("{error}"));
-        let settings = EngineSettings {
-            engines: config.engines.clone(),
-            onednn: String::new(),
-            memory: self.machine.memory,
-        };
+        let memory = self.machine.memory;
+        let settings = EngineSettings::new(config.engines.clone(), String::new(), memory);
         let program = env!("CARGO_BIN_EXE_muster").into();
         let children = Children::default();
         let engines = settings.isolated_engines(&config.isolation, program, &children).unwrap();

@@ -35,6 +35,13 @@ impl Staging {
         }
     }
 
+    /// Lets go of what was needed last where that is more than so many bytes.
+    pub fn keep_at_most(&mut self, bytes: usize) {
+        if bytes < self.memory.len() {
+            *self = Staging::default();
+        }
+    }
+
     fn gather(&mut self, tensor: &Tensor) -> &[u8] {
         let segments = tensor.segments();
         let memory = self.room(segments.iter().map(Bytes::len).sum());

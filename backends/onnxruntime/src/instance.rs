@@ -1,6 +1,12 @@
 //! Running batches on a session, which may be that of other instances too.
 
-use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
+use std::{
+    ffi::CString,
+    ops::Range,
+    ptr, slice,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::{
     BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, RunTerms, Shape,
@@ -22,6 +28,12 @@ use crate::{
 /// Outputs below this many bytes are copied out: that costs less than keeping what ONNX Runtime made.
 const COPIED: usize = 4096;
 
+/// When an output of so many bytes is gone, it is looked at what the arena keeps.
+const LARGE: usize = 1 << 20;
+
+/// So long takes a run at least that fills a MiB of fresh memory. After such a run it is looked at what the arena keeps.
+const LONG: Duration = Duration::from_micros(200);
+
 /// As many inputs or outputs go without an allocation.
 type Few<T> = SmallVec<[T; 8]>;
 
@@ -36,6 +48,8 @@ pub(crate) struct OnnxInstance {
     trims: SeenTrims,
     device: Device,
     sizes: Sizes,
+    /// Bytes of a copy of an input that are kept for the next one.
+    most_staged: usize,
     /// Runs with more threads, where there are any.
     wide: Option<Arc<Wide>>,
     /// May runs take all processors?
@@ -85,6 +99,7 @@ impl OnnxInstance {
             trimmed: settings.trimmed(),
             trims: trims.of_instance(),
             device,
+            most_staged: usize::try_from(settings.keeping.of_one).unwrap_or(usize::MAX),
             wide: None,
             may_run_wide: false,
             has_run_wide: false,
@@ -153,6 +168,8 @@ impl Instance for OnnxInstance {
             },
             (None, None) => run.on(session, options),
         };
+        drop(inputs);
+        self.inputs.iter_mut().for_each(|it| it.staging.keep_at_most(self.most_staged));
         if batch.stop.is_stopped() {
             // Whoever stops may do so as late as now: those options are not to be trusted again.
             self.options =
@@ -188,7 +205,11 @@ impl Run<'_> {
         session: &Arc<Session>,
         options: &Arc<RunOptions>,
     ) -> Result<Vec<NamedTensor>, BackendError> {
+        let began = Instant::now();
         let result = run_until(self.stop, session, options, self.inputs, self.outputs);
+        if LONG <= began.elapsed() {
+            session.settle();
+        }
         let results = result.map_err(|it| error::of_operators(&it, self.sizes))?;
         let named = self.outputs.iter().zip(results).map(|(output, value)| {
             let value = value.ok_or_else(|| failed(output, "has no value"))?;
@@ -372,7 +393,7 @@ fn take(
             // A graph may pass an input through, and then the value is a view of memory that was ours
             // for the run only.
             let borrowed = inputs.iter().any(|it| it.memory.contains(&begin.addr()));
-            let kept = Kept { begin, bytes, _value: value, _session: session.clone() };
+            let kept = Kept { begin, bytes, value: Some(value), session: session.clone() };
             match borrowed || bytes < COPIED {
                 true => Bytes::copy_from_slice(kept.as_ref()),
                 false => Bytes::from_owner(kept),
@@ -386,9 +407,18 @@ fn take(
 struct Kept {
     begin: *const u8,
     bytes: usize,
-    // In this order: the value goes back to an allocator of the session.
-    _value: Value<'static>,
-    _session: Arc<Session>,
+    /// Goes back to an allocator of the session. `None` once it has.
+    value: Option<Value<'static>>,
+    session: Arc<Session>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.value.take());
+        if LARGE <= self.bytes {
+            self.session.settle();
+        }
+    }
 }
 
 // SAFETY: value and session are `Send`, and the pointer is into the value's memory.

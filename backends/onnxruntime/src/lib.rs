@@ -75,6 +75,9 @@ pub struct Options {
     /// Bytes of memory that the process may take: weights in files of their own that are more do not load on the CPU.
     /// `None`: any number.
     pub memory: Option<u64>,
+    /// Bytes that runs may leave to later runs, of all models together, and a quarter of it of one instance or shared
+    /// session. `None`: any number.
+    pub kept: Option<u64>,
 }
 
 /// The library that the engine works with.
@@ -174,6 +177,7 @@ impl Backend for OnnxRuntime {
             cache: self.cache.clone(),
             scratch: [scratch].into_iter().chain(self.options.model_cache_dir.clone()).collect(),
             memory: self.options.memory,
+            keeping: self.options.kept.map_or(native::Keeping::ANY, native::Keeping::within),
         };
         Ok(Arc::new(model::OnnxModel::load(runtime, source, terms)?))
     }

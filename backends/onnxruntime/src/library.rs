@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
 use backend::BackendError;
@@ -19,6 +19,8 @@ pub(crate) struct Runtime {
     pub(crate) native: Native,
     /// Of the second sessions of its models.
     pub(crate) rooms: Rooms,
+    /// Bytes that the arenas of sessions of its models hold and nobody uses, but for the common one.
+    pub(crate) kept: AtomicU64,
 }
 
 impl Runtime {
@@ -64,7 +66,8 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> 
     let native = Native::new(environment(&path)?);
     let native = native.map_err(|error| unusable(&path, error.message()))?;
     let native = native.with_common_arena();
-    let runtime = Arc::new(Runtime { native, path, rooms: Rooms::default() });
+    let runtime =
+        Arc::new(Runtime { native, path, rooms: Rooms::default(), kept: AtomicU64::new(0) });
     *open = Some(runtime.clone());
     Ok(runtime)
 }

@@ -18,7 +18,7 @@ use crate::{
     files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{Kind, Port, Session},
+    native::{Keeping, Kind, Port, Session},
     opener::{Opener, read_unzipped},
     options::Settings,
     place::{Place, Weights, check_providers},
@@ -45,6 +45,8 @@ pub(crate) struct Terms {
     pub(crate) scratch: Vec<PathBuf>,
     /// Bytes of memory that the process may take; `None` for any number.
     pub(crate) memory: Option<u64>,
+    /// What its runs may leave behind.
+    pub(crate) keeping: Keeping,
 }
 
 impl OnnxModel {
@@ -53,7 +55,7 @@ impl OnnxModel {
         source: &ModelSource,
         terms: Terms,
     ) -> Result<OnnxModel, BackendError> {
-        let Terms { cache, scratch, memory } = terms;
+        let Terms { cache, scratch, memory, keeping } = terms;
         let mut settings: Vec<(Placement, Settings)> = Vec::new();
         for placement in &source.placements {
             settings.push((*placement, Settings::of(source, placement.device)?));
@@ -73,6 +75,7 @@ impl OnnxModel {
         let is_tiny = files.as_ref().is_none_or(ModelFiles::is_tiny);
         let is_large = files.as_ref().is_some_and(ModelFiles::is_large);
         for (placement, settings) in &mut settings {
+            settings.keeping = keeping;
             settings.common_arena = !is_tiny && settings.arena && placement.device == Device::Cpu;
         }
         let weights = |device| match device {

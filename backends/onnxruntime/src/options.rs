@@ -9,6 +9,7 @@ use std::{
 use backend::{BackendError, Device, ModelSource, Stop};
 
 use crate::{
+    native::Keeping,
     provider::{self, Provider},
     session_keys::{self, SETTINGS_OF_FILES},
 };
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) arena: bool,
     /// Is that kept for the runs of other models, too?
     pub(crate) common_arena: bool,
+    /// How much of it may lie idle.
+    pub(crate) keeping: Keeping,
     /// Plan one block of memory per set of input shapes, and remember the plan? (It is small: 8,192 shapes
     /// of a graph of 60 nodes took 1 MiB.)
     pub(crate) memory_pattern: bool,
@@ -135,6 +138,7 @@ impl Settings {
             parallel: options.flag("execution_mode")?.unwrap_or(false),
             arena: options.flag("enable_mem_arena")?.unwrap_or(true),
             common_arena: false,
+            keeping: Keeping::ANY,
             memory_pattern: options.flag("enable_mem_pattern")?.unwrap_or(true),
             shrinkage: shrinkage_on(&options.shrinkage()?, &[Device::Cpu]),
             graph_level: match options.number(GRAPH_LEVEL, -1..=2)? {

@@ -9,7 +9,7 @@ mod support;
 use std::sync::{Mutex, PoisonError};
 
 use backend::{Backend, Device};
-use support::{Folder, engine, floats, run, source, unaligned};
+use support::{Folder, engine, engine_keeping, floats, run, source, unaligned};
 
 /// Held by each test: one at a time looks at the memory of the process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -89,4 +89,54 @@ fn where_memory_is_scarce_the_next_run_of_a_tiny_model_gives_back_what_a_large_o
     println!("{large} after a large run, {trimmed} of that after the next one that trims");
     assert!(96 << 20 < large, "{large}");
     assert!(trimmed * 8 < large, "{trimmed} of {large} are kept");
+}
+
+/// By how much the process has grown once each of several models has made a large run, and its outputs are gone; the
+/// same where the models may keep so much.
+#[track_caller]
+fn kept_of_large_runs(options: &[(&str, &str)], is_first: bool) {
+    const SIDE: usize = 64;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new("muster-kept");
+    let grown = |kept: u64| {
+        let engine = engine_keeping(kept);
+        engine.give_back_memory();
+        let before = resident();
+        let instances: Vec<_> = (0..MODELS)
+            .map(|number| {
+                let path = folder.0.join(format!("{number}.onnx"));
+                onnx_file::dense(&path, 2, SIDE as u64, 1).unwrap();
+                let model = engine.load(&source(path, options)).unwrap();
+                let mut instance = model.instantiate(Device::Cpu).unwrap();
+                let mut run_rows = |rows: usize| {
+                    let x = unaligned(&floats(&[rows, SIDE], &vec![0.5; rows * SIDE]));
+                    drop(run(&mut *instance, &[("x", x)], &["y"]).unwrap());
+                };
+                if !is_first {
+                    run_rows(1);
+                }
+                // Two tensors at a time of 48 MiB, and a copy of the input.
+                run_rows(192 << 10);
+                (model, instance)
+            })
+            .collect();
+        environment::give_back_memory();
+        let grown = resident().saturating_sub(before);
+        drop(instances);
+        grown
+    };
+    let (all, few) = (grown(u64::MAX), grown(8 << 20));
+    println!("{all} kept without a bound, {few} with one");
+    assert!(MODELS * (96 << 20) < all, "{all}");
+    assert!(few < 48 << 20, "{few}");
+}
+
+#[test]
+fn what_large_runs_of_tiny_models_have_left_is_given_back_when_their_outputs_are_gone() {
+    kept_of_large_runs(&[], false);
+}
+
+#[test]
+fn a_model_whose_first_run_is_a_large_one_keeps_no_more_than_others() {
+    kept_of_large_runs(&[], true);
 }

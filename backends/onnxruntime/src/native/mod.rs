@@ -5,12 +5,14 @@
 //! and asks for more at each run than the run of a small model costs.
 
 mod arena;
+mod idle;
 mod metadata;
 mod provider;
 mod session;
 mod table;
 mod value;
 
+pub(crate) use idle::Keeping;
 pub(crate) use provider::probe;
 pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
 pub(crate) use table::{Native, Result};

@@ -13,7 +13,9 @@ use backend::Stop;
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
 use super::{
-    arena, metadata,
+    arena,
+    idle::Arena,
+    metadata,
     provider::append,
     table::{Native, Result, check, made},
 };
@@ -27,6 +29,8 @@ use crate::{
 /// A loaded graph.
 pub(crate) struct Session {
     pointer: NonNull<sys::OrtSession>,
+    /// Where its runs on the CPU take their memory; `None` where they keep none.
+    pub(super) arena: Option<Arena>,
     /// The library stays open, and its environment alive, as long as the session.
     runtime: Arc<Runtime>,
     /// Files that it may read again.
@@ -124,7 +128,7 @@ impl Session {
                     &mut pointer,
                 ))?;
             }
-            return Ok(Session { pointer: made(pointer)?, runtime: runtime.clone(), _copy: None });
+            return Session::made(runtime, pointer, settings);
         }
         let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: environment and options are alive, the path ends with a NUL, one pointer is written.
@@ -136,7 +140,23 @@ impl Session {
                 &mut pointer,
             ))?;
         }
-        Ok(Session { pointer: made(pointer)?, runtime: runtime.clone(), _copy: None })
+        Session::made(runtime, pointer, settings)
+    }
+
+    fn made(
+        runtime: &Arc<Runtime>,
+        pointer: *mut sys::OrtSession,
+        settings: &Settings,
+    ) -> Result<Session> {
+        let pointer = made(pointer)?;
+        let mut session = Session { pointer, arena: None, runtime: runtime.clone(), _copy: None };
+        if settings.arena {
+            let (native, keeping) = (&runtime.native, settings.keeping);
+            let is_common = settings.common_arena && native.has_common_arena;
+            // SAFETY: the session is alive, and lets go of the arena before it is released.
+            session.arena = unsafe { Arena::of(native, pointer, keeping, is_common) };
+        }
+        Ok(session)
     }
 
     /// The same, for which these files are kept.
@@ -257,6 +277,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.forget_idle();
+        self.arena = None;
         // SAFETY: made by `CreateSession`, released once, and values that it made keep the session.
         unsafe { (self.runtime.native.table.ReleaseSession)(self.pointer.as_ptr()) };
     }

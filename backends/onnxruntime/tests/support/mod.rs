@@ -41,6 +41,12 @@ pub(crate) fn engine_within(memory: u64) -> OnnxRuntime {
     OnnxRuntime::new(Options { memory: Some(memory), ..Options::default() })
 }
 
+/// An engine whose models keep so many bytes of earlier runs for later ones.
+pub(crate) fn engine_keeping(kept: u64) -> OnnxRuntime {
+    let _ = engine();
+    OnnxRuntime::new(Options { kept: Some(kept), ..Options::default() })
+}
+
 /// A folder of a test's own, gone when dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
