@@ -130,10 +130,69 @@ fn normal(text: &str) -> (i64, String) {
     (first, significant.trim_end_matches('0').to_owned())
 }
 
+/// Enough digits to distinguish any two halves, but for the first.
+const MOST_DIGITS: usize = 5;
+
+/// Powers of ten that a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// Up to that power the product with a half is exact, too.
+const EXACT: usize = 18;
+
 fn put<T: Half>(value: T, room: &mut Room) -> usize {
-    /// Enough digits to distinguish any two halves.
-    const MOST_DIGITS: usize = 5;
     let wide: f32 = value.into();
+    if wide == 0.0 || !wide.is_finite() {
+        return wide.put(room);
+    }
+    // A float of so few digits is written with the same digits.
+    shortest(value, wide).unwrap_or_else(|| shortest_of_any(value, wide)).put(room)
+}
+
+/// The float with the fewest digits that is nearest to this half, by exact sums of doubles; `None` where these are not
+/// exact, as they are for anything but very small and very large numbers.
+fn shortest<T: Half>(value: T, wide: f32) -> Option<f32> {
+    let exact = f64::from(wide).abs();
+    let first = first_power(exact)?;
+    let candidate = |digits: usize| {
+        let digits = i32::try_from(digits).ok()?;
+        let double = match usize::try_from(digits - first) {
+            Ok(up) if up <= EXACT => {
+                let power = POWERS.get(up)?;
+                (exact * power).round_ties_even() / power
+            }
+            Ok(_) => return None,
+            Err(_) => {
+                let power = POWERS.get(usize::try_from(first - digits).ok()?)?;
+                (exact / power).round_ties_even() * power
+            }
+        };
+        Some((double as f32).copysign(wide))
+    };
+    for digits in 0..MOST_DIGITS {
+        let candidate = candidate(digits)?;
+        if T::from_f32(candidate) == value {
+            return Some(candidate);
+        }
+    }
+    Some(wide)
+}
+
+/// The power of ten of the first digit, where it is small or large by no more than [`POWERS`].
+fn first_power(value: f64) -> Option<i32> {
+    if 1.0 <= value {
+        let above = POWERS.iter().position(|it| value < *it)?;
+        return i32::try_from(above).ok().map(|it| it - 1);
+    }
+    // The product is exact up to there, and so the comparison is.
+    let below = POWERS.iter().take(EXACT + 1).position(|it| 1.0 <= value * it)?;
+    i32::try_from(below).ok().map(|it| -it)
+}
+
+/// The same for any number, by way of its text.
+fn shortest_of_any<T: Half>(value: T, wide: f32) -> f32 {
     for digits in 0..MOST_DIGITS {
         let mut text = [0u8; 32];
         let mut rest = text.as_mut_slice();
@@ -141,12 +200,11 @@ fn put<T: Half>(value: T, room: &mut Room) -> usize {
         let _ = write!(rest, "{wide:.digits$e}");
         let length = 32 - rest.len();
         let candidate = text.get(..length).and_then(|it| f32::read(it).ok());
-        // A float of so few digits is written with the same digits.
         if let Some((candidate, _)) = candidate.filter(|(it, _)| T::from_f32(*it) == value) {
-            return candidate.put(room);
+            return candidate;
         }
     }
-    wide.put(room)
+    wide
 }
 
 #[cfg(test)]
@@ -169,6 +227,25 @@ mod tests {
             let (back, _) = bf16::read(text(value).as_bytes()).unwrap();
             assert!(back.to_bits() == bits || (back.is_nan() && value.is_nan()), "{value}");
         }
+    }
+
+    #[test]
+    fn the_digits_of_every_half_are_the_same_by_sums_and_by_text() {
+        fn check<T: Half + std::fmt::Debug>(value: T) -> bool {
+            let wide: f32 = value.into();
+            if wide == 0.0 || !wide.is_finite() {
+                return true;
+            }
+            let by_sums = shortest(value, wide);
+            let by_text = shortest_of_any(value, wide);
+            assert!(by_sums.is_none_or(|it| it == by_text), "{value:?} {by_sums:?} {by_text}");
+            by_sums.is_some()
+        }
+        for bits in 0..=u16::MAX {
+            assert!(check(f16::from_bits(bits)), "of FP16 all sums are exact");
+            check(bf16::from_bits(bits));
+        }
+        assert!(check(bf16::from_f32(1e-9)) && check(bf16::from_f32(3e5)));
     }
 
     #[test]
