@@ -62,6 +62,7 @@ mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations
 mod rerank_routes; // rankings, scores and classes, in the form of those who have clients for them
 mod run_limits; // how long a run of a model may take by its configuration
+mod run_room; // what runs take beside their bodies, and what they leave
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod sandbox; // what such a process can reach
 mod shared_memory; // inputs and outputs in memory that clients share

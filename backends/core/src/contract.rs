@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Outage, Places, Processes,
-    Signatures, Stop, Turn,
+    RunMemory, Signatures, Stop, Turn,
 };
 
 /// An engine: it turns files into models.
@@ -74,10 +74,9 @@ pub trait Model: Send + Sync {
         &[]
     }
 
-    /// Outputs that may take many times the bytes of the inputs, each with the bytes of a row: room is taken for them
-    /// before a run, and a request that does not want them shares a run with none that does.
-    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
-        Vec::new()
+    /// What a run takes beside the bytes of its inputs: room is taken for it before the run is made.
+    fn run_memory(&self) -> RunMemory {
+        RunMemory::default()
     }
 
     /// Does a run leave something behind that later runs of the same instance see?

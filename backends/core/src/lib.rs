@@ -26,6 +26,7 @@ mod process;
 mod processes;
 mod rerun;
 mod row_cuts;
+mod run_memory;
 mod shape;
 mod signatures;
 mod spec;
@@ -45,6 +46,7 @@ pub use process::{EndReason, ModelProcess, Outage, ProcessFigures, Times, Turn};
 pub use processes::{DeviceProcess, Processes};
 pub use rerun::RerunPolicy;
 pub use row_cuts::RowCuts;
+pub use run_memory::{RunMemory, StringMemory};
 pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};
 pub use spec::{

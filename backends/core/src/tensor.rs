@@ -141,6 +141,24 @@ impl Tensor {
         }
     }
 
+    /// The same tensor, with which `what` stays until the last who has a part of its last buffer is gone.
+    #[must_use]
+    pub fn keeping<T: Send + 'static>(mut self, what: T) -> Tensor {
+        struct Keeps<T> {
+            bytes: Bytes,
+            _what: T,
+        }
+        impl<T> AsRef<[u8]> for Keeps<T> {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+        if let Some(last) = self.segments.last_mut() {
+            *last = Bytes::from_owner(Keeps { bytes: std::mem::take(last), _what: what });
+        }
+        self
+    }
+
     /// The elements in place; `None` where they are scattered, not aligned, or of another type.
     pub fn as_slice_of<T: Element>(&self) -> Option<&[T]> {
         if self.dtype != T::DTYPE {
@@ -295,6 +313,18 @@ mod tests {
             let tensor = Tensor::zeros(dtype, Shape::new(&[3, 5])).unwrap();
             assert_eq!(tensor.elements(), 15, "{dtype}");
         }
+    }
+
+    #[test]
+    fn what_a_tensor_keeps_goes_with_the_last_of_its_parts() {
+        let kept = Arc::new(());
+        let whole = floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]).keeping(kept.clone());
+        assert_eq!(whole.as_slice_of::<f32>(), Some([1.0, 2.0, 3.0, 4.0].as_slice()));
+        let part = whole.slice_rows(1, 1).unwrap();
+        drop(whole);
+        assert_eq!(Arc::strong_count(&kept), 2);
+        drop(part);
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 
     #[test]

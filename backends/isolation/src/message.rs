@@ -1,8 +1,10 @@
 //! What the two sides say to each other. Frames are written by postcard; names of tensors are lent, not copied.
 
-use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
+use std::{any::Any, borrow::Cow, time::Duration};
 
-use backend::{BackendError, DataType, Device, ModelSource, ModelSpec, Signatures, WarmUp};
+use backend::{
+    BackendError, DataType, Device, ModelSource, ModelSpec, RunMemory, Signatures, WarmUp,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Order;
@@ -36,7 +38,7 @@ pub(crate) type LoadAnswer = Result<Box<Loaded>, Fault>;
 pub(crate) struct Loaded {
     pub(crate) spec: Option<ModelSpec>,
     pub(crate) signatures: Option<Signatures>,
-    pub(crate) large_outputs: Vec<(Arc<str>, usize)>,
+    pub(crate) run_memory: RunMemory,
     pub(crate) notes: Vec<(Cow<'static, str>, String)>,
     pub(crate) keeps_state: bool,
     pub(crate) allows_trial_runs: bool,
@@ -198,7 +200,7 @@ mod tests {
         let loaded = |requests, seconds| Loaded {
             spec: None,
             signatures: None,
-            large_outputs: Vec::new(),
+            run_memory: RunMemory::default(),
             notes: Vec::new(),
             keeps_state: false,
             allows_trial_runs: true,

@@ -8,7 +8,7 @@ use std::{
 
 use backend::{
     BackendError, Device, DeviceProcess, Instance, Model, ModelSpec, Processes, RerunPolicy,
-    Signatures, Stop, WarmUp,
+    RunMemory, Signatures, Stop, WarmUp,
 };
 
 use crate::{
@@ -86,8 +86,8 @@ impl Model for IsolatedModel {
         self.loaded.signatures.as_ref()
     }
 
-    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
-        self.loaded.large_outputs.clone()
+    fn run_memory(&self) -> RunMemory {
+        self.loaded.run_memory.clone()
     }
 
     fn notes(&self) -> &[(Cow<'static, str>, String)] {

@@ -120,7 +120,7 @@ impl Shared {
         let loaded = Loaded {
             spec: model.spec().cloned(),
             signatures: model.signatures().cloned(),
-            large_outputs: model.large_outputs(),
+            run_memory: model.run_memory(),
             notes: model.notes().to_vec(),
             keeps_state: model.keeps_state(),
             allows_trial_runs: model.allows_trial_runs(),

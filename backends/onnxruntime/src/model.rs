@@ -8,8 +8,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, FileStamps, GraphRows, Instance, Model, ModelSource, ModelSpec,
-    Placement, RerunPolicy, TensorHint, TensorSpec,
+    BackendError, DataType, Device, FileStamps, GraphRows, Instance, Model, ModelSource,
+    ModelSpec, Placement, RerunPolicy, RunMemory, StringMemory, TensorHint, TensorSpec,
 };
 
 use crate::{
@@ -130,6 +130,12 @@ impl Model for OnnxModel {
 
     fn time_follows_values(&self) -> bool {
         self.opener.files.as_ref().is_none_or(|it| it.time_follows_values)
+    }
+
+    fn run_memory(&self) -> RunMemory {
+        let is_text = |it: &TensorSpec| it.dtype == DataType::Bytes;
+        let has_texts = self.spec.inputs.iter().chain(&self.spec.outputs).any(is_text);
+        RunMemory { strings: has_texts.then_some(StringMemory::STD), ..RunMemory::default() }
     }
 
     fn trim_memory(&self) {

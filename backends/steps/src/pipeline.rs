@@ -17,7 +17,7 @@ use crate::{
     request::{Input, Parameters},
     side::Side,
     speech::SoundPipeline,
-    step::{GraphInput, Prepared, Step},
+    step::{GraphInput, Prepared, Row, Step},
     text_pipeline::TextPipeline,
     vision::ImagePipeline,
 };
@@ -278,9 +278,16 @@ impl Step for Pipeline {
 
     fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
         match &self.kind {
-            Kind::Text(_) => Ok(0),
+            Kind::Text(text) => Ok(input.bytes_of_tokens(text.max_tokens())),
             Kind::Image(image) => image.bytes_to_prepare(input),
             Kind::Sound(sound) => sound.bytes_to_prepare(input),
+        }
+    }
+
+    fn bytes_to_run(&self, row: &Row) -> usize {
+        match &self.kind {
+            Kind::Text(_) | Kind::Image(_) => 0,
+            Kind::Sound(sound) => sound.bytes_to_run(row),
         }
     }
 

@@ -26,6 +26,38 @@ pub enum Input<'a> {
     FileTexts(Option<&'a [u8]>, &'a [&'a str]),
 }
 
+/// Bytes that a tokenizer takes for each byte of a text while it makes tokens of it: the text in two forms, where each
+/// of its characters came from, and the tokens, of which each byte may be one.
+const OF_A_BYTE: usize = 96;
+
+/// Bytes of a token in a row: an id, a mask and a type.
+const OF_A_TOKEN: usize = 24;
+
+/// Tokens that a text is read for are at most one for so many characters.
+const BYTES_OF_TOKEN: usize = 250;
+
+impl Input<'_> {
+    /// Most bytes that its tokens take at one time, in rows of so many at most: those of its longest text while they
+    /// are made, and all rows.
+    pub(crate) fn bytes_of_tokens(&self, most_tokens: usize) -> usize {
+        let (first, others): (usize, &[&str]) = match self {
+            Input::Text(text) => (text.len(), &[]),
+            Input::Pair(text, other) => (text.len().saturating_add(other.len()), &[]),
+            Input::Ids(ids) => return ids.len().saturating_mul(OF_A_TOKEN),
+            Input::Candidates(text, others)
+            | Input::Sentences(text, others)
+            | Input::Ranking(text, others) => (text.len(), others),
+            Input::File(_) => (0, &[]),
+            Input::FileCandidates(_, others) | Input::FileTexts(_, others) => (0, others),
+        };
+        let longest = others.iter().map(|it| it.len()).max().unwrap_or(0);
+        let read = first.saturating_add(longest).min(most_tokens.saturating_mul(BYTES_OF_TOKEN));
+        let rows = others.iter().map(|it| it.len().saturating_add(first).min(most_tokens));
+        let tokens = rows.fold(first.min(most_tokens), usize::saturating_add);
+        read.saturating_mul(OF_A_BYTE).saturating_add(tokens.saturating_mul(OF_A_TOKEN))
+    }
+}
+
 /// How many classes a reply has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TopK {
@@ -242,5 +274,21 @@ impl Default for AnswerParameters {
             handle_impossible_answer: false,
             align_to_words: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_a_text_take_its_bytes_many_times_and_rows_no_more_than_they_have() {
+        let text = "a".repeat(1000);
+        assert_eq!(Input::Text(&text).bytes_of_tokens(2000), 96_000 + 24_000);
+        assert_eq!(Input::Text(&text).bytes_of_tokens(2), 48_000 + 48, "it is read up to there");
+        let others = [&*text; 10];
+        let ranked = Input::Ranking("who", &others).bytes_of_tokens(512);
+        assert_eq!(ranked, 1003 * 96 + (3 + 10 * 512) * 24);
+        assert_eq!(Input::File(b"RIFF").bytes_of_tokens(512), 0);
     }
 }

@@ -53,12 +53,16 @@ pub trait Step: Send + Sync {
         wanted: StillWanted<'_>,
     ) -> Result<Prepared, RowError>;
 
-    /// Most bytes that [`Step::prepare`] holds for this input at one time, beside the input: what is decoded, and the
-    /// row. Of a text nothing that counts. Reads no more than the head of a file.
+    /// Most bytes that [`Step::prepare`] holds for this input at one time, beside the input: what is decoded, the
+    /// tokens of a text, and the rows. Reads no more than the head of a file.
     ///
     /// # Errors
     /// When the input cannot be taken, such as an image with too many pixels.
     fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError>;
+
+    /// Bytes that a run of this row takes inside of the graph, beside those of its inputs, as far as the folder says
+    /// what the graph does. 0 where it does not.
+    fn bytes_to_run(&self, row: &Row) -> usize;
 
     /// What is kept of the outputs of one row, which come in the order of [`Step::outputs`], without padding.
     ///

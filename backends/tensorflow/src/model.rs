@@ -8,7 +8,7 @@ use std::{
 
 use backend::{
     BackendError, Batch, Device, Instance, Model, ModelSource, ModelSpec, NamedSpec, NamedTensor,
-    Signatures, Tensor, TensorSpec, WarmUp,
+    RunMemory, Signatures, StringMemory, Tensor, TensorSpec, WarmUp,
 };
 
 use crate::{
@@ -238,6 +238,10 @@ fn check_reach(source: &ModelSource, graph: &MetaGraph) -> Result<(), String> {
 impl Model for TensorFlowModel {
     fn spec(&self) -> Option<&ModelSpec> {
         Some(&self.shared.default.spec)
+    }
+
+    fn run_memory(&self) -> RunMemory {
+        RunMemory { strings: Some(StringMemory::TENSORFLOW), ..RunMemory::default() }
     }
 
     fn signatures(&self) -> Option<&Signatures> {

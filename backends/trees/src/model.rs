@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, collections::HashSet, fs::File, io::Read, path::Path, sync::Arc};
 
-use backend::{BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec};
+use backend::{
+    BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec, RunMemory,
+};
 
 use crate::{
     error::FormatError,
@@ -123,10 +125,11 @@ impl Model for TreeModel {
         self.shared.categories.is_empty()
     }
 
-    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
+    fn run_memory(&self) -> RunMemory {
         let Shared { forests, outputs, .. } = &*self.shared;
         let large = outputs.iter().filter(|it| !it.form.is_of_sums());
-        large.map(|it| (it.name.clone(), it.bytes_of_row(forests))).collect()
+        let large = large.map(|it| (it.name.clone(), it.bytes_of_row(forests)));
+        RunMemory { large_outputs: large.collect(), ..RunMemory::default() }
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

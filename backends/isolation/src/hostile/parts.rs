@@ -68,7 +68,7 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
             let loaded = Loaded {
                 spec: None,
                 signatures: None,
-                large_outputs: Vec::new(),
+                run_memory: Default::default(),
                 notes: Vec::new(),
                 keeps_state: false,
                 allows_trial_runs: true,

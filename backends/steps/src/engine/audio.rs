@@ -4,7 +4,7 @@ use ::audio::{Limits, SoundError, Wav2Vec2, inspect, read_while};
 use backend::{BackendError, DataType, NamedTensor};
 
 use super::{
-    bounds::FileBounds,
+    bounds::{FileBounds, granted},
     call::{Call, invalid, stopped},
     kept::MASK,
     kind::{Opened, Run},
@@ -83,12 +83,13 @@ impl Run for Sounds {
             inspect(file, &self.limits).map_err(|error| of_row(row, &error))
         };
         let headers = files.iter().enumerate().map(inspect).collect::<Result<Vec<_>, _>>()?;
-        let mut taken = self.bounds.taken();
+        let mut room = self.bounds.room();
         let mut rows: Vec<Vec<f32>> = Vec::with_capacity(files.len());
         let mut longest = 0;
         for (row, (file, header)) in files.into_iter().zip(headers).enumerate() {
             call.check()?;
-            taken.take(header.most_bytes(self.extractor.sampling_rate, &self.limits))?;
+            let bytes = header.most_bytes(self.extractor.sampling_rate, &self.limits);
+            granted(room.take(usize::try_from(bytes).unwrap_or(usize::MAX)))?;
             let is_wanted = || !call.batch.stop.is_over();
             let samples = read_while(file, self.extractor.sampling_rate, &self.limits, &is_wanted)
                 .map_err(|error| match error {
@@ -105,7 +106,7 @@ impl Run for Sounds {
                 return Err(invalid(AUDIO, &problem));
             }
             longest = longest.max(samples.len());
-            taken.keep(size_of_val(&*samples));
+            room.keep(size_of_val(&*samples));
             self.check_room(row, longest)?;
             rows.push(self.extractor.features(samples).input_values);
         }
@@ -113,8 +114,7 @@ impl Run for Sounds {
         // The values of all rows beside those of each, and the mask.
         let is_wanted = |name: &str| call.batch.outputs.iter().any(|it| &**it == name);
         let of_sample = if is_wanted(MASK) { 4 + 8 } else { 4 };
-        taken.take((rows.len() * longest * of_sample) as u64)?;
-        let mut taken = Some(taken);
+        granted(room.take(rows.len() * longest * of_sample))?;
         let mut output = |name: &std::sync::Arc<str>| match &**name {
             MASK => {
                 let mask = |it: &Vec<f32>| {
@@ -130,15 +130,11 @@ impl Run for Sounds {
                     let padding = longest - row.len();
                     values.extend(std::iter::repeat_n(self.extractor.padding_value, padding));
                 }
-                let named = call.float_output(VALUES, &dims, values)?;
-                let tensor = match taken.take() {
-                    Some(taken) => taken.hold(named.tensor),
-                    None => named.tensor,
-                };
-                Ok(NamedTensor { tensor, ..named })
+                call.float_output(VALUES, &dims, values)
             }
         };
-        call.batch.outputs.iter().map(&mut output).collect()
+        let made: Result<_, _> = call.batch.outputs.iter().map(&mut output).collect();
+        Ok(room.hold(made?))
     }
 }
 

@@ -9,6 +9,7 @@ use backend::{BackendError, DataType, NamedTensor};
 
 pub(super) use super::image_settings::PARAMETERS;
 use super::{
+    bounds::granted,
     call::{Call, invalid, named, stopped},
     image_settings::ImageSettings,
     kind::{Opened, Run},
@@ -55,20 +56,21 @@ impl Run for ImageSettings {
         }
         let files: Vec<&[u8]> = tensor.strings().collect();
         let headers = self.check(&files)?;
-        let mut taken = self.bounds.taken();
+        let mut room = self.bounds.room();
         let mut rows: Vec<PreparedImage> = Vec::with_capacity(files.len());
         for (row, (file, header)) in files.into_iter().zip(headers).enumerate() {
             call.check()?;
             let (height, width) = header.upright();
             let bytes = self.preparation.bytes_to_apply(height, width);
             let bytes = bytes.map_err(|error| of_row(row, &error))?;
-            taken.take(header.decoded_bytes.saturating_add(bytes))?;
+            let bytes = header.decoded_bytes.saturating_add(bytes);
+            granted(room.take(usize::try_from(bytes).unwrap_or(usize::MAX)))?;
             let is_wanted = || !call.batch.stop.is_over();
             let prepared = self.prepare(file, &is_wanted).map_err(|error| match error {
                 ImageError::Stopped => stopped(),
                 error => of_row(row, &error),
             })?;
-            taken.keep(size_of_val(&*prepared.pixels.values));
+            room.keep(size_of_val(&*prepared.pixels.values));
             if let Some(first) = rows.first()
                 && first.pixels.shape != prepared.pixels.shape
                 && !self.preparation.pads_to_largest()
@@ -89,8 +91,7 @@ impl Run for ImageSettings {
         // The values of all rows beside those of each, and the mask.
         let is_wanted = |name: &str| call.batch.outputs.iter().any(|it| &**it == name);
         let of_pixel = if is_wanted(MASK) { 3 * 4 + 8 } else { 3 * 4 };
-        taken.take((count * height * width * of_pixel) as u64)?;
-        let mut taken = Some(taken);
+        granted(room.take(count * height * width * of_pixel))?;
         let mut output = |name: &std::sync::Arc<str>| match &**name {
             SIZE => {
                 let size = |it: &PreparedImage| it.pixels.size.map(|it| it as i64);
@@ -104,16 +105,10 @@ impl Run for ImageSettings {
                 let masks = rows.iter().flat_map(|it| mask(&it.pixels, height, width)).collect();
                 call.integer_output(MASK, &[count, height, width], masks)
             }
-            _ => {
-                let named = self.values(&rows, height, width)?;
-                let tensor = match taken.take() {
-                    Some(taken) => taken.hold(named.tensor),
-                    None => named.tensor,
-                };
-                Ok(NamedTensor { tensor, ..named })
-            }
+            _ => self.values(&rows, height, width),
         };
-        call.batch.outputs.iter().map(&mut output).collect()
+        let made: Result<_, _> = call.batch.outputs.iter().map(&mut output).collect();
+        Ok(room.hold(made?))
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Config {
     pub heads: Option<usize>,
     /// Length and step of each convolution in front of a sound model.
     pub convolutions: Vec<(usize, usize)>,
+    /// Numbers that the first of them gives at each of its places.
+    pub convolution_width: Option<usize>,
     /// Length of a head's vector.
     pub head_size: Option<usize>,
     /// The class that a cross-encoder puts behind its logits: `sentence_transformers.activation_fn`, or the older
@@ -134,6 +136,7 @@ impl Config {
             key_value_heads: document.count("num_key_value_heads")?.or(heads),
             heads,
             convolutions: convolutions(document),
+            convolution_width: convolution_width(document),
             head_size,
             activation: activation(document)?,
         })
@@ -159,6 +162,12 @@ fn convolutions(document: &Document) -> Vec<(usize, usize)> {
     let lists = numbers("conv_kernel").zip(numbers("conv_stride"));
     let lists = lists.filter(|(kernels, strides)| kernels.len() == strides.len());
     lists.map(|(kernels, strides)| kernels.into_iter().zip(strides).collect()).unwrap_or_default()
+}
+
+/// Numbers that the first convolution gives at each of its places.
+fn convolution_width(document: &Document) -> Option<usize> {
+    let first = document.get("conv_dim")?.as_array()?.first()?.as_u64()?;
+    usize::try_from(first).ok()
 }
 
 /// The labels in their order, and whether the file says how many there are.

@@ -46,3 +46,26 @@ pub enum Reduced {
         texts: Vec<Vec<f32>>,
     },
 }
+
+impl Reduced {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let floats = |count: usize| count.saturating_mul(size_of::<f32>());
+        match self {
+            Reduced::Values(values) | Reduced::Tokens { values, .. } => floats(values.len()),
+            Reduced::Span { start, end } => floats(start.len() + end.len()),
+            Reduced::Fills(fills) => {
+                let count: usize = fills.iter().map(Vec::len).sum();
+                count * size_of::<(u32, f32)>() + size_of_val(&**fills)
+            }
+            Reduced::Sparse(values) => size_of_val(&**values),
+            Reduced::Text(text) => text.len(),
+            Reduced::Objects(objects) => size_of_val(&**objects),
+            Reduced::Features { values, pooled, .. } => floats(values.len() + pooled.len()),
+            Reduced::Towers { image, texts } => {
+                let numbers: usize = image.iter().chain(texts).map(Vec::len).sum();
+                floats(numbers) + size_of_val(&**texts)
+            }
+        }
+    }
+}

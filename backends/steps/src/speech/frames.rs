@@ -11,6 +11,8 @@ pub(super) struct Frames {
     step: usize,
     /// How often each frame is compared with each other one at the same time; `None` where no file says it.
     heads: Option<usize>,
+    /// Numbers that the first convolution gives, and after how many samples it gives them again.
+    first: (usize, usize),
 }
 
 /// Bytes of comparing two frames: a number, and the part that it is of all of its row.
@@ -27,7 +29,22 @@ impl Frames {
             least_samples: config.convolutions.iter().rev().fold(1, inner),
             step,
             heads: config.heads.filter(|_| 1 < step),
+            first: (
+                config.convolution_width.filter(|_| 1 < step).unwrap_or(0),
+                config.convolutions.first().map_or(1, |it| it.1),
+            ),
         }
+    }
+
+    /// Bytes that a network takes for a sound of so many samples: to compare its frames, and for what the first
+    /// convolution gives.
+    pub(super) fn bytes(&self, samples: usize) -> usize {
+        let frames = (samples / self.step.max(1)) as f64;
+        let compared = self.heads.map_or(0.0, |it| it as f64 * BYTES_OF_PAIR * frames * frames);
+        let (width, step) = self.first;
+        let first = (samples / step.max(1)).saturating_mul(width).saturating_mul(size_of::<f32>());
+        // A number that is too large for the type becomes its largest.
+        (compared as usize).saturating_add(first)
     }
 
     /// Samples of the longest sound whose frames can be compared in so many bytes; `None` where nothing is known.
@@ -45,7 +62,13 @@ mod tests {
         let kernels = [10, 3, 3, 3, 3, 2, 2];
         let strides = [5, 2, 2, 2, 2, 2, 2];
         let convolutions = kernels.into_iter().zip(strides).collect();
-        Frames::of(&Config { convolutions, heads: Some(12), ..Config::default() })
+        let convolution_width = Some(512);
+        Frames::of(&Config {
+            convolutions,
+            convolution_width,
+            heads: Some(12),
+            ..Config::default()
+        })
     }
 
     #[test]
@@ -64,6 +87,15 @@ mod tests {
         assert_eq!(seconds(bytes / 4), 150.0);
         assert_eq!(Frames::of(&Config::default()).longest_samples(1 << 30), None);
         assert_eq!(Frames::of(&Config::default()).least_samples, 1);
+    }
+
+    #[test]
+    fn a_sound_takes_what_its_frames_and_the_first_convolution_take() {
+        let frames = wav2vec2();
+        // A second: 50 frames squared of 12 heads, and 512 numbers after every 5 samples.
+        assert_eq!(frames.bytes(16_000), 12 * 8 * 50 * 50 + 3_200 * 512 * 4);
+        assert_eq!(frames.bytes(0), 0);
+        assert_eq!(Frames::of(&Config::default()).bytes(1 << 30), 0);
     }
 
     #[test]

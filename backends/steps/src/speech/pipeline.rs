@@ -147,6 +147,12 @@ impl SoundPipeline {
         Ok(all.saturating_add(values))
     }
 
+    /// See [`crate::Step::bytes_to_run`].
+    pub(crate) fn bytes_to_run(&self, row: &Row) -> usize {
+        let samples = row.inputs.iter().map(|it| it.tensor.elements()).max();
+        self.frames.bytes(samples.unwrap_or(0))
+    }
+
     fn file<'a>(&self, input: &Input<'a>) -> Result<&'a [u8], RowError> {
         match input {
             Input::File(bytes) => Ok(bytes),

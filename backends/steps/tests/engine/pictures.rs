@@ -291,8 +291,8 @@ fn what_is_wrong_with_a_detector_is_said() {
 #[test]
 fn an_image_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     let repository = Repository::new(&[]);
-    let pictures = [images(&[picture("96x64.png"), picture("40x56.png")])];
-    let budget = Budget::new(1 << 20);
+    let pictures = [images(&[black(300, 300), black(300, 300)])];
+    let budget = Budget::new(8 << 20);
     let bounds = FileBounds { budget: Some(budget.clone()), ..FileBounds::default() };
     let run = |bounds: FileBounds, more: &[(&str, &str)]| {
         let source = repository.source(&[&VIT[..], more].concat());
@@ -302,7 +302,7 @@ fn an_image_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     assert_eq!(budget.used(), 2 * 3 * 8 * 4 * 4);
     drop(made);
     assert_eq!(budget.used(), 0);
-    let other = budget.take((1 << 20) - 4096).unwrap();
+    let other = budget.take((8 << 20) - 4096).unwrap();
     let error = run(bounds.clone(), &[]).unwrap_err();
     assert!(error.contains("--max-inflight-bytes"), "{error}");
     drop(other);

@@ -13,6 +13,7 @@ mod codec;
 pub mod compression;
 pub mod dialects;
 pub mod failure;
+mod foreseen;
 mod held_body;
 mod inflation;
 pub mod intake;
@@ -358,6 +359,10 @@ impl<C: Codec> Prepared<C> {
         let failed = |error| {
             call.failed(trace.as_deref(), Failure { id: id.clone(), model: None, error }, &model)
         };
+        if windows.is_none() {
+            let signature = model.signature.at(named);
+            foreseen::check::<C>(&format, signature, &request, &permit).map_err(failed)?;
+        }
         let response = serving.inference.run(&model, request).await.map_err(failed)?;
         permit.cover(response.outputs.iter().map(|it| it.tensor.byte_len()).sum());
         let stored = windows.as_ref().map_or(0, |it| it.byte_len(&response));

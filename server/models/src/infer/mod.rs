@@ -168,7 +168,7 @@ impl Inference {
             _ => model.config_of(named),
         };
         let mut prepared = crate::serving::validate::prepare(&mut request, face, config)?;
-        prepared.shape_key ^= model.large_outputs.key(&prepared.work);
+        prepared.shape_key ^= model.run_room.key(&prepared.work);
         let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);
         // Texts wait once they are rows.
@@ -203,8 +203,10 @@ impl Inference {
     }
 
     /// Runs the model.
-    async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
-        let Call { model, config, request, accepted, trace, .. } = call;
+    async fn compute(&self, mut call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
+        let Call { model, config, request, accepted, trace, .. } = &call;
+        let (model, config, request, accepted, trace) =
+            (*model, *config, *request, *accepted, *trace);
         let rows = call.prepared.work.rows.max(1);
         let most_rows = call.most_rows;
         let fitting = match &model.dispatch {
@@ -214,8 +216,18 @@ impl Inference {
         let fitting = fitting.min(most_rows);
         // What a pipeline makes of the outputs of its graph has types of its own.
         let is_own = call.task.is_none();
-        let (name, work) = (&model.signature.model, &call.prepared.work);
-        let _room = model.large_outputs.take(name, work, self.bytes.as_ref())?;
+        // Rows of texts take theirs one by one, and steps of an ensemble as requests to its members.
+        let outputs: &[_] = match &model.dispatch {
+            Dispatch::Batches(_) | Dispatch::Sequences(_) if is_own => &config.outputs[..],
+            Dispatch::Batches(_) | Dispatch::Sequences(_) | Dispatch::Ensemble(_) => &[],
+        };
+        let (name, work) = (&model.signature.model, &mut call.prepared.work);
+        let room = model.run_room.take(name, outputs, work, self.bytes.as_ref());
+        let _room = room.inspect_err(|it| {
+            if matches!(it, Error::OutOfBudget(_)) {
+                model.metrics.failure(FailureReason::Rejected);
+            }
+        })?;
         let done = match &model.dispatch {
             // In boxes, these and those below: a request to instances does not pay for the size of them.
             Dispatch::Batches(scheduler) if call.task.is_some() => {

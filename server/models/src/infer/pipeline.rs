@@ -12,7 +12,7 @@ use crate::{
     infer::{
         parts::Leaving,
         prepared::{FEW, Preparing, Ready, prepare},
-        rows::run_rows,
+        rows::{Counted, run_rows},
     },
     pipeline::{
         elsewhere::Effort,
@@ -20,7 +20,6 @@ use crate::{
         open::ServedPipeline,
         outputs::{Counts, Outputs},
         parameters::{self, Asked},
-        room::Room,
         row_error::error,
     },
 };
@@ -28,7 +27,8 @@ use inference::{
     error::Error,
     limits::Budget,
     request::Parameter,
-    task::{Medium, TEXT, Task},
+    room::Room,
+    task::{Medium, RESULT, TEXT, Task},
     timings::Timings,
     trace::Trace,
 };
@@ -42,6 +42,9 @@ use telemetry::metrics::{FailureReason, ModelMetrics, TextRefusal, TextStep};
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
+
+/// Bytes of a number in a reply as text, mostly.
+const BYTES_OF_NUMBER: usize = 12;
 
 /// What is asked of a pipeline.
 pub(super) struct Asking<'a> {
@@ -70,12 +73,13 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let Asking { task, pipeline, parameters, submission, bytes, metrics, trace } = asking;
     let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();
-    let room = bytes.map(Room::of);
-    let ready = ready(scheduler, pipeline, task, &work, parameters, room, deadline).await;
+    let mut reply = Room::of(bytes, Room::REPLY);
+    let ready = ready(scheduler, pipeline, task, &work, parameters, (bytes, &mut reply), deadline);
+    let ready = ready.await;
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
     // What was decided covers the rows until they have run.
-    let (asked, Ready { prepared, room, here }) = ready.inspect_err(|it| match refusal(it) {
+    let (asked, Ready { prepared, rooms, here }) = ready.inspect_err(|it| match refusal(it) {
         Some(reason) => metrics.texts_refused(reason),
         // What would wait too long has been counted where that was found.
         None if matches!(it, Error::OutOfBudget(_)) => metrics.failure(FailureReason::Rejected),
@@ -96,12 +100,13 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         rows.extend(it.rows);
     }
     let leaving = Leaving::new(scheduler, submission.accepted);
-    let done = run_rows(scheduler, pipeline, &submission, rows).await;
+    let mut counted = Counted { bytes, reply: &mut reply };
+    let done = run_rows(scheduler, pipeline, &submission, rows, &mut counted).await;
     leaving.end();
-    drop(room);
+    drop(rooms);
     let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
-    let answering = Answering { work, asked, started, deadline };
+    let answering = Answering { work, asked, started, deadline, reply };
     let outputs = finish(pipeline, task, answering, reduced).await?;
     metrics.text_step(TextStep::Finish, ended.elapsed());
     if let Some(trace) = trace {
@@ -120,14 +125,20 @@ async fn ready(
     task: Task,
     work: &Work,
     parameters: &[(Arc<str>, Parameter)],
-    room: Option<Room>,
+    (bytes, reply): (Option<&Arc<Budget>>, &mut Room),
     deadline: Option<Instant>,
 ) -> Result<(Asked, Ready), Error> {
     let asked = parameters::read(task, parameters)?;
-    let preparing = Preparing { pipeline, task, work, asked: &asked, scheduler, deadline };
-    let ready = prepare(preparing, room).await?;
+    let asked_for = &asked;
+    let preparing =
+        Preparing { pipeline, task, work, asked: asked_for, scheduler, deadline, bytes };
+    let ready = prepare(preparing).await?;
     if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
-        check_features(pipeline, &asked, &ready.prepared)?;
+        let numbers = check_features(pipeline, &asked, &ready.prepared)?;
+        let is_text = work.outputs.iter().any(|it| &**it == RESULT);
+        let text = if is_text { BYTES_OF_NUMBER } else { 0 };
+        // A reply that has no room is refused before its rows are run.
+        reply.reserve(numbers.saturating_mul(size_of::<f32>() + text))?;
     }
     Ok((asked, ready))
 }
@@ -159,6 +170,8 @@ struct Answering {
     asked: Asked,
     started: Vec<Started>,
     deadline: Option<Instant>,
+    /// Has taken what is kept of the rows.
+    reply: Room,
 }
 
 /// The wanted outputs, of what is left of the rows of each input.
@@ -187,7 +200,7 @@ async fn finish(
         | Task::ZeroShotImageClassification
         | Task::ImageTextEmbedding => false,
     };
-    let Answering { work, asked, started, deadline } = answering;
+    let Answering { work, asked, started, deadline, mut reply } = answering;
     let around = pipeline.clone();
     let finish = move |wanted: &Wanted| {
         // No other reply repeats its text.
@@ -203,27 +216,32 @@ async fn finish(
             wanted.check()?;
             let rows = reduced.by_ref().take(input.rows).collect();
             let is_wanted = || wanted.check().is_ok();
-            let reply = around.steps.finish_while(input.context, rows, &is_wanted);
-            let reply = reply.map_err(|it| match wanted.check() {
+            let answer = around.steps.finish_while(input.context, rows, &is_wanted);
+            let answer = answer.map_err(|it| match wanted.check() {
                 Err(stopped) if it == RowError::Stopped => stopped,
                 _ => error(it),
             })?;
             let text = texts.get(at).copied().unwrap_or_default();
-            for reply in reply.apart() {
-                outputs.push(&reply, &ResultForm { text, is_best_only }, input.counts)?;
+            for part in answer.apart() {
+                let before = outputs.bytes();
+                outputs.push(&part, &ResultForm { text, is_best_only }, input.counts)?;
+                reply.take_and_keep(outputs.bytes() - before)?;
             }
         }
+        // They are copied to become tensors.
+        reply.take(outputs.bytes())?;
         outputs.finish()
     };
     pipeline.work(Effort::short_if(is_short), deadline, finish).await
 }
 
-/// The vectors of all tokens, or of all patches of an image, are thousands of times as long as a text.
+/// Numbers of the reply, where they are no more than are given. The vectors of all tokens, or of all patches of an image,
+/// are thousands of times as long as a text.
 fn check_features(
     pipeline: &ServedPipeline,
     asked: &Asked,
     prepared: &[Prepared],
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let tokens: usize = prepared.iter().map(Prepared::tokens).sum();
     let of_tokens = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
     let of_patches = match asked.parameters.pool {
@@ -233,7 +251,7 @@ fn check_features(
     let numbers = of_tokens.max(of_patches);
     // One input is answered in any case.
     if numbers <= MOST_FEATURES || prepared.len() == 1 && of_tokens <= MOST_FEATURES {
-        return Ok(());
+        return Ok(numbers);
     }
     let of = match of_patches {
         0 => format!("{tokens} tokens"),

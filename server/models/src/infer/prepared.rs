@@ -19,12 +19,13 @@ use crate::{
         open::ServedPipeline,
         pace::AT_ONCE,
         parameters::Asked,
-        room::Room,
         row_error::of_input,
     },
 };
 use inference::{
     error::Error,
+    limits::Budget,
+    room::Room,
     task::{Medium, Task},
 };
 use schedule::{Scheduler, prepare::Wanted, work::Work};
@@ -46,14 +47,16 @@ pub(super) struct Preparing<'a> {
     /// That the rows are for.
     pub(super) scheduler: &'a Scheduler,
     pub(super) deadline: Option<Instant>,
+    /// Of which decoded files and rows take their bytes.
+    pub(super) bytes: Option<&'a Arc<Budget>>,
 }
 
 /// Inputs that have become rows.
 pub(super) struct Ready {
     /// The rows of each, in the order of the inputs.
     pub(super) prepared: Vec<Prepared>,
-    /// What decoded files take, until the rows have run.
-    pub(super) room: Option<Room>,
+    /// What decoded files and rows take, until the rows have run.
+    pub(super) rooms: Vec<Room>,
     /// Bytes of the texts that the task which asked has tokenized itself; `None` where another thread did.
     pub(super) here: Option<usize>,
 }
@@ -66,8 +69,8 @@ pub(super) struct Ready {
 ///
 /// # Cancel safety
 /// Dropping the future ends the work between two inputs.
-pub(super) async fn prepare(preparing: Preparing<'_>, room: Option<Room>) -> Result<Ready, Error> {
-    let Preparing { pipeline, task, work, asked, scheduler, deadline } = preparing;
+pub(super) async fn prepare(preparing: Preparing<'_>) -> Result<Ready, Error> {
+    let Preparing { pipeline, task, work, asked, scheduler, deadline, .. } = preparing;
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
     if texts == 0 {
@@ -89,12 +92,13 @@ pub(super) async fn prepare(preparing: Preparing<'_>, room: Option<Room>) -> Res
         false => 1,
     };
     if 1 < parts {
-        return Ok(Ready { prepared: on_threads(&preparing, parts).await?, room, here: None });
+        let (prepared, rooms) = on_threads(&preparing, parts).await?;
+        return Ok(Ready { prepared, rooms, here: None });
     }
-    let prepare = preparation(&preparing, Part::default(), room);
+    let prepare = preparation(&preparing, Part::default());
     if is_short {
         let (prepared, room) = pipeline.work(Effort::Short, deadline, prepare).await?;
-        return Ok(Ready { prepared, room, here: Some(bytes) });
+        return Ok(Ready { prepared, rooms: vec![room], here: Some(bytes) });
     }
     let around = pipeline.clone();
     let learn = move |wanted: &Wanted| {
@@ -106,7 +110,7 @@ pub(super) async fn prepare(preparing: Preparing<'_>, room: Option<Room>) -> Res
         Ok(done)
     };
     let (prepared, room) = pipeline.work(Effort::Long, deadline, learn).await?;
-    Ok(Ready { prepared, room, here: None })
+    Ok(Ready { prepared, rooms: vec![room], here: None })
 }
 
 impl Preparing<'_> {
@@ -183,20 +187,26 @@ impl Part {
 }
 
 /// All parts at the same time.
-async fn on_threads(preparing: &Preparing<'_>, parts: usize) -> Result<Vec<Prepared>, Error> {
+async fn on_threads(
+    preparing: &Preparing<'_>,
+    parts: usize,
+) -> Result<(Vec<Prepared>, Vec<Room>), Error> {
     let Preparing { pipeline, deadline, .. } = *preparing;
     let rows = Arc::<AtomicUsize>::default();
     let part = |number| {
         let part = Part { number, of: parts, rows: rows.clone() };
-        let prepare = preparation(preparing, part, None);
+        let prepare = preparation(preparing, part);
         (number, Box::pin(pipeline.work(Effort::Long, deadline, prepare)))
     };
     let mut running: Vec<_> = (0..parts).map(part).collect();
-    let mut done = BTreeMap::new();
+    let (mut done, mut rooms) = (BTreeMap::new(), Vec::new());
     let mut failed = None;
     while !running.is_empty() {
         match next(&mut running).await {
-            (number, Ok((prepared, _))) => drop(done.insert(number, prepared)),
+            (number, Ok((prepared, room))) => {
+                done.insert(number, prepared);
+                rooms.push(room);
+            }
             (number, Err(error)) => {
                 // Inputs in front may fail, too, and are named first. Those behind are given up.
                 running.retain(|(it, _)| *it < number);
@@ -205,12 +215,13 @@ async fn on_threads(preparing: &Preparing<'_>, parts: usize) -> Result<Vec<Prepa
         }
     }
     match (failed, preparing.one_list()) {
-        (None, Some(list)) => Ok(list.joined(done.into_values().flatten())),
-        (None, None) => Ok(done.into_values().flatten().collect()),
+        (None, Some(list)) => Ok((list.joined(done.into_values().flatten()), rooms)),
+        (None, None) => Ok((done.into_values().flatten().collect(), rooms)),
         // A part of a list does not know the place of a text in all of it.
         (Some(_), Some(_)) => {
-            let prepare = preparation(preparing, Part::default(), None);
-            Ok(pipeline.work(Effort::Long, deadline, prepare).await?.0)
+            let prepare = preparation(preparing, Part::default());
+            let (prepared, room) = pipeline.work(Effort::Long, deadline, prepare).await?;
+            Ok((prepared, vec![room]))
         }
         (Some(error), None) => Err(error),
     }
@@ -220,11 +231,12 @@ async fn on_threads(preparing: &Preparing<'_>, parts: usize) -> Result<Vec<Prepa
 fn preparation(
     preparing: &Preparing<'_>,
     part: Part,
-    mut room: Option<Room>,
-) -> impl FnOnce(&Wanted) -> Result<(Vec<Prepared>, Option<Room>), Error> + Send + use<> {
+) -> impl FnOnce(&Wanted) -> Result<(Vec<Prepared>, Room), Error> + Send + use<> {
     let Preparing { pipeline, task, work, asked, .. } = *preparing;
     let (around, inputs, asked) = (pipeline.clone(), work.inputs.clone(), asked.clone());
     let list = preparing.one_list();
+    let what = if task.medium() == Medium::Text { Room::TEXTS } else { Room::FILES };
+    let mut room = Room::of(preparing.bytes, what);
     move |wanted: &Wanted| {
         let (medium, most) = (task.medium(), around.config.max_batch_size);
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
@@ -249,7 +261,10 @@ fn preparation(
             _ => None,
         };
         if let Some((list, input)) = of_list {
+            let bytes = around.steps.bytes_to_prepare(&input);
+            room.take(bytes.map_err(|it| of_input(medium, 0, count, &it))?)?;
             let prepared = prepared(0, &input)?;
+            room.keep(prepared.bytes());
             let repeated = if part.number == 0 { 0 } else { list.in_front };
             part.count(prepared.rows.len() - repeated, most)?;
             return Ok((vec![prepared], room));
@@ -259,14 +274,10 @@ fn preparation(
         for (at, input) in inputs.iter().enumerate().take(range.end).skip(range.start) {
             wanted.check()?;
             let input = input.input();
-            if let Some(room) = &mut room {
-                let bytes = around.steps.bytes_to_prepare(&input);
-                room.take(bytes.map_err(|it| of_input(medium, at, count, &it))?)?;
-            }
+            let bytes = around.steps.bytes_to_prepare(&input);
+            room.take(bytes.map_err(|it| of_input(medium, at, count, &it))?)?;
             let prepared = prepared(at, &input)?;
-            if let Some(room) = &mut room {
-                room.keep(prepared.bytes());
-            }
+            room.keep(prepared.bytes());
             // Windows of long texts, which only tokens can tell.
             part.count(prepared.rows.len(), most)?;
             all.push(prepared);

@@ -8,9 +8,14 @@ use crate::{
     infer::next::next,
     pipeline::{elsewhere::Effort, open::ServedPipeline, row_error::error, row_runs::RowJob},
 };
-use inference::{error::Error, timings::Timings};
+use inference::{
+    error::Error,
+    limits::{Budget, Permit, out_of_bytes},
+    room::{Room, UNCOUNTED},
+    timings::Timings,
+};
 use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::Wanted};
-use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
+use steps::{GraphOutput, Place, Reduced, Row, Step, Work, outputs_of_row};
 
 /// What takes longer is done on a thread for such, since it would make other clients wait: as long as the mean of token
 /// vectors of so many values, some 50 us.
@@ -32,6 +37,56 @@ impl Turn {
     }
 }
 
+/// Where rows take their bytes.
+pub(super) struct Counted<'a> {
+    pub(super) bytes: Option<&'a Arc<Budget>>,
+    /// Takes those of what is kept of rows.
+    pub(super) reply: &'a mut Room,
+}
+
+impl Counted<'_> {
+    /// Room for the run of so many bytes; `None` where it takes little.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBudget`] where other runs and requests hold it; [`Error::InvalidRequest`] where all of the budget
+    /// would not do.
+    fn run(&self, bytes: usize) -> Result<Option<Arc<Permit>>, Error> {
+        let Some(budget) = self.bytes.filter(|_| UNCOUNTED < bytes) else { return Ok(None) };
+        if budget.limit() < bytes {
+            return Err(Error::InvalidRequest(format!(
+                "a run of this input would take {bytes} bytes, more than all requests may take together \
+                 (--max-inflight-bytes); send a smaller one"
+            )));
+        }
+        budget.take(bytes).map(Arc::new).map(Some).ok_or_else(|| out_of_bytes(budget))
+    }
+}
+
+/// Bytes of the graph for a run of these rows of images or sounds: what it holds inside, as far as that is known, and
+/// its outputs. How many tokens a run has is bounded by the memory that runs were seen to take, so texts ask for nothing.
+fn bytes_to_run(pipeline: &ServedPipeline, rows: &[(usize, Row)]) -> usize {
+    let inside = rows.iter().map(|(_, row)| pipeline.steps.bytes_to_run(row));
+    let is_text = rows.iter().any(|(_, row)| 0 < row.tokens);
+    let port = |it: &GraphOutput| pipeline.graph.output(&it.name).filter(|_| !is_text);
+    let outputs = pipeline.steps.outputs().iter().filter_map(port).map(|it| {
+        let size = it.dtype.size().unwrap_or(1).saturating_mul(rows.len());
+        // How long an open dimension is, is not known.
+        it.dims
+            .iter()
+            .try_fold(size, |bytes, it| it.map(|it| bytes.saturating_mul(it)))
+            .unwrap_or(0)
+    });
+    inside.chain(outputs).fold(0, usize::saturating_add)
+}
+
+/// The job, whose inputs keep its room until it has run.
+fn with_room(mut work: schedule::work::Work, room: Option<&Arc<Permit>>) -> schedule::work::Work {
+    if let (Some(room), Some(input)) = (room, work.inputs.first_mut()) {
+        input.tensor = input.tensor.clone().keeping(room.clone());
+    }
+    work
+}
+
 /// Runs rows, each by itself, many at once; what is kept of each, in their order, and where the time went.
 ///
 /// # Errors
@@ -44,11 +99,12 @@ pub(super) async fn run_rows(
     pipeline: &Arc<ServedPipeline>,
     whole: &Submission,
     mut rows: Vec<Row>,
+    counted: &mut Counted<'_>,
 ) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
     if rows.len() == 1
         && let Some(row) = rows.pop()
     {
-        return run_row(scheduler, pipeline, whole, row).await;
+        return run_row(scheduler, pipeline, whole, row, counted).await;
     }
     let mut rows: Vec<(usize, Row)> = rows.into_iter().enumerate().collect();
     // Of a request with more rows than are queued at once, rows of like length are to meet.
@@ -71,6 +127,14 @@ pub(super) async fn run_rows(
             };
             let lengths = rows.as_slice().iter().map(|(_, row)| row.tokens);
             let together = pipeline.rows.rows_of_job(lengths);
+            let next = rows.as_slice();
+            let needed = bytes_to_run(pipeline, next.get(..together).unwrap_or(next));
+            let room = match counted.run(needed) {
+                Ok(room) => room,
+                // Its own rows give back what they have once they have run.
+                Err(Error::OutOfBudget(_)) if !running.is_empty() || !kept.is_empty() => break,
+                Err(error) => return Err(error),
+            };
             let (mut inputs, mut works, mut length) = (Vec::new(), Vec::new(), 0);
             for (number, row) in rows.by_ref().take(together) {
                 inputs.push(row.inputs);
@@ -80,13 +144,16 @@ pub(super) async fn run_rows(
             let tokens = length;
             let job = pipeline.rows.job(&pipeline.steps, inputs, tokens)?;
             let RowJob { work, shape_key, length } = job;
+            let work = with_room(work, room.as_ref());
             submissions.push(Submission { work, accepted, shape_key, length, extent, ..*whole });
-            kept.push((tokens, works));
+            kept.push((tokens, works, room));
         }
         if !submissions.is_empty() {
             let queued = scheduler.submit_together(submissions)?;
-            for (queued, (tokens, works)) in queued.into_iter().zip(kept) {
+            for (queued, (tokens, works, room)) in queued.into_iter().zip(kept) {
                 let answer = async move {
+                    // Its outputs are a part of it.
+                    let _room = room;
                     let done = queued.answer().await?;
                     let timings = done.timings;
                     let ran = Ran { outputs: done.outputs, tokens, works };
@@ -105,6 +172,7 @@ pub(super) async fn run_rows(
         if turn.is_over(effort) {
             tokio::task::yield_now().await;
         }
+        counted.reply.take_and_keep(bytes_of(&rows_of_job))?;
         reduced.extend(rows_of_job);
         timings = Some(timings.map_or(took, |sum| sum.beside(took)));
     }
@@ -116,15 +184,26 @@ async fn run_row(
     pipeline: &Arc<ServedPipeline>,
     whole: &Submission,
     row: Row,
+    counted: &mut Counted<'_>,
 ) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
+    let alone = [(0, row)];
+    let room = counted.run(bytes_to_run(pipeline, &alone))?;
+    let [(_, row)] = alone;
     let (tokens, works) = (row.tokens, vec![(0, row.work)]);
     let job = pipeline.rows.job(&pipeline.steps, vec![row.inputs], tokens)?;
     let RowJob { work, shape_key, length } = job;
+    let work = with_room(work, room.as_ref());
     let submission = Submission { work, shape_key, length, extent: Extent::Made, ..*whole };
     let done = scheduler.submit_with_slot(submission, Some(ReplySlot::unordered())).await?;
     let ran = Ran { outputs: done.outputs, tokens, works };
     let (reduced, _) = reduce(scheduler, pipeline, ran, whole.deadline).await?;
+    counted.reply.take_and_keep(bytes_of(&reduced))?;
     Ok((reduced.into_iter().map(|(_, it)| it).collect(), Some(done.timings)))
+}
+
+/// Bytes of what is kept of rows.
+fn bytes_of(rows: &[(usize, Reduced)]) -> usize {
+    rows.iter().map(|(_, it)| it.bytes()).sum()
 }
 
 /// A job of rows of one length that has run.

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use backend::{
-    BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor, Processes, RunTerms,
-    Signatures, Turn, WarmUp,
+    BackendError, Batch, Device, Instance, Model, ModelSpec, NamedTensor, Processes, RunMemory,
+    RunTerms, Signatures, Turn, WarmUp,
 };
 
 use crate::{
@@ -68,8 +68,8 @@ impl Model for WithConstants {
         self.model.signatures()
     }
 
-    fn large_outputs(&self) -> Vec<(Arc<str>, usize)> {
-        self.model.large_outputs()
+    fn run_memory(&self) -> RunMemory {
+        self.model.run_memory()
     }
 
     fn keeps_state(&self) -> bool {

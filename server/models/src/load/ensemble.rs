@@ -19,7 +19,7 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::members::Ensemble,
-        large_outputs::LargeOutputs,
+        run_room::RunRoom,
         served::{Dispatch, Members, Planned, Resolved, ServedModel},
     },
 };
@@ -103,7 +103,7 @@ impl Loader {
             config,
             config_json,
             config_message,
-            large_outputs: LargeOutputs::default(),
+            run_room: RunRoom::default(),
             pipeline: None,
             model: None,
             processes: Processes::default(),

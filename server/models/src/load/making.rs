@@ -33,7 +33,7 @@ use crate::{
     },
     repository::local::{FoundModel, repository_of},
     serving::{
-        large_outputs::LargeOutputs,
+        run_room::RunRoom,
         served::{Planned, ServedModel},
     },
     settings::repository::Repository,
@@ -253,7 +253,7 @@ impl Loader {
             others: others.configs,
             config_json,
             config_message,
-            large_outputs: LargeOutputs::new(model.large_outputs()),
+            run_room: RunRoom::new(model.run_memory()),
             pipeline,
             dispatch,
             model: Some(model),

@@ -67,7 +67,7 @@ impl Loader {
         Ok(Some(ServedModel {
             shown_name: served.shown_name.clone(),
             signature: served.signature.clone(),
-            large_outputs: served.large_outputs.clone(),
+            run_room: served.run_room.clone(),
             pipeline: served.pipeline.clone(),
             config: completed.config,
             others: served.others.clone(),

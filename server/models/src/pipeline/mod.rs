@@ -10,7 +10,6 @@ pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod pace;
 pub(crate) mod parameters;
-pub(crate) mod room;
 pub(crate) mod row_error;
 pub(crate) mod row_runs;
 pub(crate) mod text_model;

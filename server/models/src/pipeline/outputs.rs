@@ -20,6 +20,8 @@ const MOST_BYTES: usize = 64 << 20;
 pub(crate) struct Outputs {
     columns: Vec<Column>,
     rows: usize,
+    /// Bytes of all replies.
+    bytes: usize,
 }
 
 /// One output.
@@ -90,7 +92,7 @@ impl Outputs {
             Ok(Column { name: name.clone(), widths: Vec::new(), has_objects: false, values })
         };
         let columns = wanted.iter().map(column).collect::<Result<_, Error>>()?;
-        Ok(Outputs { columns, rows: 0 })
+        Ok(Outputs { columns, rows: 0, bytes: 0 })
     }
 
     /// Adds the reply to one more input.
@@ -105,7 +107,15 @@ impl Outputs {
         counts: Counts,
     ) -> Result<(), Error> {
         self.rows += 1;
-        self.columns.iter_mut().try_for_each(|it| it.push(reply, asked, counts))
+        for column in &mut self.columns {
+            self.bytes += column.push(reply, asked, counts)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of all replies so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The tensors.
@@ -113,7 +123,7 @@ impl Outputs {
     /// # Errors
     /// Only when sizes overflow.
     pub(crate) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let Outputs { columns, rows } = self;
+        let Outputs { columns, rows, .. } = self;
         let tensor = |Column { name, widths, values, .. }| {
             let width = widths.iter().copied().max().unwrap_or(0);
             let shape = match &values {
@@ -158,11 +168,19 @@ impl Outputs {
 }
 
 impl Column {
-    fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>, counts: Counts) -> Result<(), Error> {
+    /// Adds the reply to one more input; the bytes that it takes.
+    fn push(
+        &mut self,
+        reply: &Reply,
+        asked: &ResultForm<'_>,
+        counts: Counts,
+    ) -> Result<usize, Error> {
+        let mut text_bytes = 0;
         let width = match &mut self.values {
             Values::Result(texts, bytes) => {
                 let text = result_json(reply, asked);
                 *bytes += text.len();
+                text_bytes = text.len();
                 if *bytes > MOST_BYTES {
                     let problem = format!(
                         "the replies to this request take more than {} MiB; send fewer inputs, or ask for fewer answers",
@@ -173,7 +191,11 @@ impl Column {
                 texts.push(text);
                 1
             }
-            Values::Labels(all) => add(all, reply.labels(asked.is_best_only)),
+            Values::Labels(all) => {
+                let labels = reply.labels(asked.is_best_only);
+                text_bytes = labels.iter().map(String::len).sum();
+                add(all, labels)
+            }
             Values::Scores(all) => add(all, reply.scores(asked.is_best_only)),
             Values::Embedding(all) => add(all, reply.embedding()),
             Values::ImageEmbeds(all) => add(all, reply.towers().image),
@@ -189,7 +211,10 @@ impl Column {
             }
             Values::Sizes(all) => add(all, reply.size().map(i64::from).to_vec()),
             Values::Count(all) => add(all, vec![reply.objects().len() as i64]),
-            Values::Transcripts(all) => add(all, vec![reply.transcript().to_owned()]),
+            Values::Transcripts(all) => {
+                text_bytes = reply.transcript().len();
+                add(all, vec![reply.transcript().to_owned()])
+            }
         };
         self.has_objects |= matches!(reply, Reply::Objects(_));
         let is_uneven = self.widths.last().is_some_and(|it| *it != width);
@@ -198,7 +223,17 @@ impl Column {
             let problem = format!("output '{}' differs in length between the rows", self.name);
             return Err(Error::Backend(BackendError::Execute(problem)));
         }
-        Ok(())
+        let place = match &self.values {
+            Values::Result(..) | Values::Labels(_) | Values::Transcripts(_) => size_of::<String>(),
+            Values::Tokens(_) | Values::Classes(_) | Values::Count(_) | Values::Sizes(_) => 8,
+            Values::Boxes(_) => 16,
+            Values::Truncated(_) => 1,
+            Values::Scores(_)
+            | Values::Embedding(_)
+            | Values::ImageEmbeds(_)
+            | Values::TextEmbeds(_) => 4,
+        };
+        Ok(width * place + text_bytes)
     }
 }
 

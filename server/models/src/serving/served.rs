@@ -22,7 +22,7 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::{path::Path, plan::Plan, turns::Turns},
-        large_outputs::LargeOutputs,
+        run_room::RunRoom,
     },
 };
 use inference::{
@@ -51,8 +51,8 @@ pub struct ServedModel {
     pub config_json: Bytes,
     /// The same as a message.
     pub config_message: raw::ModelConfig,
-    /// Outputs for which room is taken before a run.
-    pub(crate) large_outputs: LargeOutputs,
+    /// What is taken of the budget before a run.
+    pub(crate) run_room: RunRoom,
     /// What stands around its graph, where it takes texts.
     pub(crate) pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.

@@ -1,0 +1,81 @@
+//! A reply that can never fit, as it is known before its rows are run: by the outputs that the model declares.
+
+use backend::{NamedTensor, Shape, Tensor};
+
+use super::codec::Codec;
+use inference::{
+    error::Error,
+    limits::Permit,
+    request::{InferenceRequest, InferenceResponse},
+    signature::{Port, Signature},
+};
+
+/// No form of a reply takes more bytes for an element, keys and copies included. Fewer elements are not looked at.
+const MOST_OF_ELEMENT: usize = 512;
+
+/// Checks that the shortest reply that the request may get has room in the whole budget: that of zeros. `permit` is for
+/// the request.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] where it has none.
+pub(super) fn check<C: Codec>(
+    format: &C::Format,
+    signature: &Signature,
+    request: &InferenceRequest,
+    permit: &Permit,
+) -> Result<(), Error> {
+    // Replies to texts are as long as what comes out.
+    if request.task.is_some() || signature.pipeline.is_some() {
+        return Ok(());
+    }
+    let limit = permit.budget().limit();
+    let is_wanted = |it: &&Port| request.outputs.is_empty() || request.outputs.contains(&it.name);
+    let rows = request.rows().unwrap_or(1);
+    let shapes = || {
+        let known = signature.outputs.iter().filter(is_wanted);
+        known.filter_map(|it| Some((it, shape(it, signature.batches().then_some(rows))?)))
+    };
+    let elements = shapes().filter_map(|(_, it)| it.elements()).fold(0, usize::saturating_add);
+    let bytes = |(port, shape): (&Port, Shape)| {
+        shape.elements()?.checked_mul(port.dtype.size().unwrap_or(0))
+    };
+    let bytes = shapes().map(|it| bytes(it).unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
+    // Outputs that do not fit themselves are refused where room for the run is taken.
+    if elements.saturating_mul(MOST_OF_ELEMENT) <= limit || limit < bytes {
+        return Ok(());
+    }
+    let zeros = |(port, shape): (&Port, Shape)| {
+        let tensor = Tensor::zeros(port.dtype, shape).ok()?;
+        Some(NamedTensor { name: port.name.clone(), tensor })
+    };
+    let response = InferenceResponse {
+        model: signature.model.clone(),
+        version: signature.version,
+        id: None,
+        rows: request.rows(),
+        outputs: shapes().filter_map(zeros).collect(),
+        timings: None,
+    };
+    let rough = C::reply_expanded(format, signature, &response, usize::MAX);
+    if rough.saturating_add(bytes) <= limit {
+        return Ok(());
+    }
+    // No number has a shorter text.
+    let least = C::reply_expanded(format, signature, &response, 0).saturating_add(bytes);
+    if least <= limit {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(format!(
+        "model '{}': the reply to {rows} rows takes {least} bytes or more while it is written, more than all requests \
+         may take together (--max-inflight-bytes); {}",
+        signature.model,
+        C::SMALLER_REPLY
+    )))
+}
+
+/// The shape of an output of so many rows, or of a model without rows. `None` where it is not known.
+fn shape(port: &Port, rows: Option<usize>) -> Option<Shape> {
+    port.dtype.size().filter(|_| !port.any_rank)?;
+    let dims = port.dims.iter().copied().collect::<Option<Vec<usize>>>()?;
+    Some(rows.into_iter().chain(dims).collect())
+}
