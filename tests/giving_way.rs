@@ -116,7 +116,7 @@ fn open_calls(grpc: SocketAddr, calls: u32) -> TcpStream {
 fn is_refused(mut stream: &TcpStream) -> bool {
     // Everything that is said at once comes well within that time.
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::<u8>::new();
     let mut part = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut part) {
         bytes.extend(&part[..length]);

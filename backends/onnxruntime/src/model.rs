@@ -8,8 +8,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, DataType, Device, FileStamps, GraphRows, Instance, Model, ModelSource,
-    ModelSpec, Placement, RerunPolicy, RunMemory, StringMemory, TensorHint, TensorSpec,
+    BackendError, DataType, Device, FileStamps, GraphRows, Instance, Model, ModelSource, ModelSpec,
+    Placement, RerunPolicy, RunMemory, StringMemory, TensorHint, TensorSpec,
 };
 
 use crate::{

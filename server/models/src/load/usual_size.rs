@@ -224,6 +224,7 @@ mod tests {
     #[test]
     fn a_model_whose_sizes_are_all_fixed_needs_no_such_run() {
         let signature = |dims: &[i64]| Signature {
+            takes_missing: false,
             model: "m".into(),
             version: 1,
             max_batch_size: 0,
