@@ -393,7 +393,7 @@ fn replies_of_many_rows() {
     let body = "1\n".repeat(2 << 20);
     let headers = [("content-type", "text/csv"), ("x-amzn-sagemaker-target-model", "rows")];
     let refused = Client::connect(address).post("/invocations", &headers, body).error(400);
-    assert!(refused.contains("the reply takes up to"), "{refused}");
+    assert!(refused.contains("the reply to 2097152 rows takes"), "{refused}");
 }
 
 #[test]

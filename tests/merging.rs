@@ -21,8 +21,13 @@ const ASKED: usize = 25;
 
 /// A repository of that fixture, with that configuration where there is one.
 fn of(fixture: &str, config: &str) -> Repository {
+    beside(Repository::new(), fixture, config)
+}
+
+/// The same beside other models.
+fn beside(repository: Repository, fixture: &str, config: &str) -> Repository {
     let from = format!("tests/fixtures/mixing/{fixture}");
-    let repository = Repository::new().copy(fixture, &from);
+    let repository = repository.copy(fixture, &from);
     if config.is_empty() {
         repository
     } else {
@@ -144,7 +149,8 @@ fn a_graph_that_answers_other_rows_than_it_takes_is_no_batch() {
 
 /// The error of a load of the fixture with that configuration.
 fn refusal(fixture: &str, config: &str) -> String {
-    let server = Server::start(&of(fixture, config), &[]);
+    let others = Repository::identity("other", &[]);
+    let server = Server::start(&beside(others, fixture, config), &[]);
     server.get(&format!("/v2/models/{fixture}/ready")).error(503)
 }
 
@@ -156,8 +162,6 @@ fn a_batch_that_is_written_down_where_an_output_has_no_rows_is_an_error_of_the_l
              output {{ name: 'STEPS' data_type: TYPE_FP32 dims: [ -1, 4 ] }}"
         )
     };
-    let first_is_one = "max_batch_size: 8 input { name: 'INPUT' data_type: TYPE_FP32 dims: 4 }
-         output { name: 'OUTPUT' data_type: TYPE_FP32 dims: 4 }";
     for (fixture, config, parts) in [
         (
             "time_first",
@@ -176,11 +180,6 @@ fn a_batch_that_is_written_down_where_an_output_has_no_rows_is_an_error_of_the_l
             "max_batch_size: 8 dynamic_batching { }",
             ["max_batch_size is 8", "output 'STEPS'"],
         ),
-        (
-            "mean_of_rows",
-            first_is_one,
-            ["max_batch_size is 8", "output 'OUTPUT' has the shape [1,4] for 2 rows"],
-        ),
         ("boxes", "max_batch_size: 4", ["max_batch_size is 4", "output 'OUTPUT'"]),
     ] {
         let error = refusal(fixture, config);
@@ -197,18 +196,13 @@ fn an_output_without_rows_that_the_configuration_does_not_give_is_no_reason_to_r
     let server = Server::start(&of("time_first", rows), &[]);
     let given = answer(&mut server.client(), "time_first", &body(&[2, 3, 4], 1));
     assert_eq!((&given["name"], &given["shape"]), (&json!("ROWS"), &json!([2, 3, 4])));
-    // One row has one row.
-    let single = "max_batch_size: 1 input { name: 'INPUT' data_type: TYPE_FP32 dims: 4 }
-         output { name: 'OUTPUT' data_type: TYPE_FP32 dims: 4 }";
-    let server = Server::start(&of("mean_of_rows", single), &[]);
-    let given = answer(&mut server.client(), "mean_of_rows", &body(&[1, 4], 1));
-    assert_eq!(given["shape"], json!([1, 4]));
 }
 
 #[test]
 fn a_batch_that_was_filled_in_where_an_output_has_no_rows_is_taken_back_with_one_warning() {
     for config in ["dynamic_batching { }", "dynamic_batching { preferred_batch_size: [ 4 ] }", ""] {
-        let mut server = Process::start(&of("time_first", config), &[], &[]);
+        let repository = of("time_first", config);
+        let mut server = Process::start(&repository, &[], &[]);
         server.wait_ready();
         let mut client = server.client();
         let reply = client.post(&infer("time_first"), &[], body(&[2, 3, 4], 1)).expect(200).json();

@@ -29,7 +29,7 @@ fn identity(repository: Repository, name: &str, dtype: &str) -> Repository {
 
 /// A request of a binary tensor with so many elements of zeros; the name of its only input, and its head's length.
 fn zeros(input: &str, dtype: &str, elements: usize, bytes: usize) -> (Vec<u8>, String) {
-    let mut body = json!({"inputs": [{"name": input, "shape": [elements], "datatype": dtype,
+    let mut body = json!({"inputs": [{"name": input, "shape": [1, elements], "datatype": dtype,
                                       "parameters": {"binary_data_size": bytes}}],
                           "parameters": {"binary_data_output": true}})
     .to_string()

@@ -171,8 +171,8 @@ fn rows(rows: usize) -> (String, Vec<u8>) {
     (head.len().to_string(), body)
 }
 
-/// What a large run has left in the process of its model goes when memory is nearly used up. `process_of` says which
-/// process that is.
+/// What a large run has left in the process of its model goes with its output, before memory is scarce. `process_of`
+/// says which process that is.
 fn gives_back(flags: &[&str], process_of: impl Fn(&Process) -> u32) {
     const MEMORY: u64 = 384 << 20;
     let Some(group) = Group::make(MEMORY) else {
@@ -180,9 +180,8 @@ fn gives_back(flags: &[&str], process_of: impl Fn(&Process) -> u32) {
     };
     let config = format!("max_batch_size: {ROWS} instance_group {{ count: 1 kind: KIND_CPU }}");
     let repository = Repository::new().fixture("large", "mlp").file("large/config.pbtxt", config);
-    let repository = repository.model("kept", KEPT);
     let mut process = start_within(&group, &repository, flags);
-    let (server, engine) = (process.id(), process_of(&process));
+    let engine = process_of(&process);
     let mut client = process.client();
     let run = |client: &mut Client, count| {
         let (length, body) = rows(count);
@@ -193,26 +192,23 @@ fn gives_back(flags: &[&str], process_of: impl Fn(&Process) -> u32) {
     let before = anonymous(engine);
     run(&mut client, ROWS);
     run(&mut client, 1);
-    let left = anonymous(engine);
-    assert!(before + (100 << 20) < left, "{before} bytes before the large run, {left} after it");
-    let taken = || anonymous(server) + if engine == server { 0 } else { anonymous(engine) };
-    fill(&mut client, MEMORY, taken);
-    process.wait_for_line("memory is nearly used up");
-    wait_for("memory to be there again", || {
+    // A layer of the run took twice as much.
+    wait_for("what the large run has left to be given back", || {
         run(&mut client, 1);
-        process.log().iter().any(|it| it.contains("there is memory again")).then_some(())
+        (anonymous(engine) < before + (32 << 20)).then_some(())
     });
+    assert!(!process.log().iter().any(|it| it.contains("memory is nearly used up")));
     process.signal("TERM");
     assert!(process.wait().status.success());
     drop(group);
 }
 
 #[test]
-fn near_the_limit_of_memory_an_engine_gives_back_what_a_large_run_has_left() {
+fn an_engine_gives_back_what_a_large_run_has_left_before_memory_is_scarce() {
     gives_back(&[IN_PROCESS], Process::id);
 }
 
 #[test]
-fn near_the_limit_of_memory_an_engine_in_a_process_of_its_own_gives_it_back_too() {
+fn an_engine_in_a_process_of_its_own_gives_it_back_too() {
     gives_back(&["--isolation=large"], |it| workers(it.id())[0]);
 }

@@ -109,7 +109,7 @@ fn a_repository_may_hold_them_under_the_names_of_triton_or_any() {
 #[test]
 fn a_lone_file_is_known_by_its_bytes_whatever_its_name_is() {
     // Names of the tests of SageMaker's container, and a pickle.
-    check_file("mnist-xgb-model", "xgboost-3.2.0", "logistic.ubj", "mnist-xgb-model");
+    check_file("mnist-xgb-model", "xgboost-3.2.0", "logistic.ubj", "model");
     check_file("xgboost-model.bin", "xgboost-1.7.6", "logistic.bin", "xgboost-model");
     check_file("pickled.model.v2", "xgboost-1.7.6", "logistic.pkl", "pickled.model");
     let of = |file: &str| format!("{FORESTS}/xgboost-3.2.0/{file}");

@@ -49,7 +49,7 @@ def check_overrides(client, model_file):
     refused(lambda: client.load_model("digits", config="{"), "config")
     refused(lambda: client.load_model("digits", files={"file:1/x": b""}), "config")
     refused(lambda: client.load_model("digits", config=config, files={"file:7/../x": b"x"}),
-            "file:<version>/<name>")
+            "file:1/model.onnx")
     assert state(client, "digits").get("7") == "READY"
     client.load_model("digits")
     assert state(client, "digits").get("1") == "READY", state(client, "digits")

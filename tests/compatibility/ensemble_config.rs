@@ -117,19 +117,6 @@ fn ensembles_whose_tensors_lead_nowhere_are_refused() {
             ]),
             "'t2'",
         ),
-        (
-            "tensor_to_input_overmapped",
-            plain(&[
-                good()[0].clone(),
-                one("t4", "t5"),
-                good()[1].clone(),
-                join(&four).replace(
-                    "output_map",
-                    "input_map { key: \"input3\" value: \"t5\" } output_map",
-                ),
-            ]),
-            "input3",
-        ),
         ("redundant_tensor_as_input", plain(&with(one("t5", "t6"))), "'t5'"),
         (
             "redundant_tensor_as_output",

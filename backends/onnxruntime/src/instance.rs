@@ -31,7 +31,8 @@ const COPIED: usize = 4096;
 /// When an output of so many bytes is gone, it is looked at what the arena keeps.
 const LARGE: usize = 1 << 20;
 
-/// So long takes a run at least that fills a MiB of fresh memory. After such a run it is looked at what the arena keeps.
+/// A run that fills a MiB of fresh memory takes at least so long. After such a run it is looked at what the arena
+/// keeps.
 const LONG: Duration = Duration::from_micros(200);
 
 /// As many inputs or outputs go without an allocation.

@@ -61,7 +61,7 @@ fn a_plugin_that_cannot_be_used_is_an_error_that_says_why_and_what_to_do() {
     unusable(Some(foreign), &["it is no plugin of muster"]);
     let older = compile(&folder, "older", &table(0), &[]);
     unusable(Some(older), &["version 0 of the interface", "different builds"]);
-    let other = compile(&folder, "other", &table(1), &[]);
+    let other = compile(&folder, "other", &table(pytorch_abi::ABI_VERSION), &[]);
     unusable(Some(other), &["built with libtorch 2.13.0, and found 2.12.1"]);
     // Linked against a library that is gone when it is opened, as the plugin is against libtorch.
     compile(&folder, "libgone", "int gone(void) { return 1; }", &["-Wl,-soname,libgone.so"]);

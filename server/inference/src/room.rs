@@ -13,7 +13,8 @@ use crate::{
 /// So many bytes of a request are held without room in the budget.
 pub const UNCOUNTED: usize = 64 << 10;
 
-/// What a request has taken for one kind of things: while one is made what that takes, and what is kept of those before.
+/// What a request has taken for one kind of things: what making one takes, while it is made, and what is kept of those
+/// before.
 #[derive(Debug)]
 pub struct Room {
     /// `None`: nothing is counted.

@@ -9,11 +9,12 @@ mod idle;
 mod metadata;
 mod provider;
 mod session;
+mod session_arena;
 mod table;
 mod value;
 
-pub(crate) use idle::Keeping;
 pub(crate) use provider::probe;
 pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
+pub(crate) use session_arena::Keeping;
 pub(crate) use table::{Native, Result};
 pub(crate) use value::Value;

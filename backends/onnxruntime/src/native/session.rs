@@ -13,10 +13,9 @@ use backend::Stop;
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
 use super::{
-    arena,
-    idle::Arena,
-    metadata,
+    arena, metadata,
     provider::append,
+    session_arena::Arena,
     table::{Native, Result, check, made},
 };
 use crate::{

@@ -121,9 +121,7 @@ fn what_is_wrong_with_steps_of_sound_is_said() {
 #[test]
 fn a_sound_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
     let repository = Repository::new(&[]);
-    let sound = fs::read(fixture("speech/0.wav")).unwrap();
-    let tensor = Tensor::from_strings(Shape::new(&[1, 1]), [sound]).unwrap();
-    let sounds = [NamedTensor { name: "audio".into(), tensor }];
+    let sounds = sounds(&[wav(16_000, &vec![0; 160_000])]);
     let budget = Budget::new(64 << 20);
     let bounds = FileBounds { budget: Some(budget.clone()), ..FileBounds::default() };
     let run = |bounds: FileBounds| {

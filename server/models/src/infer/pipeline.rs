@@ -235,8 +235,8 @@ async fn finish(
     pipeline.work(Effort::short_if(is_short), deadline, finish).await
 }
 
-/// Numbers of the reply, where they are no more than are given. The vectors of all tokens, or of all patches of an image,
-/// are thousands of times as long as a text.
+/// Numbers of the reply, where they are no more than are given. The vectors of all tokens, or of all patches of an
+/// image, are thousands of times as long as a text.
 fn check_features(
     pipeline: &ServedPipeline,
     asked: &Asked,

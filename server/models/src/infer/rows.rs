@@ -1,6 +1,6 @@
 //! The rows of a request on a pipeline: each is a job of its own, and what is kept of each comes back in their order.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Instant};
 
 use backend::NamedTensor;
 
@@ -63,7 +63,7 @@ impl Counted<'_> {
 }
 
 /// Bytes of the graph for a run of these rows of images or sounds: what it holds inside, as far as that is known, and
-/// its outputs. How many tokens a run has is bounded by the memory that runs were seen to take, so texts ask for nothing.
+/// its outputs. Texts ask for nothing: the memory that runs were seen to take bounds how many tokens a run has.
 fn bytes_to_run(pipeline: &ServedPipeline, rows: &[(usize, Row)]) -> usize {
     let inside = rows.iter().map(|(_, row)| pipeline.steps.bytes_to_run(row));
     let is_text = rows.iter().any(|(_, row)| 0 < row.tokens);
@@ -107,13 +107,17 @@ pub(super) async fn run_rows(
         return run_row(scheduler, pipeline, whole, row, counted).await;
     }
     let mut rows: Vec<(usize, Row)> = rows.into_iter().enumerate().collect();
-    // Of a request with more rows than are queued at once, rows of like length are to meet.
-    rows.sort_by_key(|(_, row)| row.tokens);
+    // Of a request with more rows than are queued at once, rows of like length are to meet, and those that take most
+    // run first: what has room for one of them has room for the next.
+    let size = |it: &(usize, Row)| bytes_to_run(pipeline, std::slice::from_ref(it));
+    rows.sort_by_cached_key(|it| (it.1.tokens, Reverse(size(it))));
     let mut rows = rows.into_iter();
     // Enough that all instances are busy, and that a run has company.
     let most = pipeline.rows.bounds.map_or(pipeline.graph.max_batch_size, |it| it.rows);
     let at_once = scheduler.instances().saturating_add(1).saturating_mul(most.max(1));
     let mut running = Vec::new();
+    // Of rows that have run. Whoever ran them may hold it a moment longer than they wait for.
+    let mut spare: Vec<Arc<Permit>> = Vec::new();
     let mut reduced: BTreeMap<usize, Reduced> = BTreeMap::new();
     let mut timings: Option<Timings> = None;
     let (mut is_first, mut turn) = (true, Turn::default());
@@ -129,7 +133,8 @@ pub(super) async fn run_rows(
             let together = pipeline.rows.rows_of_job(lengths);
             let next = rows.as_slice();
             let needed = bytes_to_run(pipeline, next.get(..together).unwrap_or(next));
-            let room = match counted.run(needed) {
+            let of_another = spare.pop_if(|it| UNCOUNTED < needed && needed <= it.units());
+            let room = match of_another.map_or_else(|| counted.run(needed), |it| Ok(Some(it))) {
                 Ok(room) => room,
                 // Its own rows give back what they have once they have run.
                 Err(Error::OutOfBudget(_)) if !running.is_empty() || !kept.is_empty() => break,
@@ -152,14 +157,13 @@ pub(super) async fn run_rows(
             let queued = scheduler.submit_together(submissions)?;
             for (queued, (tokens, works, room)) in queued.into_iter().zip(kept) {
                 let answer = async move {
-                    // Its outputs are a part of it.
-                    let _room = room;
                     let done = queued.answer().await?;
                     let timings = done.timings;
                     let ran = Ran { outputs: done.outputs, tokens, works };
                     let (reduced, effort) =
                         reduce(scheduler, pipeline, ran, whole.deadline).await?;
-                    Ok::<_, Error>((reduced, timings, effort))
+                    // Its outputs were a part of what has room.
+                    Ok::<_, Error>((reduced, timings, effort, room))
                 };
                 running.push((0, Box::pin(answer)));
             }
@@ -168,7 +172,8 @@ pub(super) async fn run_rows(
             return Ok((reduced.into_values().collect(), timings));
         }
         let (_, done) = next(&mut running).await;
-        let (rows_of_job, took, effort) = done?;
+        let (rows_of_job, took, effort, room) = done?;
+        spare.extend(room);
         if turn.is_over(effort) {
             tokio::task::yield_now().await;
         }

@@ -142,8 +142,9 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Unavailable`] in control modes other than explicit; [`Error::InvalidRequest`] for what is no name,
-    /// for what a request may not bring, and for a model that its engine cannot load; [`Error::Repository`] where the repository has no such model, or its
-    /// configuration or what the request brings in its place cannot be read. What served before still does.
+    /// for what a request may not bring, and for a model that its engine cannot load; [`Error::Repository`] where the
+    /// repository has no such model, or its configuration or what the request brings in its place cannot be read. What
+    /// served before still does.
     pub fn load(&self, name: &str, given: LoadOverride) -> Result<(), Error> {
         self.must_be_explicit()?;
         check_name(name)?;

@@ -250,7 +250,7 @@ fn an_input_says_what_it_lacks() {
     refused("{}", "expected the key 'inputs', found none");
     let no_json = "failed to parse the request JSON buffer: expected an object, found";
     refused("", &format!("{no_json} the end, at byte 0"));
-    refused("whatever", &format!("{no_json} 'w', at byte 0"));
+    refused("whatever", &format!("{no_json} 'whatever', at byte 0"));
 }
 
 #[test]

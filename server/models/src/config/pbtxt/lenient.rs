@@ -30,7 +30,8 @@ impl Strict {
     }
 }
 
-/// The same JSON by the rules; `None` where it keeps to them, as far as is looked at here. All other text stays as it is.
+/// The same JSON by the rules; `None` where it keeps to them, as far as is looked at here. All other text stays as it
+/// is.
 pub(super) fn strict(json: &str, message: &MessageDescriptor) -> Option<Strict> {
     let mut scan = Scan { json, at: 0, found: Vec::new() };
     // Where the text is no JSON the scan ends; the reader says what is wrong there.

@@ -158,7 +158,7 @@ fn answers_of_other_rows_are_no_batch() {
 #[test]
 fn an_output_whose_first_dimension_is_always_one_is_no_batch_of_several() {
     let first = |it: &[f32], _: usize| it[..WIDTH].to_vec();
-    let several = "its first dimension is no batch: output 'y' has the shape [1,4] for 2 rows";
+    let several = "its first dimension is no batch: output 'y' has the shape [1,4] for 6 rows";
     assert_eq!(proof(first), Proof::NoBatch(several.to_owned()));
 }
 
