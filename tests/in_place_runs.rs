@@ -29,7 +29,7 @@ fn a_size_that_no_client_has_sent_yet_is_not_run_in_place() {
         input { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }
         output { name: \"x\" data_type: TYPE_FP32 dims: [ -1 ] }";
     let repository = Repository::new().model("m", config);
-    let server = Server::start(&repository, &[IN_PROCESS]);
+    let server = Server::start(&repository, &[IN_PROCESS, "--caller-runs=auto"]);
     let mut client = server.client();
     let mut count = |floats: &str| {
         client.post(&infer("m"), &[], floats).expect(200);
@@ -49,7 +49,7 @@ fn a_graph_with_a_loop_never_runs_in_place_however_fast_it_was() {
     let models = "backends/onnxruntime/tests/models";
     let repository =
         Repository::identity("m", &[]).copy("long/1/model.onnx", &format!("{models}/long.onnx"));
-    let server = Server::start(&repository, &[IN_PROCESS]);
+    let server = Server::start(&repository, &[IN_PROCESS, "--caller-runs=auto"]);
     let x = vec!["0.01"; 64 * 64].join(",");
     let body = format!(
         r#"{{"inputs":[{{"name":"count","datatype":"INT64","shape":[],"data":[0]}},

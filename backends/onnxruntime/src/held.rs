@@ -8,6 +8,7 @@ use std::{
 };
 
 use backend::BackendError;
+use rustix::fs::StatVfsMountFlags;
 
 use crate::{files::ModelFiles, private_copy::PrivateCopy};
 
@@ -38,13 +39,20 @@ impl Held {
         if files.weights.is_empty() {
             return Ok(Held::InPlace);
         }
-        let error = match PrivateCopy::of(files, places) {
+        // They are there twice until the session is made, in memory or in a folder that lies in it.
+        let room = memory.map_or(u64::MAX, |it| it / 2);
+        let error = match PrivateCopy::of(files, places, room) {
             Ok(copy) => return Ok(Held::Copied(copy)),
             Err(error) => error,
         };
-        // They are there twice until the session is made.
-        let room = memory.map_or(u64::MAX, |it| it / 2);
         if room < files.bytes {
+            let flags = rustix::fs::statvfs(&files.model).map(|it| it.f_flag);
+            if flags.is_ok_and(|it| it.contains(StatVfsMountFlags::RDONLY)) {
+                tracing::warn!(
+                    "the weights are used where they are, as nothing here can write to them: {error}"
+                );
+                return Ok(Held::InPlace);
+            }
             return Err(error);
         }
         tracing::warn!(

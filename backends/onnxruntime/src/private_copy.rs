@@ -30,14 +30,24 @@ pub(crate) struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Copies the files into the first of these folders that takes them. Blocking.
+    /// Copies the files into the first of these folders that takes them; into one that lies in memory only where they
+    /// are no more than `memory` bytes. Blocking.
     ///
     /// # Errors
     /// [`BackendError::Load`] where none of them does: the folders, why, and what to do.
-    pub(crate) fn of(files: &ModelFiles, places: &[PathBuf]) -> Result<PrivateCopy, BackendError> {
+    pub(crate) fn of(
+        files: &ModelFiles,
+        places: &[PathBuf],
+        memory: u64,
+    ) -> Result<PrivateCopy, BackendError> {
         let mut problems = Vec::new();
+        let mut places: Vec<&PathBuf> = places.iter().collect();
+        // The system cannot drop a copy that lies in memory.
+        places.sort_by_cached_key(|it| is_in_memory(it));
         for place in places {
-            match PrivateCopy::in_place(files, place) {
+            let made = has_room(place, files.bytes, memory)
+                .and_then(|()| PrivateCopy::in_place(files, place));
+            match made {
                 Ok(copy) => return Ok(copy),
                 Err(problem) => problems.push(format!("{}: {problem}", place.display())),
             }
@@ -65,7 +75,10 @@ impl PrivateCopy {
                 if let Some(parent) = to.parent() {
                     fs::create_dir_all(parent)?;
                 }
-                copy_file(&from.join(name), &to)?;
+                // One file may have two names, as `w` and `./w`.
+                if !to.exists() {
+                    copy_file(&from.join(name), &to)?;
+                }
             }
         }
         Ok(copy)
@@ -104,6 +117,28 @@ impl Drop for PrivateCopy {
     }
 }
 
+/// Does what is written there take memory?
+fn is_in_memory(place: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    // The field's type is another on each architecture.
+    rustix::fs::statfs(place)
+        .is_ok_and(|it| matches!(it.f_type as u64 & 0xffff_ffff, TMPFS | RAMFS))
+}
+
+/// Is there room for so many bytes?
+fn has_room(place: &Path, bytes: u64, memory: u64) -> io::Result<()> {
+    if is_in_memory(place) && memory < bytes {
+        return Err(io::Error::other("it lies in memory, which has no room for them"));
+    }
+    let free = rustix::fs::statvfs(place)?;
+    let free = free.f_bavail.saturating_mul(free.f_frsize);
+    match bytes <= free {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{free} bytes are free"))),
+    }
+}
+
 /// A new folder, for this process's user alone, that other processes do not take for a leftover.
 fn new_folder(place: &Path) -> io::Result<(PathBuf, File)> {
     for _ in 0..ATTEMPTS {
@@ -113,8 +148,14 @@ fn new_folder(place: &Path) -> io::Result<(PathBuf, File)> {
         DirBuilder::new().mode(0o700).create(&folder)?;
         // In the moment before it is locked another process may remove it.
         let Ok(lock) = File::open(&folder) else { continue };
-        if lock.try_lock().is_ok() && folder.is_dir() {
-            return Ok((folder, lock));
+        match lock.try_lock() {
+            Ok(()) if folder.is_dir() => return Ok((folder, lock)),
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => {
+                // What cannot be locked would stay for ever.
+                let _ = fs::remove_dir(&folder);
+                return Err(error);
+            }
         }
     }
     Err(io::Error::other("other processes remove it before it can be used"))
@@ -194,7 +235,7 @@ mod tests {
     #[test]
     fn a_copy_has_the_same_bytes_is_for_one_user_and_goes_when_it_is_dropped() {
         let (files, place) = (files(), place("bytes"));
-        let copy = PrivateCopy::of(&files, std::slice::from_ref(&place)).unwrap();
+        let copy = PrivateCopy::of(&files, std::slice::from_ref(&place), u64::MAX).unwrap();
         let copied = ModelFiles::of(copy.model()).unwrap();
         assert_eq!(copied.weights, files.weights);
         for (one, other) in files.paths_of_weights().zip(copied.paths_of_weights()) {
@@ -202,7 +243,7 @@ mod tests {
         }
         assert_eq!(fs::metadata(copy.model().parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         // Another process that makes a copy leaves it alone.
-        let second = PrivateCopy::of(&files, std::slice::from_ref(&place)).unwrap();
+        let second = PrivateCopy::of(&files, std::slice::from_ref(&place), u64::MAX).unwrap();
         assert!(copy.model().exists());
         drop((copy, second));
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
@@ -216,9 +257,9 @@ mod tests {
         fs::create_dir(&left).unwrap();
         fs::write(left.join("w"), "").unwrap();
         let places = [place.join("absent"), place.clone()];
-        let copy = PrivateCopy::of(&files(), &places).unwrap();
+        let copy = PrivateCopy::of(&files(), &places, u64::MAX).unwrap();
         assert!(!left.exists() && copy.model().starts_with(&place));
-        let error = PrivateCopy::of(&files(), &places[..1]).err().unwrap().to_string();
+        let error = PrivateCopy::of(&files(), &places[..1], u64::MAX).err().unwrap().to_string();
         assert!(
             error.contains("model.onnx: no folder takes") && error.contains("TMPDIR"),
             "{error}"

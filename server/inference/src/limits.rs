@@ -86,13 +86,16 @@ impl Budget {
 
     /// Takes `units`; `None` when so many are not left, or are many and memory is scarce.
     pub fn take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
-        let granted = self.reserve(units, units, self.bound(units)) || self.press(units);
+        let granted = self.reserve(units, units, self.bound(units)) || self.press(units, units);
         granted.then(|| Permit { budget: self.clone(), units })
     }
 
-    /// There is no room for so many units: the slowest of those who hold some are asked for theirs. False.
-    fn press(&self, units: usize) -> bool {
-        self.yielding.press(units);
+    /// There is no room for `more` units of a permit that is then `units` large: the slowest of those who hold some are
+    /// asked for theirs, unless it would never fit. False.
+    fn press(&self, more: usize, units: usize) -> bool {
+        if units <= self.limit {
+            self.yielding.press(more);
+        }
         false
     }
 
@@ -123,7 +126,7 @@ impl Permit {
         let more = units.saturating_sub(self.units);
         let granted = more == 0
             || self.budget.reserve(more, units, self.budget.bound(units))
-            || self.budget.press(more);
+            || self.budget.press(more, units);
         if granted {
             self.units = self.units.max(units);
         }

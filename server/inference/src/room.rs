@@ -82,7 +82,7 @@ impl Room {
     pub fn keep(&mut self, bytes: usize) {
         self.kept = self.kept.saturating_add(bytes);
         if self.permit.is_none() && UNCOUNTED < self.kept {
-            self.permit = self.budget.as_ref().and_then(|it| it.take(0));
+            self.permit = self.budget.as_ref().map(Permit::nothing);
         }
         if let Some(permit) = &mut self.permit {
             permit.resize(self.kept.max(self.reserved));

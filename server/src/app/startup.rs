@@ -41,8 +41,9 @@ pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
 /// The names, and those that there are.
 pub(super) fn isolated_names(config: &ServerConfig, serving: &Serving) -> Result<(), AppError> {
     let Which::Named(names) = &config.isolation.which else { return Ok(()) };
+    // Those that are known by now: a store is not asked, which would block.
     let known: BTreeSet<String> =
-        serving.control.index().iter().map(|it| it.name.to_string()).collect();
+        serving.models.index().iter().map(|it| it.name.to_string()).collect();
     let unknown: Vec<&str> =
         names.iter().filter(|it| !known.contains(*it)).map(String::as_str).collect();
     if unknown.is_empty() {

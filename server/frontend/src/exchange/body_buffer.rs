@@ -87,7 +87,8 @@ impl BodyBuffer {
         let length = self.buffer.len().saturating_add(chunk.len());
         if self.permit.units() < length {
             let ahead = length.saturating_add(PIECE).min(self.announced.max(length));
-            if !self.permit.grow_to(ahead) && !self.permit.grow_to(length) {
+            // What is read ahead can be done without.
+            if !self.permit.grow_spare_to(ahead, 0) && !self.permit.grow_to(length) {
                 return Err(out_of_bytes(self.permit.budget()));
             }
         }

@@ -44,24 +44,35 @@ pub(super) fn check<C: Codec>(
     if elements.saturating_mul(MOST_OF_ELEMENT) <= limit || limit < bytes {
         return Ok(());
     }
-    let zeros = |(port, shape): (&Port, Shape)| {
-        let tensor = Tensor::zeros(port.dtype, shape).ok()?;
-        Some(NamedTensor { name: port.name.clone(), tensor })
+    let zeros = |rows: usize| {
+        let outputs = signature.outputs.iter().filter(is_wanted).filter_map(|port| {
+            let shape = shape(port, signature.batches().then_some(rows))?;
+            let tensor = Tensor::zeros(port.dtype, shape).ok()?;
+            Some(NamedTensor { name: port.name.clone(), tensor })
+        });
+        InferenceResponse {
+            model: signature.model.clone(),
+            version: signature.version,
+            id: None,
+            rows: request.rows().map(|_| rows),
+            outputs: outputs.collect(),
+            timings: None,
+        }
     };
-    let response = InferenceResponse {
-        model: signature.model.clone(),
-        version: signature.version,
-        id: None,
-        rows: request.rows(),
-        outputs: shapes().filter_map(zeros).collect(),
-        timings: None,
-    };
-    let rough = C::reply_expanded(format, signature, &response, usize::MAX);
+    let rough = C::reply_expanded(format, signature, &zeros(rows), usize::MAX);
     if rough.saturating_add(bytes) <= limit {
         return Ok(());
     }
-    // No number has a shorter text.
-    let least = C::reply_expanded(format, signature, &response, 0).saturating_add(bytes);
+    // No number has a shorter text. Each further row takes as much as the second, so that few are looked at.
+    let of = |rows: usize| C::reply_expanded(format, signature, &zeros(rows), 0);
+    let text = match signature.batches() && 2 < rows {
+        true => {
+            let (one, two) = (of(1), of(2));
+            one.saturating_add(two.saturating_sub(one).saturating_mul(rows - 1))
+        }
+        false => of(rows),
+    };
+    let least = text.saturating_add(bytes);
     if least <= limit {
         return Ok(());
     }

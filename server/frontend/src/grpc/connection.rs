@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     Grpc, call,
-    room::{FOOTPRINT, NARROW, Room, USUAL_BUFFER},
+    room::{FOOTPRINT, NARROW, OF_CALL, Room, USUAL_BUFFER},
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
 use crate::{
@@ -83,7 +83,9 @@ where
                 match room.admits(activity.calls(), request.headers()) {
                     Some(of_metadata) => call.hold(of_metadata),
                     None => {
-                        // Nothing of it was looked at: the client may ask again, here or elsewhere.
+                        // Nothing of it was looked at: the client may ask again, here or elsewhere. Connections at rest
+                        // make room until then.
+                        place.press(OF_CALL);
                         respond.send_reset(Reason::REFUSED_STREAM);
                         continue;
                     }

@@ -266,6 +266,11 @@ impl Place {
         self.places.footprint.take(bytes)
     }
 
+    /// There was no room for so many bytes: idle connections and slow bodies make some.
+    pub fn press(&self, bytes: usize) {
+        self.places.press(bytes);
+    }
+
     /// Room for so many bytes. Where there is none, idle connections and slow bodies make room; `None` where that
     /// takes longer than a second.
     pub async fn wait_for_room(&self, bytes: usize) -> Option<Part> {

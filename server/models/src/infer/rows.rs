@@ -173,7 +173,10 @@ pub(super) async fn run_rows(
         }
         let (_, done) = next(&mut running).await;
         let (rows_of_job, took, effort, room) = done?;
-        spare.extend(room);
+        match rows.as_slice().is_empty() {
+            true => spare.clear(),
+            false => spare.extend(room),
+        }
         if turn.is_over(effort) {
             tokio::task::yield_now().await;
         }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, SystemTime},
 };
@@ -19,6 +19,9 @@ const DEEPEST: usize = 8;
 
 /// Of a model so many bytes are read at most, the smallest files first. A doubt about the others is taken for a change.
 const MOST_READ: u64 = 8 << 30;
+
+/// A load waits until so many bytes are read. The rest is read beside what comes after it.
+const SOON_READ: u64 = 64 << 20;
 
 /// How often a load looks again at files that may change without a trace, because they have changed just now.
 const LOOKS: usize = 4;
@@ -99,27 +102,36 @@ impl FileStamps {
         self
     }
 
-    /// Does `work`, and reads meanwhile what of these versions and of what all versions use is not known yet. What
-    /// changes while it is read is not taken for what was loaded.
+    /// Does `work`, and reads meanwhile what of these versions and of what all versions use is not known yet. Large
+    /// files may still be read when it returns. What changes while it is read is not taken for what was loaded.
     pub(crate) fn while_read<T>(&self, versions: &[u64], work: impl FnOnce() -> T) -> T {
         let trees = versions.iter().filter_map(|it| self.versions.get(it));
         let trees = trees.chain([&self.config, &self.common]);
-        let mut files: Vec<(&PathBuf, &FileIdentity)> = trees.flatten().collect();
+        let owned = |(path, identity): (&PathBuf, &FileIdentity)| (path.clone(), *identity);
+        let mut files: Vec<(PathBuf, FileIdentity)> = trees.flatten().map(owned).collect();
         files.sort_by_key(|(_, it)| it.length());
-        let read = || {
-            let mut left = MOST_READ;
+        let contents = self.contents.clone();
+        let (reading, soon_read) = mpsc::channel::<()>();
+        let read = move || {
+            let (mut bytes, mut reading) = (0u64, Some(reading));
             for (path, identity) in files {
-                let Some(rest) = left.checked_sub(identity.length()) else { break };
-                left = rest;
-                self.contents.read(path, identity);
+                bytes = bytes.saturating_add(identity.length());
+                if SOON_READ < bytes {
+                    reading = None;
+                }
+                if MOST_READ < bytes {
+                    break;
+                }
+                contents.read(&path, &identity);
             }
+            drop(reading);
         };
-        thread::scope(|scope| {
-            // Without a thread doubts are taken for changes.
-            let _reading =
-                thread::Builder::new().name("file-contents".into()).spawn_scoped(scope, read);
-            work()
-        })
+        // Without a thread doubts are taken for changes.
+        drop(thread::Builder::new().name("file-contents".into()).spawn(read));
+        let done = work();
+        // Ends when the other end is gone.
+        let _ = soon_read.recv();
+        done
     }
 
     fn files(&self) -> impl Iterator<Item = (&PathBuf, &FileIdentity)> {

@@ -47,7 +47,9 @@ impl RunRoom {
         let needs = self.needs(outputs, work);
         let bytes = needs.iter().map(|it| it.bytes).fold(0, usize::saturating_add);
         let Some(budget) = budget.filter(|_| UNCOUNTED < bytes) else { return Ok(None) };
-        if budget.limit() < bytes {
+        // The request holds its inputs beside it.
+        let own: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+        if budget.limit() < bytes.saturating_add(own) {
             let names: Vec<String> = needs.iter().map(|it| it.of.text()).collect();
             return Err(Error::InvalidRequest(format!(
                 "model '{model}': {} of {} rows would take {bytes} bytes, more than all requests may take together \

@@ -73,6 +73,9 @@ impl Tried<'_> {
 
     /// Runs these rows together, and compares each with itself alone.
     fn compare(&mut self, kind: &Kind, order: &[usize]) -> Result<(), Failure> {
+        if self.is_late() {
+            return Err(Failure::Dependent("to try its rows takes too long".to_owned()));
+        }
         let rows: Vec<&Work> = order.iter().map(|it| &kind.rows[*it].1).collect();
         let whole = self.run(&rows).map_err(several)?;
         for (place, row) in order.iter().enumerate() {

@@ -65,6 +65,11 @@ pub(super) struct Tried<'a> {
 }
 
 impl Tried<'_> {
+    /// Have the runs taken so long that the load itself might end? A model whose rows are not proved by then serves.
+    pub(super) fn is_late(&self) -> bool {
+        self.limit.part(2) < self.started.elapsed()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         BUDGET < self.started.elapsed()
     }
