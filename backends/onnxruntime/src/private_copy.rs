@@ -45,8 +45,8 @@ impl PrivateCopy {
         // The system cannot drop a copy that lies in memory.
         places.sort_by_cached_key(|it| is_in_memory(it));
         for place in places {
-            let made = has_room(place, files.bytes, memory)
-                .and_then(|()| PrivateCopy::in_place(files, place));
+            let made =
+                has_room(place, files, memory).and_then(|()| PrivateCopy::in_place(files, place));
             match made {
                 Ok(copy) => return Ok(copy),
                 Err(problem) => problems.push(format!("{}: {problem}", place.display())),
@@ -126,17 +126,26 @@ fn is_in_memory(place: &Path) -> bool {
         .is_ok_and(|it| matches!(it.f_type as u64 & 0xffff_ffff, TMPFS | RAMFS))
 }
 
-/// Is there room for so many bytes?
-fn has_room(place: &Path, bytes: u64, memory: u64) -> io::Result<()> {
-    if is_in_memory(place) && memory < bytes {
+/// Is there room for a copy of these files? A disk holds no more than what is stored, as holes stay holes; in memory a
+/// hole takes room once it is read.
+fn has_room(place: &Path, files: &ModelFiles, memory: u64) -> io::Result<()> {
+    if is_in_memory(place) && memory < files.bytes {
         return Err(io::Error::other("it lies in memory, which has no room for them"));
     }
     let free = rustix::fs::statvfs(place)?;
     let free = free.f_bavail.saturating_mul(free.f_frsize);
-    match bytes <= free {
+    match stored_bytes(files) <= free {
         true => Ok(()),
         false => Err(io::Error::other(format!("{free} bytes are free"))),
     }
+}
+
+/// What these files take on their disk: less than their length where they have holes.
+fn stored_bytes(files: &ModelFiles) -> u64 {
+    const BLOCK: u64 = 512;
+    let paths = std::iter::once(files.model.clone()).chain(files.paths_of_weights());
+    let stored = |path| fs::metadata(path).map_or(0, |it| it.len().min(it.blocks() * BLOCK));
+    paths.map(stored).sum()
 }
 
 /// A new folder, for this process's user alone, that other processes do not take for a leftover.
