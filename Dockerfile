@@ -33,8 +33,7 @@ RUN mkdir /locale \
  && localedef --no-archive -i en_US -f UTF-8 /locale/en_US.utf8 \
  && cp /usr/lib/locale/C.utf8/LC_COLLATE /locale/en_US.utf8/
 ENV CARGO_TARGET_DIR=/target \
-    CARGO_PROFILE_RELEASE_DEBUG=none \
-    CARGO_PROFILE_RELEASE_STRIP=symbols \
+    CARGO_PROFILE_DIST_STRIP=symbols \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /source
@@ -69,7 +68,7 @@ RUN for it in "TORCH=$TORCH" "TENSORFLOW=$TENSORFLOW" "GPU=$GPU"; do \
 # Dependencies, ONNX Runtime and libtorch. What needs no argument comes first, so that all images share it.
 FROM tools AS build
 COPY --from=manifests /source ./
-RUN cargo build --release --locked -p muster
+RUN cargo build --profile dist --locked -p muster -p muster-bench -p muster-recommend
 ARG TORCH
 ARG TENSORFLOW
 ARG GPU
@@ -83,7 +82,7 @@ RUN if [ -n "$TORCH" ]; then \
 # The server. Files keep their times when they are copied, and would look older than what was built from empty ones.
 COPY . .
 RUN find . -name '*.rs' -exec touch {} + \
- && cargo build --release --locked --offline -p muster \
+ && cargo build --profile dist --locked --offline -p muster -p muster-bench -p muster-recommend \
  && if [ -n "$TORCH" ]; then CARGO_NET_OFFLINE=true python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
 
 # Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
@@ -94,7 +93,7 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/opt/muster/license
  && cp -L /usr/lib/*/libturbojpeg.so.0 libraries/opt/muster/lib/ \
  && cp /usr/share/doc/libturbojpeg0/copyright libraries/opt/muster/licenses/libjpeg-turbo/ \
  && cp -R /locale/en_US.utf8 libraries/usr/lib/locale/ \
- && cp /target/release/muster /source/LICENSE program/opt/muster/ \
+ && cp /target/dist/muster /target/dist/muster-bench /target/dist/muster-recommend /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
  && mkdir -p program/usr/local/bin program/usr/bin program/opt/tritonserver/bin \
  && ln -s /opt/muster/muster program/usr/bin/tensorflow_model_server \
@@ -116,7 +115,7 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/opt/muster/license
         mkdir -p libraries/opt/muster && cp -R /target/tensorflow libraries/opt/muster/; \
     fi \
  && if [ "$RUNTIME" = scratch ]; then \
-        find . -type f \( -name '*.so*' -o -name muster \) -exec ldd {} + | grep -o '[[:space:]]/[^ ]*' | sort -u \
+        find . -type f \( -name '*.so*' -o -name muster -o -name 'muster-*' \) -exec ldd {} + | grep -o '[[:space:]]/[^ ]*' | sort -u \
         | grep -v '^[[:space:]]*/image/' | while read -r it; do cp -L --parents "$it" libraries/; done; \
     fi \
  && chmod -R a+rX,go-w .

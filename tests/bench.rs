@@ -7,11 +7,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Repository, Server};
+use crate::support::{Repository, Server, with_tools};
 
 /// What `muster bench` says of a server in JSON with these words, its standard error, and whether all was well.
 pub fn bench(url: &str, words: &[&str]) -> (Value, String, bool) {
-    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
+    let output = Command::new(with_tools())
         .args(["bench", url, "--json", "--warm-up", "0", "-n", "40"])
         .args(words)
         .stdin(Stdio::null())

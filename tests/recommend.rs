@@ -13,7 +13,7 @@ use std::{
 use recommender::child::cpus;
 use serde_json::{Value, json};
 
-use crate::support::{NO_GPUS, Repository, switches};
+use crate::support::{NO_GPUS, Repository, switches, with_tools};
 
 /// The command for the models of a repository.
 fn command(repository: &Repository, args: &[&str]) -> Command {
@@ -30,7 +30,7 @@ fn command_with(repository: &Repository, payload: &str, args: &[&str]) -> Comman
 
 /// The command with these arguments alone.
 fn bare_command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    let mut command = Command::new(with_tools());
     command
         .arg("recommend")
         .args(args)

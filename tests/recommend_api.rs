@@ -5,7 +5,7 @@ use std::{fs, net::SocketAddr, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Process, Reply, Repository, root, wait_for};
+use crate::support::{Client, Process, Reply, Repository, root, wait_for, with_tools};
 
 /// A recommender that runs.
 pub struct Recommender {
@@ -21,6 +21,7 @@ impl Recommender {
     pub fn start(repository: &Repository) -> Recommender {
         let jobs = format!("--jobs={}", repository.at("jobs"));
         let args = ["recommend", "--serve=127.0.0.1:0", &jobs, "--instance=local.cpu1"];
+        with_tools();
         let mut process = Process::command(&args, &[]);
         let line = process.wait_for_line("LISTENING http://");
         let address = line.rsplit('/').next().unwrap().parse().unwrap();
@@ -36,6 +37,7 @@ impl Recommender {
 
     #[track_caller]
     fn of_server(repository: &Repository, flags: &[&str]) -> Recommender {
+        with_tools();
         let models = Repository::new().copy("sleeper", &repository.at("models/sleeper"));
         let mut process = Process::start(&models, &[&["--aws-facade"], flags].concat(), &[]);
         process.wait_ready();

@@ -25,7 +25,7 @@ use crate::{
     control::EXPLICIT,
     support::{
         Client, PATIENCE, Page, Repository, Server, Start, first_of, infer, row, wait_for,
-        wait_queued,
+        wait_queued, with_tools,
     },
     websocket::Socket,
 };
@@ -232,7 +232,7 @@ fn the_recommender_measures_a_server_over_tls_and_believes_whom_it_is_told_to() 
     let (url, ca) = (format!("https://{}", server.sagemaker()), place.file("ca"));
     let recommend_at = |url: &str, more: &[&str]| {
         let load = ["recommend", "--endpoint", url, "--payload", &body, "--stairs", "1:1:1"];
-        let output = Command::new(env!("CARGO_BIN_EXE_muster")).args(load).args(more).output();
+        let output = Command::new(with_tools()).args(load).args(more).output();
         let output = output.unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };

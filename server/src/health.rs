@@ -53,7 +53,7 @@ fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
     let stream = Deadline { stream: connect(check, until)?, until };
     match check.tls {
         // No certificate is made for the address that is used, and the address itself says which server it is.
-        true => exchange(check, loadgen::unverified(stream, &check.host)?),
+        true => exchange(check, unverified_tls::over(stream, &check.host)?),
         false => exchange(check, stream),
     }
 }

@@ -3,18 +3,8 @@
 
 mod signals;
 
-use std::{
-    ffi::OsString,
-    io::Write,
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{io::Write, process::ExitCode, sync::Arc};
 
-use clap::Parser;
 use configuration::ProcessEnvironment;
 use isolation::Children;
 use machine::Machine;
@@ -54,11 +44,10 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
-        Ok(Command::Bench(args)) => {
+        Ok(Command::Tool(tool, args)) => {
             signals.restore_default();
-            bench(args)
+            fail(&tool.exec(args))
         }
-        Ok(Command::Recommend(args)) => recommend(args, signals.notify_parent()),
         Ok(Command::Health(check)) => ask(&check),
         Ok(Command::Explain(command)) => explain(&command, onednn),
         Ok(Command::Serve(config)) => serve(*config, onednn, &machine, &signals, &children),
@@ -162,49 +151,6 @@ fn ask(check: &HealthCheck) -> ExitCode {
             let _ = writeln!(std::io::stdout(), "healthy: {check}");
             ExitCode::SUCCESS
         }
-        Err(error) => fail(&error),
-    }
-}
-
-/// `muster bench`: the load generator.
-fn bench(args: Vec<OsString>) -> ExitCode {
-    #[derive(Parser)]
-    #[command(name = "muster bench")]
-    struct Bench {
-        #[command(flatten)]
-        args: loadgen::cli::Args,
-    }
-    let program = OsString::from("muster bench");
-    let bench = Bench::parse_from(std::iter::once(program).chain(args));
-    loadgen::cli::run(&bench.args).unwrap_or_else(|error| fail(&error))
-}
-
-/// `muster recommend`: load tests of this program with other settings. A signal ends it with what it has.
-fn recommend(args: Vec<OsString>, mut signals: UnboundedReceiver<()>) -> ExitCode {
-    #[derive(Parser)]
-    #[command(name = "muster recommend")]
-    struct Recommend {
-        #[command(flatten)]
-        args: recommender::cli::Args,
-    }
-    let name = OsString::from("muster recommend");
-    let recommend = Recommend::parse_from(std::iter::once(name).chain(args));
-    let stop = Arc::<AtomicBool>::default();
-    let stopped = stop.clone();
-    std::thread::spawn(move || {
-        if signals.blocking_recv().is_some() {
-            stopped.store(true, Ordering::Relaxed);
-        }
-        if signals.blocking_recv().is_some() {
-            std::process::exit(1);
-        }
-    });
-    let variable = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let state = variable("XDG_STATE_HOME");
-    let state = state.or_else(|| variable("HOME").map(|it| it.join(".local/state")));
-    let state = state.map(|it| it.join("muster/recommend"));
-    match std::env::current_exe() {
-        Ok(program) => recommender::cli::run(&recommend.args, &program, state, stop),
         Err(error) => fail(&error),
     }
 }

@@ -31,8 +31,6 @@ enum Action {
     Default,
     /// The server gets a message.
     Notify(UnboundedSender<()>),
-    /// A command with children of its own gets a message, and takes their exit statuses itself.
-    NotifyParent(UnboundedSender<()>),
 }
 
 impl Signals {
@@ -61,13 +59,6 @@ impl Signals {
     pub(super) fn notify(&self) -> UnboundedReceiver<()> {
         let (sender, signals) = unbounded_channel();
         self.set(Action::Notify(sender));
-        signals
-    }
-
-    /// The same for a command that starts children, and waits for each of them.
-    pub(super) fn notify_parent(&self) -> UnboundedReceiver<()> {
-        let (sender, signals) = unbounded_channel();
-        self.set(Action::NotifyParent(sender));
         signals
     }
 
@@ -149,7 +140,7 @@ async fn listen(
         let stop = tokio::select! {
             Some(stop) = stops.recv() => stop,
             _ = children.recv() => {
-                reap_for(action, workers);
+                reap(workers);
                 continue;
             }
         };
@@ -158,7 +149,7 @@ async fn listen(
         }
         let status = 128 + stop.kind().as_raw_value();
         match &*action.lock().unwrap_or_else(PoisonError::into_inner) {
-            Action::Notify(told) | Action::NotifyParent(told) => drop(told.send(())),
+            Action::Notify(told) => drop(told.send(())),
             Action::Exit if stop == StopSignal::Terminate => std::process::exit(0),
             Action::Exit | Action::Default => std::process::exit(status),
         }
@@ -193,14 +184,6 @@ fn is_echo(last: &mut Option<(StopSignal, Instant)>, stop: StopSignal, now: Inst
     }
     *last = Some((stop, now));
     false
-}
-
-/// [`reap`], unless the command has children of its own and takes their statuses itself.
-fn reap_for(action: &Mutex<Action>, workers: &Children) {
-    let action = action.lock().unwrap_or_else(PoisonError::into_inner);
-    if !matches!(&*action, Action::NotifyParent(_)) {
-        reap(workers);
-    }
 }
 
 /// Takes the exit statuses of children that have ended. Process 1 of a container is given those that others leave

@@ -22,8 +22,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("muster_pytorch", &["pytorch_abi"]),
     ("libtensorflow", &["backend", "environment"]),
     ("machine", &[]),
-    ("loadgen", &["machine"]),
-    ("recommender", &["loadgen", "machine"]),
+    ("muster_proto", &[]),
+    ("unverified_tls", &[]),
+    ("loadgen", &["machine", "unverified_tls"]),
+    ("control_plane", &[]),
+    ("recommender", &["control_plane", "loadgen", "machine"]),
     ("inference", &["backend"]),
     ("steps", &["audio", "backend", "image", "inference"]),
     ("trees", &["backend", "environment"]),
@@ -76,6 +79,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         &[
             "backend",
             "configuration",
+            "control_plane",
             "environment",
             "frontend",
             "hosting",
@@ -83,17 +87,16 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "inference",
             "isolation",
             "libtensorflow",
-            "loadgen",
             "machine",
             "models",
             "onnxruntime",
             "pytorch",
-            "recommender",
             "schedule",
             "steps",
             "telemetry",
             "textproto",
             "trees",
+            "unverified_tls",
         ],
     ),
 ];
@@ -101,7 +104,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
     ("models", &["identity"]),
-    ("muster", &["image", "protocol"]),
+    ("muster", &["image", "loadgen", "protocol", "recommender"]),
     ("muster_pytorch", &["backend", "pytorch"]),
 ];
 

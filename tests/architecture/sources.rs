@@ -27,7 +27,7 @@ pub(super) struct Crate {
     pub(super) folder: String,
 }
 
-/// All crates of the workspace, as its manifest names them, and the two that no other depends on.
+/// All crates of the workspace, as its manifest names them, and the three that no other depends on.
 pub(super) fn crates() -> Vec<Crate> {
     let manifest = read("Cargo.toml");
     let line = manifest.lines().find(|it| it.starts_with("members = ")).expect("one line");
@@ -41,6 +41,7 @@ pub(super) fn crates() -> Vec<Crate> {
         let alone = match folder {
             "server" => "muster",
             "backends/pytorch/plugin" => "muster_pytorch",
+            "server/proto" => "muster_proto",
             _ => "",
         };
         let name = named(folder).unwrap_or_else(|| alone.to_owned());

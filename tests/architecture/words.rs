@@ -14,23 +14,25 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/frontend/src/grpc",
             "server/frontend/src/exchange",
             "server/hosting/src",
-            "server/recommender/src/control_server.rs",
+            "server/tools/control_plane/src/host.rs",
+            "server/tools/recommend/src/control_server.rs",
         ],
     ),
     ("h2::", &["server/frontend/src/grpc"]),
-    ("hyper_util::", &["server/frontend/src/http", "server/recommender/src/control_server.rs"]),
+    ("hyper_util::", &["server/frontend/src/http", "server/tools/recommend/src/control_server.rs"]),
     (
         "http_body_util::",
         &[
             "server/frontend/src/http",
             "server/hosting/src",
-            "server/recommender/src/control_server.rs",
+            "server/tools/recommend/src/control_server.rs",
         ],
     ),
     ("socket2::", &["server/frontend/src/net"]),
     (
         "prost::",
         &[
+            "server/proto/src",
             "server/textproto/src",
             "server/models/src",
             "server/frontend/src/grpc",
@@ -48,8 +50,8 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src",
             "server/telemetry/src/capture",
             "server/hosting/src/emf",
-            "server/loadgen/src",
-            "server/recommender/src",
+            "server/tools/bench/src",
+            "server/tools/recommend/src",
             "server/src/engines.rs",
             "backends/steps/src",
             "backends/trees/src/lightgbm/categories.rs",
@@ -72,17 +74,23 @@ const WORDS: &[(&str, &[&str])] = &[
     ("tokio_rustls::", &["server/frontend/src/net/tls.rs"]),
     (
         "rustls::",
-        &["server/loadgen/src/tls.rs", "server/loadgen/src/trust.rs", "server/frontend/src/net"],
+        &[
+            "server/tools/bench/src/tls.rs",
+            "server/tools/bench/src/trust.rs",
+            "server/unverified_tls/src",
+            "server/frontend/src/net",
+        ],
     ),
-    ("rustls_native_certs::", &["server/loadgen/src/trust.rs"]),
-    ("webpki_roots::", &["server/loadgen/src/trust.rs"]),
+    ("rustls_native_certs::", &["server/tools/bench/src/trust.rs"]),
+    ("webpki_roots::", &["server/tools/bench/src/trust.rs"]),
     (
         "ring::",
         &[
             "server/inference/src",
             "server/frontend/src",
             "server/hosting/src",
-            "server/loadgen/src/trust.rs",
+            "server/tools/bench/src/trust.rs",
+            "server/unverified_tls/src",
         ],
     ),
     (
@@ -94,14 +102,14 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/trees/src/sklearn/zip.rs",
             // Checksums alone.
             "backends/trees/src/xz.rs",
-            "server/recommender/src/archive.rs",
+            "server/tools/recommend/src/archive.rs",
         ],
     ),
     ("bzip2::", &["backends/trees/src/inflate.rs"]),
     ("lz4_flex::", &["backends/trees/src/inflate.rs"]),
     ("lzma_rust2::", &["backends/trees/src/inflate.rs", "backends/trees/src/xz.rs"]),
-    ("toml::", &["server/recommender/src/prices.rs"]),
-    ("tar::", &["server/recommender/src/archive.rs"]),
+    ("toml::", &["server/tools/recommend/src/prices.rs"]),
+    ("tar::", &["server/tools/recommend/src/archive.rs"]),
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
     ("regex_lite::", &["server/inference/src/access"]),
@@ -110,20 +118,20 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "backends/core/src/file_identity.rs",
             "server/models/src",
-            "server/recommender/src/model_files.rs",
+            "server/tools/recommend/src/model_files.rs",
         ],
     ),
     (
         "clap::",
         &[
             "server/configuration/src",
-            "server/src/main.rs",
-            "server/loadgen/src",
-            "server/recommender/src/arguments.rs",
+            "server/tools/bench/src",
+            "server/tools/recommend/src/arguments.rs",
+            "server/tools/recommend/src/main.rs",
         ],
     ),
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),
-    ("mio::", &["server/loadgen/src"]),
+    ("mio::", &["server/tools/bench/src"]),
     ("ort::", &["backends/onnxruntime/src"]),
     ("tch::", &["backends/pytorch/plugin/src"]),
     ("torch_sys::", &["backends/pytorch/plugin/src"]),
@@ -147,7 +155,8 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/hosting/src",
             "server/schedule/src",
             "server/models/src",
-            "server/recommender/src/control_server.rs",
+            "server/tools/recommend/src/control_server.rs",
+            "server/tools/recommend/src/signals.rs",
             "server/src",
         ],
     ),
@@ -155,9 +164,13 @@ const WORDS: &[(&str, &[&str])] = &[
         "std::env",
         &[
             // Where temporary files go.
-            "server/recommender/src/api/control.rs",
+            "server/tools/recommend/src/api/control.rs",
             // Which variables the servers that it starts have from this process.
-            "server/recommender/src/child.rs",
+            "server/tools/recommend/src/child.rs",
+            // Where the server is, and where jobs are kept.
+            "server/tools/recommend/src/main.rs",
+            // Where the tools are.
+            "server/src/tools.rs",
             "backends/image/src/jpeg/library.rs",
             "server/configuration/src/environment.rs",
             "server/src/main.rs",
@@ -174,7 +187,10 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/environment/src",
         ],
     ),
-    ("process::exit", &["server/src/main.rs", "server/src/signals.rs"]),
+    (
+        "process::exit",
+        &["server/src/main.rs", "server/src/signals.rs", "server/tools/recommend/src/signals.rs"],
+    ),
     // What a request waits for is decided by the monotonic clock, which does not jump. The other one says when
     // something happened, or how old a file is.
     (
@@ -182,9 +198,9 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             // Drifts on through all of the servers that one search starts.
             "backends/identity/src/landscape.rs",
-            "server/loadgen/src/export.rs",
+            "server/tools/bench/src/export.rs",
             // When a test began and ended; how long it takes is decided by the other clock.
-            "server/recommender/src",
+            "server/tools/recommend/src",
             "server/telemetry/src/logging/format.rs",
             "server/telemetry/src/capture/mod.rs",
             "server/inference/src/trace/spans.rs",

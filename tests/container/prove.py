@@ -99,7 +99,7 @@ def arguments():
     option = "for docker build, as --build-option=--network=host"
     add("--build-option", action="append", default=[], metavar="OPTION", help=option)
     add("--sizes", action="store_true", help="what models of texts, images and sounds add to a program; needs no engine")
-    add("--program", type=Path, default=ROOT / "target/release/muster", help="the program for --sizes")
+    add("--program", type=Path, default=ROOT / "target/dist/muster", help="the program for --sizes")
     add("--only", nargs="+", metavar="WORD", help="facts with such a word in the name of their function")
     return parser.parse_args()
 

@@ -40,7 +40,7 @@ def main():
     """Parses, measures, prints."""
     options = arguments()
     if not options.muster.is_file():
-        sys.exit(f"{options.muster}: no such program; cargo build --release -p muster makes it")
+        sys.exit(f"{options.muster}: no such program; cargo build --profile dist -p muster -p muster-bench -p muster-recommend makes it")
     # So that servers are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     began = time.monotonic()
@@ -72,7 +72,7 @@ def arguments():
     add = parser.add_argument
     add("peers", nargs="*", metavar="PEER", help="some of: " + ", ".join(it.name for it in PEERS))
     add("--set", choices=["tensors", *SETS, "detector"], default="tensors", help="what is served")
-    add("--muster", type=Path, default=ROOT / "target/release/muster", help="the release build")
+    add("--muster", type=Path, default=ROOT / "target/dist/muster", help="the release build")
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
     models = "mlp, identity, convnet, retrieval, transformer; settings are tuned for the first"
     add("--models", nargs="+", default=["mlp", "identity"], help=models)

@@ -1,7 +1,7 @@
 """SavedModels by muster and by TensorFlow in Python behind FastAPI: the same rows as JSON, 16 connections, in turns.
 
     pip install tensorflow-cpu fastapi uvicorn
-    python3 tests/peers/tensorflow_fastapi.py [--muster target/release/muster] [--pairs 10] [--seconds 2] [--only mlp]
+    python3 tests/peers/tensorflow_fastapi.py [--muster target/dist/muster] [--pairs 10] [--seconds 2] [--only mlp]
 
 Models are a network of layers (30 → 256 → 256 → 2), an encoder of four layers over 64 tokens of 256 numbers, and
 six convolutions over 96 × 96 points, made here with Keras. The convolutions are run by muster alone, once with one thread
@@ -137,7 +137,7 @@ def compare(given, place, model, text, start):
 def main():
     names = ["mlp", "encoder", "convolutions"]
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--muster", default=str(ROOT / "target/release/muster"))
+    arguments.add_argument("--muster", default=str(ROOT / "target/dist/muster"))
     arguments.add_argument("--pairs", type=int, default=10)
     arguments.add_argument("--seconds", type=int, default=2)
     arguments.add_argument("--port", type=int, default=18490)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Published results of other servers, each repeated in shape by one command:
 
-    cargo build --release -p muster
+    cargo build --profile dist -p muster -p muster-bench -p muster-recommend
     python3 tests/published/run.py threads      # threads of small graphs: a wrong tuple costs 20 times
     python3 tests/published/run.py front        # the same graph behind Gunicorn
     python3 tests/published/run.py bert         # BERT as TorchScript and ONNX, batching, instances; --device gpu
@@ -49,7 +49,7 @@ def main():
     # So that servers are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     if not given.muster.is_file():
-        sys.exit(f"{given.muster}: no such program; cargo build --release -p muster makes it")
+        sys.exit(f"{given.muster}: no such program; cargo build --profile dist -p muster -p muster-bench -p muster-recommend makes it")
     begun = time.monotonic()
     command = f"`tests/published/run.py {' '.join(sys.argv[1:])}`"
     print(f"{time.strftime('%Y-%m-%d')}, {machine()}: {command}\n", flush=True)
@@ -65,7 +65,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--quick", action="store_true", help="short blocks")
-    parser.add_argument("--muster", type=Path, default=ROOT / "target/release/muster")
+    parser.add_argument("--muster", type=Path, default=ROOT / "target/dist/muster")
     parser.add_argument("--work", type=Path, default=ROOT / "target/published",
                         help="folder of models, environments and logs")
     parser.add_argument("--python", default=sys.executable,

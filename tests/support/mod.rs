@@ -10,6 +10,7 @@ mod process;
 mod repository;
 mod server;
 mod tensor;
+mod tools;
 mod traffic;
 
 use std::{
@@ -23,10 +24,12 @@ pub use group::Group;
 pub use inference::{ask, ask_with, first_of, infer, is_to_come_again, row, rows};
 pub use models::Models;
 pub use page::{Page, wait_queued};
+use process::MUSTER;
 pub use process::{Finished, Process};
 pub use repository::Repository;
 pub use server::{Server, Start};
 pub use tensor::{Form, Tensor, infer_body};
+pub use tools::with_tools;
 pub use traffic::Traffic;
 
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.

@@ -11,7 +11,7 @@ use std::{
 use super::{Client, Group, NO_GPUS, Repository, switches, wait_for};
 
 /// The program that is tested.
-const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+pub(super) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A running `muster`. Killed when it is dropped.
 pub struct Process {

@@ -1,6 +1,6 @@
 """Rows of CSV through an XGBoost file beside the sample model `fraud`, each by a server on one processor, in turns.
 
-    python3 backends/trees/benches/served.py [--muster target/release/muster] [--pairs 10] [--seconds 2]
+    python3 backends/trees/benches/served.py [--muster target/dist/muster] [--pairs 10] [--seconds 2]
     python3 backends/trees/benches/served.py --make FILE [--trees 100] [--depth 6]
 
 The file has full trees over 30 features with made-up splits, as XGBoost 1.7 writes JSON. `--make` only writes it: 260
@@ -79,7 +79,7 @@ def start(muster, model, port):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--muster", default=str(ROOT / "target/release/muster"))
+    arguments.add_argument("--muster", default=str(ROOT / "target/dist/muster"))
     arguments.add_argument("--pairs", type=int, default=10)
     arguments.add_argument("--seconds", type=int, default=2)
     arguments.add_argument("--port", type=int, default=18480)

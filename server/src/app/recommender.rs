@@ -1,4 +1,4 @@
-//! The recommender behind `--recommendation-jobs`: `muster recommend --serve -` in a process of its own, so that load
+//! The recommender behind `--recommendation-jobs`: `muster-recommend --serve -` in a process of its own, so that load
 //! tests take neither memory nor threads of this one, and a defect of theirs is not its end. It is started with the
 //! server, since jobs that an earlier one left half done go on, and ends with it.
 
@@ -6,18 +6,18 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead, BufReader},
-    os::{fd::OwnedFd, unix::net::UnixStream, unix::process::CommandExt},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Child, ChildStderr, Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
 };
 
+use control_plane::{Reply, misdirected, pipe::Asking};
 use hosting::Asked;
-use recommender::{misdirected, pipe::Asking};
 use tokio::sync::mpsc::Receiver;
 
-use crate::{OWN_PROGRAM, config::Recommending};
+use crate::{config::Recommending, tools};
 
 /// How variables begin by which this server is told what it serves, and where: its ports and tokens are not those of
 /// servers under test.
@@ -63,7 +63,7 @@ fn ask(
     running: &mut Option<Running>,
     target: &str,
     body: &[u8],
-) -> Result<recommender::api::Reply, String> {
+) -> Result<Reply, String> {
     let mut asked = match running.take() {
         Some(running) => running,
         None => Running::start(settings).map_err(|it| format!("the recommender: {it}"))?,
@@ -80,8 +80,8 @@ fn ask(
 impl Running {
     fn start(settings: &Recommending) -> io::Result<Running> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(OWN_PROGRAM);
-        command.arg0("muster").args(["recommend", "--serve", "-", "--jobs"]).arg(&settings.jobs);
+        let mut command = Command::new(tools::RECOMMEND.program());
+        command.args(["--serve", "-", "--jobs"]).arg(&settings.jobs);
         if let Some(prices) = &settings.prices {
             command.arg("--prices").arg(prices);
         }
@@ -95,7 +95,8 @@ impl Running {
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()?;
+            .spawn()
+            .map_err(|it| tools::RECOMMEND.missing(it))?;
         let (sender, last) = mpsc::channel();
         if let Some(lines) = child.stderr.take() {
             let log = move || {

@@ -19,15 +19,15 @@ use configuration::{
 };
 use machine::Machine;
 
+use crate::tools::{self, Tool};
+
 /// The command of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Serve models: `muster`, `muster serve`.
     Serve(Box<ServerConfig>),
-    /// `muster bench`, with all arguments after the word.
-    Bench(Vec<OsString>),
-    /// `muster recommend`, likewise.
-    Recommend(Vec<OsString>),
+    /// A program of its own, with all arguments after its word: `muster bench`, `muster recommend`.
+    Tool(Tool, Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
     /// Say what a folder is: `muster explain`.
@@ -48,8 +48,8 @@ pub fn read(
     let mut problems = Vec::new();
     let serve = match command_line::parse(args.into_iter().collect(), &flags, &mut problems) {
         Parsed::Print(text) => return Ok(Command::Print(text)),
-        Parsed::Bench(args) => return Ok(Command::Bench(args)),
-        Parsed::Recommend(args) => return Ok(Command::Recommend(args)),
+        Parsed::Bench(args) => return Ok(Command::Tool(tools::BENCH, args)),
+        Parsed::Recommend(args) => return Ok(Command::Tool(tools::RECOMMEND, args)),
         Parsed::Health(asked) => {
             return match health::resolve(asked, &flags, environment, &mut problems) {
                 Some(check) if problems.is_empty() => Ok(Command::Health(check)),

@@ -17,6 +17,7 @@ mod vertex;
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::{flags, *};
+use crate::tools::{BENCH, RECOMMEND};
 use configuration::{ConfigError, Environment, PathKind, compat::triton_command};
 use frontend::settings::TlsPorts;
 use inference::access::{Categories, Category};
@@ -391,8 +392,8 @@ fn what_follows_bench_or_recommend_is_left_alone() {
     let expect = given.map(OsString::from).to_vec();
     let parsed =
         |word: &str| read_text(&format!("{word} {}", given.join(" ")), &["MUSTER_HTTP_PORT=x"]);
-    assert_eq!(parsed("bench"), Ok(Command::Bench(expect.clone())));
-    assert_eq!(parsed("recommend"), Ok(Command::Recommend(expect)));
+    assert_eq!(parsed("bench"), Ok(Command::Tool(BENCH, expect.clone())));
+    assert_eq!(parsed("recommend"), Ok(Command::Tool(RECOMMEND, expect)));
 }
 
 #[test]

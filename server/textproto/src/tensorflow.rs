@@ -10,7 +10,7 @@ use super::{ReadError, parse};
 // The comments of the definitions are the documentation; not every field needs one.
 #[allow(missing_docs, clippy::all)]
 pub mod raw {
-    include!(concat!(env!("OUT_DIR"), "/tensorflow.serving.rs"));
+    include!("../../proto/generated/tensorflow_serving/tensorflow.serving.rs");
 }
 
 /// Reads a model config file. `file` is what errors call it.
@@ -43,7 +43,8 @@ fn read<M: Message + Default>(
     file: &str,
     text: &str,
 ) -> Result<M, ReadError> {
-    let definition = include_bytes!(concat!(env!("OUT_DIR"), "/tensorflow_serving.bin"));
+    let definition =
+        include_bytes!("../../proto/generated/tensorflow_serving/tensorflow_serving.bin");
     // Read once in a long while; so it is not kept.
     let pool = DescriptorPool::decode(definition.as_slice()).expect("made by the build");
     let name = format!("tensorflow.serving.{message}");

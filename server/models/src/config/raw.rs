@@ -4,4 +4,4 @@
 // The comments of the definition are the documentation; not every field needs one.
 #![allow(missing_docs, clippy::all)]
 
-include!(concat!(env!("OUT_DIR"), "/inference.rs"));
+include!("../../../proto/generated/model_config/inference.rs");

@@ -3,4 +3,4 @@
 // The comments of the definition are the documentation; not every field needs one.
 #![allow(missing_docs, clippy::all)]
 
-include!(concat!(env!("OUT_DIR"), "/aialgs.data.rs"));
+include!("../../../proto/generated/recordio/aialgs.data.rs");

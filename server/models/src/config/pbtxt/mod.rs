@@ -88,7 +88,8 @@ impl ConfigReader {
 
     fn descriptor(&self) -> &MessageDescriptor {
         self.descriptor.get_or_init(|| {
-            let definition = include_bytes!(concat!(env!("OUT_DIR"), "/model_config.bin"));
+            let definition =
+                include_bytes!("../../../../proto/generated/model_config/model_config.bin");
             let pool = DescriptorPool::decode(definition.as_slice()).expect("made by the build");
             pool.get_message_by_name("inference.ModelConfig").expect("is in the definition")
         })

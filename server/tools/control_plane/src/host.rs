@@ -1,0 +1,32 @@
+//! Whose requests are answered. A page in a browser that comes from here by a name of its own says that name as `Host`.
+
+use std::net::IpAddr;
+
+use hyper::{
+    StatusCode,
+    header::HOST,
+    http::{request::Parts, uri::Authority},
+};
+
+use crate::reply::Reply;
+
+/// The reply to a request that names this server by neither an address nor `localhost`; `None` to any other.
+pub fn misdirected(parts: &Parts) -> Option<Reply> {
+    let text = "expected the header Host to be an address or localhost, given another name\n";
+    let status = StatusCode::MISDIRECTED_REQUEST.as_u16();
+    (!is_here(parts)).then(|| Reply { status, body: text.into() })
+}
+
+/// Does the request name this server by an address, or as `localhost`? Other names may be anybody's.
+fn is_here(parts: &Parts) -> bool {
+    let named: Option<Authority> = match (parts.uri.authority(), parts.headers.get(HOST)) {
+        (Some(authority), _) => Some(authority.clone()),
+        (None, Some(host)) => Authority::try_from(host.as_bytes()).ok(),
+        // No browser leaves it out.
+        (None, None) => return true,
+    };
+    named.is_some_and(|it| {
+        let host = it.host().trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+    })
+}
