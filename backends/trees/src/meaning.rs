@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::forest::{
-    document::{Document, Library, Transform},
+    document::{Document, Transform},
     double, single,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Meaning {
 impl Meaning {
     /// That of a document.
     pub(crate) fn of(document: &Document) -> Meaning {
-        let is_estimator = document.origin.library == Library::ScikitLearn;
+        let is_estimator = document.is_estimator;
         let places = |count: usize| (0..count as i64).collect();
         let numbers = |count: usize| match document.class_numbers.len() == count {
             true => document.class_numbers.clone().into(),

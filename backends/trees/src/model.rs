@@ -20,7 +20,7 @@ use crate::{
     options::Options,
     output::probabilities,
     ports::{extras, outputs, spec},
-    read::read,
+    read::read_all,
     select::select_trees,
     shared::Shared,
 };
@@ -62,7 +62,11 @@ impl TreeModel {
                 source.path.display()
             )));
         }
-        let mut first = read_document(&source.path, &options)?;
+        let mut all = read_documents(&source.path, &options)?.into_iter();
+        let Some(mut first) = all.next() else {
+            let path = source.path.display();
+            return Err(BackendError::Load(format!("{path} holds no forest")));
+        };
         let notes = match (first.origin.library, &options.fil) {
             (Library::Xgboost, None) => {
                 let classes = first.classes.map(|it| ("num_class".into(), it.to_string()));
@@ -84,18 +88,23 @@ impl TreeModel {
         let mut names = take_names(&mut first);
         let categories = std::mem::take(&mut first.categories);
         let mut forests = vec![lay(first, &source.path, source)?];
-        for path in &paths[1..] {
-            let mut document = read_document(path, &options)?;
-            if let Some((what, one, other)) = face.difference(&Face::of(&document)) {
-                let (first, path) = (source.path.display(), path.display());
-                return Err(BackendError::Load(format!(
-                    "{first} and {path} are not one model: {what} {one} and {other}"
-                )));
+        let of_path = |path| read_documents(path, &options).map(move |it| (path, it));
+        let others = paths[1..].iter().copied().map(of_path);
+        // One file is freed before the next one is read.
+        for read in std::iter::once(Ok((paths[0], all.collect()))).chain(others) {
+            let (path, documents): (&Path, Vec<Document>) = read?;
+            for mut document in documents {
+                if let Some((what, one, other)) = face.difference(&Face::of(&document)) {
+                    let (first, path) = (source.path.display(), path.display());
+                    return Err(BackendError::Load(format!(
+                        "{first} and {path} are not one model: {what} {one} and {other}"
+                    )));
+                }
+                if take_names(&mut document) != names {
+                    names.clear();
+                }
+                forests.push(lay(document, path, source)?);
             }
-            if take_names(&mut document) != names {
-                names.clear();
-            }
-            forests.push(lay(document, path, source)?);
         }
         if !options.ignored.is_empty() {
             let keys = options.ignored.join(", ");
@@ -143,18 +152,20 @@ impl Model for TreeModel {
     }
 }
 
-/// What a file says, with the trees that count.
-fn read_document(path: &Path, options: &Options) -> Result<Document, BackendError> {
+/// What a file says, with the trees that count: one forest, or several whose answers are averaged.
+fn read_documents(path: &Path, options: &Options) -> Result<Vec<Document>, BackendError> {
     let bytes = read_file(path)?;
     let in_file = |it: FormatError| it.in_file(path);
-    let mut document = read(&bytes, options.objective.as_deref()).map_err(in_file)?;
+    let mut documents = read_all(&bytes, options.objective.as_deref()).map_err(in_file)?;
     drop(bytes);
-    options.check_type(&document).map_err(BackendError::Load)?;
-    select_trees(&mut document, options).map_err(in_file)?;
-    if options.fil.is_some() {
-        document.transform = probabilities(document.transform);
+    for document in &mut documents {
+        options.check_type(document).map_err(BackendError::Load)?;
+        select_trees(document, options).map_err(in_file)?;
+        if options.fil.is_some() {
+            document.transform = probabilities(document.transform);
+        }
     }
-    Ok(document)
+    Ok(documents)
 }
 
 /// The names of a document's features, where each has one of its own.

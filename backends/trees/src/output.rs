@@ -7,7 +7,7 @@ use backend::{BackendError, DataType, Element, Shape, Tensor};
 
 use crate::{
     folds::{combine, mean, names_a_class},
-    forest::{document::Transform, packed::Forest, single},
+    forest::{calibration::Said, document::Transform, packed::Forest, single},
     predicted::Predicted,
 };
 
@@ -130,7 +130,7 @@ impl Form {
 
 /// What the library's `predict` gives for rows whose sums these are.
 fn predictions<T: Predicted>(forest: &Forest, mut sums: Vec<T>) -> Vec<T> {
-    let (of_row, width) = (forest.sums(), forest.width());
+    let (of_row, width) = (forest.sums(), forest.transformed());
     sums.chunks_mut(of_row).for_each(|row| T::transform(forest.transform, row));
     match width == of_row {
         true => sums,
@@ -152,7 +152,35 @@ pub(crate) fn of_sums<T: Predicted>(
     sums: Vec<Vec<T>>,
 ) -> Result<Tensor, BackendError> {
     let rows = sums[0].len() / forests[0].sums();
-    let values = output.form.of_all(forests, sums);
+    if output.form == Form::Margins || forests[0].calibration.is_none() {
+        return answered(output, forests, rows, output.form.of_all(forests, sums));
+    }
+    let all = forests.iter().zip(sums).map(|(forest, sums)| calibrated(forest, sums)).collect();
+    answered(output, forests, rows, output.form.of_predictions(mean(all), &forests[0]))
+}
+
+/// The probabilities that calibration makes of sums.
+fn calibrated<T: Predicted>(forest: &Forest, sums: Vec<T>) -> Vec<f64> {
+    let Some(calibration) = &forest.calibration else {
+        return predictions(forest, sums).into_iter().map(Into::into).collect();
+    };
+    let (said, width) = match calibration.said() {
+        Said::Sums { .. } => (sums, forest.sums()),
+        Said::Probabilities => (predictions(forest, sums), forest.transformed()),
+    };
+    let mut all = Vec::with_capacity(said.len() / width * calibration.classes());
+    said.chunks(width)
+        .for_each(|row| calibration.extend(row.iter().map(|it| (*it).into()), &mut all));
+    all
+}
+
+/// An output whose values these are.
+fn answered<T: Predicted>(
+    output: &Output,
+    forests: &[Forest],
+    rows: usize,
+    values: Vec<T>,
+) -> Result<Tensor, BackendError> {
     let dims = output.form.dims(forests);
     let is_class = matches!(output.form, Form::Class { .. } | Form::Label { .. });
     match (&output.class_names, &output.class_numbers) {
@@ -226,7 +254,7 @@ pub fn probabilities(transform: Transform) -> Transform {
     }
 }
 
-/// Are the predictions numbers of 64 bits?
+/// Are the sums, and what the transform makes of them, numbers of 64 bits?
 pub fn is_double(transform: Transform) -> bool {
     match transform {
         Transform::Single(_) => false,

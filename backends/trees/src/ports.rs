@@ -47,8 +47,13 @@ pub(crate) fn outputs(
     meaning: &Meaning,
 ) -> Result<Vec<Output>, BackendError> {
     let forest = &forests[0];
+    // A classifier gives both probabilities, also where its trees have that of the second class only.
+    let probabilities = match &meaning.class_numbers {
+        Some(classes) if classes.len() == 2 && forest.width() == 1 => Form::BothClasses,
+        _ => Form::Predictions,
+    };
     let main = |hint: Option<&TensorHint>| {
-        let Some(fil) = options.fil.filter(|it| it.is_classifier) else { return Form::Predictions };
+        let Some(fil) = options.fil.filter(|it| it.is_classifier) else { return probabilities };
         let columns = hint.and_then(|it| it.dims.as_ref()?.last().copied().flatten());
         match (fil.predict_proba, forest.width(), columns) {
             (false, _, _) => Form::Class { threshold: fil.threshold },
@@ -57,7 +62,8 @@ pub(crate) fn outputs(
         }
     };
     let output = |name: Arc<str>, form: Form, hint: Option<&TensorHint>| {
-        let is_double = is_double(forest.transform);
+        let is_double =
+            is_double(forest.transform) || forest.calibration.is_some() && form != Form::Margins;
         let usual = if is_double { DataType::Fp64 } else { DataType::Fp32 };
         let numbers = &meaning.class_numbers;
         let class_numbers = numbers.clone().filter(|_| [LABEL, PREDICT].contains(&&*name));
@@ -82,12 +88,12 @@ pub(crate) fn outputs(
     };
     let hints = &source.hints.outputs;
     let is_usual = hints.is_empty() && options.fil.is_none();
-    if is_usual && meaning.class_numbers.is_some() && 1 < forest.width() {
+    if is_usual && meaning.class_numbers.as_ref().is_some_and(|it| 1 < it.len()) {
         // Whatever its file is: what a converter makes of such a model has these two, too.
         let label = Form::Label { threshold: meaning.threshold };
         return Ok(vec![
             output(LABEL.into(), label, None),
-            output(PROBABILITIES.into(), Form::Predictions, None),
+            output(PROBABILITIES.into(), probabilities, None),
         ]);
     }
     if hints.is_empty() {
@@ -103,7 +109,7 @@ pub(crate) fn outputs(
             LABEL | PREDICT if is_classifier && is_number(hint) => Form::Label { threshold },
             LABEL => Form::Class { threshold },
             PREDICT if is_classifier => Form::Class { threshold },
-            PREDICT_PROBA | PROBABILITIES if is_classifier => Form::Predictions,
+            PREDICT_PROBA | PROBABILITIES if is_classifier => probabilities,
             LEAF if forests.iter().all(|it| it.trees.is_empty()) => {
                 let problem = format!("output '{LEAF}': the model has no trees");
                 return Err(BackendError::Load(problem));

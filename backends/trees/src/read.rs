@@ -12,14 +12,27 @@ use crate::{
     xgboost::{self, learner::Learner, legacy, pickled},
 };
 
-/// Reads a file of any format. `objective` takes the place of the objective of a file of XGBoost.
+/// Reads a file of any format that holds one forest. `objective` takes the place of the objective of a file of XGBoost.
+///
+/// # Errors
+/// What is wrong, and where; the file holds several forests.
+pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatError> {
+    let mut all = read_all(bytes, objective)?;
+    match (all.pop(), all.len()) {
+        (Some(only), 0) => Ok(only),
+        _ => Err(FormatError::new("it holds several forests, expected one")),
+    }
+}
+
+/// Reads a file of any format: one forest, or several that are one model, whose answers are averaged.
 ///
 /// # Errors
 /// What is wrong, and where.
-pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatError> {
+pub fn read_all(bytes: &[u8], objective: Option<&str>) -> Result<Vec<Document>, FormatError> {
+    let alone = |it| vec![it];
     match format_of(bytes) {
-        Some(FileFormat::Lightgbm) => lightgbm::read(bytes),
-        Some(FileFormat::Treelite) => treelite::read(bytes),
+        Some(FileFormat::Lightgbm) => lightgbm::read(bytes).map(alone),
+        Some(FileFormat::Treelite) => treelite::read(bytes).map(alone),
         Some(FileFormat::Skops) => sklearn::from_skops(bytes),
         Some(FileFormat::Pickle) => from_pickle(&pickle::read(bytes)?, objective),
         Some(FileFormat::Packed(packing)) => {
@@ -31,7 +44,7 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
         }
         Some(
             FileFormat::XgboostJson | FileFormat::XgboostUbj | FileFormat::XgboostLegacy,
-        ) => learner(bytes)?.into_document(objective),
+        ) => learner(bytes)?.into_document(objective).map(alone),
         None => Err(FormatError::new(match packed_otherwise(bytes) {
             Some(method) => format!(
                 "it is packed by {method}, which is none of joblib's methods: joblib.dump(model, path, compress=0)"
@@ -56,7 +69,7 @@ fn begin_of(bytes: &[u8]) -> &[u8] {
 }
 
 /// A model in one of XGBoost's own formats.
-fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
+pub(crate) fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
     match format_of(bytes) {
         Some(FileFormat::XgboostJson) => xgboost::read_json(bytes),
         Some(FileFormat::XgboostUbj) => xgboost::read_ubj(bytes),
@@ -65,10 +78,12 @@ fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
     }
 }
 
-fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Document, FormatError> {
+fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Vec<Document>, FormatError> {
     if !pickled::is_pickled(pickle) {
         let class = pickle.class(pickle.root());
-        return match class.is_some_and(|(module, _)| module.starts_with("sklearn.")) {
+        let packages = ["sklearn.", "lightgbm."];
+        let is_of_these = |module: &str| packages.iter().any(|it| module.starts_with(it));
+        return match class.is_some_and(|(module, _)| is_of_these(module)) {
             true => sklearn::from_pickle(pickle, "pickle"),
             false => Err(refusal(pickle)),
         };
@@ -82,7 +97,7 @@ fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Document, For
     let mut document = learner.into_document(objective)?;
     document.missing = found.missing;
     document.is_pickled_booster = !found.is_estimator;
-    Ok(document)
+    Ok(vec![document])
 }
 
 /// What a pickle of something else is, and how to get a file that is read.
@@ -92,10 +107,9 @@ fn refusal(pickle: &Pickle) -> FormatError {
         return FormatError::new("this pickle holds no model, but plain values");
     };
     let advice = match module.split('.').next() {
-        Some("lightgbm") => "save it with model.booster_.save_model('model.txt')",
         Some("catboost") => "save it with model.save_model('model.onnx', format='onnx')",
         _ => {
-            "only models of XGBoost and scikit-learn are read from pickles, and nothing of a pickle is ever run"
+            "only models of XGBoost, LightGBM and scikit-learn are read from pickles, and nothing of a pickle is ever run"
         }
     };
     FormatError::new(format!("this is a pickle of {module}.{name}: {advice}"))
@@ -119,7 +133,7 @@ mod tests {
         );
         refused(
             b"\x80\x04clightgbm.sklearn\nLGBMClassifier\n)\x81.",
-            "this is a pickle of lightgbm.sklearn.LGBMClassifier: save it with model.booster_.save_model",
+            "LGBMClassifier has no _Booster: it was not fitted",
         );
         let expect = "it holds sklearn.svm._classes.SVC; of scikit-learn trees";
         refused(b"\x80\x04csklearn.svm._classes\nSVC\n)\x81.", expect);

@@ -43,6 +43,9 @@ pub fn select_trees(document: &mut Document, options: &Options) -> Result<(), Fo
     document.trees.truncate(range.end);
     document.trees.drain(..range.start);
     document.rounds.clear();
+    // As LightGBM does: a mean is that of the rounds that are used.
+    let used = document.trees.len().checked_div(document.sums());
+    document.average_over = document.average_over.and(used).map(|it| it as f64);
     Ok(())
 }
 

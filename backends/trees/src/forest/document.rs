@@ -2,7 +2,7 @@
 
 use crate::{
     categories::NamedCategories,
-    forest::{double, single},
+    forest::{calibration::Calibration, double, single},
 };
 
 /// A model as its file tells it.
@@ -18,6 +18,8 @@ pub struct Document {
     pub is_pickled_booster: bool,
     /// The objective by the library's name, for the log and for clients. Empty where there is none.
     pub objective: String,
+    /// Is it an estimator as scikit-learn knows them, whose classifiers answer classes and the probability of each?
+    pub is_estimator: bool,
     /// Classes, where the model tells classes apart: 2 for a binary one.
     pub classes: Option<usize>,
     /// The classes themselves, in their order, where the file has them and they are whole numbers; else empty.
@@ -56,6 +58,8 @@ pub struct Document {
     pub added_last: Vec<f64>,
     /// From sums to predictions.
     pub transform: Transform,
+    /// From sums or predictions to probabilities of classes, in 64 bits; the model then answers these.
+    pub calibration: Option<Calibration>,
     /// Lines for the log: what in the file has no effect here.
     pub remarks: Vec<String>,
 }
@@ -220,6 +224,7 @@ impl Document {
             origin,
             is_pickled_booster: false,
             objective: String::new(),
+            is_estimator: false,
             classes: None,
             class_numbers: Vec::new(),
             class_names: Vec::new(),
@@ -239,6 +244,7 @@ impl Document {
             average_over: None,
             added_last: Vec::new(),
             transform,
+            calibration: None,
             remarks: Vec::new(),
         }
     }

@@ -101,6 +101,7 @@ pub fn lay_out_with(mut document: Document, extras: Extras) -> Result<Laid, Form
         average_over: document.average_over,
         added_last: document.added_last,
         transform: document.transform,
+        calibration: document.calibration,
         names,
         explained,
     };

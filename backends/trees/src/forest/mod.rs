@@ -3,6 +3,7 @@
 //! A reader fills a [`document::Document`], which may be as wrong as its file. [`check`] finds that out, and [`layout`]
 //! makes a [`packed::Forest`] of what is sound.
 
+pub mod calibration;
 pub mod category;
 pub mod check;
 pub mod document;

@@ -1,6 +1,7 @@
 //! A forest as it is walked: nodes of 8 or 16 bytes, siblings side by side.
 
 use crate::forest::{
+    calibration::Calibration,
     category::CategorySets,
     document::{Comparison, Linear, NegativeFraction, Rounding, Transform},
     explained::Explained,
@@ -39,6 +40,8 @@ pub struct Forest {
     pub added_last: Vec<f64>,
     /// From sums to predictions.
     pub transform: Transform,
+    /// From these to what is answered, where it is not they.
+    pub calibration: Option<Calibration>,
     /// What each node is called in the file; empty where nobody asks for leaves.
     pub names: Vec<u32>,
     /// What contributions are computed from; `None` where nobody asks for them.
@@ -248,8 +251,13 @@ impl Forest {
         self.base.len()
     }
 
-    /// Predictions of a row.
+    /// Predictions of a row, or probabilities that are made of them.
     pub fn width(&self) -> usize {
+        self.calibration.as_ref().map_or_else(|| self.transformed(), Calibration::classes)
+    }
+
+    /// What the transform makes of the sums of a row.
+    pub fn transformed(&self) -> usize {
         match self.transform {
             Transform::Single(transform) => transform.width(self.sums()),
             Transform::Double(transform) => transform.width(self.sums()),

@@ -268,8 +268,17 @@ impl<'a> Pickle<'a> {
 
 /// Are calls of this name what pickles of models are made of?
 fn is_known(module: &str, name: &str) -> bool {
-    const PACKAGES: [&str; 8] =
-        ["xgboost", "sklearn", "numpy", "scipy", "joblib", "collections", "copyreg", "copy_reg"];
+    const PACKAGES: [&str; 9] = [
+        "xgboost",
+        "lightgbm",
+        "sklearn",
+        "numpy",
+        "scipy",
+        "joblib",
+        "collections",
+        "copyreg",
+        "copy_reg",
+    ];
     const BUILTINS: [&str; 9] =
         ["bytearray", "bytes", "complex", "frozenset", "list", "object", "range", "set", "slice"];
     let package = module.split('.').next().unwrap_or(module);

@@ -18,11 +18,12 @@ use crate::{
 
 /// `GradientBoostingClassifier` and `GradientBoostingRegressor`.
 pub(super) fn gradient<O: Objects>(
-    objects: &O,
+    reader: &mut TreeReader<O>,
     of: O::Ref,
     is_classifier: bool,
     document: &mut Document,
 ) -> Result<(), FormatError> {
+    let objects = reader.objects();
     let columns = columns(objects, of, is_classifier, document)?;
     let loss = objects.text(needed(objects, of, "loss")?).unwrap_or_default();
     // With this loss a probability is that of twice the sum.
@@ -31,7 +32,6 @@ pub(super) fn gradient<O: Objects>(
     base(objects, of, is_classifier, columns, document)?;
     let rate = number(objects, of, "learning_rate")? * scale;
     let estimators = objects.members(needed(objects, of, "estimators_")?).unwrap_or_default();
-    let mut reader = TreeReader::new(objects);
     let mut push = |estimator: O::Ref, document: &mut Document| {
         let number = document.trees.len();
         let tree = needed(objects, estimator, "tree_")?;
@@ -59,11 +59,12 @@ pub(super) fn gradient<O: Objects>(
 
 /// `HistGradientBoostingClassifier` and `HistGradientBoostingRegressor`.
 pub(super) fn histogram<O: Objects>(
-    objects: &O,
+    reader: &mut TreeReader<O>,
     of: O::Ref,
     is_classifier: bool,
     document: &mut Document,
 ) -> Result<(), FormatError> {
+    let objects = reader.objects();
     if objects.attribute(of, "_preprocessor").is_some_and(|it| !objects.is_none(it)) {
         return Err(FormatError::new(
             "it was trained with categories, which are not read from scikit-learn's files: convert it to ONNX, with \
@@ -83,7 +84,6 @@ pub(super) fn histogram<O: Objects>(
         document.transform = Transform::Double(double::Transform::Exponential);
     }
     let rounds = objects.members(needed(objects, of, "_predictors")?).unwrap_or_default();
-    let mut reader = TreeReader::new(objects);
     for round in rounds {
         for predictor in objects.members(round).unwrap_or_default() {
             let number = document.trees.len();
@@ -155,7 +155,11 @@ fn base<O: Objects>(
             match (columns, &priors[..]) {
                 (1, [_, positive]) => vec![(positive / (1.0 - positive)).ln()],
                 _ => {
-                    let mean = priors.iter().map(|it| it.ln()).sum::<f64>() / priors.len() as f64;
+                    let sum = priors.iter().map(|it| it.ln()).sum::<f64>();
+                    // The losses that it had until 1.3 did not take the mean away. Probabilities are the same.
+                    let loss = objects.attribute(of, "_loss").and_then(|it| objects.class(it));
+                    let has_mean = loss.is_some_and(|it| !it.0.ends_with("_gb_losses"));
+                    let mean = if has_mean { sum / priors.len() as f64 } else { 0.0 };
                     priors.iter().map(|it| it.ln() - mean).collect()
                 }
             }

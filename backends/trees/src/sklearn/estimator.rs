@@ -1,4 +1,4 @@
-//! Estimators by their classes: trees, forests, boosted trees, and pipelines that end in one of them. Pure.
+//! Estimators by their classes: trees, forests and boosted trees. Pure.
 
 use crate::{
     error::FormatError,
@@ -8,96 +8,51 @@ use crate::{
     },
     limits,
     sklearn::{
+        booster,
         boosting::{gradient, histogram},
-        objects::{Objects, class_names, class_numbers, classes, count, needed, number},
-        steps::Steps,
+        objects::{Objects, class_names, class_numbers, classes, needed, number},
         tree::{Leaves, TreeReader, average_path},
     },
 };
 
-/// Steps of a pipeline. Each condition of a tree is taken through all of them.
-const STEPS: usize = 16;
-
-/// The document of the outermost object.
+/// The document of an estimator for rows of so many columns, where that is known already.
 pub(super) fn read<O: Objects>(
-    objects: &O,
-    root: O::Ref,
+    reader: &mut TreeReader<O>,
+    estimator: O::Ref,
+    features: impl FnOnce() -> Result<usize, FormatError>,
     format: &'static str,
 ) -> Result<Document, FormatError> {
-    let (estimator, steps) = match objects.class(root) {
-        Some((module, "Pipeline")) if module.starts_with("sklearn.") => pipeline(objects, root)?,
-        _ => (root, Vec::new()),
-    };
+    let objects = reader.objects();
     let (kind, is_classifier) = kind(objects, estimator)?;
-    let features = features(objects, root, &steps, estimator)?;
     let version = objects.attribute(estimator, "_sklearn_version").and_then(|it| objects.text(it));
     let origin =
         Origin { library: Library::ScikitLearn, version: version.unwrap_or_default(), format };
-    let mut document = Document::new(origin, Transform::Double(double::Transform::Identity));
-    document.features = features;
-    document.comparison = Comparison::LessOrEqual;
-    if let Some(names) =
-        objects.attribute(root, "feature_names_in_").and_then(|it| objects.members(it))
-    {
-        let names: Option<Vec<String>> = names.iter().map(|it| objects.text(*it)).collect();
-        document.feature_names = names.filter(|it| it.len() == features).unwrap_or_default();
+    if let Kind::Booster(library) = kind {
+        let document = booster::read(reader, estimator, library, is_classifier)?;
+        let origin = Origin { format, ..document.origin.clone() };
+        return Ok(Document { origin, ..document });
     }
+    let mut document = Document::new(origin, Transform::Double(double::Transform::Identity));
+    document.is_estimator = true;
+    document.features = features()?;
+    document.comparison = Comparison::LessOrEqual;
     match kind {
-        Kind::Tree => forest(objects, estimator, &[estimator], is_classifier, &mut document)?,
+        Kind::Booster(_) => {}
+        Kind::Tree => forest(reader, estimator, &[estimator], is_classifier, &mut document)?,
         Kind::Forest => {
             let trees = trees_of(objects, estimator)?;
-            forest(objects, estimator, &trees, is_classifier, &mut document)?;
+            forest(reader, estimator, &trees, is_classifier, &mut document)?;
         }
-        Kind::Isolation => isolation(objects, estimator, &mut document)?,
-        Kind::Gradient => gradient(objects, estimator, is_classifier, &mut document)?,
-        Kind::Histogram => histogram(objects, estimator, is_classifier, &mut document)?,
+        Kind::Isolation => isolation(reader, estimator, &mut document)?,
+        Kind::Gradient => gradient(reader, estimator, is_classifier, &mut document)?,
+        Kind::Histogram => histogram(reader, estimator, is_classifier, &mut document)?,
     }
     if is_classifier {
-        document.class_numbers = class_numbers(objects, estimator)?;
-        document.class_names = class_names(objects, estimator)?;
-    }
-    if !steps.is_empty() {
-        let mut before = Steps::new(features, objects.bytes())?;
-        for step in steps {
-            before.push(objects, step)?;
-        }
-        before.fold_into(&mut document);
+        let classes = needed(objects, estimator, "classes_")?;
+        document.class_numbers = class_numbers(objects, classes)?;
+        document.class_names = class_names(objects, classes)?;
     }
     Ok(document)
-}
-
-/// Columns of a row. The first object of a pipeline knows them. Before 0.24 many a step does not, and trees and forests
-/// have another name for it; no step that is read changes how many there are.
-fn features<O: Objects>(
-    objects: &O,
-    root: O::Ref,
-    steps: &[O::Ref],
-    estimator: O::Ref,
-) -> Result<usize, FormatError> {
-    const NAMES: [&str; 2] = ["n_features_in_", "n_features_"];
-    let candidates = [root].into_iter().chain(steps.iter().copied()).chain([estimator]);
-    let mut named = candidates.flat_map(|it| NAMES.map(|name| (it, name)));
-    let knowing = named.find(|(it, name)| objects.attribute(*it, name).is_some());
-    let (knowing, name) = knowing.unwrap_or((estimator, NAMES[0]));
-    count(objects, knowing, name, limits::FEATURES)
-}
-
-/// The last step of a pipeline, and those before it.
-fn pipeline<O: Objects>(objects: &O, root: O::Ref) -> Result<(O::Ref, Vec<O::Ref>), FormatError> {
-    let unclear =
-        || FormatError::new("the steps of the Pipeline are no list of names and estimators");
-    let steps = objects.members(needed(objects, root, "steps")?).ok_or_else(unclear)?;
-    if STEPS < steps.len() {
-        return Err(FormatError::new(format!("{} steps, at most {STEPS} are read", steps.len())));
-    }
-    let second = |it: &O::Ref| objects.members(*it)?.get(1).copied();
-    let mut steps = steps.iter().map(second).collect::<Option<Vec<_>>>().ok_or_else(unclear)?;
-    let last = steps.pop().ok_or_else(unclear)?;
-    let does_nothing = |it: &O::Ref| {
-        objects.is_none(*it) || objects.text(*it).is_some_and(|it| it == "passthrough")
-    };
-    steps.retain(|it| !does_nothing(it));
-    Ok((last, steps))
 }
 
 /// What an estimator is.
@@ -108,6 +63,8 @@ enum Kind {
     Isolation,
     Gradient,
     Histogram,
+    /// One of another library.
+    Booster(Library),
 }
 
 /// What the estimator is, and whether it tells classes apart.
@@ -126,12 +83,15 @@ fn kind<O: Objects>(objects: &O, of: O::Ref) -> Result<(Kind, bool), FormatError
         "IsolationForest" if is_of("sklearn.ensemble") => Some(Kind::Isolation),
         "GradientBoosting" if is_of("sklearn.ensemble") => Some(Kind::Gradient),
         "HistGradientBoosting" if is_of("sklearn.ensemble") => Some(Kind::Histogram),
+        "XGB" | "XGBRF" | "XGBRanker" if is_of("xgboost") => Some(Kind::Booster(Library::Xgboost)),
+        "LGBM" | "LGBMRanker" if is_of("lightgbm") => Some(Kind::Booster(Library::Lightgbm)),
         _ => None,
     };
     kind.map(|it| (it, is_classifier)).ok_or_else(|| {
         FormatError::new(format!(
-            "it holds {module}.{class}; of scikit-learn trees, forests and boosted trees are served, alone or behind \
-             scalers in a pipeline: convert this one to ONNX, with skl2onnx"
+            "it holds {module}.{class}; of scikit-learn trees, forests and boosted trees are served, also those of \
+             XGBoost and LightGBM, alone, calibrated or behind scalers in a pipeline: convert this one to ONNX, with \
+             skl2onnx"
         ))
     })
 }
@@ -147,12 +107,13 @@ fn trees_of<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<O::Ref>, FormatEr
 
 /// Trees whose leaves are averaged.
 fn forest<O: Objects>(
-    objects: &O,
+    reader: &mut TreeReader<O>,
     of: O::Ref,
     trees: &[O::Ref],
     is_classifier: bool,
     document: &mut Document,
 ) -> Result<(), FormatError> {
+    let objects = reader.objects();
     let leaves = match is_classifier {
         true => {
             if number(objects, of, "n_outputs_")? != 1.0 {
@@ -164,7 +125,6 @@ fn forest<O: Objects>(
         false => Leaves::Values,
     };
     document.rounding = Rounding::Single;
-    let mut reader = TreeReader::new(objects);
     for (number, tree) in trees.iter().enumerate() {
         let (tree, width) = reader.tree(needed(objects, *tree, "tree_")?, number, leaves)?;
         if number == 0 {
@@ -185,10 +145,11 @@ fn forest<O: Objects>(
 
 /// Trees whose leaves say how deep they are.
 fn isolation<O: Objects>(
-    objects: &O,
+    reader: &mut TreeReader<O>,
     of: O::Ref,
     document: &mut Document,
 ) -> Result<(), FormatError> {
+    let objects = reader.objects();
     let trees = trees_of(objects, of)?;
     let samples = match objects.attribute(of, "_max_samples") {
         Some(_) => number(objects, of, "_max_samples")?,
@@ -206,7 +167,6 @@ fn isolation<O: Objects>(
     document.rounding = Rounding::Single;
     document.base = vec![0.0];
     document.average_over = Some(trees.len() as f64 * average_path(samples));
-    let mut reader = TreeReader::new(objects);
     for (number, (estimator, columns)) in trees.iter().zip(columns).enumerate() {
         let (mut tree, _) =
             reader.tree(needed(objects, *estimator, "tree_")?, number, Leaves::Depths)?;

@@ -1,5 +1,7 @@
 //! Objects of Python as files of any kind tell them.
 
+use std::borrow::Cow;
+
 use crate::{error::FormatError, limits, ndarray::Array};
 
 /// Objects, which are looked at one by one. Nothing goes through all of them.
@@ -30,6 +32,9 @@ pub(super) trait Objects {
 
     /// Is it `None`?
     fn is_none(&self, of: Self::Ref) -> bool;
+
+    /// Bytes, or those of a text.
+    fn bytes_of(&self, of: Self::Ref) -> Option<Cow<'_, [u8]>>;
 
     /// An array that is not of objects.
     fn array(&self, of: Self::Ref) -> Result<Option<Array<'_>>, FormatError>;
@@ -90,9 +95,12 @@ pub(super) fn floats<O: Objects>(
     floats.ok_or_else(|| FormatError::new(format!("{name} is no array of numbers")))
 }
 
-/// The classes of a fitted classifier where they are whole numbers, or truths; else none.
-pub(super) fn class_numbers<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<i64>, FormatError> {
-    let Some(array) = objects.array(needed(objects, of, "classes_")?)? else {
+/// Classes of a fitted classifier where they are whole numbers, or truths; else none.
+pub(super) fn class_numbers<O: Objects>(
+    objects: &O,
+    classes: O::Ref,
+) -> Result<Vec<i64>, FormatError> {
+    let Some(array) = objects.array(classes)? else {
         return Ok(Vec::new());
     };
     let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
@@ -100,9 +108,11 @@ pub(super) fn class_numbers<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<i
     Ok(numbers.unwrap_or_default())
 }
 
-/// The classes of a fitted classifier where they are texts; else none.
-pub(super) fn class_names<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<String>, FormatError> {
-    let classes = needed(objects, of, "classes_")?;
+/// Classes of a fitted classifier where they are texts; else none.
+pub(super) fn class_names<O: Objects>(
+    objects: &O,
+    classes: O::Ref,
+) -> Result<Vec<String>, FormatError> {
     let names: Option<Vec<String>> = match objects.array(classes)? {
         Some(array) => {
             let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
@@ -110,10 +120,21 @@ pub(super) fn class_names<O: Objects>(objects: &O, of: O::Ref) -> Result<Vec<Str
         }
         None => {
             let members = objects.members(classes).filter(|it| it.len() <= limits::OUTPUTS);
-            members.and_then(|it| it.into_iter().map(|it| objects.text(it)).collect())
+            members.and_then(|it| texts(objects, &it))
         }
     };
     Ok(names.unwrap_or_default())
+}
+
+/// What members are where all are texts, which together are no longer than the file: many cannot be the same one.
+pub(super) fn texts<O: Objects>(objects: &O, members: &[O::Ref]) -> Option<Vec<String>> {
+    let mut left = objects.bytes();
+    let text = |it: &O::Ref| {
+        let text = objects.text(*it)?;
+        left = left.checked_sub(text.len())?;
+        Some(text)
+    };
+    members.iter().map(text).collect()
 }
 
 /// How many classes a fitted classifier tells apart.

@@ -1,5 +1,7 @@
 //! Objects in a pickle.
 
+use std::borrow::Cow;
+
 use crate::{
     error::FormatError,
     ndarray::Array,
@@ -46,6 +48,11 @@ impl Objects for Pickled<'_> {
 
     fn is_none(&self, of: Value) -> bool {
         of == Value::None
+    }
+
+    fn bytes_of(&self, of: Value) -> Option<Cow<'_, [u8]>> {
+        let text = || self.0.text(of).map(|it| Cow::Borrowed(it.as_bytes()));
+        self.0.bytes(of).or_else(text)
     }
 
     fn array(&self, of: Value) -> Result<Option<Array<'_>>, FormatError> {

@@ -1,5 +1,7 @@
 //! Objects in an archive of skops: `schema.json` says what they are, and each array is a file of its own.
 
+use std::borrow::Cow;
+
 use crate::{
     error::FormatError,
     ndarray::Array,
@@ -87,6 +89,11 @@ impl Objects for Skops<'_> {
 
     fn is_none(&self, of: u32) -> bool {
         self.plain(of).as_deref() == Some("null")
+    }
+
+    /// No estimator of scikit-learn has any, and those of other libraries are not read from such archives.
+    fn bytes_of(&self, _: u32) -> Option<Cow<'_, [u8]>> {
+        None
     }
 
     fn array(&self, of: u32) -> Result<Option<Array<'_>>, FormatError> {

@@ -5,7 +5,7 @@
 
 use crate::{
     error::FormatError,
-    forest::document::{Document, Rounding},
+    forest::document::{Comparison, Document, Rounding, Tree},
     sklearn::objects::{Objects, floats, needed, number},
 };
 
@@ -150,7 +150,31 @@ impl Steps {
     }
 
     /// Makes the conditions of a document those of rows before these steps.
-    pub(super) fn fold_into(&self, document: &mut Document) {
+    ///
+    /// # Errors
+    /// It has more than conditions that numbers pass in their order.
+    pub(super) fn fold_into(&self, document: &mut Document) -> Result<(), FormatError> {
+        let is_plain = |tree: &Tree| {
+            tree.linear.is_empty() && tree.zero_is_missing.iter().all(|it| !it) && {
+                let mut splits = tree.categorical.iter().map(|it| tree.feature.get(it.node));
+                splits.all(|it| it.is_none_or(|it| self.leaves(*it)))
+            }
+        };
+        if document.missing.is_some()
+            || document.linear.is_some()
+            || !document.categories.is_empty()
+            || !document.trees.iter().all(is_plain)
+        {
+            return Err(FormatError::new(
+                "behind steps of a pipeline are served trees whose splits compare numbers, and whose missing value is \
+                 NaN: convert it to ONNX, with skl2onnx and onnxmltools",
+            ));
+        }
+        let comparison = document.comparison;
+        let holds = move |value: f64, condition: f64| match comparison {
+            Comparison::Less => value < condition,
+            Comparison::LessOrEqual => value <= condition,
+        };
         let rounded = |value: f64| match document.rounding {
             Rounding::Single => f64::from(value as f32),
             Rounding::Double => value,
@@ -158,17 +182,26 @@ impl Steps {
         for tree in &mut document.trees {
             for node in 0..tree.nodes() {
                 let steps = self.columns.get(tree.feature[node] as usize);
-                let Some(steps) = steps.filter(|_| 0 <= tree.left[node]) else { continue };
+                let is_number = tree.categorical.binary_search_by_key(&node, |it| it.node).is_err();
+                let is_split = is_number && 0 <= tree.left[node];
+                let Some(steps) = steps.filter(|_| is_split) else { continue };
                 let through = |value| rounded(steps.iter().fold(value, |it, step| step.apply(it)));
                 let condition = tree.condition[node];
                 let filled = through(f64::NAN);
                 if !filled.is_nan() {
-                    tree.default_left[node] = filled <= condition;
+                    tree.default_left[node] = holds(filled, condition);
                 }
-                tree.condition[node] = last(|value| through(value) <= condition);
+                tree.condition[node] = last(|value| holds(through(value), condition));
             }
         }
         document.rounding = Rounding::Double;
+        document.comparison = Comparison::LessOrEqual;
+        Ok(())
+    }
+
+    /// Does it leave the numbers of a column as they are?
+    fn leaves(&self, column: u32) -> bool {
+        self.columns.get(column as usize).is_none_or(Vec::is_empty)
     }
 }
 

@@ -24,7 +24,7 @@ const TREE_BYTES: usize = 512;
 /// Bytes that trees may take besides those of the file.
 const ALLOWANCE: usize = 4 << 20;
 
-/// Reads the trees of one model.
+/// Reads the trees of one file.
 pub(super) struct TreeReader<'a, O: Objects> {
     objects: &'a O,
     /// Bytes that trees and their arrays may still have. Many trees cannot be the same array.
@@ -34,6 +34,11 @@ pub(super) struct TreeReader<'a, O: Objects> {
 impl<'a, O: Objects> TreeReader<'a, O> {
     pub(super) fn new(objects: &'a O) -> TreeReader<'a, O> {
         TreeReader { objects, left: objects.bytes().saturating_add(ALLOWANCE) }
+    }
+
+    /// Where the trees are read from.
+    pub(super) fn objects(&self) -> &'a O {
+        self.objects
     }
 
     /// An object of class `Tree`, and how many values its leaves have.

@@ -1,5 +1,6 @@
 //! Forests as the libraries wrote them, and what the libraries answer, in `tests/fixtures/forests`.
 
+mod composed;
 mod contributions;
 mod lightgbm;
 mod sklearn;
