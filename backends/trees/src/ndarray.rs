@@ -194,8 +194,14 @@ impl Column<'_> {
     /// An element as text. `None` where there is none, or where it is none.
     pub fn text(&self, index: usize) -> Option<String> {
         let bytes = self.element(index)?;
-        if self.scalar.kind != 'U' {
-            return None;
+        match self.scalar.kind {
+            'U' => {}
+            // Zeros behind a text fill it up.
+            'S' => {
+                let end = bytes.iter().rposition(|it| *it != 0).map_or(0, |it| it + 1);
+                return std::str::from_utf8(&bytes[..end]).ok().map(str::to_owned);
+            }
+            _ => return None,
         }
         let characters = bytes.chunks_exact(4).map(|it| {
             let raw = [it[0], it[1], it[2], it[3]];

@@ -95,7 +95,10 @@ pub(super) fn floats<O: Objects>(
     floats.ok_or_else(|| FormatError::new(format!("{name} is no array of numbers")))
 }
 
-/// Classes of a fitted classifier where they are whole numbers, or truths; else none.
+/// Whole numbers below this are themselves as floats, too.
+const EXACT: f64 = (1_u64 << 53) as f64;
+
+/// Classes of a fitted classifier where they are whole numbers, also as floats, or truths; else none.
 pub(super) fn class_numbers<O: Objects>(
     objects: &O,
     classes: O::Ref,
@@ -104,7 +107,11 @@ pub(super) fn class_numbers<O: Objects>(
         return Ok(Vec::new());
     };
     let column = array.column().filter(|it| it.len() <= limits::OUTPUTS);
-    let numbers = column.and_then(|it| (0..it.len()).map(|at| it.integer(at)).collect());
+    let whole = |it: f64| (it.fract() == 0.0 && it.abs() < EXACT).then_some(it as i64);
+    let numbers = column.and_then(|it| {
+        let number = |at| it.integer(at).or_else(|| whole(it.float(at)?));
+        (0..it.len()).map(number).collect()
+    });
     Ok(numbers.unwrap_or_default())
 }
 

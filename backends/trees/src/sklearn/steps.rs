@@ -99,6 +99,22 @@ impl Steps {
                     _ => refuse("whose range is none"),
                 }
             }
+            "RobustScaler" => {
+                if flag("with_centering") {
+                    self.each(floats(objects, of, "center_")?, Step::Subtract)?;
+                }
+                if flag("with_scaling") {
+                    self.positive(floats(objects, of, "scale_")?, Step::Divide)?;
+                }
+                Ok(())
+            }
+            "MaxAbsScaler" => {
+                self.positive(floats(objects, of, "scale_")?, Step::Divide)?;
+                match flag("clip") {
+                    true => self.each(vec![-1.0; self.columns.len()], |it| Step::Clip(it, 1.0)),
+                    false => Ok(()),
+                }
+            }
             "SimpleImputer" => {
                 if !number(objects, of, "missing_values")?.is_nan() {
                     return refuse("for something else than NaN");

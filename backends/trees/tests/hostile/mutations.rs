@@ -5,7 +5,7 @@ use allocation_counter::measure;
 use crate::support::{explain, fixture, forest, load, walk};
 
 /// One file of each format.
-const FILES: [&str; 16] = [
+const FILES: [&str; 18] = [
     "xgboost-3.4.1/stump.json",
     "xgboost-3.4.1/categories_sets.json",
     "xgboost-3.4.1/stump.ubj",
@@ -22,6 +22,8 @@ const FILES: [&str; 16] = [
     "sklearn-1.9.1/tree_regressor.joblib",
     "sklearn-1.3.2/tree.pkl",
     "sklearn-1.9.1/tree_regressor.skops",
+    "../composed/1.9.1/lgbm_isotonic.pkl",
+    "../composed/1.9.1/xgb_scaled.pkl",
 ];
 
 /// Numbers that look random, the same at every run.

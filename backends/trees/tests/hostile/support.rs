@@ -8,6 +8,8 @@ use std::{
 
 use allocation_counter::measure;
 use backend_trees::{
+    error::FormatError,
+    forest::document::Document,
     forest::{
         document::Transform,
         layout::{Extras, lay_out, lay_out_with},
@@ -15,7 +17,7 @@ use backend_trees::{
         shap::Scratch,
         sum::Rows,
     },
-    read::read,
+    read::read_all,
 };
 use serde_json::Value;
 
@@ -41,9 +43,14 @@ pub fn load(bytes: &[u8]) -> Result<(), String> {
     forest(bytes).map(drop)
 }
 
-/// The forest that a file becomes.
+/// The last forest that a file becomes, of which most have one.
 pub fn forest(bytes: &[u8]) -> Result<Forest, String> {
-    read(bytes, None).and_then(lay_out).map(|it| it.forest).map_err(|it| it.to_string())
+    let laid = |it: Vec<Document>| {
+        it.into_iter().map(lay_out).try_fold(None, |_, it| it.map(|it| Some(it.forest)))
+    };
+    let none = || FormatError::new("no forest");
+    let last = read_all(bytes, None).and_then(laid).and_then(|it| it.ok_or_else(none));
+    last.map_err(|it| it.to_string())
 }
 
 /// Sends rows through a forest: of nothing that is known, of zeros, and of large numbers.
@@ -64,7 +71,12 @@ pub fn walk(forest: &Forest) {
         Transform::Double(transform) => {
             let mut sums = vec![0f64; values.len() * forest.sums()];
             forest.sums_of(rows, &mut sums);
-            sums.chunks_mut(forest.sums()).for_each(|it| transform.apply(it));
+            let mut probabilities = Vec::new();
+            for row in sums.chunks_mut(forest.sums()) {
+                transform.apply(row);
+                let calibration = forest.calibration.iter();
+                calibration.for_each(|it| it.extend(row.iter().copied(), &mut probabilities));
+            }
         }
     }
 }
@@ -72,8 +84,9 @@ pub fn walk(forest: &Forest) {
 /// What features contribute to rows, and which leaves rows reach, where the file can tell.
 pub fn explain(bytes: &[u8]) {
     let extras = Extras { leaves: true, contributions: true };
-    let Ok(laid) = read(bytes, None).and_then(|it| lay_out_with(it, extras)) else { return };
-    let forest = laid.forest;
+    let last = |mut it: Vec<Document>| it.pop().ok_or_else(|| FormatError::new("no forest"));
+    let laid = read_all(bytes, None).and_then(last).and_then(|it| lay_out_with(it, extras));
+    let Ok(forest) = laid.map(|it| it.forest) else { return };
     let mut scratch = Scratch::default();
     let mut into = vec![0.0; forest.sums() * (forest.features + 1)];
     let mut leaves = vec![0; forest.trees.len()];
