@@ -226,3 +226,28 @@ fn null_is_a_missing_value_in_each_form_of_json() {
     let error = server.post("/v1/models/copy:predict", body).error(400);
     assert!(error.contains("expected a number for FP32, found 'null'"), "{error}");
 }
+
+#[test]
+fn an_array_of_what_a_regressor_predicts_has_one_dimension_as_there() {
+    let repository = files("1.9.1", &[("m", "boosting_regressor.pkl")]);
+    let server = Server::start(&repository, &[]);
+    let (library, rows) = answers("1.9.1", "boosting_regressor");
+    let ask = |accept: &str| {
+        let headers = [("content-type", "text/csv"), ("accept", accept)];
+        Client::connect(server.sagemaker()).post("/invocations", &headers, lines(&rows)).expect(200)
+    };
+    let npy = ask("application/x-npy");
+    let header = String::from_utf8_lossy(&npy.body).into_owned();
+    assert!(header.contains("'shape': (8,)"), "{header:?}");
+    let expected = doubles(&library["outputs"]);
+    let given: Vec<f64> = npy.body[npy.body.len() - 64..]
+        .chunks_exact(8)
+        .map(|it| f64::from_le_bytes(it.try_into().unwrap()))
+        .collect();
+    let far = |(a, b): &(&f64, &f64)| 1e-12 < (*a - *b).abs();
+    assert_eq!(given.iter().zip(&expected).find(far), None);
+    assert_eq!(ask("application/json").json()["predictions"], json!(given));
+    // KServe v2 has a dimension for it.
+    let metadata = server.get("/v2/models/m").expect(200).json();
+    assert_eq!(metadata["outputs"][0]["shape"], json!([-1, 1]));
+}

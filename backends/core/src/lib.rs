@@ -51,7 +51,7 @@ pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};
 pub use spec::{
     Accelerator, Device, GraphRows, Hints, ModelSource, ModelSpec, Placement, TensorHint,
-    TensorSpec,
+    TensorSpec, TextCodes,
 };
 pub use staging::Staging;
 pub use stop::{Stop, Waiting};

@@ -51,6 +51,15 @@ pub enum GraphRows {
     Shared(String),
 }
 
+/// Numbers that stand for texts, as categories of a model's training do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TextCodes {
+    /// The number of each text.
+    pub codes: BTreeMap<String, u32>,
+    /// Is any other text a missing value? Otherwise it is wrong.
+    pub others_are_missing: bool,
+}
+
 /// The inputs and outputs of a model, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelSpec {
@@ -62,6 +71,8 @@ pub struct ModelSpec {
     pub labels: BTreeMap<Arc<str>, Arc<[String]>>,
     /// Names of the elements of a row by input, in their order, where the file says them. No two of an input are alike.
     pub columns: BTreeMap<Arc<str>, Arc<[String]>>,
+    /// Codes of the texts that elements of a row may be given as, by input and by the element's place.
+    pub text_codes: BTreeMap<Arc<str>, Arc<BTreeMap<usize, TextCodes>>>,
     /// What the file says about itself, by key: what exporters write beside the graph.
     pub metadata: BTreeMap<String, String>,
     /// Are its rows answered as they are alone, as far as the graph tells?

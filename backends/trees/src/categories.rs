@@ -1,7 +1,17 @@
 //! Features whose categories have names in the file: what numbers they may have, and what is wrong with others. Pure.
 
-/// Names that are kept of a feature, for errors.
-pub const SHOWN: usize = 20;
+use std::collections::BTreeMap;
+
+use backend::TextCodes;
+
+/// Names of a feature that an error shows.
+const SHOWN: usize = 20;
+
+/// Names that are kept of a feature, and of all of a model that may be sent for their codes.
+pub const KEPT: usize = 1 << 14;
+
+/// Bytes of the names of a feature that are kept.
+pub const KEPT_BYTES: usize = 1 << 18;
 
 /// A feature that was trained on categories with names: its numbers are their codes, counted from zero.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,14 +20,34 @@ pub struct NamedCategories {
     pub feature: usize,
     /// How many categories it has.
     pub count: usize,
-    /// The first [`SHOWN`] of their names.
+    /// Their names, or the first of them: at most [`KEPT`], of at most [`KEPT_BYTES`].
     pub names: Vec<String>,
+    /// Are the names texts in the data of training, too? Others are numbers, or truths.
+    pub are_texts: bool,
+    /// Does the library take any other text, and a negative number, for a missing value? Otherwise it refuses them.
+    pub others_are_missing: bool,
+}
+
+/// The codes of the texts that features may be sent as, by feature. None of a feature whose names are no texts, or not
+/// all known; none at all where there are too many.
+pub fn text_codes(categories: &[NamedCategories]) -> BTreeMap<usize, TextCodes> {
+    let is_known = |it: &&NamedCategories| it.are_texts && it.names.len() == it.count;
+    let known = || categories.iter().filter(is_known);
+    if KEPT < known().map(|it| it.count).sum() {
+        return BTreeMap::new();
+    }
+    let of = |it: &NamedCategories| TextCodes {
+        codes: it.names.iter().cloned().zip(0..).collect(),
+        others_are_missing: it.others_are_missing,
+    };
+    known().map(|it| (it.feature, of(it))).collect()
 }
 
 impl NamedCategories {
     /// Is that a code, or missing?
     fn takes(&self, value: f64) -> bool {
-        value.is_nan() || 0.0 <= value && value < self.count as f64 && value.fract() == 0.0
+        let is_code = 0.0 <= value && value < self.count as f64 && value.fract() == 0.0;
+        value.is_nan() || is_code || self.others_are_missing && value <= -1.0
     }
 
     /// The codes and their names.
@@ -26,7 +56,7 @@ impl NamedCategories {
             let name: String = name.chars().take(40).collect();
             format!("{code} for '{}'", name.escape_debug())
         };
-        let mut codes: Vec<String> = self.names.iter().enumerate().map(code).collect();
+        let mut codes: Vec<String> = self.names.iter().take(SHOWN).enumerate().map(code).collect();
         if codes.len() < self.count {
             codes.push(format!(".. up to {}", self.count.saturating_sub(1)));
         }
@@ -75,6 +105,7 @@ mod tests {
             feature: 1,
             count: 3,
             names: ["red", "green", "blue"].map(str::to_owned).into(),
+            ..NamedCategories::default()
         };
         let names = ["x".to_owned(), "color".to_owned()];
         let check = |row: &[f32]| check(std::slice::from_ref(&color), &names, row, 2);
@@ -90,9 +121,37 @@ mod tests {
     }
 
     #[test]
+    fn negative_numbers_are_missing_where_the_library_says_so() {
+        let of = |others_are_missing, value: f64| {
+            let it = NamedCategories { count: 3, others_are_missing, ..NamedCategories::default() };
+            check(&[it], &[], &[value], 1).is_ok()
+        };
+        assert!(of(true, -1.0) && of(true, -7.0));
+        assert!(!of(true, -0.5) && !of(true, 3.0) && !of(false, -1.0));
+    }
+
+    #[test]
+    fn texts_have_codes_where_all_of_them_are_known() {
+        let of = |count, are_texts| {
+            let names = ["red", "blue"].map(str::to_owned).into();
+            text_codes(&[NamedCategories {
+                feature: 4,
+                count,
+                names,
+                are_texts,
+                others_are_missing: true,
+            }])
+        };
+        let codes = [("red".to_owned(), 0), ("blue".to_owned(), 1)].into();
+        let expected = TextCodes { codes, others_are_missing: true };
+        assert_eq!(of(2, true), [(4, expected)].into());
+        assert!(of(3, true).is_empty() && of(2, false).is_empty());
+    }
+
+    #[test]
     fn of_many_categories_the_first_are_named() {
-        let names = (0..SHOWN).map(|it| it.to_string()).collect();
-        let many = NamedCategories { feature: 0, count: 1000, names };
+        let names = (0..2 * SHOWN).map(|it| it.to_string()).collect();
+        let many = NamedCategories { count: 1000, names, ..NamedCategories::default() };
         let text = check(&[many], &[], &[1000.0_f32], 1).unwrap_err();
         assert!(
             text.contains("in feature 0,") && text.contains("19 for '19', .. up to 999;"),

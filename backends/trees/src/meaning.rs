@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::forest::{
-    document::{Document, Transform},
+    document::{Document, Library, Transform},
     double, single,
 };
 
@@ -14,6 +14,8 @@ pub(crate) struct Meaning {
     pub(crate) threshold: f32,
     /// Is the model an estimator of scikit-learn?
     pub(crate) is_estimator: bool,
+    /// Does `predict` of its library give one number a row where there is one value, and no list of one?
+    pub(crate) gives_numbers: bool,
     /// The classes of a classifier of scikit-learn: themselves where they are whole numbers, else their places.
     pub(crate) class_numbers: Option<Arc<[i64]>>,
     /// The classes of such a classifier where they are texts.
@@ -33,7 +35,10 @@ impl Meaning {
         let names = &document.class_names;
         let class_names = document.classes.filter(|it| is_estimator && names.len() == *it);
         let class_names = class_names.map(|_| names.clone().into());
-        Meaning { threshold: threshold(document), is_estimator, class_numbers, class_names }
+        let gives_numbers =
+            matches!(document.origin.library, Library::Lightgbm | Library::ScikitLearn);
+        let threshold = threshold(document);
+        Meaning { threshold, is_estimator, gives_numbers, class_numbers, class_names }
     }
 }
 

@@ -111,7 +111,7 @@ impl TreeModel {
             tracing::info!("{}: no effect here: {keys}", source.name);
         }
         let outputs = outputs(&forests, source, &options, &meaning)?;
-        let spec = spec(&forests, source, &outputs, names.clone());
+        let spec = spec(&forests, source, &outputs, names.clone(), &categories);
         // They are only said of what is wrong with categories.
         let feature_names = if categories.is_empty() { Vec::new() } else { names };
         let shared = Shared { forests, missing, outputs, categories, feature_names };

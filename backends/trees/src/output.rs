@@ -16,6 +16,8 @@ use crate::{
 pub enum Form {
     /// What the library's `predict` gives.
     Predictions,
+    /// The same of one value, as one number a row and no list of one.
+    Number,
     /// The sums before the transform.
     Margins,
     /// A class by its number: the prediction where that is one; else of two classes 1 if the prediction is above the
@@ -71,7 +73,7 @@ impl Form {
             Form::Predictions => vec![first.width()],
             Form::Margins => vec![first.sums()],
             Form::Class { .. } => vec![1],
-            Form::Label { .. } => Vec::new(),
+            Form::Label { .. } | Form::Number => Vec::new(),
             Form::BothClasses => vec![2],
             Form::Leaves => vec![forests.iter().map(|it| it.trees.len()).sum()],
             Form::Contributions { is_flat: false } if 1 < first.sums() => {
@@ -108,9 +110,11 @@ impl Form {
             }
             Form::BothClasses => rows().flat_map(|row| [row[0].complement(), row[0]]).collect(),
             // The last two are not made of these.
-            Form::Margins | Form::Predictions | Form::Leaves | Form::Contributions { .. } => {
-                predictions
-            }
+            Form::Margins
+            | Form::Predictions
+            | Form::Number
+            | Form::Leaves
+            | Form::Contributions { .. } => predictions,
         }
     }
 

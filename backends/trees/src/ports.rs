@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backend::{BackendError, DataType, GraphRows, ModelSource, ModelSpec, TensorHint, TensorSpec};
 
 use crate::{
+    categories::{NamedCategories, text_codes},
     forest::{document::Rounding, layout::Extras, packed::Forest},
     meaning::Meaning,
     options::Options,
@@ -97,7 +98,12 @@ pub(crate) fn outputs(
         ]);
     }
     if hints.is_empty() {
-        return Ok(vec![output(OUTPUT.into(), main(None), None)]);
+        let is_number = is_usual && meaning.gives_numbers && forest.width() == 1;
+        let form = match main(None) {
+            Form::Predictions if is_number => Form::Number,
+            form => form,
+        };
+        return Ok(vec![output(OUTPUT.into(), form, None)]);
     }
     let threshold = options.fil.map_or(meaning.threshold, |it| it.threshold);
     let is_classifier = meaning.class_numbers.is_some();
@@ -166,12 +172,14 @@ fn is_float(dtype: &DataType) -> bool {
     matches!(dtype, DataType::Fp32 | DataType::Fp64)
 }
 
-/// The model's input and outputs as the engine sees them. `names` are those of the features, or none.
+/// The model's input and outputs as the engine sees them. `names` are those of the features, or none;
+/// `categories` the features whose categories have names.
 pub(crate) fn spec(
     forests: &[Forest],
     source: &ModelSource,
     outputs: &[Output],
     names: Vec<String>,
+    categories: &[NamedCategories],
 ) -> ModelSpec {
     let forest = &forests[0];
     let input = source.hints.inputs.first();
@@ -188,12 +196,15 @@ pub(crate) fn spec(
     };
     let name: Arc<str> = input.map_or_else(|| INPUT.into(), |it| it.name.clone());
     let columns = (!names.is_empty()).then(|| (name.clone(), names.into()));
+    let codes = text_codes(categories);
+    let text_codes = (!codes.is_empty()).then(|| (name.clone(), Arc::new(codes)));
     let dtype = input.and_then(|it| it.dtype).filter(is_float).unwrap_or(usual);
     let output = |it: &Output| tensor(it.name.clone(), it.dtype, &it.form.dims(forests));
     ModelSpec {
         inputs: vec![tensor(name, dtype, &[forest.features])],
         outputs: outputs.iter().map(output).collect(),
         columns: columns.into_iter().collect(),
+        text_codes: text_codes.into_iter().collect(),
         // A forest is walked for one row after the other.
         rows: GraphRows::Independent,
         ..ModelSpec::default()

@@ -9,7 +9,7 @@ use crate::{
     sklearn,
     sniff::{BEGIN, FileFormat, is_lightgbm_dump, packed_otherwise, sniff},
     treelite,
-    xgboost::{self, learner::Learner, legacy, pickled},
+    xgboost::{self, pickled},
 };
 
 /// Reads a file of any format that holds one forest. `objective` takes the place of the objective of a file of XGBoost.
@@ -44,7 +44,7 @@ pub fn read_all(bytes: &[u8], objective: Option<&str>) -> Result<Vec<Document>, 
         }
         Some(
             FileFormat::XgboostJson | FileFormat::XgboostUbj | FileFormat::XgboostLegacy,
-        ) => learner(bytes)?.into_document(objective).map(alone),
+        ) => xgboost::read(bytes)?.into_document(objective).map(alone),
         None => Err(FormatError::new(match packed_otherwise(bytes) {
             Some(method) => format!(
                 "it is packed by {method}, which is none of joblib's methods: joblib.dump(model, path, compress=0)"
@@ -68,16 +68,6 @@ fn begin_of(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(BEGIN)]
 }
 
-/// A model in one of XGBoost's own formats.
-pub(crate) fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
-    match format_of(bytes) {
-        Some(FileFormat::XgboostJson) => xgboost::read_json(bytes),
-        Some(FileFormat::XgboostUbj) => xgboost::read_ubj(bytes),
-        Some(FileFormat::XgboostLegacy) => legacy::read(bytes),
-        _ => Err(FormatError::new("the model in this pickle is of no format of XGBoost's")),
-    }
-}
-
 fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Vec<Document>, FormatError> {
     if !pickled::is_pickled(pickle) {
         let class = pickle.class(pickle.root());
@@ -89,7 +79,7 @@ fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Vec<Document>
         };
     }
     let found = pickled::find(pickle)?;
-    let mut learner = learner(&found.model)?;
+    let mut learner = xgboost::read(&found.model)?;
     for (name, value) in found.attributes {
         learner.attributes.insert(name.to_owned(), value);
     }

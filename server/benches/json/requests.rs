@@ -73,6 +73,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         scalar: false,
         optional: false,
         labels: Vec::new().into(),
+        text_codes: Default::default(),
     };
     let signature = Signature {
         named: None,

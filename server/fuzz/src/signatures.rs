@@ -62,5 +62,6 @@ pub(crate) fn port(line: &str) -> Port {
         scalar: name.ends_with('!'),
         optional: name.ends_with('?'),
         labels: [String::from("cat"), String::from("dog")].into(),
+        text_codes: Default::default(),
     }
 }

@@ -1,8 +1,8 @@
 //! What clients see of a model: names, types and shapes of its inputs and outputs.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use backend::{DataType, NamedTensor};
+use backend::{DataType, NamedTensor, TextCodes};
 use bytes::Bytes;
 
 use crate::task::{AUDIO, IMAGE, Medium, Task};
@@ -118,6 +118,8 @@ pub struct Port {
     /// Names by index: those of an output's classes, or of the elements of an input's row, no two of which are alike;
     /// empty where the model has none.
     pub labels: Arc<[String]>,
+    /// The elements of an input's row that may be given as texts, by place, and the numbers that these stand for.
+    pub text_codes: Arc<BTreeMap<usize, TextCodes>>,
 }
 
 impl Port {

@@ -1,9 +1,12 @@
 //! Elements of one type, gathered one by one from text, until they are a tensor.
 
-use backend::{DataType, Shape, SizeMismatch, Tensor};
-use half::{bf16, f16};
+use std::{collections::BTreeMap, sync::Arc};
 
-use crate::number::{self, Fault, Number};
+use backend::{DataType, Shape, SizeMismatch, Tensor, TextCodes};
+use half::{bf16, f16};
+use inference::signature::Port;
+
+use crate::number::{self, Excerpt, Fault, Number};
 
 /// A tensor in the making.
 #[derive(Debug)]
@@ -12,6 +15,57 @@ pub struct TensorBuilder {
     /// Elements beyond this number are counted and not kept.
     pub(super) most: usize,
     pub(super) count: usize,
+    /// The texts that elements may be given as.
+    pub(super) codes: Option<RowCodes>,
+}
+
+/// The texts that some elements of each row may be given as, and the numbers that these stand for.
+#[derive(Debug)]
+pub(super) struct RowCodes {
+    codes: Arc<BTreeMap<usize, TextCodes>>,
+    /// Elements of a row.
+    width: usize,
+    /// The place of the first of these elements in a row of the input.
+    first: usize,
+}
+
+/// Names of categories that an error shows.
+const SHOWN: usize = 20;
+
+impl RowCodes {
+    /// What may be said in the place of the element of that number, counted over all rows.
+    fn of_element(&self, number: usize) -> Option<&TextCodes> {
+        self.codes.get(&(self.first + number.checked_rem(self.width).unwrap_or(0)))
+    }
+
+    /// The number of a text that stands in the place of that element, where the element may be such a text.
+    fn known(&self, text: &str, number: usize) -> Option<f64> {
+        self.of_element(number)?.codes.get(text).map(|it| f64::from(*it))
+    }
+
+    /// The number of any text in that place; `None` where the element is no text.
+    ///
+    /// # Errors
+    /// It is none of those that there are.
+    pub(super) fn number(&self, text: &str, number: usize) -> Option<Result<f64, String>> {
+        let of = self.of_element(number)?;
+        if let Some(code) = of.codes.get(text) {
+            return Some(Ok(f64::from(*code)));
+        }
+        if of.others_are_missing {
+            return Some(Ok(f64::NAN));
+        }
+        let mut names: Vec<_> = of.codes.iter().map(|(text, code)| (code, text)).collect();
+        names.sort_unstable();
+        let shown = names.iter().take(SHOWN).map(|it| format!("'{}'", Excerpt(it.1)));
+        let more = if SHOWN < names.len() { ", .." } else { "" };
+        Some(Err(format!(
+            "'{}' is none of the categories that the model was trained on: {}{more}; send null, in CSV an empty \
+             field, for what is missing",
+            Excerpt(text),
+            shown.collect::<Vec<_>>().join(", ")
+        )))
+    }
 }
 
 /// The elements so far, in memory that is aligned for their type.
@@ -100,7 +154,41 @@ impl TensorBuilder {
             DataType::Fp64 => Column::Fp64(Vec::new()),
             DataType::Bytes => Column::Bytes(Strings::default()),
         };
-        TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0 }
+        TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0, codes: None }
+    }
+
+    /// One for the elements of whole rows of an input, of which some may be given as texts.
+    pub fn of(port: &Port, expected: Option<usize>) -> TensorBuilder {
+        let width = port.dims.iter().try_fold(1_usize, |all, it| all.checked_mul((*it)?));
+        TensorBuilder::of_part(port, 0, width.unwrap_or(0), expected)
+    }
+
+    /// One for the element at that place of each row of an input.
+    pub fn of_element(port: &Port, place: usize) -> TensorBuilder {
+        TensorBuilder::of_part(port, place, 1, None)
+    }
+
+    fn of_part(port: &Port, first: usize, width: usize, expected: Option<usize>) -> TensorBuilder {
+        let has_codes = !port.text_codes.is_empty() && width != 0;
+        let codes = has_codes.then(|| RowCodes { codes: port.text_codes.clone(), width, first });
+        TensorBuilder { codes, ..TensorBuilder::new(port.dtype, expected) }
+    }
+
+    /// Adds the number of a text that is one of those that the element may be given as. False where it is none.
+    pub fn push_known(&mut self, text: &str) -> bool {
+        let known = self.codes.as_ref().and_then(|it| it.known(text, self.count));
+        known.is_some_and(|it| self.push_f64(it).is_ok())
+    }
+
+    /// Adds the number of a text, or what is missing, where the element may be given as a text.
+    ///
+    /// # Errors
+    /// `problem` where it may not; the texts that there are, where it is none of these.
+    pub fn push_other(&mut self, text: &str, problem: String) -> Result<(), String> {
+        match self.codes.as_ref().and_then(|it| it.number(text, self.count)) {
+            Some(number) => self.push_f64(number?),
+            None => Err(problem),
+        }
     }
 
     /// The type of the elements.

@@ -49,7 +49,7 @@ pub(super) fn read_list(
         }
     };
     // In one go: a call per row would cost more than the elements, where these are scalars.
-    let mut builder = TensorBuilder::new(values.dtype, None);
+    let mut builder = TensorBuilder::of(values, None);
     let shape = reader.shaped_elements(&mut builder, form_of(signature, values))?;
     let tensor = finish(values, builder, shape)?;
     let shaped = match list {
@@ -196,7 +196,7 @@ impl<'s> RowBuilder<'s> {
             let problem = format!("the first row does not have the input '{}'", port.name);
             return Err(reader.error_about(&start, problem));
         }
-        let mut builder = TensorBuilder::new(port.dtype, None);
+        let mut builder = TensorBuilder::of(port, None);
         let shape = reader.shaped_elements(&mut builder, form)?;
         self.columns.push(Column { port, builder, shape, rows: 1 });
         Ok(())
@@ -252,7 +252,7 @@ fn read_value(
     port: &Port,
     reader: &mut Reader<'_>,
 ) -> Result<NamedTensor, Error> {
-    let mut builder = TensorBuilder::new(port.dtype, None);
+    let mut builder = TensorBuilder::of(port, None);
     let shape = reader.shaped_elements(&mut builder, form_of(signature, port))?;
     finish(port, builder, shape)
 }

@@ -30,6 +30,7 @@ pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
             scalar: name.ends_with('!'),
             optional: name.ends_with('?'),
             labels: Default::default(),
+            text_codes: Default::default(),
         }
     };
     lines.iter().map(port).collect()

@@ -162,6 +162,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Default::default(),
+            text_codes: Default::default(),
         };
         Signature {
             named: None,

@@ -87,9 +87,12 @@ impl<'s> Table<'s> {
         let column = |(at, name): (usize, String)| {
             let place = places.as_ref().map_or(at, |it| it[at]);
             let port = whole.or_else(|| signature.input(&name));
-            // The type of what is read past does not matter.
-            let dtype = port.map_or(DataType::Bytes, |it| it.dtype);
-            let builder = TensorBuilder::new(dtype, None);
+            let builder = match port {
+                // The type of what is read past does not matter.
+                None => TensorBuilder::new(DataType::Bytes, None),
+                Some(port) if whole.is_some() => TensorBuilder::of_element(port, place),
+                Some(port) => TensorBuilder::of(port, None),
+            };
             Column { name, port, builder, cell: Shape::default(), rows: 0, place }
         };
         let columns: Vec<Column<'_>> = names.into_iter().enumerate().map(column).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::lines::{Lines, text};
-use crate::categories::{NamedCategories, SHOWN};
+use crate::categories::{KEPT, KEPT_BYTES, NamedCategories};
 
 /// With what the line begins that has them: for each column of categories of a data frame a list, in JSON.
 const NAMES: &[u8] = b"pandas_categorical:";
@@ -44,16 +44,27 @@ pub(super) fn read(lines: Lines<'_>, split: &[usize]) -> Vec<NamedCategories> {
         false => {
             let count = lists.iter().map(Vec::len).max().unwrap_or(0);
             let unknown =
-                |feature: &usize| NamedCategories { feature: *feature, count, names: Vec::new() };
+                |feature: &usize| NamedCategories { feature: *feature, count, ..lightgbm() };
             features.iter().map(unknown).collect()
         }
     }
 }
 
 fn of(feature: usize, list: &[Value]) -> NamedCategories {
-    let name = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
-    let names = list.iter().take(SHOWN).map(name).collect();
-    NamedCategories { feature, count: list.len(), names }
+    let mut left = KEPT_BYTES;
+    let name = |it: &Value| {
+        let name = it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+        left = left.checked_sub(name.len())?;
+        Some(name)
+    };
+    let names = list.iter().take(KEPT).map_while(name).collect();
+    let are_texts = list.iter().all(Value::is_string);
+    NamedCategories { feature, count: list.len(), names, are_texts, ..lightgbm() }
+}
+
+/// Categories without anything in them, of which LightGBM takes what it does not know for missing.
+fn lightgbm() -> NamedCategories {
+    NamedCategories { others_are_missing: true, ..NamedCategories::default() }
 }
 
 #[cfg(test)]

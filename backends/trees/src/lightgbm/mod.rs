@@ -72,7 +72,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, FormatError> {
     }
     document.categories = categories::read(lines, &header.category_features);
     if !document.categories.is_empty() {
-        let remark = "categories have names in this file: numbers are taken for their codes";
+        let remark = "categories have names in this file: texts are looked up among them, numbers are taken for codes";
         document.remarks.push(remark.to_owned());
     }
     let trees = document.trees.len();

@@ -6,11 +6,12 @@ use crate::{
         document::{Document, Library, Transform},
         double, single,
     },
-    lightgbm, read,
+    lightgbm,
     sklearn::{
         objects::{Objects, class_names, class_numbers, count, needed},
         tree::TreeReader,
     },
+    xgboost,
 };
 
 /// Rounds of training that an attribute may name.
@@ -24,8 +25,8 @@ pub(super) fn read<O: Objects>(
     is_classifier: bool,
 ) -> Result<Document, FormatError> {
     let mut document = match library {
-        Library::Xgboost => xgboost(reader, of)?,
-        _ => lightgbm(reader, of)?,
+        Library::Xgboost => of_xgboost(reader, of)?,
+        _ => of_lightgbm_estimator(reader, of)?,
     };
     document.is_estimator = true;
     if !is_classifier {
@@ -65,10 +66,10 @@ fn model<O: Objects>(
     Ok(model.into_owned())
 }
 
-fn xgboost<O: Objects>(reader: &mut TreeReader<O>, of: O::Ref) -> Result<Document, FormatError> {
+fn of_xgboost<O: Objects>(reader: &mut TreeReader<O>, of: O::Ref) -> Result<Document, FormatError> {
     let objects = reader.objects();
     let booster = needed(objects, of, "_Booster")?;
-    let mut learner = read::learner(&model(reader, booster, "handle")?)?;
+    let mut learner = xgboost::read(&model(reader, booster, "handle")?)?;
     for name in ["best_iteration", "best_ntree_limit"] {
         let mut places = [of, booster].into_iter();
         let given =
@@ -89,7 +90,10 @@ fn xgboost<O: Objects>(reader: &mut TreeReader<O>, of: O::Ref) -> Result<Documen
     Ok(document)
 }
 
-fn lightgbm<O: Objects>(reader: &mut TreeReader<O>, of: O::Ref) -> Result<Document, FormatError> {
+fn of_lightgbm_estimator<O: Objects>(
+    reader: &mut TreeReader<O>,
+    of: O::Ref,
+) -> Result<Document, FormatError> {
     let objects = reader.objects();
     let booster = needed(objects, of, "_Booster")?;
     let mut document = of_lightgbm(reader, booster)?;

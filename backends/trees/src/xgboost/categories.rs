@@ -1,13 +1,10 @@
 //! Names of categories as XGBoost writes them from 3.1 on: for each feature a list of texts, or of numbers.
 
 use crate::{
-    categories::{NamedCategories, SHOWN},
+    categories::{KEPT, KEPT_BYTES, NamedCategories},
     error::FormatError,
     xgboost::source::Source,
 };
-
-/// Bytes of names that are kept of a feature.
-const KEPT: usize = 4 << 10;
 
 /// Reads the categories of the feature of that number; `None` where it has none.
 ///
@@ -25,7 +22,7 @@ pub(super) fn read<S: Source>(
             source.array(|source| {
                 boundaries += 1;
                 let offset = source.text()?;
-                if offsets.len() <= SHOWN {
+                if offsets.len() <= KEPT {
                     offsets.push(offset.parse::<usize>().unwrap_or(usize::MAX));
                 }
                 Ok(())
@@ -33,13 +30,13 @@ pub(super) fn read<S: Source>(
         }
         "values" => source.array(|source| {
             values += 1;
-            if KEPT <= bytes.len() {
+            if KEPT_BYTES <= bytes.len() {
                 return source.skip();
             }
             let value = source.text()?;
             // Bytes are written with a sign.
             bytes.push(value.parse::<i16>().unwrap_or(0) as u8);
-            if numbers.len() < SHOWN {
+            if !are_texts && numbers.len() < KEPT {
                 numbers.push(value);
             }
             Ok(())
@@ -54,7 +51,8 @@ pub(super) fn read<S: Source>(
         }
         false => (values, numbers),
     };
-    Ok((0 < count).then_some(NamedCategories { feature, count, names }))
+    let named = NamedCategories { feature, count, names, are_texts, others_are_missing: false };
+    Ok((0 < count).then_some(named))
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ impl Learner {
             document.best_trees = best.copied().or(document.best_trees);
         }
         if !self.categories.is_empty() {
-            let remark = "categories have names in this file: numbers are taken for their codes";
+            let remark = "categories have names in this file: texts are looked up among them, numbers are taken for codes";
             document.remarks.push(remark.to_owned());
         }
         document.categories = self.categories;

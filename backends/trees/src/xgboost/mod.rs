@@ -12,9 +12,25 @@ mod source;
 mod tree;
 mod ubj;
 
-use crate::error::FormatError;
+use crate::{
+    error::FormatError,
+    sniff::{BEGIN, FileFormat, sniff},
+};
 
 use learner::Learner;
+
+/// Reads a model in whichever of these formats it is.
+///
+/// # Errors
+/// It is in none of them, or what is wrong in it.
+pub fn read(bytes: &[u8]) -> Result<Learner, FormatError> {
+    match sniff(&bytes[..bytes.len().min(BEGIN)]) {
+        Some(FileFormat::XgboostJson) => read_json(bytes),
+        Some(FileFormat::XgboostUbj) => read_ubj(bytes),
+        Some(FileFormat::XgboostLegacy) => legacy::read(bytes),
+        _ => Err(FormatError::new("the model in this pickle is of no format of XGBoost's")),
+    }
+}
 
 /// Reads a file in XGBoost's JSON.
 ///

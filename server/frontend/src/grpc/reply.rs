@@ -239,6 +239,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: labels.iter().map(|it| (*it).to_owned()).collect(),
+            text_codes: Default::default(),
         };
         Signature {
             named: None,

@@ -245,6 +245,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: [].into(),
+            text_codes: Default::default(),
         };
         Signature {
             model: "m".into(),

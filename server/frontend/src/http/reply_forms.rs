@@ -191,6 +191,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels,
+            text_codes: Default::default(),
         };
         let signature = Signature {
             model: "m".into(),

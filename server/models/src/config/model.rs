@@ -315,6 +315,7 @@ impl ModelConfig {
                 && it.reshape.as_ref().is_some_and(Vec::is_empty),
             optional: it.optional,
             labels: Arc::default(),
+            text_codes: Default::default(),
         };
         let output = |it: &PortConfig| Port {
             labels: labels.get(&it.name).cloned().unwrap_or_default(),

@@ -350,13 +350,20 @@ impl Loader {
     }
 }
 
-/// The names that the model's file has for the elements of a row, where a row has as many of them.
+/// The names that the model's file has for the elements of a row, where a row has as many of them, and the texts that
+/// some of them may be given as.
 fn name_columns(inputs: &mut [Port], spec: &ModelSpec) {
     for port in inputs {
         let elements = port.dims.iter().try_fold(1_usize, |all, it| all.checked_mul((*it)?));
         let names = spec.columns.get(&port.name).filter(|it| elements == Some(it.len()));
         if let Some(names) = names {
             port.labels = names.clone();
+        }
+        let codes = spec.text_codes.get(&port.name);
+        if let Some(codes) =
+            codes.filter(|it| it.keys().all(|at| elements.is_some_and(|all| *at < all)))
+        {
+            port.text_codes = codes.clone();
         }
     }
 }

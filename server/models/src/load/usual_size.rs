@@ -167,6 +167,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Arc::default(),
+            text_codes: Default::default(),
         }
     }
 

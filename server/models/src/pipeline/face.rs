@@ -202,6 +202,7 @@ fn port(name: &str, dtype: DataType, dim: Option<usize>) -> Port {
         scalar: false,
         optional: false,
         labels,
+        text_codes: Default::default(),
     }
 }
 

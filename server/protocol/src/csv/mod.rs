@@ -129,7 +129,7 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn new(port: &'a Port, columns: usize) -> Group<'a> {
-        Group { port, columns, builder: TensorBuilder::new(port.dtype, None) }
+        Group { port, columns, builder: TensorBuilder::of(port, None) }
     }
 
     #[inline]
@@ -168,13 +168,20 @@ pub(super) fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<()
     if dtype == DataType::Bytes {
         return builder.push_text(field);
     }
-    let field = field.trim_ascii();
+    let (field_as_sent, field) = (field, field.trim_ascii());
     if field.is_empty() && is_float(dtype) {
         return builder.push_text("NaN");
     }
-    builder.push_text(field).or_else(|problem| match respelled(dtype, field) {
-        Some(text) => builder.push_text(&text).map_err(|_| problem),
-        None => Err(problem),
+    builder.push_text(field).or_else(|problem| {
+        // A category may be called as a number is spelled here, and have blanks around it.
+        if builder.push_known(field_as_sent) || builder.push_known(field) {
+            return Ok(());
+        }
+        let spelled = respelled(dtype, field);
+        if spelled.is_some_and(|it| builder.push_text(&it).is_ok()) {
+            return Ok(());
+        }
+        builder.push_other(field, problem)
     })
 }
 

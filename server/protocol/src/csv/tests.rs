@@ -136,3 +136,31 @@ proptest! {
         prop_assert!(read.len() == values.len() && read.iter().zip(&values).all(same));
     }
 }
+
+#[test]
+fn texts_of_categories_are_their_codes() {
+    let of = |others_are_missing| {
+        let mut signature = floats("[2]");
+        let codes = ["red", " blue", "inf"].map(str::to_owned).into_iter().zip(0..).collect();
+        let codes = backend::TextCodes { codes, others_are_missing };
+        signature.inputs[0].text_codes = std::sync::Arc::new([(1, codes)].into());
+        signature
+    };
+    for others_are_missing in [false, true] {
+        let text = "1,red\n2, blue\n3,inf\n4,2\n5,+1\n6,\n";
+        let expected = "x FP32 [6,2] [1.0,0.0,2.0,1.0,3.0,2.0,4.0,2.0,5.0,1.0,6.0,NaN]";
+        check(&of(others_are_missing), text, expected);
+        refused(
+            &of(others_are_missing),
+            "red,1",
+            "input 'x': CSV record 1, column 1: expected a number for FP32, found 'red'",
+        );
+    }
+    check(&of(true), "1,red\n2,green", "x FP32 [2,2] [1.0,0.0,2.0,NaN]");
+    refused(
+        &of(false),
+        "1,red\n2,green",
+        "input 'x': CSV record 2, column 2: 'green' is none of the categories that the model was trained on: 'red', \
+         ' blue', 'inf'; send null, in CSV an empty field, for what is missing",
+    );
+}

@@ -6,7 +6,7 @@ use backend::Shape;
 
 use super::{base64, file, path::Step, reader::Reader};
 use crate::{
-    elements::{Booleans, Column, Strings, TensorBuilder},
+    elements::{Booleans, Column, RowCodes, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
     number::{self, Excerpt, Number},
 };
@@ -51,8 +51,13 @@ impl<'a> Reader<'a> {
         nesting: Nesting,
     ) -> Result<Shape, Error> {
         let dtype = into.dtype();
-        let mut walk =
-            Walk { kind: number::kind(dtype), nesting, most: into.most, count: &mut into.count };
+        let mut walk = Walk {
+            kind: number::kind(dtype),
+            nesting,
+            most: into.most,
+            count: &mut into.count,
+            codes: into.codes.as_ref(),
+        };
         match &mut into.column {
             Column::Bool(values) => walk.run(self, values),
             Column::Uint8(values) => walk.run(self, values),
@@ -80,6 +85,11 @@ trait Sink {
     /// Reads the element that stands at the reader, and may read on as far as `most` elements of the same
     /// array; ends behind an element. Keeps those for which there is `room`. Returns how many it has read.
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error>;
+
+    /// Adds a number that a text stands for. False where elements are none.
+    fn push_number(&mut self, _: f64) -> bool {
+        false
+    }
 }
 
 impl<T: Number> Sink for Vec<T> {
@@ -126,6 +136,11 @@ impl<T: Number> Sink for Vec<T> {
             None => Ok(count),
             Some(fault) => Err(reader.bad_number::<T>(fault)),
         }
+    }
+
+    fn push_number(&mut self, number: f64) -> bool {
+        let text = if number.is_nan() { "NaN".to_owned() } else { number.to_string() };
+        T::read(text.as_bytes()).map(|(number, _)| self.push(number)).is_ok()
     }
 }
 
@@ -228,6 +243,8 @@ struct Walk<'w> {
     most: usize,
     /// Elements so far.
     count: &'w mut usize,
+    /// The texts that elements may be given as.
+    codes: Option<&'w RowCodes>,
 }
 
 /// For each open array, the values that it has so far.
@@ -270,8 +287,17 @@ impl Walk<'_> {
                 let start = reader.position;
                 let room = self.most.saturating_sub(*self.count);
                 let most = if levels.is_empty() { 1 } else { usize::MAX };
-                let Ok(taken) = sink.take(reader, room, most) else {
-                    return Err(located(reader, start, &levels, sink));
+                let taken = match self.coded(reader, room, sink) {
+                    Ok(true) => 1,
+                    Ok(false) => match sink.take(reader, room, most) {
+                        Ok(taken) => taken,
+                        Err(_) => return Err(located(reader, start, &levels, sink)),
+                    },
+                    Err(problem) => {
+                        enter(reader, &levels);
+                        reader.position = start;
+                        return Err(reader.error(problem));
+                    }
                 };
                 *self.count += taken;
                 match levels.last_mut() {
@@ -293,6 +319,37 @@ impl Walk<'_> {
                     Some(count) => *count += 1,
                     None => return Ok(dims.into_iter().flatten().collect()),
                 }
+            }
+        }
+    }
+}
+
+impl Walk<'_> {
+    /// Takes the text that stands at the reader where the element may be given as one. False where it is no text, or
+    /// may not.
+    ///
+    /// # Errors
+    /// It is none of the texts that there are, or no string of JSON.
+    fn coded<S: Sink>(
+        &self,
+        reader: &mut Reader<'_>,
+        room: usize,
+        sink: &mut S,
+    ) -> Result<bool, String> {
+        let Some(codes) = self.codes else { return Ok(false) };
+        if reader.next_byte() != Some(b'"') {
+            return Ok(false);
+        }
+        let start = reader.position;
+        let text = reader.string().map_err(|it| it.to_string())?;
+        match codes.number(&text, *self.count) {
+            None => {
+                reader.position = start;
+                Ok(false)
+            }
+            Some(number) => {
+                let number = number?;
+                Ok(room == 0 || sink.push_number(number))
             }
         }
     }
@@ -364,8 +421,13 @@ mod tests {
     fn calls(body: &str, rows: usize) -> (usize, Option<usize>) {
         let mut sink = Counted::default();
         let mut count = 0;
-        let mut walk =
-            Walk { kind: "a number", nesting: Nesting::Any, most: 10 * rows, count: &mut count };
+        let mut walk = Walk {
+            kind: "a number",
+            nesting: Nesting::Any,
+            most: 10 * rows,
+            count: &mut count,
+            codes: None,
+        };
         let read = Reader::document(body.as_bytes(), |reader| walk.run(reader, &mut sink));
         (sink.calls, read.ok().map(|_| sink.values.len()))
     }
@@ -397,7 +459,7 @@ mod tests {
         let mut reader = Reader::new(b"[1][2][3]").unwrap();
         for _ in 0..3 {
             let (nesting, most) = (Nesting::Regular, usize::MAX);
-            let mut walk = Walk { kind: "a number", nesting, most, count: &mut count };
+            let mut walk = Walk { kind: "a number", nesting, most, count: &mut count, codes: None };
             walk.run(&mut reader, &mut sink).unwrap();
         }
         assert_eq!((sink.values, sink.reserved), (vec![1.0, 2.0, 3.0], 0));
@@ -408,7 +470,8 @@ mod tests {
         let mut values: Vec<f32> = Vec::new();
         let mut count = 0;
         let most = usize::MAX / 2;
-        let mut walk = Walk { kind: "a number", nesting: Nesting::Any, most, count: &mut count };
+        let (kind, nesting) = ("a number", Nesting::Any);
+        let mut walk = Walk { kind, nesting, most, count: &mut count, codes: None };
         let read = Reader::document(b"[1,2,3]", |reader| walk.run(reader, &mut values));
         assert!(read.is_ok());
         assert!(values.capacity() < 16, "{}", values.capacity());

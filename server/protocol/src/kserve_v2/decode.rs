@@ -200,7 +200,7 @@ impl<'s> Decoding<'s> {
             }
             (Some(Data::Read(builder)), None, false) => builder,
             (Some(Data::Later(place)), None, false) => {
-                let mut builder = TensorBuilder::new(port.dtype, Some(elements));
+                let mut builder = TensorBuilder::of(port, Some(elements));
                 reader.revisit(place, |it| it.elements(&mut builder, BytesForm::Text))?;
                 builder
             }
@@ -347,7 +347,10 @@ impl<'a> InputEntry<'a, '_> {
         let known = self.port.is_some_and(|it| Some(it.dtype) == self.dtype);
         self.data = Some(match (self.dtype, elements) {
             (Some(dtype), Some(elements)) if known => {
-                let mut builder = TensorBuilder::new(dtype, Some(elements));
+                let mut builder = match self.port {
+                    Some(port) => TensorBuilder::of(port, Some(elements)),
+                    None => TensorBuilder::new(dtype, Some(elements)),
+                };
                 reader.elements(&mut builder, BytesForm::Text)?;
                 Data::Read(builder)
             }

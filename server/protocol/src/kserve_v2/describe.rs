@@ -222,6 +222,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Arc::new([]),
+            text_codes: Default::default(),
         };
         let signature = Signature {
             named: None,

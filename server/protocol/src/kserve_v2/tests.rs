@@ -25,6 +25,7 @@ fn sample(max_batch_size: usize) -> Signature {
         scalar: false,
         optional: true,
         labels: ["cat".to_owned(), "dog".to_owned()].into(),
+        text_codes: Default::default(),
     };
     let ports: Vec<Port> = DataType::ALL.into_iter().map(port).collect();
     let (inputs, outputs) = (ports.clone(), ports);

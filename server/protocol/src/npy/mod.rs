@@ -280,6 +280,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Default::default(),
+            text_codes: Default::default(),
         }
     }
 

@@ -46,6 +46,7 @@ fn numbers(file: &[u8]) -> Option<Vec<usize>> {
         scalar: false,
         optional: false,
         labels,
+        text_codes: Default::default(),
     };
     let words = npy::decode(&port, &Bytes::copy_from_slice(file)).ok()?.to_bytes();
     let words = words.as_chunks::<8>().0.iter().map(|it| i64::from_le_bytes(*it));

@@ -90,7 +90,16 @@ fn wrong(problem: String) -> Error {
 /// An input of that type, for the decoder of arrays.
 fn port_of(dtype: DataType) -> Port {
     let (name, labels) = ("array".into(), Default::default());
-    Port { name, dtype, dims: Vec::new(), any_rank: false, scalar: false, optional: false, labels }
+    Port {
+        name,
+        dtype,
+        dims: Vec::new(),
+        any_rank: false,
+        scalar: false,
+        optional: false,
+        labels,
+        text_codes: Default::default(),
+    }
 }
 
 /// Files of one header as the elements of a tensor.

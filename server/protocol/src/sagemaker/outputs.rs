@@ -75,6 +75,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Arc::default(),
+            text_codes: Default::default(),
         }
     }
 

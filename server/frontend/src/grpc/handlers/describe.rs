@@ -176,6 +176,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Arc::new(["age".to_owned(), "income".to_owned()]),
+            text_codes: Default::default(),
         };
         let signature = |row_independent| {
             let (task, forms) = (Task::SentenceEmbedding, Vec::new());

@@ -28,6 +28,7 @@ fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) ->
         scalar: false,
         optional: false,
         labels: labels.iter().map(|it| (*it).to_owned()).collect(),
+        text_codes: Default::default(),
     }
 }
 
