@@ -26,12 +26,18 @@ const FAST: u64 = 1 << 20;
 /// The shortest time between two searches, in milliseconds: a search looks at all holders.
 const PAUSE: u64 = 20;
 
+/// One that was asked is spared where nobody has been in need for so long when it looks, in milliseconds: about as long
+/// as a refused client waits before it asks again.
+const SPARED: u64 = 1000;
+
 /// Those who hold memory and are waited for.
 #[derive(Debug)]
 pub struct Yielding {
     epoch: Instant,
     /// Milliseconds from then to the last search.
     searched: AtomicU64,
+    /// The same to the last time that somebody was in need.
+    pressed: AtomicU64,
     /// Guards what is known of each holder. Taken when one is waited for for long, and where memory is short.
     rows: Mutex<Rows>,
 }
@@ -77,7 +83,8 @@ struct State {
 
 impl Default for Yielding {
     fn default() -> Yielding {
-        Yielding { epoch: Instant::now(), searched: AtomicU64::default(), rows: Mutex::default() }
+        let (searched, pressed) = Default::default();
+        Yielding { epoch: Instant::now(), searched, pressed, rows: Mutex::default() }
     }
 }
 
@@ -94,17 +101,38 @@ impl Yielding {
         Holder { state, number, among: self.clone() }
     }
 
+    /// How many there are.
+    pub fn holders(&self) -> usize {
+        self.lock().by_number.len()
+    }
+
     /// Asks the slowest holders to give way, until they hold `wanted` bytes together. They do so a moment later. Looks
     /// seldom, however often it is called.
     pub fn press(&self, wanted: usize) {
-        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.press_at(wanted, Instant::now());
+    }
+
+    fn press_at(&self, wanted: usize, now: Instant) {
+        let millis = self.millis(now);
+        self.pressed.fetch_max(millis, Relaxed);
         let last = self.searched.load(Relaxed);
-        let is_early = now < last.saturating_add(PAUSE) && last != 0;
-        let mine = self.searched.compare_exchange(last, now.max(1), Relaxed, Relaxed);
+        let is_early = millis < last.saturating_add(PAUSE) && last != 0;
+        let mine = self.searched.compare_exchange(last, millis.max(1), Relaxed, Relaxed);
         if is_early || mine.is_err() {
             return;
         }
-        self.search(wanted as u64, Instant::now());
+        self.search(wanted as u64, now);
+    }
+
+    /// Milliseconds from the epoch to that time.
+    fn millis(&self, time: Instant) -> u64 {
+        let passed = time.saturating_duration_since(self.epoch);
+        u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Is nobody in need any more?
+    fn is_over(&self, now: Instant) -> bool {
+        self.pressed.load(Relaxed).saturating_add(SPARED) < self.millis(now)
     }
 
     fn search(&self, wanted: u64, now: Instant) {
@@ -112,6 +140,8 @@ impl Yielding {
         let mut slow: Vec<_> = rows
             .by_number
             .iter_mut()
+            // One that is asked gives way a moment later: it counts once.
+            .filter(|(_, row)| !row.state.is_asked.load(Relaxed))
             .filter_map(|(number, row)| {
                 Some((row.slow(now)?, u64::MAX - row.state.held.load(Relaxed), *number))
             })
@@ -123,8 +153,7 @@ impl Yielding {
                 break;
             }
             freed = freed.saturating_add(u64::MAX - held);
-            // It is gone from the search at once, and from memory a moment later.
-            if let Some(row) = rows.by_number.remove(&number) {
+            if let Some(row) = rows.by_number.get(&number) {
                 row.state.ask();
             }
         }
@@ -163,11 +192,18 @@ impl Holder {
         self.state.moved.store(moved, Relaxed);
     }
 
-    /// Ready once it is asked to give way.
+    /// Ready once it is asked to give way, unless nobody is in need any more by the time that it looks.
     pub fn poll_asked(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_asked_at(Instant::now(), context)
+    }
+
+    fn poll_asked_at(&self, now: Instant, context: &mut Context<'_>) -> Poll<()> {
         let mut waker = self.state.waker();
         if self.state.is_asked.load(Acquire) {
-            return Poll::Ready(());
+            if !self.among.is_over(now) {
+                return Poll::Ready(());
+            }
+            self.state.is_asked.store(false, Release);
         }
         match &mut *waker {
             Some(known) => known.clone_from(context.waker()),
@@ -194,7 +230,11 @@ mod tests {
     use super::*;
 
     fn is_asked(holder: &Holder) -> bool {
-        holder.poll_asked(&mut Context::from_waker(Waker::noop())).is_ready()
+        is_asked_at(holder, holder.among.epoch)
+    }
+
+    fn is_asked_at(holder: &Holder, now: Instant) -> bool {
+        holder.poll_asked_at(now, &mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
@@ -202,23 +242,40 @@ mod tests {
         let yielding = Arc::<Yielding>::default();
         let [fast, slow, slower, small] = [(); 4].map(|()| yielding.enter());
         let begin = Instant::now();
-        yielding.search(1, begin);
+        yielding.press_at(1, begin);
         assert!(![&fast, &slow, &slower, &small].into_iter().any(is_asked), "nothing is measured");
-        let look = |seconds| begin + Duration::from_secs(seconds);
+        let look = |millis| begin + Duration::from_millis(millis);
         fast.note(30 << 20, 3 << 20);
         slow.note(30 << 20, 1000);
         slower.note(1000, 10);
         // It sends all that it holds within a second.
         small.note(300, 300);
-        yielding.search(900, look(2));
+        yielding.press_at(900, look(2000));
         assert!(is_asked(&slower) && !is_asked(&slow));
-        yielding.search(900, look(2));
+        yielding.press_at(900, look(2001));
+        assert!(!is_asked(&slow), "it looks seldom");
+        yielding.press_at(900, look(2100));
         assert!(is_asked(&slow));
-        yielding.search(900, look(2));
+        yielding.press_at(900, look(2200));
         assert!(!is_asked(&fast) && !is_asked(&small));
         // One that was fast and stops is slow.
-        yielding.search(900, look(4));
+        yielding.press_at(900, look(4000));
         assert!(is_asked(&fast));
+    }
+
+    #[test]
+    fn one_that_was_asked_is_spared_where_nobody_is_in_need_when_it_looks() {
+        let yielding = Arc::<Yielding>::default();
+        let holder = yielding.enter();
+        holder.note(1 << 20, 0);
+        let after = |millis| yielding.epoch + Duration::from_millis(millis);
+        let is_asked_at = |millis| is_asked_at(&holder, after(millis));
+        yielding.press_at(1, after(5000));
+        assert!(is_asked_at(5001) && is_asked_at(5000 + SPARED));
+        assert!(!is_asked_at(5001 + SPARED), "the need is over");
+        assert!(!is_asked_at(5001), "it was not asked again");
+        yielding.press_at(1, after(20_000));
+        assert!(is_asked_at(20_001), "it is one of them as before");
     }
 
     #[test]
@@ -238,7 +295,7 @@ mod tests {
         let waker = woken.clone().into();
         assert!(holder.poll_asked(&mut Context::from_waker(&waker)).is_pending());
         holder.note(10, 0);
-        yielding.search(100, Instant::now() + 2 * MEASURED);
+        yielding.press_at(100, Instant::now() + 2 * MEASURED);
         assert_eq!(woken.0.load(Relaxed), 1);
         assert!(is_asked(&holder));
         drop(holder);
