@@ -1,9 +1,20 @@
 //! The messages of a call, one after the other, cut out of its stream of bytes under limits.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    task::Poll,
+};
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
+use tokio::sync::Notify;
 
 use super::{
     layout::{self, FieldPath},
@@ -34,6 +45,45 @@ pub struct Messages<'l> {
     limits: &'l Limits,
     /// Those who give way where calls are short of memory.
     calls: Arc<Yielding>,
+    under_way: Arc<UnderWay>,
+}
+
+/// The requests of one call that are being answered.
+#[derive(Debug, Default)]
+struct UnderWay {
+    requests: AtomicUsize,
+    /// Signalled when there are none any more.
+    over: Notify,
+}
+
+impl UnderWay {
+    /// One more.
+    fn begin(self: &Arc<UnderWay>) -> OneUnderWay {
+        self.requests.fetch_add(1, Relaxed);
+        OneUnderWay(self.clone())
+    }
+
+    /// Returns when all are answered.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    async fn over(&self) {
+        while 0 < self.requests.load(Acquire) {
+            self.over.notified().await;
+        }
+    }
+}
+
+/// A request of a call that is being answered, until this is dropped. Until then its client waits for the server.
+#[derive(Debug)]
+pub struct OneUnderWay(Arc<UnderWay>);
+
+impl Drop for OneUnderWay {
+    fn drop(&mut self) {
+        if self.0.requests.fetch_sub(1, Release) == 1 {
+            self.0.over.notify_one();
+        }
+    }
 }
 
 impl<'l> Messages<'l> {
@@ -46,7 +96,13 @@ impl<'l> Messages<'l> {
         limits: &'l Limits,
         calls: Arc<Yielding>,
     ) -> Messages<'l> {
-        Messages { body, rest: Bytes::new(), encoding, path, limits, calls }
+        let (rest, under_way) = Default::default();
+        Messages { body, rest, encoding, path, limits, calls, under_way }
+    }
+
+    /// Counts the last message among those that are being answered: until it is, the call is not silent.
+    pub fn begin_answer(&self) -> OneUnderWay {
+        self.under_way.begin()
     }
 
     /// The message of a call that has exactly one.
@@ -96,7 +152,7 @@ impl<'l> Messages<'l> {
         while self.rest.len() < PREFIX {
             let data = match &mut clock {
                 Some(clock) => clock.next(&mut self.body).await?,
-                None => silence(&mut self.body, &self.calls).await?,
+                None => silence(&mut self.body, &self.calls, &self.under_way).await?,
             };
             let Some(data) = data else {
                 if self.rest.is_empty() {
@@ -172,11 +228,23 @@ impl<'l> Messages<'l> {
     }
 }
 
-/// The next piece of a call that owes nothing. Where it is silent for long, it gives way to others that need its room.
-async fn silence(body: &mut RecvStream, calls: &Arc<Yielding>) -> Result<Option<Bytes>, Error> {
-    let mut next = std::pin::pin!(body.next());
-    if let Ok(there) = tokio::time::timeout(QUICK, next.as_mut()).await {
-        return there;
+/// The next piece of a call that owes nothing. Where it waits for no answer and is silent for long, it gives way to
+/// others that need its room.
+async fn silence(
+    source: &mut impl Source,
+    calls: &Arc<Yielding>,
+    under_way: &UnderWay,
+) -> Result<Option<Bytes>, Error> {
+    let mut next = std::pin::pin!(source.next());
+    // No request begins meanwhile: whoever begins them waits here.
+    let long = async {
+        under_way.over().await;
+        tokio::time::sleep(QUICK).await;
+    };
+    tokio::select! {
+        biased;
+        there = next.as_mut() => return there,
+        () = long => {}
     }
     let holder = calls.enter();
     holder.note(OF_CALL as u64, 0);
@@ -219,5 +287,46 @@ impl Source for RecvStream {
 
     fn declared(&self) -> Option<u64> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A call on which nothing comes.
+    struct Silent;
+
+    impl Source for Silent {
+        async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+            std::future::pending().await
+        }
+
+        fn declared(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_may_give_way_where_it_is_silent_and_not_while_it_waits_for_an_answer() {
+        let (calls, under_way) = (Arc::<Yielding>::default(), Arc::<UnderWay>::default());
+        let running = [(); 2].map(|()| under_way.begin());
+        let mut silent = Silent;
+        let mut silence = std::pin::pin!(silence(&mut silent, &calls, &under_way));
+        let mut after = async |time: Duration| {
+            let ended = tokio::time::timeout(time, silence.as_mut()).await;
+            assert!(ended.is_err(), "{ended:?}");
+            calls.holders()
+        };
+        let long = Duration::from_secs(3600);
+        assert_eq!(after(long).await, 0);
+        let [first, last] = running;
+        drop(first);
+        assert_eq!(after(long).await, 0, "another one is under way");
+        drop(last);
+        assert_eq!(after(QUICK / 2).await, 0, "it has not been silent for long");
+        assert_eq!(after(QUICK).await, 1);
     }
 }

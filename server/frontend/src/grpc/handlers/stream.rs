@@ -71,8 +71,9 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
         let times = Times { began, deadline };
         match infer::prepare(&context, message, times, Frame::Stream).await {
             Ok(prepared) => {
-                let context = context.clone();
+                let (context, under_way) = (context.clone(), messages.begin_answer());
                 place.send(Answer::Later(Task::spawn(async move {
+                    let _under_way = under_way;
                     match infer::run(&context, prepared, times).await {
                         Ok(encoded) => Ok(encoded),
                         Err(failure) if ends_at_error => Err(end(&context, failure)),
