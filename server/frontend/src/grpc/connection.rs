@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
-    io,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -17,18 +16,19 @@ use h2::{
 };
 use hyper::Request;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     time::Sleep,
 };
 
 use super::{
     Grpc, call,
-    room::{FOOTPRINT, NARROW, OF_CALL, Room, USUAL_BUFFER},
+    heard::Heard,
+    room::{FOOTPRINT, Fate, NARROW, OF_CALL, Room},
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
 use crate::{
     drain::Guard,
-    net::{arrival::Arrival, footprint::Part, places::Place},
+    net::{arrival::Arrival, places::Place},
 };
 
 /// Bytes of one call that a peer may send before they are read, and most bytes of one frame where there is memory for
@@ -58,7 +58,7 @@ where
     let _counted = front.serving.metrics.connection();
     let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
     let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
-    let heard = Heard { stream, activity: activity.clone(), room: place.no_room(), usual: 0 };
+    let heard = Heard::new(stream, activity.clone(), place);
     // Boxed: what it takes is free before the first call.
     let greeted = Box::pin(greet(heard, &front, &mut keeper, place)).await;
     let Some((mut connection, mut room)) = greeted else { return };
@@ -69,7 +69,9 @@ where
         let step = tokio::select! {
             biased;
             step = poll_fn(|context| {
-                room.follow(&mut connection, &activity);
+                if room.follow(&mut connection, &activity) == Fate::Leaves {
+                    return Poll::Ready(Step::Obey(Order::Retire));
+                }
                 match connection.poll_accept(context) {
                     Poll::Pending if some => Poll::Ready(Step::Answer),
                     accepted => accepted.map(Step::Begin),
@@ -107,9 +109,17 @@ where
                 // Clients come and go as they like: a debug line is enough.
                 return tracing::debug!(%error, "a connection ended early");
             }
-            Step::Obey(Order::Settle) => room.settle(&mut connection, &activity),
+            Step::Obey(Order::Settle) => {
+                if room.settle(&mut connection, &activity) == Fate::Leaves {
+                    keeper.retire();
+                    connection.graceful_shutdown();
+                }
+            }
             // GOAWAY asks the peer to connect anew; calls in flight are answered.
-            Step::Obey(Order::Retire) => connection.graceful_shutdown(),
+            Step::Obey(Order::Retire) => {
+                keeper.retire();
+                connection.graceful_shutdown();
+            }
             Step::Obey(Order::Ask) => {
                 if let Some(pings) = &mut pings {
                     // The last pong was noticed already, by the bytes that were read.
@@ -126,17 +136,17 @@ where
 
 /// Shakes hands with a peer once it has said something: h2 takes its memory at the beginning. `None` where the
 /// connection is to be closed.
-async fn greet<S>(
-    mut heard: Heard<S>,
+async fn greet<'p, S>(
+    mut heard: Heard<'p, S>,
     front: &Grpc,
     keeper: &mut Keeper<'_>,
     place: &Place,
-) -> Option<(server::Connection<Heard<S>, Bytes>, Room)>
+) -> Option<(server::Connection<Heard<'p, S>, Bytes>, Room)>
 where
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
     let shaking = async {
-        poll_fn(|context| heard.stream.poll_arrival(context)).await;
+        poll_fn(|context| heard.poll_arrival(context)).await;
         let part = place.wait_for_room(FOOTPRINT).await;
         let room = Room::new(part.ok_or(Cow::Borrowed("connections have no memory"))?);
         let mut builder = server::Builder::new();
@@ -240,6 +250,11 @@ impl<'g> Keeper<'g> {
         Keeper { activity, watch, timer, closing: Some(Box::pin(closing)) }
     }
 
+    /// The connection is asked to end.
+    fn retire(&mut self) {
+        self.timer.as_mut().reset(self.watch.retire(Instant::now()).into());
+    }
+
     /// The next order. Nothing is lost when the future is dropped.
     async fn order(&mut self) -> Order {
         poll_fn(|context| self.poll_order(context)).await
@@ -250,7 +265,6 @@ impl<'g> Keeper<'g> {
             && closing.as_mut().poll(context).is_ready()
         {
             self.closing = None;
-            self.timer.as_mut().reset(self.watch.retire(Instant::now()).into());
             return Poll::Ready(Order::Retire);
         }
         while self.timer.as_mut().poll(context).is_ready() {
@@ -266,83 +280,5 @@ impl<'g> Keeper<'g> {
             }
         }
         Poll::Pending
-    }
-}
-
-/// A stream that notes what its peer has sent.
-struct Heard<S> {
-    stream: S,
-    activity: Arc<Activity>,
-    /// Room for read buffers beyond the usual, which hold frames until these are complete.
-    room: Part,
-    /// Bytes that were read into usual ones since the last other one.
-    usual: usize,
-}
-
-impl<S> Heard<S> {
-    /// Is there memory for a read buffer of that size?
-    fn has_room(&mut self, bytes: usize) -> bool {
-        if bytes <= USUAL_BUFFER {
-            // So many bytes later the frame is complete for which the room was taken.
-            if self.room.bytes() <= self.usual {
-                self.room.shrink_to(0);
-            }
-            return true;
-        }
-        self.usual = 0;
-        let granted = self.room.grow_to(bytes);
-        if !granted {
-            self.room.footprint().press(bytes);
-        }
-        granted
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.has_room(buffer.remaining()) {
-            let text = "no memory is left for frames";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, text)));
-        }
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let length = buffer.filled().len() - before;
-        self.usual += length;
-        self.activity.has_read(length);
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

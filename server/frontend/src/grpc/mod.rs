@@ -10,6 +10,7 @@ mod contents;
 mod context;
 mod failure;
 mod handlers;
+mod heard;
 pub mod infer_message;
 mod layout;
 mod message;

@@ -36,13 +36,24 @@ pub struct Room {
     part: Part,
     /// Calls that there is room for.
     calls: usize,
+    /// May the peer send much ahead? Once it may, nobody can forbid it: that takes room until the connection ends.
     is_wide: bool,
+    /// Was the peer asked to connect anew?
+    is_leaving: bool,
+}
+
+/// What is to become of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Stays,
+    /// Its peer is to connect anew, as others need the room that it has for what the peer may send ahead.
+    Leaves,
 }
 
 impl Room {
     /// The room of a connection, which has [`FOOTPRINT`] at first.
     pub fn new(part: Part) -> Room {
-        Room { part, calls: 1, is_wide: false }
+        Room { part, calls: 1, is_wide: false, is_leaving: false }
     }
 
     /// The memory of all connections together.
@@ -83,19 +94,26 @@ impl Room {
         &mut self,
         connection: &mut Connection<S, Bytes>,
         activity: &Activity,
-    ) {
+    ) -> Fate {
         if self.part.footprint().is_short() {
-            if self.is_wide || activity.calls().max(1) < self.calls {
-                activity.forget_much();
-                self.settle(connection, activity);
-            }
-            return;
+            return match self.is_wide && !self.is_leaving || activity.calls().max(1) < self.calls {
+                true => self.settle(connection, activity),
+                false => Fate::Stays,
+            };
         }
-        let is_to_widen = !self.is_wide && activity.has_much();
-        if is_to_widen && self.part.grow_for_speed_to(Room::bytes(self.calls, true)) {
-            self.is_wide = true;
+        if self.is_to_widen(activity) {
             connection.set_target_window_size(WIDE);
         }
+        Fate::Stays
+    }
+
+    /// Has the peer much to send, and is there room for it from now on?
+    fn is_to_widen(&mut self, activity: &Activity) -> bool {
+        let is_to_widen = !self.is_wide
+            && activity.has_much()
+            && self.part.grow_for_speed_to(Room::bytes(self.calls, true));
+        self.is_wide |= is_to_widen;
+        is_to_widen
     }
 
     /// So many calls are there at the end of a while, in which the peer has sent what `activity` says.
@@ -103,23 +121,39 @@ impl Room {
         &mut self,
         connection: &mut Connection<S, Bytes>,
         activity: &Activity,
-    ) {
-        self.calls = activity.calls().max(1);
-        if !activity.forget_much() && self.is_wide {
-            self.is_wide = false;
+    ) -> Fate {
+        let fate = self.settled(activity);
+        if fate == Fate::Leaves {
+            // What the peer may send already it may still send; it will not be given more.
             connection.set_target_window_size(NARROW);
         }
+        fate
+    }
+
+    fn settled(&mut self, activity: &Activity) -> Fate {
+        self.calls = activity.calls().max(1);
         self.part.shrink_to(Room::bytes(self.calls, self.is_wide));
+        let (has_much, footprint) = (activity.forget_much(), self.part.footprint());
+        let may_leave = self.is_wide && !self.is_leaving;
+        // One leaves for each that has to be as fast.
+        self.is_leaving |=
+            may_leave && (footprint.is_short() || !has_much && footprint.lacked_speed());
+        match may_leave && self.is_leaving {
+            true => Fate::Leaves,
+            false => Fate::Stays,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hyper::header::HeaderValue;
     use inference::ledger::Ledger;
 
     use super::*;
-    use crate::net::footprint::Footprint;
+    use crate::net::{footprint::Footprint, places::Places};
 
     #[test]
     fn calls_have_room_until_three_quarters_are_taken_and_a_first_call_always_has() {
@@ -143,5 +177,35 @@ mod tests {
         let part = room.admits(1, &long).unwrap().unwrap();
         assert_eq!(part.bytes(), 2 * 10_001);
         assert!(room.admits(1, &HeaderMap::new()).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_wide_window_has_its_room_until_its_connection_ends_where_others_need_it() {
+        let footprint = Footprint::new(&Ledger::new(0, Some(1 << 29)));
+        let places = Places::new(9, footprint.clone());
+        let place = places.take([127, 0, 0, 1].into()).unwrap();
+        let activity = Activity::new(Duration::from_secs(1), place.seat().clone());
+        let mut room = Room::new(footprint.take(FOOTPRINT).unwrap());
+        let is_to_widen = |room: &mut Room| {
+            activity.has_read(1 << 16);
+            room.is_to_widen(&activity)
+        };
+        assert!(is_to_widen(&mut room) && !is_to_widen(&mut room));
+        let wide = Room::bytes(1, true);
+        // The peer has had nothing to send for long.
+        for _ in 0..3 {
+            assert_eq!((room.settled(&activity), room.part.bytes()), (Fate::Stays, wide));
+        }
+        let half = footprint.take(footprint.limit() / 2 - wide).unwrap();
+        let mut other = Room::new(footprint.take(FOOTPRINT).unwrap());
+        assert!(!is_to_widen(&mut other));
+        assert_eq!(room.settled(&activity), Fate::Stays, "it has much to send itself");
+        assert_eq!((room.settled(&activity), room.part.bytes()), (Fate::Leaves, wide));
+        assert_eq!(room.settled(&activity), Fate::Stays, "it was told");
+        drop((room, half));
+        assert!(is_to_widen(&mut other));
+        footprint.press(1);
+        activity.has_read(1 << 16);
+        assert_eq!(other.settled(&activity), Fate::Leaves, "others have none");
     }
 }

@@ -27,15 +27,17 @@ pub struct Footprint {
     fell: Notify,
     /// Was there too little, and is there not much yet?
     is_short: AtomicBool,
+    /// Was there none to make a connection faster?
+    lacks_speed: AtomicBool,
 }
 
 impl Footprint {
     /// The footprint of a server's connections.
     pub fn new(ledger: &Ledger) -> Arc<Footprint> {
-        let Ledger { bodies, connections } = ledger.clone();
+        let Ledger { bodies, connections, .. } = ledger.clone();
         let (most, fell) = (AtomicUsize::new(0), Notify::new());
-        let is_short = AtomicBool::new(false);
-        Arc::new(Footprint { account: connections, bodies, most, fell, is_short })
+        let (is_short, lacks_speed) = Default::default();
+        Arc::new(Footprint { account: connections, bodies, most, fell, is_short, lacks_speed })
     }
 
     /// Takes so many bytes; `None` where there are no more.
@@ -68,6 +70,11 @@ impl Footprint {
     /// Bodies and replies that give way to others.
     pub fn yielding_bodies(&self) -> &Arc<Yielding> {
         self.bodies.yielding()
+    }
+
+    /// Was there no room to make a connection faster, since this was asked for the last time?
+    pub fn lacked_speed(&self) -> bool {
+        self.lacks_speed.swap(false, Relaxed)
     }
 
     /// Was there too little of late? Connections then hold no more than they use, until a half is free.
@@ -135,6 +142,9 @@ impl Part {
         let left = self.footprint.limit() / 2;
         let granted = self.permit.grow_spare_to(bytes, left);
         self.footprint.note();
+        if !granted {
+            self.footprint.lacks_speed.store(true, Relaxed);
+        }
         granted
     }
 
