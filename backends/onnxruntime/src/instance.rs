@@ -21,6 +21,7 @@ use crate::{
     error::{self, Sizes},
     native::{self, Session, Value},
     options::Settings,
+    settling::Settle,
     trim::{SeenTrims, Trims},
     wide::Wide,
 };
@@ -417,7 +418,8 @@ impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.value.take());
         if LARGE <= self.bytes {
-            self.session.settle();
+            let session = Arc::downgrade(&self.session);
+            self.session.runtime().settling.ask(session);
         }
     }
 }

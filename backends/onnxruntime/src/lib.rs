@@ -36,6 +36,7 @@ mod private_copy;
 mod protobuf;
 mod provider;
 mod session_keys;
+mod settling;
 mod shared_rows;
 mod shrink;
 mod trim;

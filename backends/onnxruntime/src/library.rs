@@ -9,7 +9,7 @@ use std::{
 use backend::BackendError;
 use ort::{LoadDynamicError, environment::Environment};
 
-use crate::{log, native::Native, wide::Rooms};
+use crate::{log, native::Native, settling::Settling, wide::Rooms};
 
 /// The library that is open.
 pub(crate) struct Runtime {
@@ -21,6 +21,8 @@ pub(crate) struct Runtime {
     pub(crate) rooms: Rooms,
     /// Bytes that the arenas of sessions of its models hold and nobody uses, but for the common one.
     pub(crate) kept: AtomicU64,
+    /// Has arenas give back what they may not keep.
+    pub(crate) settling: Arc<Settling>,
 }
 
 impl Runtime {
@@ -66,8 +68,8 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> 
     let native = Native::new(environment(&path)?);
     let native = native.map_err(|error| unusable(&path, error.message()))?;
     let native = native.with_common_arena();
-    let runtime =
-        Arc::new(Runtime { native, path, rooms: Rooms::default(), kept: AtomicU64::new(0) });
+    let (rooms, kept, settling) = Default::default();
+    let runtime = Arc::new(Runtime { native, path, rooms, kept, settling });
     *open = Some(runtime.clone());
     Ok(runtime)
 }

@@ -120,6 +120,7 @@ impl Drop for OnnxModel {
         if let Some(wide) = &self.wide {
             wide.end();
         }
+        self.opener.runtime.settling.wait();
     }
 }
 

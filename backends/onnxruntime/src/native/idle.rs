@@ -18,27 +18,31 @@ use super::{
     table::{Native, Result},
     value::Value,
 };
-use crate::element;
+use crate::{
+    element,
+    settling::{Settle, Settled},
+};
 
-impl Session {
-    /// Has the arena give back what it holds for later runs, where that is more than a session may keep. To be called
-    /// after runs that may have taken much, and when a large output is gone. Takes some microseconds where there is
-    /// nothing to give back.
-    pub(crate) fn settle(&self) {
-        let Some(arena) = &self.arena else { return };
-        let Some(idle) = arena.idle() else { return };
+/// To be called after runs that may have taken much, and when a large output is gone.
+impl Settle for Session {
+    fn settle(&self) -> Settled {
+        let Some(arena) = &self.arena else { return Settled::Kept };
+        let Some(idle) = arena.idle() else { return Settled::Kept };
         if self.note_idle(arena, idle) || arena.is_shrinking.swap(true, Relaxed) {
-            return;
+            return Settled::Kept;
         }
         if let Err(error) = self.shrink() {
             tracing::debug!(error = error.message(), "an arena of ONNX Runtime cannot shrink");
         }
         arena.is_shrinking.store(false, Relaxed);
-        if let Some(idle) = arena.idle() {
-            self.note_idle(arena, idle);
+        match arena.idle().is_none_or(|idle| self.note_idle(arena, idle)) {
+            true => Settled::GaveBack,
+            false => Settled::InVain,
         }
     }
+}
 
+impl Session {
     /// Notes that the arena has so many bytes idle. May it keep them?
     fn note_idle(&self, arena: &Arena, idle: u64) -> bool {
         if arena.is_common {
