@@ -183,6 +183,14 @@ impl Process {
         Client::connect(address)
     }
 
+    /// What the system says of it, as `R (running)` or `Z (zombie)`.
+    pub fn state(&self) -> String {
+        let path = format!("/proc/{}/status", self.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let state = text.lines().find_map(|it| it.strip_prefix("State:"));
+        state.map_or_else(|| "gone".to_owned(), |it| it.trim().to_owned())
+    }
+
     /// The number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::limits::Budget;
+use crate::{limits::Budget, rest::Rest};
 
 /// The accounts, by what they are for.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct Ledger {
     /// What is there before and around a body: connections, heads, buffers for reading, calls of gRPC and their
     /// metadata.
     pub connections: Arc<Budget>,
+    /// Who watches it.
+    rest: Arc<Rest>,
 }
 
 /// Connections have so much of the memory, as a divisor: less than bodies, which have a quarter by default, and enough
@@ -29,8 +31,11 @@ impl Ledger {
     /// A ledger with `bodies` bytes for bodies, on a machine with so much memory.
     pub fn new(bodies: u64, memory: Option<u64>) -> Ledger {
         let connections = memory.map_or(bodies / OF_BODIES, |it| it / OF_MEMORY).max(LEAST);
-        let budget = |bytes| Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-        Ledger { bodies: budget(bodies), connections: budget(connections) }
+        let rest = Arc::<Rest>::default();
+        let budget = |bytes: u64| {
+            Budget::watched(usize::try_from(bytes).unwrap_or(usize::MAX), rest.clone())
+        };
+        Ledger { bodies: budget(bodies), connections: budget(connections), rest }
     }
 
     /// The accounts and their names.
@@ -48,6 +53,14 @@ impl Ledger {
         self.accounts().iter().for_each(|it| it.1.set_scarce(false));
     }
 
+    /// Returns once something is taken of any account; at once where more than `seen` bytes are held.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn stirs(&self, seen: usize) {
+        self.rest.until_disturbed(|| self.used() <= seen).await;
+    }
+
     /// Bytes that are held by all accounts.
     pub fn used(&self) -> usize {
         self.accounts().iter().map(|it| it.1.used()).sum()
@@ -56,7 +69,13 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::{Pin, pin},
+        task::{Context, Waker},
+    };
+
     use super::*;
+    use crate::limits::Permit;
 
     #[test]
     fn connections_have_a_sixteenth_of_the_memory_and_bodies_what_they_are_given() {
@@ -72,5 +91,27 @@ mod tests {
         let ledger = Ledger::new(100, None);
         let _held = (ledger.bodies.take(3), ledger.connections.take(4));
         assert_eq!(ledger.used(), 7);
+    }
+
+    #[test]
+    fn whoever_watches_rests_until_something_is_taken() {
+        let ledger = Ledger::new(100, None);
+        let held = ledger.connections.take(10).unwrap();
+        let polled = |future: Pin<&mut dyn Future<Output = ()>>| {
+            future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        assert!(polled(pin!(ledger.stirs(9))), "more was held before");
+        let mut rests = pin!(ledger.stirs(10));
+        assert!(!polled(rests.as_mut()) && !polled(rests.as_mut()));
+        drop(held);
+        assert!(!polled(rests.as_mut()), "what is given back is no news");
+        drop(ledger.bodies.take(1));
+        assert!(polled(rests.as_mut()));
+        // What was taken before it rests again is seen by itself.
+        let mut permit = Permit::nothing(&ledger.bodies);
+        let mut rests = pin!(ledger.stirs(0));
+        assert!(!polled(rests.as_mut()));
+        permit.cover(1000);
+        assert!(polled(rests.as_mut()));
     }
 }

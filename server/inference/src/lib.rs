@@ -12,6 +12,7 @@ pub mod log_value;
 pub mod messages;
 pub mod outbox;
 pub mod request;
+pub mod rest;
 pub mod room;
 pub mod signature;
 pub mod statistics;

@@ -2,10 +2,13 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{
+        AtomicUsize,
+        Ordering::{self, SeqCst},
+    },
 };
 
-use crate::{error::Error, yielding::Yielding};
+use crate::{error::Error, rest::Rest, yielding::Yielding};
 
 /// Units of the largest permit where memory is scarce: a request of the usual size.
 const MOST_WHERE_SCARCE: usize = 1 << 20;
@@ -30,18 +33,25 @@ pub struct Budget {
     /// Up to so many units large permits are given; [`NO_CEILING`] but where memory is scarce.
     ceiling: AtomicUsize,
     yielding: Arc<Yielding>,
+    /// Who watches what is taken.
+    rest: Arc<Rest>,
 }
 
 impl Budget {
     /// A budget of `limit` units.
     pub fn new(limit: usize) -> Arc<Budget> {
+        Budget::watched(limit, Arc::default())
+    }
+
+    /// The same, of which every permit disturbs that rest.
+    pub(crate) fn watched(limit: usize, rest: Arc<Rest>) -> Arc<Budget> {
         let (used, ceiling) = (AtomicUsize::new(0), AtomicUsize::new(NO_CEILING));
-        Arc::new(Budget { limit, used, ceiling, yielding: Arc::default() })
+        Arc::new(Budget { limit, used, ceiling, yielding: Arc::default(), rest })
     }
 
     /// Units taken at present.
     pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.used.load(SeqCst)
     }
 
     /// Units that can be taken in all, without those that only small permits get.
@@ -102,8 +112,12 @@ impl Budget {
     /// Takes `more` for a permit that is then `units` large, as long as no more than `bound` are taken in all.
     fn reserve(&self, more: usize, units: usize, bound: usize) -> bool {
         let add = |used: usize| used.checked_add(more).filter(|&it| it <= bound);
-        units <= self.limit
-            && self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+        let is_taken =
+            units <= self.limit && self.used.fetch_update(SeqCst, Ordering::Relaxed, add).is_ok();
+        if is_taken {
+            self.rest.disturb();
+        }
+        is_taken
     }
 }
 
@@ -172,7 +186,8 @@ impl Permit {
     pub fn cover(&mut self, units: usize) {
         let more = units.saturating_sub(self.units);
         if 0 < more {
-            self.budget.used.fetch_add(more, Ordering::Relaxed);
+            self.budget.used.fetch_add(more, SeqCst);
+            self.budget.rest.disturb();
             self.units += more;
         }
     }

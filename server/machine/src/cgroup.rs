@@ -3,6 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::kept_file::KeptFile;
+
 type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
 
 /// The limits of every group above this process, nearest first, of both hierarchies.
@@ -48,13 +50,14 @@ impl Groups {
     }
 }
 
-/// What a control group takes of its memory, by the kernel's own count: the figure by which it ends processes.
+/// What a control group takes of its memory, by the kernel's own count: the figure by which it ends processes. A look
+/// takes none of that memory, but for the first.
 #[derive(Debug, Clone)]
 pub struct MemoryGauge {
     /// Bytes that the group may take.
     pub limit: u64,
-    taken: PathBuf,
-    statistics: PathBuf,
+    taken: KeptFile,
+    statistics: KeptFile,
     /// The lines of the statistics that count pages which the kernel can drop.
     droppable: &'static [&'static str],
 }
@@ -71,8 +74,8 @@ impl MemoryGauge {
         };
         MemoryGauge {
             limit,
-            taken: group.join(taken),
-            statistics: group.join("memory.stat"),
+            taken: KeptFile::new(group.join(taken)),
+            statistics: KeptFile::new(group.join("memory.stat")),
             droppable,
         }
     }
@@ -80,10 +83,10 @@ impl MemoryGauge {
     /// Bytes that the group takes, without what the kernel can drop where that matters, which is above `enough`;
     /// `None` where the kernel does not say.
     pub fn taken(&self, enough: u64) -> Option<u64> {
-        self.taken_by(enough, &|path| std::fs::read_to_string(path).ok())
+        self.taken_by(enough, &KeptFile::read)
     }
 
-    fn taken_by(&self, enough: u64, read: Read<'_>) -> Option<u64> {
+    fn taken_by(&self, enough: u64, read: &dyn Fn(&KeptFile) -> Option<String>) -> Option<u64> {
         let all: u64 = read(&self.taken)?.trim().parse().ok()?;
         if all <= enough {
             return Some(all);
@@ -238,9 +241,12 @@ mod tests {
             let group = mount.groups(membership).remove(0);
             assert_eq!(group, Path::new("/cg/x"));
             let gauge = MemoryGauge::new(&mount, &group, 100);
-            let read = |path: &Path| match path.strip_prefix("/cg/x").unwrap().to_str().unwrap() {
-                "memory.stat" => Some(names[1].to_owned()),
-                name => (name == names[0]).then(|| "90\n".to_owned()),
+            let read = |file: &KeptFile| {
+                let name = file.path.strip_prefix("/cg/x").unwrap().to_str().unwrap();
+                match name {
+                    "memory.stat" => Some(names[1].to_owned()),
+                    name => (name == names[0]).then(|| "90\n".to_owned()),
+                }
             };
             assert_eq!(gauge.taken_by(0, &read), Some(55), "{line}");
             assert_eq!(gauge.taken_by(90, &read), Some(90), "{line}");

@@ -4,6 +4,7 @@
 
 mod cgroup;
 pub mod gpus;
+mod kept_file;
 
 use std::path::Path;
 
@@ -11,6 +12,7 @@ use rustix::process::Resource;
 
 use cgroup::Groups;
 pub use cgroup::MemoryGauge;
+use kept_file::KeptFile;
 
 /// Processors, memory and files that this process has. Read again to follow a changed quota.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,7 +108,24 @@ pub fn anonymous_bytes() -> u64 {
 
 /// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not say.
 pub fn available_bytes() -> Option<u64> {
-    memory_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+    AvailableMemory::default().bytes()
+}
+
+/// The same for whoever looks again and again: once it has looked, a look takes no memory of the kernel's.
+#[derive(Debug)]
+pub struct AvailableMemory(KeptFile);
+
+impl Default for AvailableMemory {
+    fn default() -> AvailableMemory {
+        AvailableMemory(KeptFile::new("/proc/meminfo"))
+    }
+}
+
+impl AvailableMemory {
+    /// Bytes now; `None` where the system does not say.
+    pub fn bytes(&self) -> Option<u64> {
+        memory_of(&self.0.read()?, "MemAvailable:")
+    }
 }
 
 /// The least of the three, and why. `quota` in processors, as 1.5.

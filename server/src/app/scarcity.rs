@@ -12,11 +12,18 @@ use std::{
 };
 
 use inference::ledger::Ledger;
-use machine::{MemoryGauge, bytes_text};
+use machine::{AvailableMemory, MemoryGauge, bytes_text};
 use tokio::time::Instant;
 
 /// How often memory is looked at: two small files. A fast client sends some 20 MiB in that time.
 const EVERY: Duration = Duration::from_millis(20);
+
+/// The same while clients cause nothing: nobody has a body here or a request that runs, and there is much memory. What
+/// is taken for a client ends that at once.
+const SELDOM: Duration = Duration::from_millis(200);
+
+/// So many times what has to be left is much: more than a load takes in that time.
+const MUCH_LEFT: u64 = 3;
 
 /// The part of the limit that has to be left, as a divisor, and its bounds in bytes.
 const RESERVE: u64 = 10;
@@ -40,6 +47,7 @@ const OF_LEFT: u64 = 2;
 pub(super) struct Source {
     /// The control group, where its limit is the one that counts.
     gauge: Option<MemoryGauge>,
+    available: AvailableMemory,
     /// Looks so far.
     looks: Cell<u32>,
 }
@@ -48,13 +56,13 @@ impl Source {
     /// Of a process that may take `limit` bytes.
     pub(super) fn open(limit: u64) -> Source {
         let gauge = MemoryGauge::read().filter(|it| it.limit == limit);
-        Source { gauge, looks: Cell::default() }
+        Source { gauge, available: AvailableMemory::default(), looks: Cell::default() }
     }
 
     /// The memory now, where models take `processes()` bytes in processes of their own.
     pub(super) fn read(&self, processes: impl Fn() -> u64) -> Usage {
         let look = self.looks.replace(self.looks.get().wrapping_add(1));
-        let available = machine::available_bytes();
+        let available = self.available.bytes();
         // Files that can be dropped are counted, which takes some time, where they may matter, and now and then.
         let enough = |it: &MemoryGauge| match look % EXACT_OF {
             0 => 0,
@@ -102,6 +110,16 @@ fn is_scarce(was: bool, limit: u64, usage: Usage) -> bool {
     usage.left(limit) < if was { reserve + reserve / 2 } else { reserve }
 }
 
+/// Waits for the next look after one at which the ledger held so much, where that was `before` at the one before.
+async fn pause(ledger: &Ledger, held: usize, before: usize, has_much: bool) {
+    let is_quiet = has_much && held == before && ledger.bodies.used() == 0;
+    match is_quiet && !ledger.bodies.is_scarce() {
+        // Too late is what has stirred nothing.
+        true => drop(tokio::time::timeout(SELDOM, ledger.stirs(held)).await),
+        false => tokio::time::sleep(EVERY).await,
+    }
+}
+
 /// Watches for ever that this process stays within `limit` bytes. `trim` gives back what is not in use; it is called
 /// again and again while memory is scarce, and may block.
 pub(super) async fn watch(
@@ -114,12 +132,14 @@ pub(super) async fn watch(
     let (mut since, mut trimmed) = (Instant::now(), None::<Instant>);
     // What was taken when clients held least of late: that is no part of the ledger.
     let mut base: Option<u64> = None;
+    let (mut held, mut before, mut has_much) = (0, 0, false);
     loop {
-        tokio::time::sleep(EVERY).await;
+        pause(&ledger, held, before, has_much).await;
         let (was, usage) = (ledger.bodies.is_scarce(), read());
         let now = is_scarce(was, limit, usage);
-        let held = ledger.used() as u64;
-        let beside = usage.taken.saturating_sub(held);
+        before = std::mem::replace(&mut held, ledger.used());
+        has_much = reserve(limit).saturating_mul(MUCH_LEFT) <= usage.left(limit);
+        let beside = usage.taken.saturating_sub(held as u64);
         if !now && !was {
             if usage.is_exact {
                 base = Some(base.map_or(beside, |it| it.min(beside)));
@@ -211,6 +231,7 @@ mod tests {
     async fn large_requests_are_refused_from_the_next_look_on_until_there_is_memory() {
         let (ledger, taken) = (ledger(), Cell::new(0));
         let read = || Usage { taken: taken.get(), available: None, is_exact: true };
+        let _one = ledger.bodies.take(1);
         let watching = watch(GIB, read, ledger.clone(), || {});
         let mut watching = std::pin::pin!(watching);
         let mut after = async |bytes| {
@@ -221,6 +242,35 @@ mod tests {
         assert!(after(GIB / 2).await);
         assert!(!after(GIB - 1).await);
         assert!(after(GIB / 2).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_are_rare_while_nothing_is_taken_and_one_comes_at_once_when_something_is() {
+        let (ledger, taken, looks) = (ledger(), Cell::new(0), Cell::new(0));
+        let read = || {
+            looks.set(looks.get() + 1);
+            Usage { taken: taken.get(), available: None, is_exact: true }
+        };
+        let mut watching = std::pin::pin!(watch(GIB, read, ledger.clone(), || {}));
+        let mut looks_in = async |time: Duration| {
+            looks.set(0);
+            let _ = tokio::time::timeout(time, watching.as_mut()).await;
+            looks.get()
+        };
+        let second = Duration::from_secs(1);
+        looks_in(second).await;
+        assert!(looks_in(second).await <= 6);
+        let request = ledger.bodies.take(1);
+        assert_eq!(looks_in(Duration::from_millis(1)).await, 1);
+        assert!(45 <= looks_in(second).await);
+        drop(request);
+        let connection = ledger.connections.take(1);
+        looks_in(second).await;
+        assert!(looks_in(second).await <= 6, "a connection at rest");
+        taken.set(GIB / 4 * 3);
+        looks_in(second).await;
+        assert!(45 <= looks_in(second).await, "little is left");
+        drop(connection);
     }
 
     #[tokio::test(start_paused = true)]
