@@ -246,13 +246,21 @@ fn answers_are_those_of_4_57() {
 fn vectors_of_tokens_agree_and_are_bounded() {
     let task = "--task=feature-extraction";
     check_with(&["features"], &[task]);
-    let repository = repository(&["features"]);
-    let server = Server::start(&repository, &[task, "--max-client-batch-size=4096"]);
     // As many tokens as an input may have, and as little work for the tokenizer as that takes.
     let texts = vec!["a ".repeat(60); 3000];
     let body = serde_json::json!({"inputs": texts, "parameters": {"truncation": true}});
-    let refused = invoke(&mut Client::connect(server.sagemaker()), "features", &body).error(400);
-    assert!(refused.contains("4608000 numbers, at most 4194304"), "{refused}");
+    let is_bounded = |repository: Repository| {
+        let server = Server::start(&repository, &[task, "--max-client-batch-size=4096"]);
+        let mut client = Client::connect(server.sagemaker());
+        let refused = invoke(&mut client, "features", &body).error(400);
+        assert!(refused.contains("4608000 numbers, at most 4194304"), "{refused}");
+    };
+    is_bounded(repository(&["features"]));
+    // By what the graph gives, whatever its folder says.
+    let wrong = r#"{"embedding_dimension": 1, "pooling_mode": "mean", "include_prompt": true}"#;
+    let modules = "tests/fixtures/pipelines/st-6/folder/modules.json";
+    let repository = repository(&["features"]).copy("features/modules.json", modules);
+    is_bounded(repository.file("features/1_Pooling/config.json", wrong));
 }
 
 #[test]

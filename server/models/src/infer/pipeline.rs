@@ -12,7 +12,7 @@ use crate::{
     infer::{
         parts::Leaving,
         prepared::{FEW, Preparing, Ready, prepare},
-        rows::{Counted, run_rows},
+        rows::{Counted, bytes_of_output, room_for_texts, run_rows},
     },
     pipeline::{
         elsewhere::Effort,
@@ -28,6 +28,7 @@ use inference::{
     limits::Budget,
     request::Parameter,
     room::Room,
+    signature::Port,
     task::{Medium, RESULT, TEXT, Task},
     timings::Timings,
     trace::Trace,
@@ -37,14 +38,14 @@ use schedule::{
     prepare::Wanted,
     work::{Done, Work},
 };
-use steps::{Context, Prepared, Reduced, ResultForm, RowError, Step};
+use steps::{Context, GraphOutput, Prepared, Reduced, ResultForm, RowError, Step};
 use telemetry::metrics::{FailureReason, ModelMetrics, TextRefusal, TextStep};
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
 
 /// Bytes of a number in a reply as text, mostly.
-const BYTES_OF_NUMBER: usize = 12;
+const BYTES_OF_NUMBER: usize = 20;
 
 /// What is asked of a pipeline.
 pub(super) struct Asking<'a> {
@@ -74,17 +75,28 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();
     let mut reply = Room::of(bytes, Room::REPLY);
-    let ready = ready(scheduler, pipeline, task, &work, parameters, (bytes, &mut reply), deadline);
+    let ready = ready(scheduler, pipeline, task, &work, parameters, bytes, deadline);
     let ready = ready.await;
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
+    let ready = match ready {
+        Ok((asked, ready, of_reply)) => {
+            // Before the reply has room: nobody waits for this who has that.
+            let first = room_for_texts(bytes, pipeline, &ready.prepared, deadline).await;
+            // A reply that has no room is refused before its rows are run.
+            let first = first.and_then(|first| reply.reserve(of_reply).map(|()| first));
+            first.map(|first| (asked, ready, first))
+        }
+        Err(error) => Err(error),
+    };
     // What was decided covers the rows until they have run.
-    let (asked, Ready { prepared, rooms, here }) = ready.inspect_err(|it| match refusal(it) {
-        Some(reason) => metrics.texts_refused(reason),
-        // What would wait too long has been counted where that was found.
-        None if matches!(it, Error::OutOfBudget(_)) => metrics.failure(FailureReason::Rejected),
-        None => {}
-    })?;
+    let (asked, Ready { prepared, rooms, here }, first) =
+        ready.inspect_err(|it| match refusal(it) {
+            Some(reason) => metrics.texts_refused(reason),
+            // What would wait too long has been counted where that was found.
+            None if matches!(it, Error::OutOfBudget(_)) => metrics.failure(FailureReason::Rejected),
+            None => {}
+        })?;
     if let Some(bytes) = here {
         pipeline.pace.learn(bytes, prepare);
     }
@@ -100,14 +112,15 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         rows.extend(it.rows);
     }
     let leaving = Leaving::new(scheduler, submission.accepted);
-    let mut counted = Counted { bytes, reply: &mut reply };
+    let mut counted = Counted { bytes, reply: &mut reply, first };
     let done = run_rows(scheduler, pipeline, &submission, rows, &mut counted).await;
     leaving.end();
     drop(rooms);
     let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
     let answering = Answering { work, asked, started, deadline, reply };
-    let outputs = finish(pipeline, task, answering, reduced).await?;
+    // Whoever has the outputs takes their bytes before these are given back.
+    let (outputs, _reply) = finish(pipeline, task, answering, reduced).await?;
     metrics.text_step(TextStep::Finish, ended.elapsed());
     if let Some(trace) = trace {
         trace.finished(ended);
@@ -118,29 +131,29 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings } })
 }
 
-/// What is asked for, and the rows of all inputs.
+/// What is asked for, the rows of all inputs, and how many bytes are kept for the reply, as far as that is known.
 async fn ready(
     scheduler: &Scheduler,
     pipeline: &Arc<ServedPipeline>,
     task: Task,
     work: &Work,
     parameters: &[(Arc<str>, Parameter)],
-    (bytes, reply): (Option<&Arc<Budget>>, &mut Room),
+    bytes: Option<&Arc<Budget>>,
     deadline: Option<Instant>,
-) -> Result<(Asked, Ready), Error> {
+) -> Result<(Asked, Ready, usize), Error> {
     let asked = parameters::read(task, parameters)?;
     let asked_for = &asked;
     let preparing =
         Preparing { pipeline, task, work, asked: asked_for, scheduler, deadline, bytes };
     let ready = prepare(preparing).await?;
+    let mut of_reply = 0;
     if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
         let numbers = check_features(pipeline, &asked, &ready.prepared)?;
         let is_text = work.outputs.iter().any(|it| &**it == RESULT);
         let text = if is_text { BYTES_OF_NUMBER } else { 0 };
-        // A reply that has no room is refused before its rows are run.
-        reply.reserve(numbers.saturating_mul(size_of::<f32>() + text))?;
+        of_reply = numbers.saturating_mul(size_of::<f32>() + text);
     }
-    Ok((asked, ready))
+    Ok((asked, ready, of_reply))
 }
 
 /// Under which reason a refusal is counted; `None` where the inputs are not at fault.
@@ -174,13 +187,13 @@ struct Answering {
     reply: Room,
 }
 
-/// The wanted outputs, of what is left of the rows of each input.
+/// The wanted outputs, of what is left of the rows of each input, and the room that they have.
 async fn finish(
     pipeline: &Arc<ServedPipeline>,
     task: Task,
     answering: Answering,
     reduced: Vec<Reduced>,
-) -> Result<Vec<NamedTensor>, Error> {
+) -> Result<(Vec<NamedTensor>, Room), Error> {
     let is_short = match task {
         Task::TextClassification
         | Task::SentenceEmbedding
@@ -230,7 +243,7 @@ async fn finish(
         }
         // They are copied to become tensors.
         reply.take(outputs.bytes())?;
-        outputs.finish()
+        Ok((outputs.finish()?, reply))
     };
     pipeline.work(Effort::short_if(is_short), deadline, finish).await
 }
@@ -243,7 +256,15 @@ fn check_features(
     prepared: &[Prepared],
 ) -> Result<usize, Error> {
     let tokens: usize = prepared.iter().map(Prepared::tokens).sum();
-    let of_tokens = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
+    // What the graph gives counts, whatever the folder says.
+    let of_graph = |tokens: usize| {
+        let port = |it: &GraphOutput| pipeline.graph.output(&it.name);
+        let with_tokens = pipeline.steps.outputs().iter().filter(|it| it.has_tokens);
+        let numbers = |it: &Port| bytes_of_output(it, tokens) / it.dtype.size().unwrap_or(1);
+        with_tokens.filter_map(port).map(numbers).max().unwrap_or(0)
+    };
+    let of_folder = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
+    let of_tokens = of_folder.max(of_graph(tokens));
     let of_patches = match asked.parameters.pool {
         true => 0,
         false => prepared.len().saturating_mul(pipeline.steps.patch_numbers()),

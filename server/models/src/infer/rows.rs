@@ -1,6 +1,11 @@
 //! The rows of a request on a pipeline: each is a job of its own, and what is kept of each comes back in their order.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::NamedTensor;
 
@@ -12,14 +17,19 @@ use inference::{
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
     room::{Room, UNCOUNTED},
+    signature::Port,
     timings::Timings,
 };
 use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::Wanted};
-use steps::{GraphOutput, Place, Reduced, Row, Step, Work, outputs_of_row};
+use steps::{GraphOutput, Place, Prepared, Reduced, Row, Step, Work, outputs_of_row};
 
 /// What takes longer is done on a thread for such, since it would make other clients wait: as long as the mean of token
 /// vectors of so many values, some 50 us.
 const LONG: usize = 1 << 16;
+
+/// A request waits for so long at most until there is room for the first of its runs, and asks so often.
+const WAIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What a request has done on its own task since other tasks of the thread had a turn.
 #[derive(Default)]
@@ -42,6 +52,8 @@ pub(super) struct Counted<'a> {
     pub(super) bytes: Option<&'a Arc<Budget>>,
     /// Takes those of what is kept of rows.
     pub(super) reply: &'a mut Room,
+    /// Room that was taken for the largest job before.
+    pub(super) first: Option<Arc<Permit>>,
 }
 
 impl Counted<'_> {
@@ -51,32 +63,103 @@ impl Counted<'_> {
     /// [`Error::OutOfBudget`] where other runs and requests hold it; [`Error::InvalidRequest`] where all of the budget
     /// would not do.
     fn run(&self, bytes: usize) -> Result<Option<Arc<Permit>>, Error> {
-        let Some(budget) = self.bytes.filter(|_| UNCOUNTED < bytes) else { return Ok(None) };
-        if budget.limit() < bytes {
-            return Err(Error::InvalidRequest(format!(
-                "a run of this input would take {bytes} bytes, more than all requests may take together \
-                 (--max-inflight-bytes); send a smaller one"
-            )));
-        }
-        budget.take(bytes).map(Arc::new).map(Some).ok_or_else(|| out_of_bytes(budget))
+        take(self.bytes, bytes)
     }
 }
 
-/// Bytes of the graph for a run of these rows of images or sounds: what it holds inside, as far as that is known, and
-/// its outputs. Texts ask for nothing: the memory that runs were seen to take bounds how many tokens a run has.
-fn bytes_to_run(pipeline: &ServedPipeline, rows: &[(usize, Row)]) -> usize {
-    let inside = rows.iter().map(|(_, row)| pipeline.steps.bytes_to_run(row));
-    let is_text = rows.iter().any(|(_, row)| 0 < row.tokens);
-    let port = |it: &GraphOutput| pipeline.graph.output(&it.name).filter(|_| !is_text);
-    let outputs = pipeline.steps.outputs().iter().filter_map(port).map(|it| {
-        let size = it.dtype.size().unwrap_or(1).saturating_mul(rows.len());
-        // How long an open dimension is, is not known.
-        it.dims
-            .iter()
-            .try_fold(size, |bytes, it| it.map(|it| bytes.saturating_mul(it)))
-            .unwrap_or(0)
+/// Room for the largest job of these texts, with which all of them can be run one after the other. Where others hold
+/// it, that is waited for: what runs of texts take is free as soon as they are over. `None` where it is little, and of
+/// images and sounds, which are refused where there is none.
+///
+/// # Errors
+/// [`Error::OutOfBudget`] where others hold it for long.
+///
+/// # Cancel safety
+/// Nothing is lost when the future is dropped.
+pub(super) async fn room_for_texts(
+    budget: Option<&Arc<Budget>>,
+    pipeline: &ServedPipeline,
+    prepared: &[Prepared],
+    deadline: Option<Instant>,
+) -> Result<Option<Arc<Permit>>, Error> {
+    let rows = || prepared.iter().flat_map(|it| &it.rows);
+    let Some(budget) = budget.filter(|_| rows().any(|it| 0 < it.tokens)) else { return Ok(None) };
+    let largest = rows().map(|it| bytes_to_run(pipeline, std::iter::once(it))).max();
+    let job = largest.unwrap_or(0).saturating_mul(pipeline.rows.most_of_job(rows().count()));
+    let bytes = job.min(most_of_texts(budget));
+    let until = deadline.into_iter().fold(Instant::now() + WAIT, Instant::min);
+    loop {
+        match take(Some(budget), bytes) {
+            Err(Error::OutOfBudget(_)) if Instant::now() < until => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Takes the least room for so many bytes out of these; `None` where none has as much, or it is little.
+fn fitting(spare: &mut Vec<Arc<Permit>>, bytes: usize) -> Option<Arc<Permit>> {
+    let fits = |it: &(usize, usize)| UNCOUNTED < bytes && bytes <= it.0;
+    let units = spare.iter().map(|it| it.units()).zip(0..);
+    let (_, at) = units.filter(fits).min()?;
+    Some(spare.swap_remove(at))
+}
+
+fn take(budget: Option<&Arc<Budget>>, bytes: usize) -> Result<Option<Arc<Permit>>, Error> {
+    let Some(budget) = budget.filter(|_| UNCOUNTED < bytes) else { return Ok(None) };
+    if budget.limit() < bytes {
+        return Err(Error::InvalidRequest(format!(
+            "a run of this input would take {bytes} bytes, more than all requests may take together \
+             (--max-inflight-bytes); send a smaller one"
+        )));
+    }
+    budget.take(bytes).map(Arc::new).map(Some).ok_or_else(|| out_of_bytes(budget))
+}
+
+/// Most that a run of texts asks for. One that takes more is run for all that, with all of this.
+fn most_of_texts(budget: &Budget) -> usize {
+    budget.limit() / 2
+}
+
+/// What [`bytes_to_run`] says, but no more than runs of texts ask for.
+fn needed<'r>(
+    budget: Option<&Arc<Budget>>,
+    pipeline: &ServedPipeline,
+    rows: impl Iterator<Item = &'r Row> + Clone,
+) -> usize {
+    let most = budget.filter(|_| rows.clone().any(|it| 0 < it.tokens)).map(|it| most_of_texts(it));
+    bytes_to_run(pipeline, rows).min(most.unwrap_or(usize::MAX))
+}
+
+/// Bytes of the graph for a run of these rows: what it holds inside for images and sounds, as far as that is known, and
+/// its outputs. What it holds inside for texts bounds how many tokens a run has.
+fn bytes_to_run<'r>(
+    pipeline: &ServedPipeline,
+    rows: impl Iterator<Item = &'r Row> + Clone,
+) -> usize {
+    let inside = rows.clone().map(|row| pipeline.steps.bytes_to_run(row));
+    let outputs = rows.flat_map(|row| {
+        let output = |it: &GraphOutput| {
+            let port = pipeline.graph.output(&it.name)?;
+            Some(bytes_of_output(port, row.tokens))
+        };
+        pipeline.steps.outputs().iter().filter_map(output)
     });
     inside.chain(outputs).fold(0, usize::saturating_add)
+}
+
+/// Bytes of this output of a row of so many tokens. 0 where it has none, and its length is not known.
+pub(super) fn bytes_of_output(port: &Port, tokens: usize) -> usize {
+    // The first open dimension is the one of tokens.
+    let mut of_tokens = Some(tokens);
+    let length = |dim: &Option<usize>| match (*dim, tokens) {
+        (Some(length), _) => length,
+        (None, 0) => 0,
+        (None, _) => of_tokens.take().unwrap_or(1),
+    };
+    let size = port.dtype.size().unwrap_or(1);
+    port.dims.iter().map(length).fold(size, usize::saturating_mul)
 }
 
 /// The job, whose inputs keep its room until it has run.
@@ -109,7 +192,7 @@ pub(super) async fn run_rows(
     let mut rows: Vec<(usize, Row)> = rows.into_iter().enumerate().collect();
     // Of a request with more rows than are queued at once, rows of like length are to meet, and those that take most
     // run first: what has room for one of them has room for the next.
-    let size = |it: &(usize, Row)| bytes_to_run(pipeline, std::slice::from_ref(it));
+    let size = |it: &(usize, Row)| bytes_to_run(pipeline, std::iter::once(&it.1));
     rows.sort_by_cached_key(|it| (it.1.tokens, Reverse(size(it))));
     let mut rows = rows.into_iter();
     // Enough that all instances are busy, and that a run has company.
@@ -117,7 +200,7 @@ pub(super) async fn run_rows(
     let at_once = scheduler.instances().saturating_add(1).saturating_mul(most.max(1));
     let mut running = Vec::new();
     // Of rows that have run. Whoever ran them may hold it a moment longer than they wait for.
-    let mut spare: Vec<Arc<Permit>> = Vec::new();
+    let mut spare: Vec<Arc<Permit>> = counted.first.take().into_iter().collect();
     let mut reduced: BTreeMap<usize, Reduced> = BTreeMap::new();
     let mut timings: Option<Timings> = None;
     let (mut is_first, mut turn) = (true, Turn::default());
@@ -132,9 +215,10 @@ pub(super) async fn run_rows(
             let lengths = rows.as_slice().iter().map(|(_, row)| row.tokens);
             let together = pipeline.rows.rows_of_job(lengths);
             let next = rows.as_slice();
-            let needed = bytes_to_run(pipeline, next.get(..together).unwrap_or(next));
-            let of_another = spare.pop_if(|it| UNCOUNTED < needed && needed <= it.units());
-            let room = match of_another.map_or_else(|| counted.run(needed), |it| Ok(Some(it))) {
+            let next = next.get(..together).unwrap_or(next).iter().map(|it| &it.1);
+            let bytes = needed(counted.bytes, pipeline, next);
+            let of_another = fitting(&mut spare, bytes);
+            let room = match of_another.map_or_else(|| counted.run(bytes), |it| Ok(Some(it))) {
                 Ok(room) => room,
                 // Its own rows give back what they have once they have run.
                 Err(Error::OutOfBudget(_)) if !running.is_empty() || !kept.is_empty() => break,
@@ -194,9 +278,10 @@ async fn run_row(
     row: Row,
     counted: &mut Counted<'_>,
 ) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
-    let alone = [(0, row)];
-    let room = counted.run(bytes_to_run(pipeline, &alone))?;
-    let [(_, row)] = alone;
+    let room = match counted.first.take() {
+        None => counted.run(needed(counted.bytes, pipeline, std::iter::once(&row)))?,
+        taken => taken,
+    };
     let (tokens, works) = (row.tokens, vec![(0, row.work)]);
     let job = pipeline.rows.job(&pipeline.steps, vec![row.inputs], tokens)?;
     let RowJob { work, shape_key, length } = job;
@@ -262,5 +347,40 @@ mod tests {
         assert_eq!(turns, [false, false, false, true, false, false, false, true]);
         assert!(turn.is_over(LONG));
         assert!(!turn.is_over(0));
+    }
+
+    #[test]
+    fn the_largest_room_of_a_request_is_there_for_its_largest_row() {
+        let budget = Budget::new(100 << 20);
+        let room = |units| Arc::new(budget.take(units).unwrap());
+        let mut spare = [5 << 20, 1 << 20, 2 << 20].map(room).to_vec();
+        let mut units = |bytes| fitting(&mut spare, bytes).map(|it| it.units());
+        assert_eq!(units(UNCOUNTED), None);
+        assert_eq!(units(6 << 20), None);
+        assert_eq!([1 << 20, 1 << 20, 1 << 20].map(&mut units), [1, 2, 5].map(|it| Some(it << 20)));
+        assert_eq!(units(1 << 20), None);
+    }
+
+    #[test]
+    fn an_output_of_a_text_is_as_long_as_its_tokens_and_an_unknown_one_of_an_image_is_not_counted()
+    {
+        let bytes = |dims: &[Option<usize>], tokens| {
+            let port = Port {
+                name: "y".into(),
+                dtype: backend::DataType::Fp32,
+                dims: dims.into(),
+                any_rank: false,
+                scalar: false,
+                optional: false,
+                labels: Arc::default(),
+            };
+            bytes_of_output(&port, tokens)
+        };
+        assert_eq!(bytes(&[None, Some(1024)], 512), 2 << 20);
+        assert_eq!(bytes(&[Some(2)], 512), 8);
+        assert_eq!(bytes(&[None, None], 512), 2048);
+        assert_eq!(bytes(&[None, Some(1024)], 0), 0);
+        assert_eq!(bytes(&[Some(3), Some(5)], 0), 60);
+        assert_eq!(bytes(&[None, Some(usize::MAX)], 2), usize::MAX);
     }
 }

@@ -90,6 +90,11 @@ impl RowRuns {
         lengths.take_while(|it| Some(*it) == first).count().max(1)
     }
 
+    /// Most rows of one job of a request that has so many.
+    pub(crate) fn most_of_job(&self, rows: usize) -> usize {
+        self.rows_of_job(std::iter::repeat_n(0, rows))
+    }
+
     /// Rows of one length as one job.
     ///
     /// # Errors
