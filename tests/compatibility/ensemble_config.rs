@@ -117,6 +117,17 @@ fn ensembles_whose_tensors_lead_nowhere_are_refused() {
             ]),
             "'t2'",
         ),
+        // An input that is mapped twice has the last entry, as entries of protobuf's maps do. So nothing reads 't5'.
+        (
+            "tensor_to_input_overmapped",
+            plain(&[
+                one("data", "t4"),
+                one("t4", "t5"),
+                split("data", ["t1", "t2", "t3"]),
+                join(&[four[0], four[1], four[2], ("input3", "t5"), ("input3", "t4")]),
+            ]),
+            "'t5'",
+        ),
         ("redundant_tensor_as_input", plain(&with(one("t5", "t6"))), "'t5'"),
         (
             "redundant_tensor_as_output",
