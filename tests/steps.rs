@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     image_pipelines::{ask, ask_of_file, picture, said},
     pipelines::{agrees, fixtures, repository},
-    support::{Repository, Server},
+    support::{IN_PROCESS, Page, Repository, Server, infer, post_head, wait_for},
 };
 
 /// The graph of a fixture as a model, with the other files of its folder beside it.
@@ -179,6 +179,60 @@ fn an_ensemble_finds_the_boxes_that_the_reference_finds() {
         let error = ask(&mut client, "yolo", b"no image", &json!({})).error(400);
         assert!(error.contains("row 0: the bytes are no image"), "{error}");
     }
+}
+
+/// Where others hold the memory, a step is refused as a model is: with a status that says when to come back.
+#[test]
+fn a_step_without_room_is_refused_until_there_is_some() {
+    const MIB: usize = 1 << 20;
+    let repository = Repository::new()
+        // A picture of any size becomes one of a million pixels: some 16 MiB while it is made.
+        .file("pixels/config.pbtxt", step(&[("step", "image"), ("letterbox", "1024")]))
+        .model(
+            "size",
+            r#"platform: "ensemble"  max_batch_size: 1
+               input  { name: "image" data_type: TYPE_STRING dims: [ 1 ] }
+               output { name: "result" data_type: TYPE_INT64 dims: [ 2 ] }
+               ensemble_scheduling { step [
+                 { model_name: "pixels"
+                   input_map { key: "image" value: "image" }
+                   output_map { key: "size" value: "result" } } ] }"#,
+        )
+        .model(
+            "slow",
+            r#"backend: "identity"
+               input  { name: "INPUT0" data_type: TYPE_UINT8 dims: [ -1 ] }
+               output { name: "OUTPUT0" data_type: TYPE_UINT8 dims: [ -1 ] }
+               parameters { key: "execute_delay_ms" value: { string_value: "600000" } }"#,
+        );
+    let flags = [IN_PROCESS, "--caller-runs=off", "--max-inflight-bytes=40MiB"];
+    let server = Server::start(&repository, &flags);
+    let image = picture("64x64.png");
+    let send = || ask(&mut server.client(), "size", &image, &json!({}));
+    assert_eq!(send().expect(200).json()["outputs"][0]["data"], json!([64, 64]));
+    let held = 28 * MIB;
+    let json = json!({"inputs": [{"name": "INPUT0", "shape": [held], "datatype": "UINT8",
+                                  "parameters": {"binary_data_size": held}}],
+                      "outputs": [{"name": "OUTPUT0", "parameters": {"binary_data": true}}]});
+    let json = json.to_string();
+    let length = json.len().to_string();
+    let mut body = json.into_bytes();
+    body.resize(body.len() + held, 0);
+    let mut holder = server.client();
+    let head =
+        post_head(&infer("slow"), &[("inference-header-content-length", &length)], body.len());
+    holder.send([head.as_bytes(), &body].concat()).unwrap();
+    let in_flight = || Page::read(server.http()).value("muster_bytes_in_flight");
+    wait_for("the memory to be held", || (held as f64 <= in_flight()).then_some(()));
+    let reply = send();
+    let error = reply.error(503);
+    assert!(error.contains("decoding the files of the request takes up to"), "{error}");
+    assert!(error.contains("--max-inflight-bytes") && error.contains("model 'pixels'"), "{error}");
+    assert!(reply.header("retry-after").is_some(), "{error}");
+    // Its client leaves, and what it held is there for others.
+    drop(holder);
+    wait_for("the memory to be given back", || (in_flight() < held as f64).then_some(()));
+    send().expect(200);
 }
 
 #[test]

@@ -242,6 +242,9 @@ pub enum BackendError {
     /// run would have given, and the instance can run the next batch.
     #[error("{0}")]
     Crashed(String),
+    /// Others hold what the run needs, and nothing of it has been done; it may succeed a moment later.
+    #[error("{0}")]
+    Busy(String),
     /// There is no process for the model to run in, and none is waited for.
     #[error("{0}")]
     Unavailable(Outage),

@@ -131,6 +131,7 @@ enum FaultKind {
     InvalidInput,
     OutOfMemory,
     Execute,
+    Busy,
     Panic,
 }
 
@@ -172,6 +173,7 @@ impl From<BackendError> for Fault {
             BackendError::InvalidInput(text) => (FaultKind::InvalidInput, text),
             BackendError::OutOfMemory(text) => (FaultKind::OutOfMemory, text),
             BackendError::Execute(text) | BackendError::Crashed(text) => (FaultKind::Execute, text),
+            BackendError::Busy(text) => (FaultKind::Busy, text),
             BackendError::Unavailable(outage) => (FaultKind::Execute, outage.reason),
         };
         Fault::new(kind, text)
@@ -186,6 +188,7 @@ impl From<Fault> for BackendError {
             FaultKind::InvalidInput => BackendError::InvalidInput(text),
             FaultKind::OutOfMemory => BackendError::OutOfMemory(text),
             FaultKind::Execute => BackendError::Execute(text),
+            FaultKind::Busy => BackendError::Busy(text),
             FaultKind::Panic => BackendError::Execute(format!("the engine panicked: {text}")),
         }
     }

@@ -297,6 +297,7 @@ impl Error {
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
             Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,
             Error::Backend(BackendError::Unavailable(_)) => Kind::Unavailable,
+            Error::Backend(BackendError::Busy(_)) => Kind::Overloaded,
             Error::Backend(
                 BackendError::Load(_)
                 | BackendError::Device(_)
@@ -324,6 +325,7 @@ impl Error {
                 Some(outage.retry_after.max(Duration::from_secs(1)))
             }
             Error::OutOfBudget(_)
+            | Error::Backend(BackendError::Busy(_))
             | Error::QueueTimeout { .. }
             | Error::SequenceTimeout { .. }
             | Error::ModelNotReady { .. }
@@ -336,7 +338,10 @@ impl Error {
     /// Is it one of many that say the same: there is no room for the request, or the server is on its way out?
     pub fn is_one_of_many(&self) -> bool {
         match self {
-            Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::ShuttingDown => true,
+            Error::Overloaded { .. }
+            | Error::OutOfBudget(_)
+            | Error::Backend(BackendError::Busy(_))
+            | Error::ShuttingDown => true,
             Error::Step { error, .. } => error.is_one_of_many(),
             _ => false,
         }
@@ -363,8 +368,12 @@ mod tests {
             model: model(),
             error: Box::new(error),
         };
-        for error in [overloaded(), step(overloaded()), Error::OutOfBudget(String::new())] {
+        let busy = || Error::Backend(BackendError::Busy("no room".to_owned()));
+        let budget = Error::OutOfBudget(String::new());
+        for error in [overloaded(), step(overloaded()), budget, busy(), step(busy())] {
             assert!(error.is_one_of_many(), "{error}");
+            assert_eq!(error.kind(), Kind::Overloaded, "{error}");
+            assert!(error.retry_after().is_some(), "{error}");
         }
         let reason = "failed to load".to_owned();
         let not_ready = Error::ModelNotReady { model: model(), version: None, reason };

@@ -98,8 +98,8 @@ impl Repeat {
     pub(super) fn after(failure: &RunFailure, policy: RerunPolicy, stop: &Stop) -> Repeat {
         match failure {
             _ if stop.is_over() => Repeat::Late,
-            // It has found no process, and has not begun.
-            RunFailure::Batch(BackendError::Unavailable(_)) => Repeat::Yes,
+            // It has found no process, or no room, and has not begun.
+            RunFailure::Batch(BackendError::Unavailable(_) | BackendError::Busy(_)) => Repeat::Yes,
             RunFailure::Batch(_) if !policy.allows_reruns() => Repeat::Never,
             RunFailure::Batch(_) | RunFailure::NoInstance(_) => Repeat::Yes,
         }

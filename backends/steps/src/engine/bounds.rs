@@ -48,11 +48,11 @@ fn bound(given: Option<u64>, most: Option<u64>, usual: u64) -> u64 {
 /// What a call has asked of its room, as an engine refuses it.
 ///
 /// # Errors
-/// [`BackendError::OutOfMemory`] where other requests hold the room, [`BackendError::InvalidInput`] where all of the
+/// [`BackendError::Busy`] where other requests hold the room, [`BackendError::InvalidInput`] where all of the
 /// budget would not do.
 pub(super) fn granted(asked: Result<(), Error>) -> Result<(), BackendError> {
     asked.map_err(|it| match it {
-        Error::OutOfBudget(text) => BackendError::OutOfMemory(text),
+        Error::OutOfBudget(text) => BackendError::Busy(text),
         other => BackendError::InvalidInput(other.to_string()),
     })
 }
@@ -78,7 +78,7 @@ mod tests {
         let bounds = FileBounds { budget: Some(budget.clone()), ..FileBounds::default() };
         let mut room = bounds.room();
         let _other = budget.take(800 << 10).unwrap();
-        assert!(matches!(granted(room.take(600 << 10)), Err(BackendError::OutOfMemory(_))));
+        assert!(matches!(granted(room.take(600 << 10)), Err(BackendError::Busy(_))));
         assert!(matches!(granted(room.take(2 << 20)), Err(BackendError::InvalidInput(_))));
         assert_eq!(granted(room.take(200 << 10)), Ok(()));
     }

@@ -72,6 +72,7 @@ pub(crate) fn warm(
                 // The sample has no part in it.
                 BackendError::Device(_)
                 | BackendError::OutOfMemory(_)
+                | BackendError::Busy(_)
                 | BackendError::Crashed(_)
                 | BackendError::Unavailable(_) => it,
                 it => in_sample(it.to_string()),
