@@ -49,6 +49,35 @@ fn what_changes_the_server_is_refused_to_pages_of_other_sites() {
     server.post("/v2/repository/models/m/load", "").expect(200);
 }
 
+/// A name that leads to this machine may belong to anybody: a page of its own is then a page of another site.
+#[test]
+fn a_page_of_a_name_that_leads_here_changes_nothing_unless_the_name_is_the_servers() {
+    let repository = Repository::identity("m", &[]);
+    let start = |more: &[&str]| {
+        let flags = ["--model-control-mode=explicit", "--load-model=m"];
+        Server::start(&repository, &[&flags[..], more].concat())
+    };
+    let unload = |server: &Server, name: &str| {
+        let mut client = server.client();
+        let host = format!("{name}:{}", server.http().port());
+        let head = format!(
+            "POST /v2/repository/models/m/unload HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\n\
+             content-length: 0\r\n\r\n"
+        );
+        client.send(head).unwrap();
+        client.reply()
+    };
+    let server = start(&[]);
+    let error = unload(&server, "rebound.example").error(403);
+    assert!(error.contains("header host: expected an address, localhost or a name"), "{error}");
+    assert!(error.contains("given 'rebound.example:"), "{error}");
+    server.get("/v2/models/m/ready").expect(200);
+    unload(&server, "localhost").expect(200);
+    let server = start(&["--allowed-hosts=models.example"]);
+    unload(&server, "rebound.example").error(403);
+    unload(&server, "models.example").expect(200);
+}
+
 #[test]
 fn models_of_a_platform_are_neither_loaded_nor_unloaded_for_pages_of_other_sites() {
     let repository = Repository::identity("a", &[]);

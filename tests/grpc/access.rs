@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use frontend::grpc::proto::RepositoryModelLoadRequest;
 use tonic::{Code, Request, metadata::MetadataKey};
 
 use super::client::Client;
@@ -92,6 +93,32 @@ fn a_restricted_protocol_needs_its_key_and_is_unavailable_without_it() {
         // HTTP has restrictions of its own.
         assert_eq!(server.get("/v2/models/m").status, 200);
     }
+}
+
+/// The host is in `:authority`.
+#[test]
+fn pages_change_the_server_only_where_they_are_of_its_own_address_or_name() {
+    let repository = Repository::identity("m", &[]);
+    let flags = ["--model-control-mode=explicit", "--allowed-hosts=models.example"];
+    let server = Server::start(&repository, &flags);
+    let address = server.address("grpc").unwrap();
+    let load = |authority: &str, origin: &str| {
+        let mut client = Client::of_authority(address, authority);
+        let load = RepositoryModelLoadRequest { model_name: "m".to_owned(), ..Default::default() };
+        let mut request = Request::new(load);
+        request.metadata_mut().insert("origin", origin.parse().unwrap());
+        let path = "inference.GRPCInferenceService/RepositoryModelLoad";
+        let outcome: Result<(), _> = client.call_with(path, request);
+        outcome
+            .map_or_else(|it| (it.code(), it.message().to_owned()), |()| (Code::Ok, String::new()))
+    };
+    let own = address.to_string();
+    let (code, text) = load(&own, "http://elsewhere.example");
+    assert!(code == Code::PermissionDenied && text.contains("header origin"), "{text}");
+    let (code, text) = load("rebound.example:1", "http://rebound.example:1");
+    assert!(code == Code::PermissionDenied && text.contains("header host"), "{text}");
+    assert_eq!(load(&own, &format!("http://{own}")), (Code::Ok, String::new()));
+    assert_eq!(load("models.example", "https://models.example"), (Code::Ok, String::new()));
 }
 
 #[test]

@@ -30,8 +30,14 @@ impl Client {
     }
 
     pub fn connect(address: SocketAddr) -> Client {
+        Client::of_authority(address, &address.to_string())
+    }
+
+    /// The same, which calls the server by this name.
+    pub fn of_authority(address: SocketAddr, authority: &str) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let endpoint = endpoint.origin(format!("http://{authority}").parse().unwrap());
         let channel = runtime.block_on(endpoint.connect()).unwrap();
         let grpc = Grpc::new(channel)
             .accept_compressed(CompressionEncoding::Gzip)

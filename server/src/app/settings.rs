@@ -93,7 +93,8 @@ pub(super) fn http_settings(
         },
         sagemaker: Arc::new(config.sagemaker.options(limits.body_bytes)),
         compression: limits.http_compression,
-        access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
+        access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions)
+            .of_hosts(access.hosts.clone()),
         forwarding: access.http.forwarding.clone().map(Arc::new),
         tensorflow_metrics: config.metrics.tensorflow_path.as_deref().map(Into::into),
         texts: Arc::new(config.texts.clone()),
@@ -119,7 +120,8 @@ pub(super) fn grpc_settings(
             budget: serving.bytes.clone(),
         },
         timeouts: limits.timeouts,
-        access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions),
+        access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions)
+            .of_hosts(access.hosts.clone()),
         forwarding: access.grpc.forwarding.clone().map(Arc::new),
         tls,
     }

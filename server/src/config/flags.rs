@@ -249,6 +249,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "auth-tokens-file",
         "api-key",
         "allow-remote-administration",
+        "allowed-hosts",
         "auth-open",
         "http-restricted-api",
         "grpc-restricted-protocol",

@@ -820,6 +820,13 @@ fn restrictions_are_read_and_their_secrets_never_shown() {
 }
 
 #[test]
+fn names_by_which_pages_know_the_server_are_hosts_without_ports() {
+    let hosts = config("--allowed-hosts models.example,gateway", &[]).access.hosts;
+    assert!(hosts.lead_here(b"gateway:8000") && !hosts.lead_here(b"other"));
+    check_refused("--allowed-hosts a:80", &[], &["--allowed-hosts 'a:80'", "without ports"]);
+}
+
+#[test]
 fn what_is_open_without_a_token_is_said_by_category() {
     let open = |args| config(args, &[]).access.open;
     assert_eq!(open(""), Categories::only(&[Category::Health]));

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+    http::uri::Authority,
 };
 
 use super::{
@@ -59,7 +60,9 @@ async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> R
     }
     let (metrics, ids) = (front.serving.metrics.clone(), front.serving.request_ids.clone());
     let method = Method::of(parts.uri.path());
-    let answered = match method.and_then(|method| context(front, method, parts.headers)) {
+    let answered = match method
+        .and_then(|method| context(front, method, parts.uri.authority(), parts.headers))
+    {
         Ok(context) => {
             let method = context.method;
             handlers::dispatch(context, body).await.map_err(|failure| {
@@ -111,16 +114,31 @@ fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Respons
 ///
 /// # Errors
 /// Why the call is refused before its handler runs.
-fn context(front: Arc<Grpc>, method: Method, metadata: HeaderMap) -> Result<Context, Error> {
-    allow(&front, method.need(), &metadata)?;
+fn context(
+    front: Arc<Grpc>,
+    method: Method,
+    authority: Option<&Authority>,
+    metadata: HeaderMap,
+) -> Result<Context, Error> {
+    allow(&front, method.need(), authority, &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
     let encoding = metadata::encoding(&metadata)?;
     Ok(Context { front, method, metadata, timeout, encoding })
 }
 
 /// May a call that needs this access, with these metadata, be made now? All calls pass this one check.
-fn allow(front: &Grpc, need: Need, metadata: &HeaderMap) -> Result<(), Error> {
-    front.settings.access.check(need, |name| metadata.get(name).map(HeaderValue::as_bytes))?;
+fn allow(
+    front: &Grpc,
+    need: Need,
+    authority: Option<&Authority>,
+    metadata: &HeaderMap,
+) -> Result<(), Error> {
+    // HTTP/2 has the host in the address.
+    let authority = authority.map(|it| it.as_str().as_bytes());
+    front.settings.access.check(need, |name| {
+        let given = metadata.get(name).map(HeaderValue::as_bytes);
+        if name == HOST { authority.or(given) } else { given }
+    })?;
     let serving = &front.serving;
     match serving.drain.is_serving() || serving.drain.stage() < Stage::Closing {
         true => Ok(()),

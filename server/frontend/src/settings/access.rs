@@ -6,7 +6,9 @@ use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
-use inference::access::{Categories, Category, Forwarding, Restriction, Scope, Tokens, overlap};
+use inference::access::{
+    Categories, Category, Forwarding, HostNames, Restriction, Scope, Tokens, overlap,
+};
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -14,6 +16,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes"),
     Flag::value("api-key", "", "One token of scope inference, in place of a file of them: every request needs it, as 'Authorization: Bearer <token>'").secret(),
     Flag::value("allow-remote-administration", "", "Answer requests that load or unload models, share memory, or concern trace and log settings to clients on other machines, too, without tokens. Default: in containers, where an address such as --http-address is given, on hosting platforms, and called as another server"),
+    Flag::value("allowed-hosts", "", "Names of this server, with commas between them: pages of a browser that reach it by another name than these, localhost or an address change nothing in it without a token"),
     Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category"),
     Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret(),
     Flag::many("grpc-restricted-protocol", "The same over gRPC, where the metadata key is triton-grpc-protocol-<header>").with_secret(),
@@ -32,6 +35,8 @@ pub struct AccessSettings {
     pub open: Categories,
     /// `--allow-remote-administration`.
     pub remote_administration: RemoteAdministration,
+    /// `--allowed-hosts`: the names by which pages know the server.
+    pub hosts: HostNames,
     /// Over HTTP.
     pub http: WireAccess,
     /// Over gRPC.
@@ -110,6 +115,7 @@ pub fn resolve(
         api_key,
         open: open.unwrap_or(Categories::only(&[Category::Health])),
         remote_administration: remote_administration(sources, place, problems),
+        hosts: sources.read("allowed-hosts", HostNames::parse, problems).unwrap_or_default(),
         http: wire(sources, "http-restricted-api", "http-header-forward-pattern", problems),
         grpc: wire(sources, "grpc-restricted-protocol", "grpc-header-forward-pattern", problems),
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use category::{Categories, Category, Need, Scope};
 pub use forward::Forwarding;
-pub use origin::{foreign_origin, foreign_origin_text};
+pub use origin::{HostNames, foreign_name_text, foreign_origin, foreign_origin_text};
 pub use restricted::{Restriction, overlap};
 pub use secret::Secret;
 pub use tokens::{TokenFile, Tokens};
@@ -39,9 +39,14 @@ impl Wire {
     }
 }
 
-/// What is asked of the requests of one protocol. By default nothing, which costs nothing.
+/// What is asked of the requests of one protocol. By default nothing but that no page of another site changes the
+/// server.
 #[derive(Clone, Default)]
-pub struct Access(Option<Arc<Rules>>);
+pub struct Access {
+    /// `None`: whoever asks is answered.
+    rules: Option<Arc<Rules>>,
+    names: HostNames,
+}
 
 #[derive(Clone)]
 struct Rules {
@@ -65,24 +70,32 @@ impl Access {
         open: Categories,
         restrictions: &[Restriction],
     ) -> Access {
+        let names = HostNames::default();
         if tokens.is_none() && restrictions.is_empty() {
-            return Access(None);
+            return Access { rules: None, names };
         }
         let header = |it: &Restriction| format!("{}{}", wire.prefix(), it.key);
         let restrictions = restrictions.iter().map(|it| (header(it), it.clone())).collect();
-        Access(Some(Arc::new(Rules { wire, tokens, open, restrictions, is_afar: false })))
+        let rules = Rules { wire, tokens, open, restrictions, is_afar: false };
+        Access { rules: Some(Arc::new(rules)), names }
+    }
+
+    /// The same, of a server that pages know by these names, too.
+    pub fn of_hosts(self, names: HostNames) -> Access {
+        Access { names, ..self }
     }
 
     /// The same rules for clients on other machines: administration only with a token or the header of a restriction.
     pub fn from_afar(&self) -> Access {
-        let rules = self.0.as_deref().cloned().unwrap_or(Rules {
+        let rules = self.rules.as_deref().cloned().unwrap_or(Rules {
             wire: Wire::Http,
             tokens: None,
             open: Categories::default(),
             restrictions: Vec::new(),
             is_afar: true,
         });
-        Access(Some(Arc::new(Rules { is_afar: true, ..rules })))
+        let rules = Some(Arc::new(Rules { is_afar: true, ..rules }));
+        Access { rules, names: self.names.clone() }
     }
 
     /// May a request that needs this, and whose header of a (lower-case) name is found by `header`, be
@@ -90,31 +103,39 @@ impl Access {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] without a token, or with one that is unknown; [`Error::Forbidden`] where it is
-    /// not enough, and for what changes the server and is asked for by a browser's page of another site; for a
-    /// restriction that is not met, [`Error::Forbidden`] on HTTP and [`Error::Unavailable`] on gRPC.
+    /// not enough, and for what changes the server and is asked for by a browser's page of another site, or of a name
+    /// that may lead anywhere; for a restriction that is not met, [`Error::Forbidden`] on HTTP and
+    /// [`Error::Unavailable`] on gRPC.
     pub fn check<'a>(
         &self,
         need: Need,
         header: impl Fn(&str) -> Option<&'a [u8]>,
     ) -> Result<(), Error> {
-        if let Some(rules) = &self.0 {
-            rules.check(need, &header)?;
-        }
+        let has_proof = match &self.rules {
+            Some(rules) => rules.check(need, &header)?,
+            None => false,
+        };
+        let Some(origin) = header("origin").filter(|_| need.changes()) else { return Ok(()) };
         // Whatever is configured: who may ask this server is not to be decided by the pages that he looks at.
         let host = header("host");
-        match foreign_origin(header("origin"), host).filter(|_| need.changes()) {
-            None => Ok(()),
-            Some(origin) => Err(Error::Forbidden(foreign_origin_text(&origin, host))),
+        if let Some(origin) = foreign_origin([origin], host) {
+            return Err(Error::Forbidden(foreign_origin_text(&origin, host)));
+        }
+        // A page that knows a token was given it.
+        match has_proof || host.is_some_and(|it| self.names.lead_here(it)) {
+            true => Ok(()),
+            false => Err(Error::Forbidden(foreign_name_text(host))),
         }
     }
 }
 
 impl Rules {
+    /// True where the request has shown a token or the header of a restriction.
     fn check<'a>(
         &self,
         need: Need,
         header: impl Fn(&str) -> Option<&'a [u8]>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut has_proof = false;
         if let Some(file) = self.tokens.as_ref().filter(|_| !self.open.contains(need.category())) {
             file.tokens().check(need, &header)?;
@@ -148,7 +169,7 @@ impl Rules {
                  category open them to others"
             )));
         }
-        Ok(())
+        Ok(has_proof)
     }
 }
 
@@ -191,14 +212,32 @@ mod tests {
         }
         let open = Access::default();
         check(&open, LOAD, &[page], Some(Kind::Forbidden));
-        check(&open, LOAD, &[host, ("origin", "http://here:8000")], None);
+        let (here, own) = (("host", "127.0.0.1:8000"), ("origin", "http://127.0.0.1:8000"));
+        check(&open, LOAD, &[here, own], None);
         check(&open, INFER, &[host, page], None);
+    }
+
+    #[test]
+    fn a_page_of_a_name_that_may_lead_anywhere_needs_a_token() {
+        let (host, own) = (("host", "here:8000"), ("origin", "http://here:8000"));
+        let token = ("authorization", "Bearer admin-admin-admin-admin");
+        let open = Access::default();
+        check(&open, LOAD, &[host, own], Some(Kind::Forbidden));
+        check(&open, INFER, &[host, own], None);
+        // A program that is no browser.
+        check(&open, LOAD, &[host], None);
+        check(&open.of_hosts(HostNames::parse("here").unwrap()), LOAD, &[host, own], None);
+        let access = Access::new(Wire::Http, tokens(), Categories::default(), &[]);
+        check(&access, LOAD, &[host, own, token], None);
+        let open =
+            Access::new(Wire::Http, tokens(), Categories::only(&[Category::ModelRepository]), &[]);
+        check(&open, LOAD, &[host, own], Some(Kind::Forbidden));
     }
 
     #[test]
     fn nothing_configured_asks_for_nothing() {
         let access = Access::new(Wire::Http, None, Categories::only(&[Category::Health]), &[]);
-        assert!(access.0.is_none());
+        assert!(access.rules.is_none());
         check(&access, LOAD, &[], None);
     }
 
