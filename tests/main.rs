@@ -118,6 +118,7 @@ mod reload; // what changes while requests come
 
 mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page
+mod noted_statuses; // the status of a failure in the line of its request, beside the one that its client gets
 mod observability; // lines of metrics on standard output, captured data
 mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log

@@ -126,9 +126,11 @@ fn options_for(hosting: &Hosting, model: &ServedModel) -> Arc<Options> {
 /// The containers of XGBoost and Hugging Face blame a failed run on the body, with 400, and their clients look for that
 /// status. The second one does so only where an operator asks for its dialect: 400 tells others not to try again.
 fn blame_the_body(failure: Failure) -> Failure {
-    let error = match failure.error {
-        Error::Backend(BackendError::Execute(problem)) => Error::InvalidRequest(problem),
-        other => other,
-    };
-    Failure { error, ..failure }
+    match &failure.error {
+        Error::Backend(BackendError::Execute(problem)) => {
+            let error = Error::InvalidRequest(problem.clone());
+            failure.with_error(error)
+        }
+        _ => failure,
+    }
 }

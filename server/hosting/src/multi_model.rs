@@ -88,7 +88,7 @@ async fn ask(hosting: &Hosting, name: &str, parts: &Parts, body: &mut Incoming) 
     let model = models.find(name, invocation.attributes.version, label);
     let model = model.map_err(|it| not_loaded(words(hosting), name, it))?;
     let answer = invoke(hosting, model, parts, invocation, body.into()).await;
-    answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
+    answer.map_err(of_loaded)
 }
 
 /// The words of the container whose place this one takes.
@@ -105,9 +105,12 @@ fn not_loaded(words: ModelWords, name: &str, error: Error) -> Error {
 }
 
 /// The platform reads any 404 as: the model is not loaded. This model is loaded, so its 404 becomes another error.
-fn of_loaded(error: Error) -> Error {
-    match error.kind() {
-        Kind::NotFound => Error::InvalidRequest(error.to_string()),
-        _ => error,
+fn of_loaded(failure: Failure) -> Failure {
+    match failure.error.kind() {
+        Kind::NotFound => {
+            let error = Error::InvalidRequest(failure.error.to_string());
+            failure.with_error(error)
+        }
+        _ => failure,
     }
 }

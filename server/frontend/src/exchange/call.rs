@@ -9,7 +9,6 @@ use super::{compression::Encoding, failure::Failure};
 use crate::serving::Serving;
 use inference::{
     access::Forwarding,
-    error::Error,
     request::Sequence,
     signature::Signature,
     trace::{Trace, Transport},
@@ -25,8 +24,6 @@ pub struct Wire {
     pub transport: Transport,
     /// The status of an answer.
     pub ok: u16,
-    /// The status of a failure.
-    pub status: fn(&Error) -> u16,
     /// The header that says how a body is compressed.
     pub encoding_header: &'static str,
     /// The encoding in which the client takes a compressed reply, by its headers.
@@ -77,18 +74,13 @@ impl Call<'_> {
     /// A failure of this request, noted in its trace.
     pub fn failed(
         &self,
-        trace: Option<&Trace>,
+        trace: Option<&Arc<Trace>>,
         mut failure: Failure,
         model: &ServedModel,
     ) -> Failure {
         if failure.id.is_none() {
             failure.id = self.id.map(Arc::from);
         }
-        failure.model = Some(model.signature.model.clone());
-        if let Some(trace) = trace {
-            let status = (self.wire.status)(&failure.error);
-            trace.answered(status, failure.id.as_ref(), Some(&failure.error));
-        }
-        failure
+        failure.traced(&model.signature.model, trace)
     }
 }

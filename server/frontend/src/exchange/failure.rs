@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use inference::error::{Error, Kind};
+use inference::{
+    error::{Error, Kind},
+    trace::Trace,
+};
 
 /// The longest name of a request that is repeated, in characters.
 const LONGEST_ID: usize = 128;
@@ -22,11 +25,41 @@ pub struct Failure {
     pub model: Option<Arc<str>>,
     /// What went wrong.
     pub error: Error,
+    /// The trace of the request, where it is traced.
+    trace: Option<Arc<Trace>>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { id: None, model: None, error }
+        Failure::of(None, error)
+    }
+}
+
+impl Failure {
+    /// The failure of a request with this name, before it has a trace.
+    pub fn of(id: Option<Arc<str>>, error: Error) -> Failure {
+        Failure { id, model: None, error, trace: None }
+    }
+
+    /// The same, of a request for that model with that trace, which learns what went wrong.
+    pub(super) fn traced(self, model: &Arc<str>, trace: Option<&Arc<Trace>>) -> Failure {
+        if let Some(trace) = trace {
+            trace.failed(self.id.as_ref(), &self.error);
+        }
+        Failure { model: Some(model.clone()), trace: trace.cloned(), ..self }
+    }
+
+    /// The same failure of the request, for another reason.
+    pub fn with_error(self, error: Error) -> Failure {
+        Failure { error, ..self }
+    }
+
+    /// Notes the status of HTTP or gRPC that the client is answered with. Called where that status is known: the kind
+    /// of a failure has another one in each dialect.
+    pub fn answered(&self, status: u16) {
+        if let Some(trace) = &self.trace {
+            trace.answered(status);
+        }
     }
 }
 

@@ -93,7 +93,7 @@ pub async fn prepare<S: Source, C: Codec>(
             request.trace = trace.clone();
             Ok(Prepared { model, request, format, windows, permit, trace })
         }
-        Err(failure) => Err(call.failed(trace.as_deref(), failure, &model)),
+        Err(failure) => Err(call.failed(trace.as_ref(), failure, &model)),
     }
 }
 
@@ -149,7 +149,7 @@ fn put_into_sequence(request: &mut InferenceRequest, place: &Sequence) {
 
 /// A failure of a request that has been decoded.
 fn of(request: &InferenceRequest, error: Error) -> Failure {
-    Failure { id: request.id.clone(), model: None, error }
+    Failure::of(request.id.clone(), error)
 }
 
 /// A body that is to be decoded.
@@ -356,9 +356,7 @@ impl<C: Codec> Prepared<C> {
     ) -> Result<Answer<C::Reply>, Failure> {
         let Prepared { model, request, format, windows, mut permit, trace } = self;
         let (id, named) = (request.id.clone(), request.signature);
-        let failed = |error| {
-            call.failed(trace.as_deref(), Failure { id: id.clone(), model: None, error }, &model)
-        };
+        let failed = |error| call.failed(trace.as_ref(), Failure::of(id.clone(), error), &model);
         if windows.is_none() {
             let signature = model.signature.at(named);
             foreseen::check::<C>(&format, signature, &request, &permit).map_err(failed)?;
@@ -405,7 +403,7 @@ impl<C: Codec> Prepared<C> {
             }
         };
         if let Some(trace) = &trace {
-            trace.answered(call.wire.ok, None, None);
+            trace.answered(call.wire.ok);
         }
         Ok(Answer { reply, permit, trace })
     }

@@ -7,9 +7,11 @@ use crate::exchange::{
 };
 use inference::error::Error;
 
-/// The status of a failed call. The text gets the names of model and request where the error lacks them.
+/// The status of a failed call, which its trace gets, too. The text has the names of model and request where the error
+/// lacks them.
 pub fn status(failure: &Failure) -> Status {
     let mut status = Status::of(&failure.error);
+    failure.answered(status.code as u16);
     if let (Some(model), Error::InvalidInput { .. }) = (&failure.model, &failure.error)
         && !status.text.contains(&format!("model '{model}'"))
     {

@@ -63,7 +63,8 @@ pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) 
     }
 }
 
-/// The reply to a failure in the form of that family of addresses. The failure is logged.
+/// The reply to a failure in the form of that family of addresses. The failure is logged, and its trace gets the status
+/// of the reply.
 pub fn failed(
     service: &Service,
     parts: &Parts,
@@ -114,5 +115,6 @@ pub fn failed(
         let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     }
+    failure.answered(response.status().as_u16());
     response
 }

@@ -10,7 +10,6 @@ use hyper::{body::Incoming, http::request::Parts};
 
 use crate::exchange::{
     self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, payload::Payload,
-    rendering::Rendering,
 };
 use crate::http::{answer::Answer, encoding, reply_forms::ReplyForm, respond, service::Service};
 use ::inference::{
@@ -29,7 +28,6 @@ const SMALLEST_COMPRESSED: usize = 1 << 10;
 const WIRE: &Wire = &Wire {
     transport: Transport::Http,
     ok: 200,
-    status: |error| Rendering::of(error).http.as_u16(),
     encoding_header: "content-encoding",
     accepted: encoding::wanted,
     smallest_compressed: SMALLEST_COMPRESSED,
@@ -37,7 +35,7 @@ const WIRE: &Wire = &Wire {
 
 /// A failure of KServe's codecs, which know the client's name for the request.
 pub fn of_request(failed: kserve_v2::DecodeError) -> Failure {
-    Failure { id: failed.id, model: None, error: failed.error }
+    Failure::of(failed.id, failed.error)
 }
 
 /// How a protocol over HTTP reads requests and writes replies. `F` is the form of a reply.

@@ -119,7 +119,7 @@ pub(super) async fn accept(
 }
 
 fn invalid(text: &str) -> Refusal {
-    Refusal::Platform(Exception::Validation, Error::InvalidRequest(text.to_owned()))
+    Refusal::Platform(Exception::Validation, Error::InvalidRequest(text.to_owned()).into())
 }
 
 /// An inline body has a limit of its own, not the server's.

@@ -38,7 +38,7 @@ pub async fn model_of(
     if is_missing && hosting.http.serving.models.is_started() {
         let shown: String = endpoint.chars().take(128).collect();
         let text = format!("endpoint '{shown}': there is no model of that name, and {error}");
-        return Err(Refusal::Platform(Exception::Validation, Error::InvalidRequest(text)));
+        return Err(Refusal::Platform(Exception::Validation, Error::InvalidRequest(text).into()));
     }
     Err(of_model(hosting, error.into()))
 }
@@ -51,13 +51,13 @@ pub fn of_model(hosting: &Hosting, failure: Failure) -> Refusal {
     };
     match &failure.error {
         Error::ModelNotReady { model, .. } if is_loading(model) => {
-            Refusal::Platform(Exception::ModelNotReady, failure.error)
+            Refusal::Platform(Exception::ModelNotReady, failure)
         }
         Error::Unavailable(_) if !models.is_started() => {
-            Refusal::Platform(Exception::ModelNotReady, failure.error)
+            Refusal::Platform(Exception::ModelNotReady, failure)
         }
         Error::ShuttingDown | Error::OutOfBudget(_) => {
-            Refusal::Platform(Exception::ServiceUnavailable, failure.error)
+            Refusal::Platform(Exception::ServiceUnavailable, failure)
         }
         _ => Refusal::Model(failure),
     }

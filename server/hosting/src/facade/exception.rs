@@ -37,7 +37,7 @@ pub(super) enum Exception {
 /// Why an endpoint did not answer.
 pub(super) enum Refusal {
     /// The platform refuses the request.
-    Platform(Exception, Error),
+    Platform(Exception, Failure),
     /// The model's container fails.
     Model(Failure),
 }
@@ -45,7 +45,7 @@ pub(super) enum Refusal {
 /// A failure before a model was chosen.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
-        Refusal::Platform(Exception::of(error.kind()), error)
+        Refusal::Platform(Exception::of(error.kind()), error.into())
     }
 }
 
@@ -53,7 +53,7 @@ impl Refusal {
     /// The failure, and the platform's exception; `None` where the model failed.
     pub(super) fn into_parts(self) -> (Failure, Option<Exception>) {
         match self {
-            Refusal::Platform(exception, error) => (error.into(), Some(exception)),
+            Refusal::Platform(exception, failure) => (failure, Some(exception)),
             Refusal::Model(failure) => (failure, None),
         }
     }

@@ -19,7 +19,7 @@ use super::{
     operations::{self, is_operation},
 };
 use crate::{event_stream::EventStream, front::Hosting, invocations::parse, invoke};
-use frontend::exchange::{intake::Received, payload::Payload};
+use frontend::exchange::{intake::Received, payload::Payload, rendering::Rendering};
 use frontend::http::{
     answer::{failed, forget},
     body::Segments,
@@ -89,6 +89,7 @@ async fn endpoint(
             Some(exception) => exception.respond(inner, &failure.error),
             None => model_error(&name, inner),
         };
+        failure.answered(response.status().as_u16());
         forget(&parts, body, &mut response);
         response
     })
@@ -162,6 +163,7 @@ pub async fn attempt(hosting: &Hosting, endpoint: &str, parts: &Parts, body: Rec
     let error = &failure.error;
     let passes = error.kind() == Kind::Overloaded || exception == Some(Exception::ModelNotReady);
     if let Some(after) = error.retry_after().filter(|_| passes) {
+        failure.answered(Rendering::of(error).http.as_u16());
         return Attempt::Again(after);
     }
     let response = failed(&hosting.http, parts, Some(Family::SageMaker), &failure);

@@ -114,17 +114,18 @@ impl Trace {
         record.error = error.map(ToString::to_string);
     }
 
-    /// The front answers with this status: of HTTP or gRPC. `id` is the client's name for the request, where it has
-    /// one.
-    pub fn answered(&self, status: u16, id: Option<&Arc<str>>, error: Option<&Error>) {
+    /// There is no result. `id` is the client's name for the request, where it has one.
+    pub fn failed(&self, id: Option<&Arc<str>>, error: &Error) {
         let mut record = self.lock();
-        record.status = Some(status);
         if record.request_id.is_none() {
             record.request_id = id.cloned();
         }
-        if record.error.is_none() {
-            record.error = error.map(ToString::to_string);
-        }
+        record.error.get_or_insert_with(|| error.to_string());
+    }
+
+    /// The front answers with this status: of HTTP or gRPC.
+    pub fn answered(&self, status: u16) {
+        self.lock().status = Some(status);
     }
 
     /// The answer begins to leave; it has left when what this returns is dropped.

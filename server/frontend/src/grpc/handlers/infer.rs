@@ -22,7 +22,7 @@ use super::{
 use crate::exchange::{
     self, Answer, Arrived, Call, Codec, Decoded, Failure, Prepared, Wire,
     payload::{Nowhere, Payload},
-    rendering::{Code, Rendering},
+    rendering::Code,
 };
 use inference::{
     error::Error,
@@ -36,7 +36,6 @@ use protocol::{kserve_v2::classify::classes_expanded, signature_name::SIGNATURE_
 pub(super) const WIRE: &Wire = &Wire {
     transport: Transport::Grpc,
     ok: Code::Ok as u16,
-    status: |error| Rendering::of(error).grpc as u16,
     encoding_header: super::super::message::ENCODING,
     accepted: metadata::accepted,
     smallest_compressed: 0,
@@ -121,7 +120,7 @@ pub(super) async fn prepare(
         Ok(version) => front.serving.model(model, version, || Ok(times.deadline)).await,
         Err(error) => Err(error),
     };
-    let failed = |error| Failure { id: id.map(Into::into), model: None, error };
+    let failed = |error| Failure::of(id.map(Into::into), error);
     let model = found.map_err(failed)?;
     let (call, body) = (call(context, times, id), Payload::<Nowhere>::from(message));
     let (limits, codec) = (&front.settings.messages, ModelInfer { frame, named });
