@@ -1,7 +1,7 @@
 //! What the containers of SageMaker have taught clients to send to /invocations, and what they expect back: dialects,
 //! attributes, tables, texts, images, lines of batch jobs, and errors.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Client, Reply, Repository, Server, Start};
 
@@ -368,5 +368,33 @@ fn an_error_is_short_and_has_the_keys_that_its_reader_knows() {
         let refused = [("content-type", JSON), ("accept", "image/png")];
         let error = ask(&server, "copy", &refused, "[[1,2,3,4]]").error(406);
         assert!(error.contains("offered: application/json, "), "{error}");
+    }
+}
+
+/// The container takes what stands beside `parameters` for the inputs where there is no `inputs`.
+#[test]
+fn an_object_of_inputs_alone_is_what_the_pipeline_of_hugging_faces_container_takes() {
+    let repository = crate::pipelines::repository(&["question-answering", "sst2"]);
+    let server = Server::start(&repository, &["--sagemaker-dialect=hf"]);
+    let ask = |model: &str, body: &Value| {
+        let headers =
+            [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
+        let mut client = Client::connect(server.sagemaker());
+        client.post("/invocations", &headers, body.to_string()).expect(200).json()
+    };
+    let question = json!({"question": "Where does Ada live?", "context": "Ada lives in London."});
+    let pair = json!({"text": "I love you", "text_pair": "I hate you"});
+    for (model, alone) in [("question-answering", &question), ("sst2", &pair)] {
+        let named = ask(model, &json!({"inputs": alone}));
+        assert!(named.is_object(), "{named}");
+        assert_eq!(ask(model, alone), named, "{model}");
+        let top = json!({"top_k": 2});
+        let mut both = alone.clone();
+        both["parameters"] = top.clone();
+        let two = ask(model, &json!({"inputs": alone, "parameters": top}));
+        assert_eq!(two.as_array().map(Vec::len), Some(2), "{two}");
+        assert_eq!(ask(model, &both), two, "{model}");
+        both["parameters"] = Value::Null;
+        assert_eq!(ask(model, &both), named, "{model}");
     }
 }

@@ -63,12 +63,14 @@ pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
     }
 }
 
-/// The inputs in `{"inputs": .., "parameters"?: {..}}`, or in several such objects, each a row.
+/// The inputs in `{"inputs": .., "parameters"?: {..}}`, or in several such objects, each a row. `None` for several
+/// objects of inputs alone, which are rows as of any other model.
 ///
 /// # Errors
 /// When a text is missing or none; when a parameter that is an input is not of its type.
-pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Option<Decoded>, Error> {
     let mut reader = Reader::new(body)?;
+    let is_plain = signature.pipeline.is_some() && task::is_plain(&mut reader);
     let (inputs, pipeline, parameters) = match &signature.pipeline {
         Some(served) => task::read(signature, served.task, &mut reader)?,
         None => {
@@ -79,12 +81,13 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Erro
     match reader.finish() {
         Ok(()) => {
             let envelope = ReplyFormat::HuggingFace(pipeline);
-            Ok(Decoded { parameters, ..Decoded::stated(inputs, envelope) })
+            Ok(Some(Decoded { parameters, ..Decoded::stated(inputs, envelope) }))
         }
+        Err(_) if is_plain => Ok(None),
         Err(_) => {
             // All of them are read again, this one among them.
             drop(inputs);
-            decode_documents(signature, body)
+            decode_documents(signature, body).map(Some)
         }
     }
 }
@@ -99,7 +102,9 @@ pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usiz
     // An input that is not among the rows is a parameter.
     let parameters = signature.inputs.len().saturating_sub(1);
     let of_pipeline = match signature.pipeline {
-        Some(_) => body_model::of_parameters(Separators::Documents, body, loose),
+        // An object of inputs alone is there once more, without its parameters.
+        Some(_) => body_model::of_parameters(Separators::Documents, body, loose)
+            .saturating_add(DOUBLING * body.len()),
         None => 0,
     };
     expansion::of_rows(signature, Separators::Documents, body, loose)

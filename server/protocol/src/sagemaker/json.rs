@@ -42,8 +42,10 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
     let (mut kind, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
     // Asked of one key alone: a model may have as many columns as an object keys.
     let mut may_be_column = true;
+    let mut are_texts = true;
     let result = reader.object(|reader, key| {
         let input = signature.input(&key).is_some();
+        are_texts &= !input || reader.peek() == Ok(Token::String);
         kind = match &*key {
             "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
             "inputs" if signature.graph_checks_shapes => Some(Kind::Tfs),
@@ -68,7 +70,14 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
         other.get_or_insert(key);
         reader.skip_value()
     });
-    let of_names = if is_wrapped { Kind::Scalar } else { Kind::Named };
+    // In Hugging Face's container an object without `inputs` is what a pipeline takes.
+    let is_of_pipeline =
+        are_texts && signature.pipeline.is_some() && habits.inputs == Some(Kind::HuggingFace);
+    let of_names = match is_of_pipeline {
+        true => Kind::HuggingFace,
+        false if is_wrapped => Kind::Scalar,
+        false => Kind::Named,
+    };
     match kind {
         Some(Kind::Named) => return Ok(of_names),
         Some(kind) => return Ok(kind),
@@ -165,7 +174,12 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
             };
             Decoded::stated(inputs, envelope)
         }
-        Kind::HuggingFace => return huggingface::decode(signature, body),
+        Kind::HuggingFace => {
+            return match huggingface::decode(signature, body)? {
+                Some(decoded) => Ok(decoded),
+                None => decode_documents(signature, body),
+            };
+        }
         Kind::Mlflow => return mlflow::decode(signature, body),
         Kind::Scalar => {
             let mut rows = RowBuilder::new(signature);

@@ -7,7 +7,7 @@ use super::{
     pipeline_body::{Parameters, inputs, parameters as read_parameters},
 };
 use crate::{
-    json::{Reader, Token},
+    json::{Reader, Token, write},
     parameter::says_top,
     rows,
 };
@@ -17,16 +17,19 @@ use inference::{
     task::{CANDIDATE_LABELS, TEXT, Task},
 };
 
-/// `{"inputs": .., "parameters"?: {..}}`.
+/// `{"inputs": .., "parameters"?: {..}}`, or one object of inputs with `parameters` among them.
 ///
 /// # Errors
-/// When there is no `inputs`, or what it holds are not the inputs of the task.
+/// When they are not the inputs of the task.
 pub(super) fn read(
     signature: &Signature,
     task: Task,
     reader: &mut Reader<'_>,
 ) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
     let (mut read, mut parameters, mut given) = (None, Vec::new(), Token::Array);
+    if is_plain(reader) {
+        return read_plain(signature, task, reader);
+    }
     reader.object(|reader, key| match &*key {
         "inputs" => {
             given = reader.peek()?;
@@ -49,6 +52,46 @@ pub(super) fn read(
         _ => !is_list,
     };
     Ok((inputs, PipelineReply { one, top: Top::Open }, parameters))
+}
+
+/// Is the value at the reader an object without `inputs`?
+pub(super) fn is_plain(reader: &mut Reader<'_>) -> bool {
+    let (start, mut found) = (reader.mark(), false);
+    let read = reader.revisit(start, |reader| {
+        reader.object(|reader, key| {
+            found |= key == "inputs";
+            reader.skip_value()
+        })
+    });
+    read.is_ok() && !found
+}
+
+/// One object of inputs, with `parameters` among them.
+fn read_plain(
+    signature: &Signature,
+    task: Task,
+    reader: &mut Reader<'_>,
+) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
+    let (mut parameters, mut plain) = (Vec::new(), b"{".to_vec());
+    reader.object(|reader, key| match &*key {
+        "parameters" => {
+            parameters = read_parameters(reader)?;
+            Ok(())
+        }
+        key => {
+            if 1 < plain.len() {
+                plain.push(b',');
+            }
+            write::string(&mut plain, key);
+            plain.push(b':');
+            plain.extend(reader.raw_value()?.as_bytes());
+            Ok(())
+        }
+    })?;
+    plain.push(b'}');
+    let mut reader = Reader::new(&plain)?;
+    let (inputs, is_list) = inputs(signature, task, &mut reader)?;
+    Ok((inputs, PipelineReply { one: !is_list, top: Top::Open }, parameters))
 }
 
 /// Is the value at the reader an object of inputs of the graph?
