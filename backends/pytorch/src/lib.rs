@@ -25,6 +25,7 @@ mod outputs;
 mod probe;
 mod rewrite;
 mod runner;
+mod shared_rows;
 mod trial;
 
 use std::{path::PathBuf, sync::Arc};

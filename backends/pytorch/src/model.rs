@@ -7,7 +7,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, FileStamps, Instance, MODEL_STACK, Model, ModelSource, ModelSpec,
+    BackendError, Device, FileStamps, GraphRows, Instance, MODEL_STACK, Model, ModelSource,
+    ModelSpec,
 };
 
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     probe::{self, Found, Sample},
     rewrite,
     runner::{Runner, how},
+    shared_rows,
     trial::ModuleTrial,
 };
 
@@ -99,7 +101,8 @@ impl Loader {
             true => probe::find(&interface, &inputs, &source.hints, &mut ModuleTrial::new(runner)),
             false => probe::untried(&interface, &inputs, &source.hints),
         };
-        let Found { spec, outputs, sample, warning } = found.map_err(problem)?;
+        let Found { mut spec, outputs, sample, warning } = found.map_err(problem)?;
+        spec.rows = self.rows();
         if let Some(warning) = warning {
             tracing::warn!(model = source.name, "{warning}");
         }
@@ -127,6 +130,18 @@ impl Loader {
             modules: Mutex::new(modules),
             loader: self,
         })
+    }
+
+    /// What the code of the file says of its rows.
+    fn rows(&self) -> GraphRows {
+        match shared_rows::shared_by(&self.path) {
+            Ok(Some(operator)) => GraphRows::Shared(operator),
+            Ok(None) => GraphRows::Unknown,
+            Err(error) => {
+                tracing::debug!(model = %self.path.display(), %error, "its code is not looked at");
+                GraphRows::Unknown
+            }
+        }
     }
 
     /// The module as it is in the file. A file that has been replaced is another model, even where it looks the same.

@@ -13,6 +13,7 @@ mod reach;
 mod read;
 mod records;
 mod replay;
+mod shared_rows;
 mod signature;
 mod sources;
 

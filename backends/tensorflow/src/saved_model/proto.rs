@@ -96,13 +96,15 @@ pub(crate) struct Node {
     pub(crate) attributes: BTreeMap<String, Attribute>,
 }
 
-/// `AttrValue` of `attr_value.proto`: a text, the number of a type, and the functions that a node calls.
+/// `AttrValue` of `attr_value.proto`: a text, a switch, the number of a type, and the functions that a node calls.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Attribute {
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) text: Vec<u8>,
     #[prost(message, optional, tag = "1")]
     pub(crate) list: Option<Functions>,
+    #[prost(bool, optional, tag = "5")]
+    pub(crate) switch: Option<bool>,
     #[prost(int32, tag = "6")]
     pub(crate) element: i32,
     #[prost(message, optional, tag = "10")]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use backend::{ModelSpec, Tensor, TensorSpec};
+use backend::{GraphRows, ModelSpec, Tensor, TensorSpec};
 use prost::Message;
 
 use super::{
     default::tensor_of,
     proto::{MetaGraph, SignatureDef, SignatureDefs, TensorInfo, TensorValue},
     reach,
+    shared_rows::shared_by,
 };
 use crate::native::from_element;
 
@@ -119,6 +120,10 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
     let nodes = graph.graph.as_ref();
     let operations = nodes.map(|it| reach::operations(it, fetches.iter().map(String::as_str)));
     let operations = operations.unwrap_or_default();
+    let shared = nodes.and_then(|it| shared_by(it, fetches.iter().map(String::as_str)));
+    if let Some(operation) = shared {
+        spec.rows = GraphRows::Shared(operation.to_owned());
+    }
     let feeds = signature.inputs.values().map(|it| it.name.clone()).collect();
     let (name, method) = (name.to_owned(), signature.method.clone());
     Ok(Signature { name, method, spec, defaults, feeds, fetches, operations })
