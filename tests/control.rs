@@ -126,9 +126,12 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
     );
     check(&server, "broken", "", 500, &["config.pbtxt:2:1", "'max_batch_size'"]);
     check(&server, "empty", "", 400, &["'empty'", "has versions: none"]);
-    check(&server, "..", "", 400, &["'..' cannot be the name"]);
-    check(&server, "%2e%2e", "", 400, &["'..' cannot be the name"]);
-    check(&server, "a%2fb", "", 400, &["'a/b' cannot be the name"]);
+    for (name, shown) in [("..", ".."), ("%2e%2e", ".."), ("a%2fb", "a/b")] {
+        let told =
+            format!("invalid model name '{shown}', model name must not contain path traversal");
+        check(&server, name, "", 400, &[&told]);
+    }
+    check(&server, "%20", "", 400, &["Model name cannot be empty"]);
     check(&server, "m", &parameters("\"x\":1"), 400, &["parameters.x", "'config'"]);
     check(&server, "m", &parameters("\"config\":1"), 400, &["parameters.config", "a string"]);
     let config = r#""config":"{\"max_batch\":1}""#;

@@ -337,7 +337,12 @@ fn memory_is_off_unless_it_is_allowed() {
     let object = Object::new(&[0; 16]);
     let body = json!({"key": object.key(), "byte_size": 16}).to_string();
     let text = server.post(&format!("{SYSTEM}/region/r/register"), body).error(501);
+    assert!(text.starts_with("Client shared memory is disabled. Start the server with"), "{text}");
     assert!(text.contains("--allow-client-shm"), "{text}");
+    for kind in [SYSTEM, CUDA] {
+        let refused = server.post(&format!("{kind}/unregister"), "").error(501);
+        assert_eq!(refused, text, "{kind}");
+    }
     assert_eq!(server.get(&format!("{SYSTEM}/status")).expect(200).json(), json!([]));
     let body = request(1, &part("r", 0, 16), &json!({}));
     server.post("/v2/models/copy/infer", body).error(404);

@@ -264,9 +264,10 @@ fn shared_memory_is_off_until_it_is_allowed_and_cuda_memory_is_not_offered() {
     let answer =
         client.call::<_, SystemSharedMemoryRegisterResponse>("SystemSharedMemoryRegister", request);
     refused(answer, Code::Unimplemented);
-    let _: SystemSharedMemoryUnregisterResponse = client
-        .call("SystemSharedMemoryUnregister", SystemSharedMemoryUnregisterRequest::default())
-        .unwrap();
+    let request = SystemSharedMemoryUnregisterRequest::default();
+    let call = "SystemSharedMemoryUnregister";
+    let answer = client.call::<_, SystemSharedMemoryUnregisterResponse>(call, request);
+    assert!(refused(answer, Code::Unimplemented).starts_with("Client shared memory is disabled"));
 
     let status: CudaSharedMemoryStatusResponse =
         client.call("CudaSharedMemoryStatus", CudaSharedMemoryStatusRequest::default()).unwrap();
@@ -279,9 +280,10 @@ fn shared_memory_is_off_until_it_is_allowed_and_cuda_memory_is_not_offered() {
         client.call::<_, CudaSharedMemoryRegisterResponse>("CudaSharedMemoryRegister", request);
     // As over HTTP: what is off is said first.
     assert!(refused(answer, Code::Unimplemented).contains("--allow-client-shm"));
-    let _: CudaSharedMemoryUnregisterResponse = client
-        .call("CudaSharedMemoryUnregister", CudaSharedMemoryUnregisterRequest::default())
-        .unwrap();
+    let request = CudaSharedMemoryUnregisterRequest::default();
+    let call = "CudaSharedMemoryUnregister";
+    let answer = client.call::<_, CudaSharedMemoryUnregisterResponse>(call, request);
+    refused(answer, Code::Unimplemented);
 }
 
 #[test]

@@ -310,6 +310,18 @@ pub fn region_end(region: &str) -> String {
     format!("Invalid offset + byte size for shared memory region: '{region}'")
 }
 
+/// Of a model that is to be loaded and has no name.
+pub const NO_MODEL_NAME: &str = "Model name cannot be empty. Please enter a valid name to deploy.";
+
+/// Of a model that is to be loaded, whose name is a path.
+pub fn name_of_a_path(name: &str) -> String {
+    format!("invalid model name '{name}', model name must not contain path traversal characters")
+}
+
+/// Of a server whose clients may register no shared memory.
+pub const CLIENT_MEMORY_IS_OFF: &str =
+    "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
+
 /// Of a name that is registered.
 pub fn region_exists(region: &str) -> String {
     format!("shared memory region '{region}' already in manager")

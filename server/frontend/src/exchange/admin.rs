@@ -158,8 +158,19 @@ pub async fn register_region(serving: &Serving, region: Region) -> Result<(), Er
 }
 
 /// Unregisters one region, or all of them. An unknown name is no error.
-pub fn unregister_region(serving: &Serving, name: Option<&str>) {
-    serving.memory.unregister(name);
+///
+/// # Errors
+/// [`Error::Unimplemented`] where clients may register nothing.
+pub fn unregister_region(serving: &Serving, name: Option<&str>) -> Result<(), Error> {
+    serving.memory.unregister(name)
+}
+
+/// The same for regions of CUDA memory, all of which are unknown.
+///
+/// # Errors
+/// As of [`unregister_region`].
+pub fn unregister_cuda_region(serving: &Serving) -> Result<(), Error> {
+    serving.memory.unregister_cuda()
 }
 
 /// The regions of CUDA memory: there are none.

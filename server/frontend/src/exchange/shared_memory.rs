@@ -16,7 +16,11 @@ use inference::{
 use protocol::kserve_v2::{SharedInput, SharedParts};
 
 /// Where outputs are to be written. Looked up before the run, so that the regions live until it is done.
-pub struct Windows(Vec<(Arc<str>, Window)>);
+pub struct Windows {
+    outputs: Vec<(Arc<str>, Window)>,
+    /// Of the inputs, which have been read. Their regions are in use as long as the request is.
+    _inputs: Vec<Window>,
+}
 
 /// Adds to a request its inputs that lie in shared memory, and finds the places of its outputs. The permit then covers
 /// all inputs.
@@ -55,8 +59,9 @@ pub fn attach(
     if !permit.grow_to(body.with_inputs(others.saturating_add(length))) {
         return Err(out_of_bytes(budget));
     }
+    let used = inputs.iter().map(|(_, window)| window.clone()).collect();
     request.inputs.extend(tensors(inputs)?);
-    Ok(Windows(outputs))
+    Ok(Windows { outputs, _inputs: used })
 }
 
 /// Reads the inputs.
@@ -96,7 +101,7 @@ impl Windows {
     pub fn byte_len(&self, response: &InferenceResponse) -> usize {
         let output = |name: &Arc<str>| response.outputs.iter().find(|it| it.name == *name);
         let lengths =
-            self.0.iter().filter_map(|(name, _)| output(name)).map(|it| it.tensor.byte_len());
+            self.outputs.iter().filter_map(|(name, _)| output(name)).map(|it| it.tensor.byte_len());
         lengths.sum()
     }
 
@@ -106,7 +111,7 @@ impl Windows {
     /// [`Error::InvalidRequest`] with the name of the output.
     pub fn store(self, response: &InferenceResponse) -> Result<(), Error> {
         let mut writes: Vec<(Arc<str>, Window, &[Bytes])> = Vec::new();
-        for (name, window) in self.0 {
+        for (name, window) in self.outputs {
             let Some(output) = response.outputs.iter().find(|it| it.name == name) else { continue };
             let (needed, given) = (output.tensor.byte_len(), window.byte_size());
             if needed > given {

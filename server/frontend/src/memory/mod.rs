@@ -13,7 +13,7 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use rustix::fs::OFlags;
@@ -40,7 +40,33 @@ const CUDA_HANDLE: usize = 64;
 pub struct SharedMemory {
     allowed: bool,
     /// Guards the table of regions. Held for a look or a change, never while bytes are copied.
-    regions: Mutex<BTreeMap<String, Arc<Registered>>>,
+    regions: Mutex<BTreeMap<String, Entry>>,
+}
+
+/// A region in the table.
+#[derive(Debug)]
+enum Entry {
+    Registered(Arc<Registered>),
+    /// It has been unregistered while requests used it, and is there for as long as one of them is, as in Triton.
+    Leaving(Weak<Registered>),
+}
+
+impl Entry {
+    /// The region; `None` where the last request that used it has gone.
+    fn get(&self) -> Option<Arc<Registered>> {
+        match self {
+            Entry::Registered(it) => Some(it.clone()),
+            Entry::Leaving(it) => it.upgrade(),
+        }
+    }
+
+    /// The same once it is unregistered.
+    fn unregistered(self) -> Entry {
+        match self {
+            Entry::Registered(it) => Entry::Leaving(Arc::downgrade(&it)),
+            leaving => leaving,
+        }
+    }
 }
 
 impl SharedMemory {
@@ -82,13 +108,15 @@ impl SharedMemory {
             return Err(problem("expected a byte_size above 0, given 0".to_owned()));
         }
         let mut regions = self.lock();
+        forget_gone(&mut regions);
         self.check_free(&regions, &region.name)?;
         if regions.len() >= MOST_REGIONS {
             return Err(problem(format!(
                 "{MOST_REGIONS} regions are registered, and no more allowed"
             )));
         }
-        regions.insert(region.name.clone(), Arc::new(Registered { region, object }));
+        let name = region.name.clone();
+        regions.insert(name, Entry::Registered(Arc::new(Registered { region, object })));
         Ok(())
     }
 
@@ -113,15 +141,36 @@ impl SharedMemory {
         )))
     }
 
+    /// Memory of a GPU is as good as unregistered: none is ever registered.
+    ///
+    /// # Errors
+    /// [`Error::Unimplemented`] where clients may register nothing.
+    pub fn unregister_cuda(&self) -> Result<(), Error> {
+        self.check_allowed()
+    }
+
     /// Unregisters one region, or all of them. An unknown name is no error. A request that uses the region may do so
-    /// to its end.
-    pub fn unregister(&self, name: Option<&str>) {
-        let removed: BTreeMap<_, _> = match name {
-            Some(name) => self.lock().remove_entry(name).into_iter().collect(),
-            None => std::mem::take(&mut *self.lock()),
+    /// to its end, and until then the region is there.
+    ///
+    /// # Errors
+    /// [`Error::Unimplemented`] where clients may register nothing, as in Triton.
+    pub fn unregister(&self, name: Option<&str>) -> Result<(), Error> {
+        self.check_allowed()?;
+        let mut regions = self.lock();
+        let removed: Vec<(String, Entry)> = match name {
+            Some(name) => regions.remove_entry(name).into_iter().collect(),
+            None => std::mem::take(&mut *regions).into_iter().collect(),
         };
-        // Files are closed without the lock.
-        drop(removed);
+        let mut held = Vec::new();
+        for (name, entry) in removed {
+            held.extend(entry.get());
+            regions.insert(name, entry.unregistered());
+        }
+        drop(regions);
+        // Files that nobody uses are closed without the lock.
+        drop(held);
+        forget_gone(&mut self.lock());
+        Ok(())
     }
 
     /// The region of that name, or all of them, by name.
@@ -129,11 +178,14 @@ impl SharedMemory {
     /// # Errors
     /// [`Error::NotFound`] for an unknown name.
     pub fn status(&self, name: Option<&str>) -> Result<Vec<Region>, Error> {
-        let regions = self.lock();
+        let mut regions = self.lock();
+        forget_gone(&mut regions);
+        let region = |it: &Entry| Some(it.get()?.region.clone());
         match name {
-            None => Ok(regions.values().map(|it| it.region.clone()).collect()),
+            None => Ok(regions.values().filter_map(region).collect()),
             Some(name) => {
-                regions.get(name).map(|it| vec![it.region.clone()]).ok_or_else(|| unknown(name))
+                let found = regions.get(name).and_then(region);
+                found.map(|it| vec![it]).ok_or_else(|| unknown(name))
             }
         }
     }
@@ -143,26 +195,20 @@ impl SharedMemory {
     /// # Errors
     /// [`Error::NotFound`] for an unknown region, [`Error::InvalidRequest`] for a part beyond it.
     pub fn window(&self, region: &str, offset: u64, byte_size: u64) -> Result<Window, Error> {
-        let registered = self.lock().get(region).cloned().ok_or_else(|| unknown(region))?;
+        let registered = self.lock().get(region).and_then(Entry::get);
+        let registered = registered.ok_or_else(|| unknown(region))?;
         Window::of(registered, offset, byte_size)
     }
 
     fn check_allowed(&self) -> Result<(), Error> {
         match self.allowed {
             true => Ok(()),
-            false => Err(Error::Unimplemented(
-                "clients may not register shared memory; the server allows it with --allow-client-shm=true"
-                    .to_owned(),
-            )),
+            false => Err(Error::Unimplemented(messages::CLIENT_MEMORY_IS_OFF.to_owned())),
         }
     }
 
-    fn check_free(
-        &self,
-        regions: &BTreeMap<String, Arc<Registered>>,
-        name: &str,
-    ) -> Result<(), Error> {
-        match regions.get(name) {
+    fn check_free(&self, regions: &BTreeMap<String, Entry>, name: &str) -> Result<(), Error> {
+        match regions.get(name).and_then(Entry::get) {
             None => Ok(()),
             Some(it) => Err(Error::AlreadyExists(format!(
                 "{}: for the object '{}'; unregister it first",
@@ -172,7 +218,7 @@ impl SharedMemory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Registered>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -187,6 +233,14 @@ fn open(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is no shared memory object")),
     }
+}
+
+/// Takes those out of the table that nobody uses any more.
+fn forget_gone(regions: &mut BTreeMap<String, Entry>) {
+    regions.retain(|_, it| match it {
+        Entry::Registered(_) => true,
+        Entry::Leaving(it) => 0 < it.strong_count(),
+    });
 }
 
 fn not_registered(region: &str, problem: String) -> Error {

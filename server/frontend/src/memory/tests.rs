@@ -69,12 +69,12 @@ fn a_name_is_taken_once_and_free_again_when_it_is_unregistered() {
     memory.register(object.region("q", 4, 4)).unwrap();
     let names = || memory.status(None).unwrap().into_iter().map(|it| it.name).collect::<Vec<_>>();
     assert_eq!(names(), ["q", "r"]);
-    memory.unregister(Some("r"));
-    memory.unregister(Some("never"));
+    memory.unregister(Some("r")).unwrap();
+    memory.unregister(Some("never")).unwrap();
     assert_eq!(names(), ["q"]);
     assert!(matches!(memory.status(Some("r")), Err(Error::NotFound(_))));
     memory.register(object.region("r", 0, 4)).unwrap();
-    memory.unregister(None);
+    memory.unregister(None).unwrap();
     assert!(names().is_empty());
 }
 
@@ -84,9 +84,17 @@ fn a_region_in_use_is_there_until_its_last_user_is_gone() {
     let memory = SharedMemory::new(true);
     memory.register(object.region("r", 0, 8)).unwrap();
     let window = memory.window("r", 0, 8).unwrap();
-    memory.unregister(Some("r"));
+    memory.unregister(Some("r")).unwrap();
     fs::remove_file(&object.0).unwrap();
     assert_eq!(&window.read().unwrap()[..], b"12345678");
+    // It is there for others, too, and its name is not free.
+    assert_eq!(memory.status(Some("r")).unwrap().len(), 1);
+    let other = memory.window("r", 0, 4).unwrap();
+    drop(window);
+    memory.unregister(None).unwrap();
+    assert_eq!(memory.status(None).unwrap().len(), 1);
+    drop(other);
+    assert!(memory.status(None).unwrap().is_empty());
     assert!(matches!(memory.window("r", 0, 8), Err(Error::NotFound(_))));
 }
 

@@ -147,7 +147,7 @@ impl Control {
     /// served before still does.
     pub fn load(&self, name: &str, given: LoadOverride) -> Result<(), Error> {
         self.must_be_explicit()?;
-        check_name(name)?;
+        check_name_to_load(name)?;
         let loader = &self.converger.loader;
         let is_forbidden = Cell::new(false);
         let check = |raw: &raw::ModelConfig| {
@@ -261,6 +261,21 @@ fn on_load_thread<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Resul
     })
 }
 
+/// What can be the name of a directory in a repository, and of a model to be loaded: in Triton's words where Triton
+/// refuses it, for which spaces around a name do not count.
+fn check_name_to_load(name: &str) -> Result<(), Error> {
+    let trimmed = name.trim_matches(|it: char| it.is_ascii_whitespace() || it == '\u{b}');
+    if trimmed.is_empty() {
+        return Err(Error::InvalidRequest(messages::NO_MODEL_NAME.to_owned()));
+    }
+    if trimmed == ".." || trimmed.contains('/') {
+        let shown: String = name.chars().take(100).collect();
+        let shown = shown.escape_debug().to_string();
+        return Err(Error::InvalidRequest(messages::name_of_a_path(&shown)));
+    }
+    check_name(name)
+}
+
 /// What can be the name of a directory in a repository.
 fn check_name(name: &str) -> Result<(), Error> {
     if !name.is_empty() && ![".", ".."].contains(&name) && !name.contains(['/', '\0']) {
@@ -271,4 +286,25 @@ fn check_name(name: &str) -> Result<(), Error> {
         "'{}' cannot be the name of a model: expected a name that is not empty, not '..', and without '/'",
         shown.escape_debug()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_empty_or_paths_are_not_loaded_in_tritons_words() {
+        let refused = |name| check_name_to_load(name).unwrap_err().to_string();
+        for name in ["", " ", "\t", "\n", "\r", "\u{c}", "\u{b}", " \t \n ", " \u{b} "] {
+            assert_eq!(refused(name), messages::NO_MODEL_NAME, "{name:?}");
+        }
+        for name in ["../etc", "a/../b", "model/..", "..", "/etc/passwd", "model/", " ..", ".. "] {
+            let expected = "must not contain path traversal characters";
+            assert!(refused(name).contains(expected), "{name}");
+        }
+        assert!(refused(".").contains("cannot be the name of a model"));
+        for name in ["model123", "model.version1", "...", "..my_model", "model..1"] {
+            assert_eq!(check_name_to_load(name), Ok(()), "{name}");
+        }
+    }
 }

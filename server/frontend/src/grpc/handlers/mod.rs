@@ -71,14 +71,14 @@ async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
             encode(&shared_memory::register(serving, decode(bytes)?).await?)
         }
         Method::SystemSharedMemoryUnregister => {
-            encode(&shared_memory::unregister(serving, &decode(bytes)?))
+            encode(&shared_memory::unregister(serving, &decode(bytes)?)?)
         }
         Method::CudaSharedMemoryStatus => encode(&shared_memory::cuda_status(&decode(bytes)?)?),
         Method::CudaSharedMemoryRegister => {
             encode(&shared_memory::cuda_register(serving, &decode(bytes)?)?)
         }
         Method::CudaSharedMemoryUnregister => {
-            encode(&shared_memory::cuda_unregister(decode(bytes)?))
+            encode(&shared_memory::cuda_unregister(serving, &decode(bytes)?)?)
         }
         Method::TraceSetting => encode(&settings::trace(serving, decode(bytes)?).await?),
         Method::LogSettings => encode(&settings::log(serving, decode(bytes)?).await?),

@@ -36,9 +36,9 @@ pub(super) async fn register(
 pub(super) fn unregister(
     serving: &Serving,
     request: &SystemSharedMemoryUnregisterRequest,
-) -> SystemSharedMemoryUnregisterResponse {
-    admin::unregister_region(serving, Some(&*request.name).filter(|it| !it.is_empty()));
-    SystemSharedMemoryUnregisterResponse {}
+) -> Result<SystemSharedMemoryUnregisterResponse, Error> {
+    admin::unregister_region(serving, Some(&*request.name).filter(|it| !it.is_empty()))?;
+    Ok(SystemSharedMemoryUnregisterResponse {})
 }
 
 /// This server has no regions of CUDA memory.
@@ -59,7 +59,9 @@ pub(super) fn cuda_register(
 
 /// An unknown region is no error, and all regions of CUDA memory are unknown.
 pub(super) fn cuda_unregister(
-    _: CudaSharedMemoryUnregisterRequest,
-) -> CudaSharedMemoryUnregisterResponse {
-    CudaSharedMemoryUnregisterResponse {}
+    serving: &Serving,
+    _: &CudaSharedMemoryUnregisterRequest,
+) -> Result<CudaSharedMemoryUnregisterResponse, Error> {
+    admin::unregister_cuda_region(serving)?;
+    Ok(CudaSharedMemoryUnregisterResponse {})
 }

@@ -19,9 +19,11 @@ pub async fn answer(service: &Service, path: &MemoryPath<'_>, body: &mut Incomin
         MemoryAction::Status => status(service, path),
         MemoryAction::Register => register(service, path, body).await,
         MemoryAction::Unregister => {
-            if path.kind == MemoryKind::System {
-                admin::unregister_region(&service.serving, path.region.as_deref());
-            }
+            let serving = &service.serving;
+            match path.kind {
+                MemoryKind::System => admin::unregister_region(serving, path.region.as_deref()),
+                MemoryKind::Cuda => admin::unregister_cuda_region(serving),
+            }?;
             Ok(respond::empty(StatusCode::OK))
         }
     }
