@@ -9,6 +9,7 @@ mod observers;
 mod quota;
 mod recommender;
 mod refresh;
+mod retained;
 mod scarcity;
 mod settings;
 mod startup;
@@ -300,7 +301,8 @@ impl App {
                 // Not only engines have freed some.
                 environment::give_back_memory();
             };
-            samplers.spawn(scarcity::watch(limit, read, serving.ledger.clone(), trim));
+            let (ledger, give_back) = (serving.ledger.clone(), environment::give_back_memory);
+            samplers.spawn(scarcity::watch(limit, read, ledger, trim, give_back));
         }
         samplers.spawn(heap::watch(serving.footprint.clone(), environment::give_back_memory));
         if !self.watched.is_empty() {

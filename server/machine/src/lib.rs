@@ -100,7 +100,27 @@ pub fn resident_bytes() -> u64 {
 /// Memory that this process has resident and that no file stands behind, in bytes; 0 where the system does not say. The
 /// system can take back the rest.
 pub fn anonymous_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    OwnMemory::default().anonymous_bytes()
+}
+
+/// The same for whoever looks again and again: once it has looked, a look takes no memory of the kernel's.
+#[derive(Debug)]
+pub struct OwnMemory(KeptFile);
+
+impl Default for OwnMemory {
+    fn default() -> OwnMemory {
+        OwnMemory(KeptFile::new("/proc/self/statm"))
+    }
+}
+
+impl OwnMemory {
+    /// See [`anonymous_bytes`].
+    pub fn anonymous_bytes(&self) -> u64 {
+        anonymous_of(&self.0.read().unwrap_or_default())
+    }
+}
+
+fn anonymous_of(statm: &str) -> u64 {
     let mut pages = statm.split(' ').skip(1).map_while(|it| it.parse::<u64>().ok());
     let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
     resident.saturating_sub(of_files).saturating_mul(rustix::param::page_size() as u64)

@@ -12,8 +12,10 @@ use std::{
 };
 
 use inference::ledger::Ledger;
-use machine::{AvailableMemory, MemoryGauge, bytes_text};
+use machine::{AvailableMemory, MemoryGauge, OwnMemory, bytes_text};
 use tokio::time::Instant;
+
+use super::retained::Retained;
 
 /// How often memory is looked at: two small files. A fast client sends some 20 MiB in that time.
 const EVERY: Duration = Duration::from_millis(20);
@@ -48,6 +50,7 @@ pub(super) struct Source {
     /// The control group, where its limit is the one that counts.
     gauge: Option<MemoryGauge>,
     available: AvailableMemory,
+    own: OwnMemory,
     /// Looks so far.
     looks: Cell<u32>,
 }
@@ -56,13 +59,14 @@ impl Source {
     /// Of a process that may take `limit` bytes.
     pub(super) fn open(limit: u64) -> Source {
         let gauge = MemoryGauge::read().filter(|it| it.limit == limit);
-        Source { gauge, available: AvailableMemory::default(), looks: Cell::default() }
+        let (available, own) = Default::default();
+        Source { gauge, available, own, looks: Cell::default() }
     }
 
     /// The memory now, where models take `processes()` bytes in processes of their own.
     pub(super) fn read(&self, processes: impl Fn() -> u64) -> Usage {
         let look = self.looks.replace(self.looks.get().wrapping_add(1));
-        let available = self.available.bytes();
+        let (available, own) = (self.available.bytes(), self.own.anonymous_bytes());
         // Files that can be dropped are counted, which takes some time, where they may matter, and now and then.
         let enough = |it: &MemoryGauge| match look % EXACT_OF {
             0 => 0,
@@ -71,11 +75,11 @@ impl Source {
         let of_group = self.gauge.as_ref().and_then(|it| Some((enough(it), it.taken(enough(it))?)));
         match of_group {
             Some((enough, taken)) => {
-                Usage { taken, available, is_exact: enough == 0 || enough < taken }
+                Usage { taken, own, available, is_exact: enough == 0 || enough < taken }
             }
             None => {
-                let taken = machine::anonymous_bytes().saturating_add(processes());
-                Usage { taken, available, is_exact: true }
+                let taken = own.saturating_add(processes());
+                Usage { taken, own, available, is_exact: true }
             }
         }
     }
@@ -86,6 +90,8 @@ impl Source {
 pub(super) struct Usage {
     /// Taken by this process and those of models, without files that the system can drop.
     pub(super) taken: u64,
+    /// Taken by this process alone, without all files.
+    pub(super) own: u64,
     /// What the machine has left; `None` where it does not say.
     pub(super) available: Option<u64>,
     /// Was all of that taken out? Else there is so much at most.
@@ -121,18 +127,20 @@ async fn pause(ledger: &Ledger, held: usize, before: usize, has_much: bool) {
 }
 
 /// Watches for ever that this process stays within `limit` bytes. `trim` gives back what is not in use; it is called
-/// again and again while memory is scarce, and may block.
+/// again and again while memory is scarce, and may block. So may `give_back`, for what the allocator keeps.
 pub(super) async fn watch(
     limit: u64,
     read: impl Fn() -> Usage,
     ledger: Ledger,
     trim: impl Fn() + Clone + Send + 'static,
+    give_back: fn(),
 ) {
     let trimming = Arc::<AtomicBool>::default();
     let (mut since, mut trimmed) = (Instant::now(), None::<Instant>);
     // What was taken when clients held least of late: that is no part of the ledger.
     let mut base: Option<u64> = None;
     let (mut held, mut before, mut has_much) = (0, 0, false);
+    let mut retained = Retained::within(limit);
     loop {
         pause(&ledger, held, before, has_much).await;
         let (was, usage) = (ledger.bodies.is_scarce(), read());
@@ -140,6 +148,7 @@ pub(super) async fn watch(
         before = std::mem::replace(&mut held, ledger.used());
         has_much = reserve(limit).saturating_mul(MUCH_LEFT) <= usage.left(limit);
         let beside = usage.taken.saturating_sub(held as u64);
+        retained.look(usage.own.saturating_sub(held as u64), give_back);
         if !now && !was {
             if usage.is_exact {
                 base = Some(base.map_or(beside, |it| it.min(beside)));
@@ -213,8 +222,9 @@ mod tests {
 
     #[test]
     fn memory_is_scarce_with_a_tenth_left_and_not_any_more_with_half_as_much_again() {
-        let of =
-            |was, taken, available| is_scarce(was, GIB, Usage { taken, available, is_exact: true });
+        let of = |was, taken, available| {
+            is_scarce(was, GIB, Usage { taken, own: 0, available, is_exact: true })
+        };
         assert!(!of(false, 0, None));
         assert!(!of(false, GIB / 100 * 89, None));
         assert!(of(false, GIB / 100 * 91, None));
@@ -230,9 +240,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn large_requests_are_refused_from_the_next_look_on_until_there_is_memory() {
         let (ledger, taken) = (ledger(), Cell::new(0));
-        let read = || Usage { taken: taken.get(), available: None, is_exact: true };
+        let read = || Usage { taken: taken.get(), own: 0, available: None, is_exact: true };
         let _one = ledger.bodies.take(1);
-        let watching = watch(GIB, read, ledger.clone(), || {});
+        let watching = watch(GIB, read, ledger.clone(), || {}, || {});
         let mut watching = std::pin::pin!(watching);
         let mut after = async |bytes| {
             taken.set(bytes);
@@ -249,9 +259,9 @@ mod tests {
         let (ledger, taken, looks) = (ledger(), Cell::new(0), Cell::new(0));
         let read = || {
             looks.set(looks.get() + 1);
-            Usage { taken: taken.get(), available: None, is_exact: true }
+            Usage { taken: taken.get(), own: 0, available: None, is_exact: true }
         };
-        let mut watching = std::pin::pin!(watch(GIB, read, ledger.clone(), || {}));
+        let mut watching = std::pin::pin!(watch(GIB, read, ledger.clone(), || {}, || {}));
         let mut looks_in = async |time: Duration| {
             looks.set(0);
             let _ = tokio::time::timeout(time, watching.as_mut()).await;
@@ -276,8 +286,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn where_memory_stays_scarce_large_requests_get_a_part_of_what_is_left() {
         let ledger = ledger();
-        let read = || Usage { taken: GIB - (64 << 20), available: None, is_exact: true };
-        let mut watching = std::pin::pin!(watch(GIB, read, ledger.clone(), || {}));
+        let read = || Usage { taken: GIB - (64 << 20), own: 0, available: None, is_exact: true };
+        let mut watching = std::pin::pin!(watch(GIB, read, ledger.clone(), || {}, || {}));
         let _ = tokio::time::timeout(SETTLED - EVERY, watching.as_mut()).await;
         assert!(ledger.bodies.take(2 << 20).is_none() && ledger.bodies.take(1000).is_some());
         let _ = tokio::time::timeout(3 * EVERY, watching.as_mut()).await;
@@ -294,8 +304,8 @@ mod tests {
         let trim = move || {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        let read = || Usage { taken: taken.get(), available: None, is_exact: true };
-        let mut watching = std::pin::pin!(watch(GIB, read, ledger(), trim));
+        let read = || Usage { taken: taken.get(), own: 0, available: None, is_exact: true };
+        let mut watching = std::pin::pin!(watch(GIB, read, ledger(), trim, || {}));
         for (bytes, seconds, times) in [(GIB / 2, 9, 0), (GIB, 1, 1), (GIB, 6, 3), (0, 9, 3)] {
             taken.set(bytes);
             for _ in 0..seconds * 10 {
