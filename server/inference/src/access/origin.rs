@@ -53,10 +53,14 @@ impl HostNames {
     /// May pages of this `host`, a name or an address with or without a port, be this server's own?
     pub fn lead_here(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else { return false };
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').map_or(rest, |it| it.0),
-            None => host.rsplit_once(':').map_or(host, |it| it.0),
+        let (name, port) = match host.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').unwrap_or((rest, "")),
+            None => host.split_at(host.find(':').unwrap_or(host.len())),
         };
+        let is_port = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+        if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+            return false;
+        }
         let name = name.to_ascii_lowercase();
         let is_local = name == "localhost" || name.ends_with(".localhost");
         is_local || name.parse::<IpAddr>().is_ok() || self.0.contains(&name)

@@ -102,9 +102,12 @@ pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usiz
     // An input that is not among the rows is a parameter.
     let parameters = signature.inputs.len().saturating_sub(1);
     let of_pipeline = match signature.pipeline {
-        // An object of inputs alone is there once more, without its parameters.
-        Some(_) => body_model::of_parameters(Separators::Documents, body, loose)
-            .saturating_add(DOUBLING * body.len()),
+        Some(_) => {
+            // An object of inputs alone is there once more, without its parameters.
+            let is_plain = Reader::new(body).is_ok_and(|mut it| task::is_plain(&mut it));
+            let again = if is_plain { DOUBLING * body.len() } else { 0 };
+            body_model::of_parameters(Separators::Documents, body, loose).saturating_add(again)
+        }
         None => 0,
     };
     expansion::of_rows(signature, Separators::Documents, body, loose)
@@ -244,7 +247,7 @@ mod tests {
     #[track_caller]
     fn reads(signature: &Signature, body: &str, expected: &str) {
         let decoded = decode(signature, body.as_bytes()).unwrap_or_else(|it| panic!("{it}"));
-        assert_eq!(show_inputs(&decoded.inputs), expected, "{body}");
+        assert_eq!(show_inputs(&decoded.unwrap().inputs), expected, "{body}");
     }
 
     #[track_caller]
@@ -256,7 +259,7 @@ mod tests {
     /// What the classifier says of a body with these scores.
     #[track_caller]
     fn says(body: &str, scores: &[f32], expected: &str) {
-        let envelope = decode(&classifier(), body.as_bytes()).unwrap().envelope;
+        let envelope = decode(&classifier(), body.as_bytes()).unwrap().unwrap().envelope;
         let ReplyFormat::HuggingFace(pipeline) = envelope else { panic!("{envelope:?}") };
         let shape = Shape::new(&[scores.len() / 2, 2]);
         let response = only("scores", Tensor::from_vec(shape, scores.to_vec()).unwrap());

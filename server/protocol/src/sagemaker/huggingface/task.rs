@@ -60,7 +60,7 @@ pub(super) fn is_plain(reader: &mut Reader<'_>) -> bool {
     let read = reader.revisit(start, |reader| {
         reader.object(|reader, key| {
             found |= key == "inputs";
-            reader.skip_value()
+            if found { Err(rows::enough()) } else { reader.skip_value() }
         })
     });
     read.is_ok() && !found
