@@ -373,6 +373,7 @@ mod tests {
                 scalar: false,
                 optional: false,
                 labels: Arc::default(),
+                text_codes: Default::default(),
             };
             bytes_of_output(&port, tokens)
         };
