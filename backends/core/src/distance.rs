@@ -29,6 +29,20 @@ pub fn distance(a: &Tensor, b: &Tensor) -> f64 {
     apart.fold(0.0, f64::max)
 }
 
+/// The same, but each difference as a part of the larger of its two elements. Never less than [`distance`].
+pub fn of_elements(a: &Tensor, b: &Tensor) -> f64 {
+    let distance = distance(a, b);
+    if distance == 0.0 || distance.is_infinite() {
+        return distance;
+    }
+    let (Some(left), Some(right)) = (measures(a), measures(b)) else { return f64::INFINITY };
+    let apart = left.iter().zip(&right).map(|(a, b)| match a == b || (a.is_nan() && b.is_nan()) {
+        true => 0.0,
+        false => (a - b).abs() / a.abs().max(b.abs()),
+    });
+    apart.fold(distance, f64::max)
+}
+
 /// The distance that is explained by sums whose terms were added in another order.
 pub fn noise(dtype: DataType) -> f64 {
     match dtype {
@@ -96,6 +110,14 @@ mod tests {
         assert!(0.0 < near && near < noise(DataType::Fp32), "{near}");
         let far = distance(&a, &floats(&[1001.0, 0.001, f32::NAN, f32::INFINITY]));
         assert!((1e-4..1e-2).contains(&far), "{far}");
+    }
+
+    #[test]
+    fn a_distance_of_elements_is_relative_to_each() {
+        let a = floats(&[1000.0, 0.001, f32::NAN]);
+        assert_eq!(of_elements(&a, &a), 0.0);
+        assert_eq!(of_elements(&a, &floats(&[1000.0, 0.002, f32::NAN])), 0.5);
+        assert_eq!(of_elements(&a, &floats(&[1000.0, 0.001, 1.0])), f64::INFINITY);
     }
 
     #[test]

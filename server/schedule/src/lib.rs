@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod apart;
 mod batch_run;
 mod busy;
 mod coalesce;

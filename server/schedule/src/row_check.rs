@@ -3,12 +3,19 @@
 //! A row alone and the same row in company may differ by rounding, since the shape of the run differs. So where they
 //! do, the request is run once more in a run of the same shape, in which every other row is one of its own: what an
 //! engine computes for a row at one place depends on the values of other rows only where the model mixes rows.
+//!
+//! What a tie of nearly equal numbers decides, such as a label, differs by rounding as well, and by any amount. So what
+//! tiny changes of the request change, too, is no finding. Of a request that nothing can be changed in by so little,
+//! what differs by the number of rows is a suspicion, and the requests that follow are looked at.
 
 use std::sync::Arc;
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor, distance};
+use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
 
-use crate::work::Work;
+use crate::{
+    apart::{Apart, Beside, NUDGES, ROUNDED, apart, is_tie, nudged, rows_of},
+    work::Work,
+};
 
 /// What becomes of a model whose rows turn out to depend on each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +41,8 @@ const FIRST: u64 = 8;
 /// for some 100 µs, the queue stands still.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Of a graph that rounds inside a row alone may differ by so much, see `load::proof`.
-const ROUNDED: f64 = 0.05;
+/// Behind a suspicion runs are looked at one by one, until so many have shown nothing.
+const CLOSELY: u32 = 16;
 
 /// Which merged runs are looked at, and which request of each. Both are drawn: requests that come in a pattern could
 /// else be passed over for ever. From the same runs come the same looks.
@@ -47,11 +54,13 @@ pub(crate) struct Looks {
     next: u64,
     /// What is drawn from.
     state: u64,
+    /// So many looks are to show nothing yet, as a request seems to have been answered by how many were in its run.
+    closely: u32,
 }
 
 impl Default for Looks {
     fn default() -> Looks {
-        Looks { runs: 0, next: FIRST, state: 0x9E37_79B9_7F4A_7C15 }
+        Looks { runs: 0, next: FIRST, state: 0x9E37_79B9_7F4A_7C15, closely: 0 }
     }
 }
 
@@ -60,6 +69,9 @@ impl Looks {
     /// is as likely as any other.
     pub(crate) fn place(&mut self, requests: usize) -> Option<usize> {
         self.runs += 1;
+        if 0 < self.closely && 0 < requests {
+            return usize::try_from(self.below(requests as u64)).ok();
+        }
         if self.runs < self.next || requests == 0 {
             return None;
         }
@@ -67,6 +79,18 @@ impl Looks {
         // From one to twice the mean, less one: the mean of these is the mean.
         self.next = self.runs + 1 + self.below(2 * mean - 1);
         usize::try_from(self.below(requests as u64)).ok()
+    }
+
+    /// A request seems to have been answered by how many were in its run. Is it the second of late?
+    pub(crate) fn suspect(&mut self) -> bool {
+        let is_second = 0 < self.closely;
+        self.closely = CLOSELY;
+        is_second
+    }
+
+    /// A look has shown nothing.
+    pub(crate) fn cleared(&mut self) {
+        self.closely = self.closely.saturating_sub(1);
     }
 
     /// A number below that one, each as likely as any other.
@@ -100,6 +124,17 @@ pub(crate) struct Mismatch {
     pub(crate) own_rows: usize,
 }
 
+/// What a look at a request has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Look {
+    /// It was answered as it would have been alone.
+    Alike,
+    /// It seems that answers follow how many are in a run. It may be a tie that rounding has decided.
+    Suspicion(Mismatch),
+    /// It was not.
+    Mismatch(Mismatch),
+}
+
 impl Sample {
     /// One of the requests of a run, by its place. `None` where it is too large.
     pub(crate) fn new(works: &[&Work], place: usize, answer: &[NamedTensor]) -> Option<Sample> {
@@ -125,10 +160,10 @@ impl Sample {
         &self,
         instance: &mut dyn Instance,
         stop: &Stop,
-    ) -> Result<Option<Mismatch>, BackendError> {
+    ) -> Result<Look, BackendError> {
         let own = self.work.rows;
         let alone = execute(instance, &self.work, &self.work.inputs, own, stop)?;
-        let Some(found) = self.apart(&alone, 0) else { return Ok(None) };
+        let Some(found) = self.apart(Some(&alone)) else { return Ok(Look::Alike) };
         let tiled = self.work.inputs.iter().map(|it| {
             // So that its own rows lie where they were.
             let rows = (0..self.rows).map(|at| (at + self.rows * own - self.offset) % own);
@@ -137,24 +172,33 @@ impl Sample {
             let tensor = Tensor::concat(&rows)?;
             Some(NamedTensor { name: it.name.clone(), tensor })
         });
-        let Some(tiled) = tiled.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let Some(tiled) = tiled.collect::<Option<Vec<_>>>() else { return Ok(Look::Alike) };
         let beside = execute(instance, &self.work, &tiled, self.rows, stop)?;
-        Ok(self.apart(&beside, self.offset).or(Some(found).filter(|it| ROUNDED < it.distance)))
+        let by_values = self.apart(rows_of(&beside, self.offset, own).as_deref());
+        let by_number = Some(found).filter(|it| ROUNDED < it.distance);
+        let (found, is_by_values) = match (by_values, by_number) {
+            (Some(found), _) => (found, true),
+            (None, Some(found)) => (found, false),
+            (None, None) => return Ok(Look::Alike),
+        };
+        let mut nudges = Vec::new();
+        for inputs in (0..NUDGES).map_while(|turn| nudged(&self.work.inputs, turn)) {
+            nudges.push(execute(instance, &self.work, &inputs, own, stop)?);
+            if is_tie(&alone, &self.answer, &nudges) {
+                return Ok(Look::Alike);
+            }
+        }
+        let Apart { output, distance } = found;
+        let found = Mismatch { output, distance, rows: self.rows, own_rows: own };
+        Ok(match is_by_values || !nudges.is_empty() {
+            true => Look::Mismatch(found),
+            false => Look::Suspicion(found),
+        })
     }
 
     /// The output that differs most from the answer, if one differs by more than the order of sums explains.
-    fn apart(&self, results: &[NamedTensor], from: usize) -> Option<Mismatch> {
-        let each = self.answer.iter().map(|given| {
-            let result = results.iter().find(|it| it.name == given.name);
-            let rows = result.and_then(|it| it.tensor.slice_rows(from, self.work.rows));
-            let distance = rows.map_or(f64::INFINITY, |it| distance::distance(&given.tensor, &it));
-            (given, distance)
-        });
-        let real =
-            each.filter(|(given, distance)| distance::noise(given.tensor.dtype()) < *distance);
-        let (given, distance) = real.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let (rows, own_rows) = (self.rows, self.work.rows);
-        Some(Mismatch { output: given.name.clone(), distance, rows, own_rows })
+    fn apart(&self, results: Option<&[NamedTensor]>) -> Option<Apart> {
+        apart(&self.answer, results.unwrap_or_default(), Beside::Largest)
     }
 }
 
@@ -181,7 +225,7 @@ fn execute(
 
 #[cfg(test)]
 mod tests {
-    use backend::Shape;
+    use backend::{Shape, distance};
 
     use super::*;
 
@@ -205,10 +249,15 @@ mod tests {
     }
 
     /// What is found of the second of three requests.
-    fn found(answer: fn(&[f32]) -> Vec<f32>) -> Option<Mismatch> {
-        let works = [work(&[1.0]), work(&[2.0, 4.0]), work(&[8.0])];
+    fn found(answer: fn(&[f32]) -> Vec<f32>) -> Look {
+        found_of([1.5, 2.5, 4.5, 8.5], answer)
+    }
+
+    /// The same of rows of those numbers.
+    fn found_of(rows: [f32; 4], answer: fn(&[f32]) -> Vec<f32>) -> Look {
+        let works = [work(&rows[..1]), work(&rows[1..3]), work(&rows[3..])];
         let works: Vec<&Work> = works.iter().collect();
-        let whole = answer(&[1.0, 2.0, 4.0, 8.0]);
+        let whole = answer(&rows);
         let tensor = Tensor::from_vec(Shape::new(&[2]), whole[1..3].to_vec()).unwrap();
         let sample = Sample::new(&works, 1, &[NamedTensor { name: "y".into(), tensor }]).unwrap();
         sample.check(&mut Fake(answer), &Stop::new()).unwrap()
@@ -216,16 +265,62 @@ mod tests {
 
     #[test]
     fn rows_that_mix_are_found_and_rounding_is_not() {
-        assert_eq!(found(|it| it.iter().map(|x| x * 2.0).collect()), None);
-        let sum = found(|it| it.iter().map(|x| x + it.iter().sum::<f32>()).collect()).unwrap();
+        assert_eq!(found(|it| it.iter().map(|x| x * 2.0).collect()), Look::Alike);
+        let sum = found(|it| it.iter().map(|x| x + it.iter().sum::<f32>()).collect());
+        let Look::Mismatch(sum) = sum else { panic!("{sum:?}") };
         assert_eq!((&*sum.output, sum.rows, sum.own_rows), ("y", 4, 2));
         assert!(0.1 < sum.distance, "{sum:?}");
         // By the shape of the run, and little.
         assert_eq!(
             found(|it| it.iter().map(|x| x * (1.0 + it.len() as f32 / 1e3)).collect()),
-            None
+            Look::Alike
         );
-        assert!(found(|it| it.iter().map(|x| x * it.len() as f32).collect()).is_some());
+        let by_number = found(|it| it.iter().map(|x| x * it.len() as f32).collect());
+        assert!(matches!(by_number, Look::Mismatch(_)), "{by_number:?}");
+    }
+
+    /// A threshold that is nearly the second row's number, and which the number of rows moves by rounding.
+    fn label(values: &[f32]) -> Vec<f32> {
+        let threshold = 2.5 * (1.0 + (values.len() as f32 - 3.0) * 1e-6);
+        values.iter().map(|x| if threshold <= *x { 7.0 } else { 3.0 }).collect()
+    }
+
+    #[test]
+    fn a_label_that_a_tie_decides_is_no_mismatch() {
+        assert_eq!(found(label), Look::Alike);
+        // Rows whose labels follow the number of rows by more.
+        let label = |it: &[f32]| -> Vec<f32> {
+            it.iter().map(|x| if 0.7 * it.len() as f32 <= *x { 7.0 } else { 3.0 }).collect()
+        };
+        assert!(matches!(found(label), Look::Mismatch(_)), "{:?}", found(label));
+        // Or the numbers of others.
+        let label = |it: &[f32]| -> Vec<f32> {
+            let half = it.iter().copied().fold(0.0, f32::max) / 2.0;
+            it.iter().map(|x| if half <= *x { 7.0 } else { 3.0 }).collect()
+        };
+        assert!(matches!(found(label), Look::Mismatch(_)), "{:?}", found(label));
+    }
+
+    #[test]
+    fn where_nothing_can_be_changed_by_little_the_number_of_rows_is_a_suspicion_and_values_are_none()
+     {
+        let rows = [1.0, 2.0, 4.0, 8.0];
+        let by_number = |it: &[f32]| it.iter().map(|x| x * it.len() as f32).collect();
+        assert!(matches!(found_of(rows, by_number), Look::Suspicion(_)));
+        let by_values = |it: &[f32]| it.iter().map(|x| x + it[0]).collect();
+        assert!(matches!(found_of(rows, by_values), Look::Mismatch(_)));
+    }
+
+    #[test]
+    fn runs_behind_a_suspicion_are_all_looked_at_and_it_fades() {
+        let mut looks = Looks::default();
+        assert!(!looks.suspect());
+        assert!((0..1000).all(|_| looks.place(4).is_some()));
+        (0..CLOSELY).for_each(|_| looks.cleared());
+        assert!((0..4).any(|_| looks.place(4).is_none()));
+        assert!(!looks.suspect());
+        looks.cleared();
+        assert!(looks.suspect());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     killers::Killers,
     lock_free_hints::LockFreeHints,
     reply::Order,
-    row_check::{Mismatch, RowCheck, Sample},
+    row_check::{Look, Mismatch, RowCheck, Sample},
     run,
     run_context::RunContext,
     settings::Settings,
@@ -113,8 +113,15 @@ impl Shared {
         let found = match slot
             .call(RunTerms::default(), Missed::Waits, stop, |it| sample.check(it, stop))
         {
-            Ok(None) => return,
-            Ok(Some(found)) => found,
+            Ok(Look::Alike) => return self.lock().looks.cleared(),
+            Ok(Look::Mismatch(found)) => found,
+            Ok(Look::Suspicion(found)) => {
+                if !self.lock().looks.suspect() {
+                    tracing::debug!(%model, ?found, "the next merged requests are looked at");
+                    return;
+                }
+                found
+            }
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 tracing::debug!(%model, %error, "a request could not be compared with itself alone");
                 return;

@@ -87,7 +87,7 @@ pub struct State {
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
     /// Which runs of several requests are looked at.
-    looks: Looks,
+    pub(crate) looks: Looks,
     /// A request whose rows are to be compared with themselves alone, by the next worker that has an instance.
     pub sample: Option<Sample>,
     /// No batch waits for more jobs any more.

@@ -19,7 +19,10 @@ use std::{path::Path, time::Instant};
 
 use backend::{BackendError, Instance, NamedTensor};
 
-use self::trial::{Failure, Kind, Tried};
+use self::{
+    evidence::{Constants, Evidence},
+    trial::{Failure, Kind, Tried},
+};
 use crate::{
     config::model::{ModelConfig, Scheduling},
     load::{
@@ -34,6 +37,9 @@ use schedule::work::Work;
 /// So many kinds of numbers that the model takes are tried for a proof. A model that answers none of them with
 /// different numbers will hardly answer others so.
 const MOST_KINDS: usize = 24;
+
+/// So many are where an output has been the same for all of them, and other outputs prove something.
+const FEW_KINDS: usize = 4;
 
 /// The search for a proof is to leave time for everything else that is run before the model serves.
 const PART_OF_LIMIT: u32 = 4;
@@ -76,7 +82,8 @@ pub(crate) fn prove(
     if config.max_batch_size == 1 {
         return one_row(&mut tried, &mut recipes);
     }
-    let best = match search(&mut tried, &mut recipes)? {
+    let mut constants = Constants::default();
+    let best = match search(&mut tried, &mut recipes, &mut constants)? {
         Search::Found(best) => best,
         Search::Nothing(reason) => return Ok(Proof::Lacking(reason)),
         Search::NoBatch(reason) => return Ok(Proof::NoBatch(reason)),
@@ -99,15 +106,15 @@ pub(crate) fn prove(
     // Numbers of a second kind, if there is time.
     while proved.is_ok() && !tried.is_over() {
         let Some(recipe) = recipes.next() else { break };
-        match tried.alone(&recipe) {
-            Ok(other) if other.evidence.is_proof() => {
+        match tried.alone(recipe) {
+            Ok(other) if other.evidence.is_proof(&constants) => {
                 proved = tried.prove_by(&other);
                 break;
             }
             Err(
                 failure @ (Failure::Dependent(_)
                 | Failure::NoBatch(_)
-                | Failure::Engine(BackendError::Device(_))),
+                | Failure::Engine(BackendError::Device(_) | BackendError::Crashed(_))),
             ) => {
                 proved = Err(failure);
             }
@@ -190,15 +197,17 @@ enum Search {
 fn search(
     tried: &mut Tried<'_>,
     recipes: &mut dyn Iterator<Item = Recipe>,
+    constants: &mut Constants,
 ) -> Result<Search, BackendError> {
     let (mut kinds, mut refusal, mut says) = (0, None, None);
     let mut best: Option<Kind> = None;
     for recipe in recipes {
-        let kind = tried.alone(&recipe);
+        let kind = tried.alone(recipe);
         tried.limit.check()?;
         match kind {
             Ok(kind) => {
                 kinds += 1;
+                constants.record(&kind.alone);
                 says = says.or_else(|| kind.evidence.lacks().map(str::to_owned));
                 if best.as_ref().is_none_or(|it| it.evidence.strength() < kind.evidence.strength())
                 {
@@ -208,17 +217,22 @@ fn search(
             Err(Failure::Dependent(reason)) => return Ok(Search::Nothing(reason)),
             Err(Failure::NoBatch(reason)) => return Ok(Search::NoBatch(reason)),
             Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
+            Err(Failure::Engine(error @ BackendError::Crashed(_))) => {
+                return Ok(Search::Nothing(format!("to try its rows ends its process: {error}")));
+            }
             Err(Failure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
             Err(Failure::NoRow) => (),
         }
-        let is_whole = best.as_ref().is_some_and(|it| it.evidence.is_whole());
+        let best = best.as_ref().map(|it| &it.evidence);
+        let is_whole = best.is_some_and(Evidence::is_whole);
+        let is_beside = FEW_KINDS <= kinds && best.is_some_and(|it| it.is_beside_still(constants));
         let is_late = tried.limit.part(PART_OF_LIMIT) < tried.started.elapsed();
-        if is_whole || is_late || MOST_KINDS <= kinds {
+        if is_whole || is_beside || is_late || MOST_KINDS <= kinds {
             break;
         }
     }
     Ok(match best {
-        Some(best) if best.evidence.is_proof() => Search::Found(best),
+        Some(best) if best.evidence.is_proof(constants) => Search::Found(best),
         Some(best) => {
             let says = says.unwrap_or_else(|| "they are alike".to_owned());
             let says =
@@ -235,4 +249,4 @@ fn search(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

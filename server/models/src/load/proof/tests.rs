@@ -56,7 +56,12 @@ fn config(text: &str, dtype: &str) -> ModelConfig {
         "{text} input {{ name: 'x' data_type: TYPE_{dtype} dims: 4 }}
          output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}"
     );
-    completed(&ConfigReader::default().parse_text("config.pbtxt", &text).unwrap())
+    config_of(&text)
+}
+
+/// A configuration of the identity engine.
+pub(crate) fn config_of(text: &str) -> ModelConfig {
+    completed(&ConfigReader::default().parse_text("config.pbtxt", text).unwrap())
 }
 
 fn completed(raw: &RawConfig) -> ModelConfig {
@@ -379,4 +384,160 @@ fn a_model_of_texts_that_are_numbers_is_tried_with_those() {
         false => Err(BackendError::InvalidInput("no number".to_owned())),
     });
     assert_eq!(proof, Proof::Independent);
+}
+
+/// What is found of a model of `x`, of that type, which answers with these outputs by the numbers of a run.
+fn proof_of(
+    dtype: &str,
+    outputs: &[(&'static str, DataType)],
+    compute: impl FnMut(&[f32], usize) -> Vec<Tensor> + Send,
+) -> Proof {
+    let names: Vec<&str> = outputs.iter().map(|it| it.0).collect();
+    let outputs: String = outputs
+        .iter()
+        .map(|(name, dtype)| {
+            let dtype = dtype.to_string().replace("BYTES", "STRING");
+            format!("output {{ name: '{name}' data_type: TYPE_{dtype} dims: -1 }} ")
+        })
+        .collect();
+    let text = format!(
+        "max_batch_size: 8 input {{ name: 'x' data_type: TYPE_{dtype} dims: 4 }} {outputs}"
+    );
+    let config = config_of(&text);
+    let mut fake = Outputs { names, compute };
+    let signature = config.signature(1, &Default::default());
+    let limit = RunLimit::start(None, backend::Device::Cpu).unwrap();
+    prove(&mut fake, &signature, &config, Path::new("."), false, &limit).unwrap()
+}
+
+struct Outputs<F> {
+    names: Vec<&'static str>,
+    compute: F,
+}
+
+impl<F: FnMut(&[f32], usize) -> Vec<Tensor> + Send> Instance for Outputs<F> {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let input = &batch.inputs[0].tensor;
+        let values: Vec<f32> = match distance::floats(input) {
+            Some(values) => values.iter().map(|it| *it as f32).collect(),
+            None => {
+                let bytes = input.to_bytes();
+                bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it) as f32).collect()
+            }
+        };
+        let answers = (self.compute)(&values, batch.rows).into_iter().zip(&self.names);
+        Ok(answers.map(|(tensor, name)| NamedTensor { name: (*name).into(), tensor }).collect())
+    }
+}
+
+/// One value for each row.
+fn column<T: backend::Element + Send>(values: Vec<T>) -> Tensor {
+    Tensor::from_vec(Shape::new(&[values.len(), 1]), values).unwrap()
+}
+
+/// The first number of each row.
+fn first(it: &[f32]) -> Vec<f32> {
+    it.iter().step_by(WIDTH).copied().collect()
+}
+
+#[test]
+fn a_label_that_a_tie_decides_is_no_mixing() {
+    // The threshold is within rounding of the first row that is tried, the number of rows decides on which side.
+    let label = |score: &f32, rows: usize, tie: f32| -> i64 {
+        i64::from(tie * (1.0 + (rows as f32 - 1.5) * 1e-6) <= *score)
+    };
+    for with_floats in [true, false] {
+        let mut tie = None;
+        let outputs: &[_] = match with_floats {
+            true => &[("label", DataType::Int64), ("score", DataType::Fp32)],
+            false => &[("label", DataType::Int64)],
+        };
+        let found = proof_of("FP32", outputs, move |it, rows| {
+            let scores = first(it);
+            let tie = *tie.get_or_insert(scores[0]);
+            let labels = column(scores.iter().map(|it| label(it, rows, tie)).collect());
+            if with_floats { vec![labels, column(scores)] } else { vec![labels] }
+        });
+        assert_eq!(found, Proof::Independent, "with floats: {with_floats}");
+    }
+    // The same of whole numbers, in which nothing can be changed by as little.
+    let mut tie = None;
+    let found = proof_of("INT64", &[("label", DataType::Int64)], move |it, rows| {
+        let scores: Vec<f32> = it.chunks(WIDTH).map(|it| it[0] + it[1] / 17.0).collect();
+        let tie = *tie.get_or_insert(scores[0]);
+        vec![column(scores.iter().map(|it| label(it, rows, tie)).collect())]
+    });
+    assert_eq!(found, Proof::Independent);
+}
+
+#[test]
+fn labels_that_follow_the_number_of_rows_or_the_others_are_found() {
+    for dtype in ["FP32", "INT64"] {
+        let says = |compute: fn(&[f32], usize) -> Vec<Tensor>| {
+            let outputs = [("label", DataType::Int64), ("score", DataType::Fp32)];
+            let Proof::Lacking(reason) = proof_of(dtype, &outputs, compute) else {
+                panic!("{dtype}: it was found to be independent")
+            };
+            reason
+        };
+        // How many rows there are.
+        let reason = says(|it, rows| vec![column(vec![rows as i64; rows]), column(first(it))]);
+        assert!(reason.contains("how many are in the run"), "{reason}");
+        // A threshold of a run.
+        let reason = says(|it, _| {
+            let scores = first(it);
+            let mean = scores.iter().sum::<f32>() / scores.len() as f32;
+            let labels = scores.iter().map(|it| i64::from(mean < *it)).collect();
+            vec![column(labels), column(scores)]
+        });
+        assert!(reason.contains("the other rows of the run"), "{reason}");
+        // A place in the order of all rows.
+        let reason = says(|it, _| {
+            let scores = first(it);
+            let place = |own: &f32| scores.iter().filter(|it| *it < own).count() as i64;
+            vec![column(scores.iter().map(place).collect()), column(scores.clone())]
+        });
+        assert!(reason.contains("the other rows of the run"), "{reason}");
+    }
+}
+
+#[test]
+fn a_small_number_that_mixes_is_found_beside_a_large_one() {
+    // A share of the run beside a number of another scale, in one output.
+    let share = |large: f32| {
+        proof_of("FP32", &[("y", DataType::Fp32)], move |it, rows| {
+            let scores: Vec<f32> = first(it).iter().map(|it| it.clamp(-3.0, 3.0).exp()).collect();
+            let sum: f32 = scores.iter().sum();
+            let values = scores.iter().flat_map(|it| [large + it, it / sum]).collect();
+            vec![Tensor::from_vec(Shape::new(&[rows, 2]), values).unwrap()]
+        })
+    };
+    for large in [0.0, 1e5] {
+        assert!(matches!(share(large), Proof::Lacking(_)), "beside {large}");
+    }
+    // By rounding a small one differs as much.
+    let rounding = proof_of("FP32", &[("y", DataType::Fp32)], |it, rows| {
+        let small = |it: &f32| [1e5 + it * 1e3, it * (1.0 + rows as f32 * 1e-3)];
+        let values = first(it).iter().flat_map(small).collect();
+        vec![Tensor::from_vec(Shape::new(&[rows, 2]), values).unwrap()]
+    });
+    assert_eq!(rounding, Proof::Independent);
+}
+
+#[test]
+fn a_constant_output_says_nothing_and_one_that_is_constant_alone_only_is_found() {
+    let outputs = [("y", DataType::Fp32), ("scale", DataType::Fp32)];
+    let constant = proof_of("FP32", &outputs, |it, rows| {
+        vec![column(first(it)), column(vec![14.5_f32; rows])]
+    });
+    assert_eq!(constant, Proof::Independent);
+    let alone = proof_of("FP32", &outputs, |it, rows| {
+        let scores = first(it);
+        let most = scores.iter().copied().fold(f32::MIN, f32::max);
+        let beside = scores.iter().map(|it| 1.0 + (it - most)).collect();
+        assert_eq!(scores.len(), rows);
+        vec![column(scores), column(beside)]
+    });
+    let Proof::Lacking(reason) = alone else { panic!("it was found to be independent") };
+    assert!(reason.contains("'scale'") && reason.contains("other rows"), "{reason}");
 }

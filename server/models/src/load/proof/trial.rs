@@ -50,6 +50,7 @@ pub(super) enum Failure {
 
 /// Rows of one recipe, and how each was answered alone.
 pub(super) struct Kind {
+    pub(super) recipe: Recipe,
     pub(super) rows: Vec<(Loudness, Work)>,
     pub(super) alone: Vec<Answers>,
     pub(super) evidence: Evidence,
@@ -75,7 +76,7 @@ impl Tried<'_> {
     }
 
     /// Runs each row of that recipe alone. The first ones have to be taken; others that are not are left out.
-    pub(super) fn alone(&mut self, recipe: &Recipe) -> Result<Kind, Failure> {
+    pub(super) fn alone(&mut self, recipe: Recipe) -> Result<Kind, Failure> {
         let (mut rows, mut alone): (Vec<(Loudness, Work)>, Vec<Answers>) = Default::default();
         let (mut usual, mut is_longer) = (Duration::MAX, false);
         for (number, loudness) in (0..).zip(ROWS) {
@@ -106,9 +107,10 @@ impl Tried<'_> {
                     rows.push((loudness, row));
                     alone.push(answers);
                 }
-                Err(Failure::Engine(error @ BackendError::Device(_))) => {
-                    return Err(Failure::Engine(error));
-                }
+                // Others would end the next process as well.
+                Err(Failure::Engine(
+                    error @ (BackendError::Device(_) | BackendError::Crashed(_)),
+                )) => return Err(Failure::Engine(error)),
                 Err(failure) if rows.len() < NEEDED => return Err(failure),
                 Err(_) => is_longer |= loudness == Loudness::Loud,
             }
@@ -118,7 +120,7 @@ impl Tried<'_> {
             }
         }
         let evidence = evidence(&alone, NEEDED);
-        Ok(Kind { rows, alone, evidence })
+        Ok(Kind { recipe, rows, alone, evidence })
     }
 
     /// Runs these rows together: as many rows of every output.
