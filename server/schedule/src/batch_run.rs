@@ -1,7 +1,10 @@
 //! The run of a batch on a worker's thread, from the jobs that are taken out of the queue to the answers that leave: it
 //! is begun under the lock, made without it, and what it tells of later ones is taken in under it again.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::Stop;
 
@@ -17,6 +20,7 @@ use super::{
     shared::Shared,
     slot::Slot,
     state::State,
+    thread_time::{RunTime, ThreadTime},
     watchdog::{RunPlace, SEEN_AFTER},
     work::{Done, Work},
 };
@@ -64,6 +68,8 @@ struct Outcome<'a> {
     works: &'a [&'a Work],
     answers: &'a [Result<Done, Error>],
     observed: &'a Observed,
+    /// How long this thread has computed for it.
+    computed: Duration,
     /// Has a job failed?
     failed: bool,
 }
@@ -142,6 +148,7 @@ impl BatchRun {
     /// in its place. Blocking.
     pub(super) fn make(mut self, shared: &Shared, busy_since: &mut Option<Instant>) -> bool {
         let works: Vec<&Work> = self.works.iter().collect();
+        let began = ThreadTime::now();
         let mut observed = Observed { times: Vec::with_capacity(1), ..Observed::default() };
         let observe = &mut |it: Execution<'_>| observed.take(&it);
         let wishes = |place| shared.lock().runs.wish(&self.stop, place, Instant::now());
@@ -149,6 +156,7 @@ impl BatchRun {
         let answers = run::run(&mut self.slot, &shared.context, jobs, &self.stop, observe);
         self.slot.may_run_wide(false);
         self.busy = None;
+        let computed = began.elapsed();
         let failed = answers.iter().any(Result::is_err);
         observed.reruns.count(&shared.metrics);
         shared.remember_killers(&works, &answers, &observed.killers);
@@ -163,7 +171,8 @@ impl BatchRun {
         let Some(Ended { replies, overdue }) = state.runs.end(&self.stop, failed, now) else {
             return shared.come_back(state, self.slot, &self.stop);
         };
-        let outcome = Outcome { works: &works, answers: &answers, observed: &observed, failed };
+        let outcome =
+            Outcome { works: &works, answers: &answers, observed: &observed, computed, failed };
         self.teach(shared, &mut state, &outcome, now);
         let replies = match observed.moved.is_empty() {
             true => replies,
@@ -187,7 +196,7 @@ impl BatchRun {
 
     /// What it tells of later runs.
     fn teach(&self, shared: &Shared, state: &mut State, outcome: &Outcome<'_>, now: Instant) {
-        let Outcome { works, answers, observed, failed } = *outcome;
+        let Outcome { works, answers, observed, computed, failed } = *outcome;
         let times = observed.times.as_slice();
         // The shapes of a padded run are not those that each of its requests has alone.
         if times.len() == 1 && !self.is_padded {
@@ -197,8 +206,11 @@ impl BatchRun {
         let learns = !self.slot.has_run_wide();
         if self.is_known && learns {
             state.learn(times);
+            // That of several is that of none of them.
+            let computed = Some(computed).filter(|_| times.len() == 1);
             for time in times {
-                state.fast.record(self.kind.with_rows(time.batch_rows), time.infer, now);
+                let kind = self.kind.with_rows(time.batch_rows);
+                state.fast.record(kind, RunTime { took: time.infer, computed }, now);
             }
         }
         if !times.is_empty() {

@@ -1,12 +1,18 @@
 //! Which runs may be made on the thread of the one that asked: runs of a kind whose own runs have been fast, of a model
 //! that has not surprised of late. Plain data.
+//!
+//! A run also takes long where its thread waits for a processor: in a container of few, the system stops all threads
+//! for most of a tenth of a second now and then. That says nothing of the model. So of a model whose runs are
+//! computed by the thread that makes them, what counts is how long that has computed.
 
 use std::time::{Duration, Instant};
 
 use super::{
     cost::CostTable,
+    in_place_runs::LONGEST_IN_PLACE,
     learn::{Bucket, RunTimes, size_class},
     policy::Pending,
+    thread_time::RunTime,
     work::Work,
 };
 
@@ -45,6 +51,18 @@ const PAUSE_GROWS: u32 = 4;
 const PAUSE_RECALLED: u32 = 10;
 const LONGEST_PAUSE: u32 = 1000;
 const MOST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// A run that was slow is no reason for doubt any more after so long without another.
+const FADES: Duration = Duration::from_secs(60);
+
+/// Of fast runs one in so many is looked at, for how much of it is computed by its thread.
+const LOOKS: u32 = 64;
+
+/// Runs are computed by the thread that makes them where it does so for that part of them, on the mean.
+const COMPUTED: f32 = 0.7;
+
+/// Weight of a look in the mean.
+const LOOK_STEP: f32 = 0.125;
 
 /// What runs have in common that take about the same time, if their time does not follow values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +131,23 @@ pub(crate) struct FastRuns {
     /// At most [`KINDS`], those that were seen lately in front.
     known: Vec<Known>,
     doubt: Doubt,
+    /// Which part of a fast run its thread computes, on the mean.
+    computed: Option<f32>,
+    /// Runs until the next look at that.
+    unseen: u32,
 }
 
 impl FastRuns {
     pub(crate) fn new(limit: Duration, follows: TimeFollows) -> FastRuns {
         let limit = if follows == TimeFollows::Values { Duration::ZERO } else { limit };
-        FastRuns { limit, follows, known: Vec::new(), doubt: Doubt::default() }
+        FastRuns {
+            limit,
+            follows,
+            known: Vec::new(),
+            doubt: Doubt::default(),
+            computed: None,
+            unseen: 0,
+        }
     }
 
     /// May a run of that kind be made on the thread of the one that asks? `times` has the runs at load, too.
@@ -141,8 +170,33 @@ impl FastRuns {
         }
     }
 
+    /// Is it worth a look how long the thread of a run that took so long has computed?
+    pub(crate) fn is_worth_a_look(&self, took: Duration) -> bool {
+        !self.limit.is_zero() && (self.unseen == 0 || self.limit * SLOW <= took)
+    }
+
+    /// How long a run took, without what its thread may have waited for a processor.
+    fn own_time(&mut self, time: RunTime) -> Duration {
+        let RunTime { took, computed } = time;
+        let Some(computed) = computed.map(|it| it.min(took)) else {
+            self.unseen = self.unseen.saturating_sub(1);
+            return took;
+        };
+        if took < self.limit * SLOW {
+            let part = computed.as_secs_f32() / took.as_secs_f32().max(f32::MIN_POSITIVE);
+            let mean = self.computed.unwrap_or(part);
+            self.computed = Some(mean + LOOK_STEP * (part - mean));
+            self.unseen = LOOKS;
+            return took;
+        }
+        // One that is stopped for it holds its thread in any case.
+        let is_computed = self.computed.is_some_and(|it| COMPUTED <= it);
+        if is_computed && took < LONGEST_IN_PLACE { computed } else { took }
+    }
+
     /// Takes in a run of that kind on a thread of the model. A slow one tells as much as if it had been made in place.
-    pub(crate) fn record(&mut self, kind: RunKind, took: Duration, now: Instant) {
+    pub(crate) fn record(&mut self, kind: RunKind, time: impl Into<RunTime>, now: Instant) {
+        let took = self.own_time(time.into());
         if self.learn(kind, took) {
             self.doubt.record(took, self.limit, now);
         }
@@ -154,11 +208,12 @@ impl FastRuns {
         &mut self,
         kind: RunKind,
         runs: impl IntoIterator<Item = (usize, Duration)>,
-        held: Duration,
+        held: impl Into<RunTime>,
         now: Instant,
     ) {
+        let held = self.own_time(held.into());
         for (rows, took) in runs {
-            self.learn(kind.with_rows(rows), took);
+            self.learn(kind.with_rows(rows), took.min(held));
         }
         self.doubt.record(held, self.limit, now);
     }
@@ -194,8 +249,9 @@ struct Doubt {
     wanted: u32,
     /// As many were wanted after the last slow run.
     penalty: u32,
-    /// Runs since then.
+    /// Runs since then, and when that was.
     since: u32,
+    slow_at: Option<Instant>,
     /// None is made in place until then.
     until: Option<Instant>,
     /// Length of the last pause.
@@ -204,7 +260,8 @@ struct Doubt {
 
 impl Doubt {
     fn holds(&self, now: Instant) -> bool {
-        0 < self.wanted || self.until.is_some_and(|it| now < it)
+        let is_recent = self.slow_at.is_some_and(|it| now < it + FADES);
+        (0 < self.wanted && is_recent) || self.until.is_some_and(|it| now < it)
     }
 
     fn record(&mut self, took: Duration, limit: Duration, now: Instant) {
@@ -217,7 +274,7 @@ impl Doubt {
             true => (2 * self.penalty).min(MOST_WANTED),
             false => FIRST_WANTED,
         };
-        (self.wanted, self.since) = (self.penalty, 0);
+        (self.wanted, self.since, self.slow_at) = (self.penalty, 0, Some(now));
         if took < limit * HOLDS {
             return;
         }
@@ -263,8 +320,13 @@ mod tests {
         }
 
         fn run(&mut self, took: Duration) {
+            self.run_computed(took, None);
+        }
+
+        fn run_computed(&mut self, took: Duration, computed: Option<Duration>) {
             self.held += usize::from(LIMIT * SLOW <= took && self.may_run());
-            self.runs.record(kind(1, 0), took, self.now);
+            let computed = computed.filter(|_| self.runs.is_worth_a_look(took));
+            self.runs.record(kind(1, 0), RunTime { took, computed }, self.now);
             self.now += Duration::from_millis(1);
         }
     }
@@ -366,6 +428,45 @@ mod tests {
             model.run(if number % 2000 == 0 { Duration::from_millis(4) } else { FAST });
         }
         assert!(90_000 < in_place, "{in_place}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_processor_in_one_run_of_twenty_is_no_reason_for_doubt() {
+        let stopped = Duration::from_millis(80);
+        let in_place = |computed: Duration| {
+            let (mut model, mut in_place) = (Model::new(), 0);
+            for number in 1..=10_000 {
+                in_place += usize::from(model.may_run());
+                let took = if number % 20 == 0 { stopped } else { FAST };
+                model.run_computed(took, Some(computed.min(took)));
+            }
+            in_place
+        };
+        assert!(9_900 < in_place(FAST), "{}", in_place(FAST));
+        // One that sleeps, or computes, for so long.
+        for computed in [Duration::ZERO, stopped] {
+            assert!(in_place(computed) < 100, "{computed:?}: {}", in_place(computed));
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_for_holding_its_thread_counts_whatever_was_computed() {
+        let mut model = Model::new();
+        (0..100).for_each(|_| model.run_computed(FAST, Some(FAST)));
+        assert!(model.may_run());
+        model.run_computed(LONGEST_IN_PLACE, Some(FAST));
+        assert!(!model.may_run());
+    }
+
+    #[test]
+    fn a_doubt_fades_with_time_also_of_a_model_with_few_runs() {
+        let mut model = Model::new();
+        (0..100).for_each(|_| model.run(FAST));
+        model.run(LIMIT * SLOW);
+        (0..20).for_each(|_| model.run(FAST));
+        assert!(!model.may_run());
+        model.now += FADES;
+        assert!(model.may_run());
     }
 
     #[test]

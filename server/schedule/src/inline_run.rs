@@ -20,6 +20,7 @@ use super::{
     shared::Shared,
     slot::Slot,
     state::State,
+    thread_time::{RunTime, ThreadTime},
     waiting::Waiting,
     work::{Done, Work},
     worker,
@@ -111,7 +112,7 @@ impl Shared {
         pending: Pending,
     ) -> Option<Result<Done, Error>> {
         let mut observed = Observed::default();
-        let (mut time, stop) = (None, slot.stop().clone());
+        let (mut time, stop, began) = (None, slot.stop().clone(), ThreadTime::now());
         // It is the task that waits which runs it.
         let wishes = |_| Wish::Until(stop.ends_by());
         // The first time is no list: most runs have one.
@@ -130,23 +131,23 @@ impl Shared {
         let failed = answers.iter().any(Result::is_err);
         let size = (pending.rows, pending.length, RunKind::of_job(pending, work));
         let was_stopped = match observed.times.is_empty() {
-            true => self.give_back(slot, size, time.as_slice(), ran_out, failed),
+            true => self.give_back(slot, size, (began, time.as_slice()), ran_out, failed),
             false => {
                 observed.times.extend(time);
-                self.give_back(slot, size, &observed.times, ran_out, failed)
+                self.give_back(slot, size, (began, &observed.times), ran_out, failed)
             }
         };
         let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place, of so many rows of that length and kind. The times are those of one execution each;
-    /// `failed`: one has failed. Were they stopped, or have they ended themselves as late?
+    /// Ends runs in place, begun then, of so many rows of that length and kind. The times are those of one execution
+    /// each; `failed`: one has failed. Were they stopped, or have they ended themselves as late?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,
         (rows, length, kind): (usize, usize, RunKind),
-        times: &[Timings],
+        (began, times): (ThreadTime, &[Timings]),
         ran_out: Option<usize>,
         failed: bool,
     ) -> bool {
@@ -156,7 +157,9 @@ impl Shared {
         let EndedInPlace { took, was_stopped } = state.runs.in_place.end(slot.stop(), failed, now);
         let runs = times.iter().map(|it| (it.batch_rows, it.infer));
         let stopped = was_stopped.then_some((rows, took));
-        state.fast.record_in_place(kind, runs.chain(stopped), took, now);
+        let computed = state.fast.is_worth_a_look(took).then(|| began.elapsed());
+        let held = RunTime { took, computed };
+        state.fast.record_in_place(kind, runs.chain(stopped), held, now);
         if was_stopped {
             slot.renew_stop();
             // The next ones are for the workers, until the model has shown that it is fast again.
@@ -280,7 +283,7 @@ impl<'a> Leading<'a> {
     /// Runs the leading job, if it is still wanted, and those that have joined it; what became of the leading job.
     fn run(&mut self, own: Option<Work>) -> Option<Led> {
         let mut slot = self.slot.take()?;
-        let stop = slot.stop().clone();
+        let (stop, began) = (slot.stop().clone(), ThreadTime::now());
         let mut state = self.shared.lock();
         let joined = state.coalescer.close(self.group);
         let bounded = state.memory_rows().map(|_| state.queue.batching().clone());
@@ -334,7 +337,8 @@ impl<'a> Leading<'a> {
         }
         let size = (self.pending.rows, 0, self.kind);
         let failed = !rest.is_empty() || answers.iter().any(Result::is_err);
-        let was_stopped = self.shared.give_back(slot, size, &observed.times, ran_out, failed);
+        let times = (began, observed.times.as_slice());
+        let was_stopped = self.shared.give_back(slot, size, times, ran_out, failed);
         self.answer_all(jobs, answers, was_stopped)
     }
 

@@ -56,6 +56,7 @@ mod spin;
 mod state;
 #[cfg(test)]
 mod test_process;
+mod thread_time;
 mod together;
 mod waiting;
 mod watchdog;
