@@ -4,7 +4,7 @@ use std::{
     os::{fd::AsFd, unix::net::UnixStream},
     panic,
     sync::{Arc, RwLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
@@ -255,25 +255,35 @@ impl Open {
                 answer.run
             ))));
         }
-        let overhead = began.elapsed().saturating_sub(answer.took);
+        let took = answer.took;
+        let overhead = began.elapsed().saturating_sub(took);
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });
         self.figures.turned(overhead);
         self.has_run_wide = answer.wide;
         match answer.outputs {
             Ok(outputs) => {
                 let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;
-                if let Some(trial) = &self.trial {
-                    let all = |it: &[NamedTensor]| it.iter().map(|it| it.tensor.byte_len()).sum();
-                    let (bytes, output_bytes) = (all(batch.inputs), all(&taken));
-                    let (rows, took) = (batch.rows, answer.took);
-                    trial.ran(EngineRun { rows, bytes, output_bytes, took });
-                }
+                self.tell_trial(batch, &taken, took);
                 Ok(Ok(taken))
             }
             // As in this process: the instance is lost with its panic.
             Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
-            Err(fault) => Ok(Err(fault.into())),
+            Err(fault) => {
+                // It would have taken no less.
+                if batch.stop.is_stopped() {
+                    self.tell_trial(batch, &[], took);
+                }
+                Ok(Err(fault.into()))
+            }
         }
+    }
+
+    /// Takes in how long a run took, where that is to show where the model belongs.
+    fn tell_trial(&self, batch: &Batch<'_>, outputs: &[NamedTensor], took: Duration) {
+        let Some(trial) = &self.trial else { return };
+        let all = |it: &[NamedTensor]| it.iter().map(|it| it.tensor.byte_len()).sum();
+        let (bytes, output_bytes) = (all(batch.inputs), all(outputs));
+        trial.ran(EngineRun { rows: batch.rows, bytes, output_bytes, took });
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
         placement::Plan,
         run_limit::RunLimit,
         usual_size::UsualSize,
-        warmup::{Guess, warm},
+        warmup::{Guess, Warming},
     },
 };
 use inference::signature::Signature;
@@ -90,9 +90,24 @@ pub(crate) fn make(
                 None => model.instantiate(device)?,
             };
             let limit = RunLimit::start(run_limit, device)?;
+            let warming = Warming {
+                signature: &signature,
+                config: &config,
+                dir: &dir,
+                extra: &extra,
+                guess,
+                limit: &limit,
+            };
             let usual = usual.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let guess = usual.map_or(guess, Guess::Usual);
-            let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess, &limit)?;
+            let (instance, learned) = match usual {
+                Some(size) => {
+                    warming.warm_to_place(instance, size, &|| model.instantiate(device))?
+                }
+                None => {
+                    let learned = warming.warm(&mut *instance)?;
+                    (instance, learned)
+                }
+            };
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
         })

@@ -28,6 +28,7 @@ pub(crate) const FLAG: &str = "--load-run-limit-secs";
 pub(crate) struct RunLimit {
     stop: Arc<Stop>,
     limit: Duration,
+    started: Instant,
     /// Its drop ends the thread that waits.
     _over: mpsc::Sender<()>,
 }
@@ -46,7 +47,21 @@ impl RunLimit {
     /// # Errors
     /// When the system has no thread for it.
     pub(crate) fn start(limit: Option<Duration>, device: Device) -> Result<RunLimit, BackendError> {
-        let limit = RunLimit::of(limit, device);
+        RunLimit::of_length(RunLimit::of(limit, device))
+    }
+
+    /// Another within this one, of so long at most.
+    ///
+    /// # Errors
+    /// When there is no time left, or the system has no thread for it.
+    pub(crate) fn at_most(&self, longest: Duration) -> Result<RunLimit, BackendError> {
+        self.check()?;
+        // What has to be ended by force takes longer.
+        let left = self.limit.saturating_sub(self.started.elapsed()).saturating_sub(DEAF);
+        RunLimit::of_length(left.min(longest))
+    }
+
+    fn of_length(limit: Duration) -> Result<RunLimit, BackendError> {
         let (over, is_over) = mpsc::channel::<()>();
         let stop = Arc::new(Stop::new());
         // A run that ends itself does so when it has been stopped.
@@ -64,7 +79,7 @@ impl RunLimit {
         };
         let spawned = thread::Builder::new().name("run-limit".to_owned()).spawn(wait);
         spawned.map_err(|it| BackendError::Load(format!("cannot start a thread: {it}")))?;
-        Ok(RunLimit { stop, limit, _over: over })
+        Ok(RunLimit { stop, limit, started: Instant::now(), _over: over })
     }
 
     /// For the runs.
@@ -100,6 +115,12 @@ mod tests {
     fn runs_are_stopped_when_their_time_is_over_and_not_before() {
         let limit = RunLimit::start(None, Device::Cpu).unwrap();
         assert!(limit.check().is_ok());
+        let short = Duration::from_millis(5);
+        let within = limit.at_most(short).unwrap();
+        assert_eq!(
+            (within.limit, limit.at_most(2 * ON_CPU).unwrap().limit <= ON_CPU),
+            (short, true)
+        );
         let limit = RunLimit::start(Some(Duration::from_millis(5)), Device::Gpu(0)).unwrap();
         let (stopped, is_stopped) = mpsc::channel();
         limit.stop().on_stop(move || stopped.send(()).unwrap());

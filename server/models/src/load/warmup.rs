@@ -35,8 +35,6 @@ pub(crate) enum Guess {
     Nothing,
     /// A request of zeros, as small as it can be.
     Least,
-    /// That, and one of the usual size where the graph leaves sizes open.
-    Usual(UsualSize),
 }
 
 /// A run of the usual size is made twice where the first is shorter: the first of a size takes longer.
@@ -45,99 +43,150 @@ const SHORT: Duration = Duration::from_millis(100);
 /// It is not made where the least request already takes so long.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Warms `instance` with the configured samples, and with what `guess` says. `dir` is the model's directory, `limit`
-/// bounds the runs.
-///
-/// # Errors
-/// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
-/// otherwise only teaches nothing: the model may have good reasons to refuse it.
-pub(crate) fn warm(
-    instance: &mut dyn Instance,
-    signature: &Signature,
-    config: &ModelConfig,
-    dir: &Path,
-    extra: &ExtraInputs,
-    guess: Guess,
-    limit: &RunLimit,
-) -> Result<RunTimes, BackendError> {
-    for sample in &config.warmups {
-        let in_sample = |problem: String| {
-            BackendError::Load(format!("model_warmup '{}': {problem}", sample.name))
-        };
-        let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
-        for _ in 0..sample.count {
-            let run = execute(instance, &work, extra, limit);
-            limit.check()?;
-            run.map_err(|it| match it {
-                // The sample has no part in it.
-                BackendError::Device(_)
-                | BackendError::OutOfMemory(_)
-                | BackendError::Busy(_)
-                | BackendError::Crashed(_)
-                | BackendError::Unavailable(_) => it,
-                it => in_sample(it.to_string()),
-            })?;
-        }
-    }
-    let mut times = RunTimes::default();
-    let zeros = request_of_zeros(signature, 1).filter(|_| guess != Guess::Nothing);
-    let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
-        return Ok(times);
-    };
-    let started = Instant::now();
-    for run in 0..RUNS {
-        let began = Instant::now();
-        let outcome = execute(instance, &work.work, extra, limit);
-        limit.check()?;
-        if let Err(error) = outcome {
-            if let BackendError::Device(_) | BackendError::Crashed(_) = error {
-                return Err(error);
+/// It is stopped after so long, as it is only a guess that requests are of that size.
+const LONGEST_USUAL: Duration = Duration::from_secs(5);
+
+/// What an instance is warmed with.
+pub(crate) struct Warming<'a> {
+    pub(crate) signature: &'a Signature,
+    pub(crate) config: &'a ModelConfig,
+    /// The model's directory.
+    pub(crate) dir: &'a Path,
+    /// Inputs that requests do not bring.
+    pub(crate) extra: &'a ExtraInputs,
+    /// What is run beside the configured samples.
+    pub(crate) guess: Guess,
+    /// Bounds the runs.
+    pub(crate) limit: &'a RunLimit,
+}
+
+impl Warming<'_> {
+    /// Warms an instance.
+    ///
+    /// # Errors
+    /// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails otherwise
+    /// only teaches nothing: the model may have good reasons to refuse it.
+    pub(crate) fn warm(&self, instance: &mut dyn Instance) -> Result<RunTimes, BackendError> {
+        let Warming { signature, config, dir, guess, limit, .. } = *self;
+        for sample in &config.warmups {
+            let in_sample = |problem: String| {
+                BackendError::Load(format!("model_warmup '{}': {problem}", sample.name))
+            };
+            let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
+            for _ in 0..sample.count {
+                let run = self.execute(instance, &work, limit);
+                limit.check()?;
+                run.map_err(|it| match it {
+                    // The sample has no part in it.
+                    BackendError::Device(_)
+                    | BackendError::OutOfMemory(_)
+                    | BackendError::Busy(_)
+                    | BackendError::Crashed(_)
+                    | BackendError::Unavailable(_) => it,
+                    it => in_sample(it.to_string()),
+                })?;
             }
-            tracing::debug!(model = %signature.model, %error, "cannot warm up with zeros");
-            break;
         }
-        let last = run + 1 == RUNS || BUDGET < started.elapsed();
-        // Only the last run is like those to come.
-        if last {
-            times.record(1, began.elapsed());
-            break;
-        }
-    }
-    let is_slow = times.mean(1).is_some_and(|it| SLOW <= it);
-    let usual = match guess {
-        Guess::Usual(size) if !is_slow => size.request(signature),
-        Guess::Usual(_) | Guess::Nothing | Guess::Least => None,
-    };
-    let usual = usual.and_then(|mut it| prepare(&mut it, signature, config).ok());
-    let Some(work) = usual else { return Ok(times) };
-    for _ in 0..2 {
-        let began = Instant::now();
-        let outcome = execute(instance, &work.work, extra, limit);
-        limit.check()?;
-        match outcome {
-            Ok(()) if SHORT < began.elapsed() => break,
-            Ok(()) => (),
-            Err(error @ (BackendError::Device(_) | BackendError::Crashed(_))) => return Err(error),
-            Err(error) => {
-                tracing::debug!(model = %signature.model, %error, "cannot warm up with a request of the usual size");
+        let mut times = RunTimes::default();
+        let zeros = request_of_zeros(signature, 1).filter(|_| guess != Guess::Nothing);
+        let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
+            return Ok(times);
+        };
+        let started = Instant::now();
+        for run in 0..RUNS {
+            let began = Instant::now();
+            let outcome = self.execute(instance, &work.work, limit);
+            limit.check()?;
+            if let Err(error) = outcome {
+                if let BackendError::Device(_) | BackendError::Crashed(_) = error {
+                    return Err(error);
+                }
+                tracing::debug!(model = %signature.model, %error, "cannot warm up with zeros");
+                break;
+            }
+            let last = run + 1 == RUNS || BUDGET < started.elapsed();
+            // Only the last run is like those to come.
+            if last {
+                times.record(1, began.elapsed());
                 break;
             }
         }
+        Ok(times)
     }
-    Ok(times)
-}
 
-fn execute(
-    instance: &mut dyn Instance,
-    work: &Work,
-    extra: &ExtraInputs,
-    limit: &RunLimit,
-) -> Result<(), BackendError> {
-    let inputs = &extra.inputs(work)?;
-    let (outputs, rows) = (&work.outputs, work.rows);
-    instance
-        .execute(&Batch { inputs, outputs, rows, signature: work.signature, stop: limit.stop() })
-        .map(drop)
+    /// Warms an instance in a process of its own, and runs a request of the usual size, which tells whether the model
+    /// is in the right place. That size is a guess: where the run ends the process, `another` instance is warmed
+    /// without it. The one that is warm.
+    ///
+    /// # Errors
+    /// Those of [`Warming::warm`], and of `another`.
+    pub(crate) fn warm_to_place(
+        &self,
+        mut instance: Box<dyn Instance>,
+        size: UsualSize,
+        another: &dyn Fn() -> Result<Box<dyn Instance>, BackendError>,
+    ) -> Result<(Box<dyn Instance>, RunTimes), BackendError> {
+        let times = self.warm(&mut *instance)?;
+        let Err(error) = self.run_usual(&mut *instance, size, &times) else {
+            return Ok((instance, times));
+        };
+        tracing::warn!(
+            model = %self.signature.model,
+            "a run with a request of the usual size has ended its process, and it is loaded again without: {error}"
+        );
+        drop(instance);
+        let mut instance = another()?;
+        let times = self.warm(&mut *instance)?;
+        Ok((instance, times))
+    }
+
+    /// Runs a request of the usual size, where the graph leaves sizes open. Not where `times` tell enough.
+    ///
+    /// # Errors
+    /// When the instance is of no use any more: the run has ended its process, or its device. What else fails is only
+    /// logged: no request need be of that size.
+    fn run_usual(
+        &self,
+        instance: &mut dyn Instance,
+        size: UsualSize,
+        times: &RunTimes,
+    ) -> Result<(), BackendError> {
+        let Warming { signature, config, .. } = *self;
+        let is_slow = times.mean(1).is_some_and(|it| SLOW <= it);
+        let usual = size.request(signature).filter(|_| !is_slow);
+        let usual = usual.and_then(|mut it| prepare(&mut it, signature, config).ok());
+        let Some(work) = usual else { return Ok(()) };
+        let Ok(limit) = self.limit.at_most(LONGEST_USUAL) else { return Ok(()) };
+        for _ in 0..2 {
+            let began = Instant::now();
+            let outcome = self.execute(instance, &work.work, &limit);
+            match outcome.and_then(|()| limit.check()) {
+                Ok(()) if SHORT < began.elapsed() => break,
+                Ok(()) => (),
+                Err(error @ (BackendError::Device(_) | BackendError::Crashed(_))) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    let model = &signature.model;
+                    tracing::debug!(%model, %error, "cannot warm up with a request of the usual size");
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(
+        &self,
+        instance: &mut dyn Instance,
+        work: &Work,
+        limit: &RunLimit,
+    ) -> Result<(), BackendError> {
+        let inputs = &self.extra.inputs(work)?;
+        let Work { outputs, rows, signature, .. } = work;
+        let (rows, signature) = (*rows, *signature);
+        instance.execute(&Batch { inputs, outputs, rows, signature, stop: limit.stop() }).map(drop)
+    }
 }
 
 /// The request of a sample.
@@ -201,4 +250,92 @@ fn random_bytes(length: usize, dtype: DataType) -> Vec<u8> {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    use super::*;
+    use inference::signature::Port;
+
+    /// Fails so for inputs of more than one element.
+    struct Fake {
+        fails: Arc<dyn Fn() -> BackendError + Send + Sync>,
+        large: Arc<AtomicUsize>,
+    }
+
+    impl Instance for Fake {
+        fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            if batch.inputs.iter().all(|it| it.tensor.elements() <= 1) {
+                return Ok(batch.inputs.to_vec());
+            }
+            self.large.fetch_add(1, Relaxed);
+            Err((self.fails)())
+        }
+    }
+
+    /// How many instances are made, and how many runs of a usual request, which fails so.
+    fn warmed(fails: impl Fn() -> BackendError + Send + Sync + 'static) -> (usize, usize) {
+        let port = |name: &str| Port {
+            name: name.into(),
+            dtype: DataType::Fp32,
+            // The first is the batch.
+            dims: vec![None, None],
+            any_rank: false,
+            scalar: false,
+            optional: false,
+            labels: Arc::default(),
+        };
+        let signature = Signature {
+            takes_missing: false,
+            model: "m".into(),
+            version: 1,
+            max_batch_size: 0,
+            graph_checks_shapes: false,
+            most_rows: None,
+            inputs: vec![port("x")],
+            outputs: vec![port("y")],
+            on_request: Vec::new(),
+            pipeline: None,
+            named: None,
+        };
+        let config = crate::load::proof::tests::config_of(
+            "input { name: 'x' data_type: TYPE_FP32 dims: [-1, -1] }
+             output { name: 'y' data_type: TYPE_FP32 dims: [-1, -1] }",
+        );
+        let fails: Arc<dyn Fn() -> BackendError + Send + Sync> = Arc::new(fails);
+        let (made, large): (AtomicUsize, Arc<AtomicUsize>) = Default::default();
+        let make = || -> Result<Box<dyn Instance>, BackendError> {
+            made.fetch_add(1, Relaxed);
+            Ok(Box::new(Fake { fails: fails.clone(), large: large.clone() }))
+        };
+        let limit = RunLimit::start(None, backend::Device::Cpu).unwrap();
+        let (dir, guess) = (Path::new("."), Guess::Least);
+        let extra = &ExtraInputs::of(&config, dir).unwrap();
+        let (signature, config, limit) = (&signature, &config, &limit);
+        let warming = Warming { signature, config, dir, extra, guess, limit };
+        let size = UsualSize::read(&Default::default(), [dir; 2]);
+        let (_, times) = warming.warm_to_place(make().unwrap(), size, &make).unwrap();
+        assert!(times.mean(1).is_some());
+        (made.load(Relaxed), large.load(Relaxed))
+    }
+
+    #[test]
+    fn a_usual_run_that_ends_its_process_is_not_made_again_and_the_model_is_warm_without() {
+        for fails in [BackendError::Crashed, BackendError::Device] {
+            assert_eq!(warmed(move || fails("it is gone".to_owned())), (2, 1));
+        }
+    }
+
+    #[test]
+    fn a_usual_run_that_fails_leaves_its_instance_as_it_is() {
+        for fails in [BackendError::Execute, BackendError::OutOfMemory, BackendError::InvalidInput]
+        {
+            assert_eq!(warmed(move || fails("not that".to_owned())), (1, 1));
+        }
+    }
 }
