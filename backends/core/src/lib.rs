@@ -38,7 +38,7 @@ mod tensor;
 pub use contract::{Backend, BackendError, Batch, Instance, Model, RunTerms, WarmUp};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
-pub use file_identity::{FileContents, FileIdentity, Likeness};
+pub use file_identity::{FileContents, FileIdentity, Likeness, Reading};
 pub use file_stamps::FileStamps;
 pub use padding::{Filler, PaddingSide};
 pub use places::Places;

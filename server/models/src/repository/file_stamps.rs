@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use backend::{FileContents, FileIdentity};
+use backend::{FileContents, FileIdentity, Reading};
 use steps::is_pipeline;
 
 use crate::repository::local::{FoundModel, is_unfinished};
@@ -17,7 +17,7 @@ use crate::repository::local::{FoundModel, is_unfinished};
 /// Folders in folders that are looked at. Models are not deeper, and a link may lead into a circle.
 const DEEPEST: usize = 8;
 
-/// Of a model so many bytes are read at most, the smallest files first. A doubt about the others is taken for a change.
+/// Of a model so many bytes are read, the smallest files first. Of the others pieces are.
 const MOST_READ: u64 = 8 << 30;
 
 /// A load waits until so many bytes are read. The rest is read beside what comes after it.
@@ -119,10 +119,8 @@ impl FileStamps {
                 if SOON_READ < bytes {
                     reading = None;
                 }
-                if MOST_READ < bytes {
-                    break;
-                }
-                contents.read(&path, &identity);
+                let reading = if MOST_READ < bytes { Reading::Pieces } else { Reading::Whole };
+                contents.read(&path, &identity, reading);
             }
             drop(reading);
         };
