@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::EndReason;
+use backend::{EndReason, HeldDir};
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions},
@@ -32,7 +32,7 @@ use crate::{
     message::ToWorker,
     oom,
     output::{LastLines, Stream, drain},
-    sandbox::{self, Order, PrivateDirectory, Sandbox},
+    sandbox::{self, Order, Sandbox, private_directory},
     usage::cpu_of,
     vitals::Vitals,
     whose::Whose,
@@ -77,11 +77,11 @@ impl Program {
     }
 
     /// A directory for a worker. `None` without a sandbox, and where none can be made: it writes nowhere then.
-    fn private_directory(&self) -> Option<PrivateDirectory> {
+    fn private_directory(&self) -> Option<HeldDir> {
         if self.sandbox == Sandbox::Off {
             return None;
         }
-        let directory = PrivateDirectory::new(&self.temporary);
+        let directory = private_directory(&self.temporary);
         let warn = |error: &io::Error| {
             let parent = self.temporary.display();
             if !self.lacks_directory.swap(true, Relaxed) {
@@ -107,7 +107,7 @@ pub(crate) struct Worker {
     /// What it is told of its sandbox.
     order: Order,
     /// Goes with the worker.
-    _private: Option<PrivateDirectory>,
+    _private: Option<HeldDir>,
     control: Mutex<Sender>,
     last_lines: LastLines,
 }
@@ -130,7 +130,7 @@ impl Worker {
         let (output, written) = io::pipe()?;
         let (errors, errors_written) = io::pipe()?;
         let private = program.private_directory();
-        let private_path = private.as_ref().map(PrivateDirectory::path);
+        let private_path = private.as_ref().map(HeldDir::path);
         let order = program.order(private_path);
         let mut command = Command::new(&program.path);
         command

@@ -2,31 +2,25 @@
 //! lives: what is written into such a file changes answers at once. Where it is cut, the next touch ends the process.
 
 use std::{
-    fs::{self, DirBuilder, File, TryLockError},
-    hash::{BuildHasher, Hasher, RandomState},
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
 };
 
-use backend::BackendError;
+use backend::{BackendError, HeldDir};
 
 use crate::files::ModelFiles;
 
 /// What the names of its folders begin with.
 const PREFIX: &str = "muster-weights-";
 
-/// So many folders are made where others take them for ones that were left.
-const ATTEMPTS: usize = 10;
-
 /// A folder with a model's file and its weights, removed when dropped. What has mapped its files keeps them.
 pub(crate) struct PrivateCopy {
-    folder: PathBuf,
+    folder: HeldDir,
     /// The file of the model in it, and where the model really is.
     model: PathBuf,
     original: PathBuf,
-    /// Locked for as long as the folder is in use: a lock ends with its process.
-    _lock: File,
 }
 
 impl PrivateCopy {
@@ -63,15 +57,16 @@ impl PrivateCopy {
     }
 
     fn in_place(files: &ModelFiles, place: &Path) -> io::Result<PrivateCopy> {
-        remove_leftovers(place);
-        let (folder, lock) = new_folder(place)?;
-        let model = folder.join(files.model.file_name().unwrap_or_default());
-        let copy = PrivateCopy { folder, model, original: files.model.clone(), _lock: lock };
+        // What cannot be removed stays, and is no reason not to serve.
+        HeldDir::remove_left(place, PREFIX);
+        let folder = HeldDir::new(place, PREFIX)?;
+        let model = folder.path().join(files.model.file_name().unwrap_or_default());
+        let copy = PrivateCopy { folder, model, original: files.model.clone() };
         copy_file(&files.model, &copy.model)?;
         let from = files.model.parent().unwrap_or(Path::new(""));
         for name in &files.weights {
             if PrivateCopy::takes(name) {
-                let to = copy.folder.join(name);
+                let to = copy.folder.path().join(name);
                 if let Some(parent) = to.parent() {
                     fs::create_dir_all(parent)?;
                 }
@@ -99,7 +94,7 @@ impl PrivateCopy {
     pub(crate) fn renamed(&self, error: BackendError) -> BackendError {
         let renamed = |text: String| {
             let original = self.original.parent().unwrap_or(Path::new(""));
-            text.replace(&self.folder.display().to_string(), &original.display().to_string())
+            text.replace(&self.folder.path().display().to_string(), &original.display().to_string())
         };
         match error {
             BackendError::Load(text) => BackendError::Load(renamed(text)),
@@ -107,13 +102,6 @@ impl PrivateCopy {
             BackendError::Device(text) => BackendError::Device(renamed(text)),
             error => error,
         }
-    }
-}
-
-impl Drop for PrivateCopy {
-    fn drop(&mut self) {
-        // What cannot be removed now is removed with the next copy.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -148,28 +136,6 @@ fn stored_bytes(files: &ModelFiles) -> u64 {
     paths.map(stored).sum()
 }
 
-/// A new folder, for this process's user alone, that other processes do not take for a leftover.
-fn new_folder(place: &Path) -> io::Result<(PathBuf, File)> {
-    for _ in 0..ATTEMPTS {
-        // Its keys are random, and others for each one made.
-        let number = RandomState::new().build_hasher().finish();
-        let folder = place.join(format!("{PREFIX}{number:016x}"));
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        // In the moment before it is locked another process may remove it.
-        let Ok(lock) = File::open(&folder) else { continue };
-        match lock.try_lock() {
-            Ok(()) if folder.is_dir() => return Ok((folder, lock)),
-            Ok(()) | Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => {
-                // What cannot be locked would stay for ever.
-                let _ = fs::remove_dir(&folder);
-                return Err(error);
-            }
-        }
-    }
-    Err(io::Error::other("other processes remove it before it can be used"))
-}
-
 /// Copies what a file holds, and leaves its holes. File systems that can share the blocks until they are written to.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
@@ -202,26 +168,6 @@ fn data_from(file: &File, at: u64, length: u64) -> io::Result<Option<std::ops::R
         // The file system does not know.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(at..length)),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Removes folders of processes that have ended without doing it.
-fn remove_leftovers(place: &Path) {
-    let own = fs::metadata("/proc/self").map(|it| it.uid());
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_so_called = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let is_own = fs::symlink_metadata(&path)
-            .is_ok_and(|it| it.is_dir() && own.as_ref().is_ok_and(|own| *own == it.uid()));
-        if !is_so_called || !is_own {
-            continue;
-        }
-        let Ok(folder) = File::open(&path) else { continue };
-        match folder.try_lock() {
-            // What cannot be removed stays, and is no reason not to serve.
-            Ok(()) => drop(fs::remove_dir_all(&path)),
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
-        }
     }
 }
 
@@ -262,7 +208,7 @@ mod tests {
     #[test]
     fn what_an_ended_process_has_left_is_removed_and_the_next_place_is_taken_where_one_is_none() {
         let place = place("left");
-        let left = place.join(format!("{PREFIX}0"));
+        let left = place.join(format!("{PREFIX}{:016x}", 0));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("w"), "").unwrap();
         let places = [place.join("absent"), place.clone()];

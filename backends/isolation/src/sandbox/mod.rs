@@ -27,7 +27,7 @@ pub use environment::passes;
 pub(crate) use kernel::Kernel;
 pub(crate) use order::Order;
 pub use order::Sandbox;
-pub(crate) use private::{PrivateDirectory, remove_leftovers};
+pub(crate) use private::{private_directory, remove_leftovers};
 pub(crate) use threads::answer;
 
 use reach::Reach;

@@ -157,7 +157,11 @@ mod tests {
         for folder in folders.iter().chain(&["more/n/1", "keys", "named/1"]) {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for folder in ["temporary/muster-worker-1", "temporary/muster-worker-2", "temporary/free"] {
+        for folder in [
+            "temporary/muster-worker-0000000000000001",
+            "temporary/muster-worker-0000000000000002",
+            "temporary/free",
+        ] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for file in ["read/library", "temporary/somebodys", "keys/tls.key"] {
@@ -167,8 +171,8 @@ mod tests {
         let surroundings = Surroundings::new(
             &root.join("models/m"),
             Some(&root.join("models")),
-            Some(&root.join("temporary/muster-worker-1")),
-            &[root.join("temporary/muster-worker-1"), root.join("cache")],
+            Some(&root.join("temporary/muster-worker-0000000000000001")),
+            &[root.join("temporary/muster-worker-0000000000000001"), root.join("cache")],
             &[root.join("read"), root.join("models/m"), "/usr/lib".into()],
         );
         let surroundings = surroundings
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn what_may_be_reached_anyway_is_not_opened_further() {
         check(below("cache/new"), Ok(None));
-        check(below("temporary/muster-worker-1/new"), Ok(None));
+        check(below("temporary/muster-worker-0000000000000001/new"), Ok(None));
         check(below("read/library"), Ok(None));
     }
 
@@ -230,7 +234,7 @@ mod tests {
         check(|_| "/tmp/not-there".into(), Err("others have files there too"));
         check(below("temporary/new"), Err("others have files there too"));
         check(below("temporary/somebodys"), Err("others have files there too"));
-        check(below("temporary/muster-worker-2/new"), Err("another process"));
+        check(below("temporary/muster-worker-0000000000000002/new"), Err("another process"));
         check(below("models/n/1/new"), Err("other models"));
         check(below("models/new"), Err("other models"));
         for path in ["named/new", "named/1/new"] {

@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use backend::HeldDir;
+
 use crate::{
     config::raw,
     lifecycle::{
@@ -25,7 +27,7 @@ use crate::{
     repository::catalogue::Catalogue,
     repository::{
         file_stamps::FileStamps, local::FoundModel, model_id::ModelId, remote::Copies,
-        scratch_dir::ScratchDir, versions::wanted_versions,
+        versions::wanted_versions,
     },
     serving::manager::ModelManager,
     serving::{
@@ -44,7 +46,7 @@ use machine::anonymous_bytes;
 pub(super) struct Target {
     found: FoundModel,
     raw: Option<raw::ModelConfig>,
-    files: Option<Arc<ScratchDir>>,
+    files: Option<Arc<HeldDir>>,
     sources: Sources,
 }
 

@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
+use backend::HeldDir;
 use bytes::Bytes;
 
 use crate::{
     config::{pbtxt::ConfigReader, raw},
-    repository::scratch_dir::ScratchDir,
+    repository::scratch_dir::scratch_dir,
 };
 use inference::error::Error;
 
@@ -39,7 +40,7 @@ pub struct LoadOverride {
 pub(super) struct ReadOverride {
     pub(super) raw: raw::ModelConfig,
     /// Where its versions lie, if files came along.
-    pub(super) files: Option<(Arc<ScratchDir>, BTreeMap<u64, PathBuf>)>,
+    pub(super) files: Option<(Arc<HeldDir>, BTreeMap<u64, PathBuf>)>,
 }
 
 impl ReadOverride {
@@ -81,7 +82,7 @@ impl ReadOverride {
         }
         let versions = versions_of(&given.files)?;
         let write = || -> io::Result<_> {
-            let private = ScratchDir::new(scratch)?;
+            let private = scratch_dir(scratch)?;
             for (name, content) in &given.files {
                 let path = private.path().join(name);
                 if let Some(parent) = path.parent() {

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use backend::{BackendError, Model, ModelSource, Processes};
+use backend::{BackendError, HeldDir, Model, ModelSource, Processes};
 use bytes::Bytes;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         raw,
     },
     pipeline::open::ServedPipeline,
-    repository::{model_id::ModelId, scratch_dir::ScratchDir},
+    repository::model_id::ModelId,
     serving::{
         content_hash::ContentHash,
         ensemble::{path::Path, plan::Plan, turns::Turns},
@@ -78,7 +78,7 @@ pub struct ServedModel {
     /// Memory that its load took, as far as it was measured; 0 where there is no budget for it.
     pub(crate) bytes: u64,
     /// Files that are only this model's, and go with it. Last, since instances may read them.
-    pub(crate) files: Option<Arc<ScratchDir>>,
+    pub(crate) files: Option<Arc<HeldDir>>,
 }
 
 /// What decided how a model is run, beside its configuration.
