@@ -40,6 +40,7 @@ mod settling;
 mod shared_rows;
 mod shrink;
 mod trim;
+mod walk;
 mod wide;
 mod zipmap;
 

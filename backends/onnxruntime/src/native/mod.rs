@@ -10,11 +10,13 @@ mod metadata;
 mod provider;
 mod session;
 mod session_arena;
+mod session_options;
 mod table;
 mod value;
 
 pub(crate) use provider::probe;
-pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
+pub(crate) use session::{Kind, Port, Session};
 pub(crate) use session_arena::Keeping;
+pub(crate) use session_options::{Source, WEIGHTS};
 pub(crate) use table::{Native, Result};
 pub(crate) use value::Value;

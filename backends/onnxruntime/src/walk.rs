@@ -1,0 +1,398 @@
+//! What a model's file says of itself beside its weights: its protobuf is walked, past whatever is large.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufReader, Read, Seek},
+    path::Path,
+};
+
+use crate::{
+    shared_rows::{self, QUANTIZE, Values, shared_by},
+    zipmap,
+};
+
+/// Operators whose outputs have shapes that follow from what is in their inputs, or which run parts of the graph as
+/// often as that says.
+const OF_VALUES: [&str; 12] = [
+    "BeamSearch",
+    "Compress",
+    "GreedySearch",
+    "If",
+    "Loop",
+    "MoE",
+    "NonMaxSuppression",
+    "NonZero",
+    "QMoE",
+    "Sampling",
+    "Scan",
+    "Unique",
+];
+
+/// Those of them that run parts of the graph as often as values say, or one part or another: runs of the same shapes
+/// may take any time. `Scan` runs its part once for each element, which the shapes say.
+const OF_ANY_TIME: [&str; 5] = ["BeamSearch", "GreedySearch", "If", "Loop", "Sampling"];
+
+/// Names of operators that matter are so long.
+const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=shared_rows::LONGEST;
+
+/// What was found on the way.
+pub(crate) struct Found {
+    /// Bytes of the file.
+    pub(crate) length: u64,
+    /// Names of files of weights, relative to it.
+    pub(crate) weights: BTreeSet<String>,
+    /// Bytes of the weights in files of their own, where all of them say how long they are.
+    pub(crate) weight_bytes: Option<u64>,
+    /// Is there an operator that makes maps of a classifier's probabilities?
+    pub(crate) has_zipmap: bool,
+    /// Do shapes follow from those of the inputs, and not from what is in them?
+    pub(crate) has_plain_shapes: bool,
+    /// The operator by which the rows of a run share something, whatever is sent.
+    pub(crate) shares_rows: Option<&'static str>,
+    /// Does the time of a run follow from what is in the inputs?
+    pub(crate) time_follows_values: bool,
+}
+
+impl Found {
+    /// Walks the file of a model.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no ONNX model.
+    pub(crate) fn of(model: &Path) -> io::Result<Found> {
+        let file = File::open(model)?;
+        let length = file.metadata()?.len();
+        let mut walk = Walk {
+            file: BufReader::new(file),
+            at: 0,
+            weights: BTreeSet::new(),
+            locations: 0,
+            lengths: 0,
+            length: 0,
+            has_zipmap: false,
+            has_plain_shapes: true,
+            shares_rows: None,
+            quantizes: false,
+            values: None,
+            time_follows_values: false,
+        };
+        walk.message(Kind::Model, length)?;
+        if walk.quantizes && walk.shares_rows.is_none() && walk.has_computed_scale(length)? {
+            walk.shares_rows = Some("QuantizeLinear");
+        }
+        Ok(Found {
+            length,
+            weight_bytes: (walk.locations == walk.lengths).then_some(walk.length),
+            weights: walk.weights,
+            has_zipmap: walk.has_zipmap,
+            has_plain_shapes: walk.has_plain_shapes,
+            shares_rows: walk.shares_rows,
+            time_follows_values: walk.time_follows_values,
+        })
+    }
+}
+
+/// A message type of `onnx.proto` that leads to the name of a file or of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Model,
+    Function,
+    Graph,
+    Node,
+    Attribute,
+    SparseTensor,
+    Tensor,
+    /// An entry of a tensor's `external_data`: its key `location` has the name of a file.
+    External,
+    /// The name of a node's operator.
+    Operator,
+    /// Names of what a node takes and gives, and of a tensor.
+    Input,
+    Output,
+    Name,
+}
+
+impl Kind {
+    /// What is in the field of that number. `None` where nothing is that is looked for.
+    fn field(self, number: u64) -> Option<Kind> {
+        match (self, number) {
+            (Kind::Model, 7) => Some(Kind::Graph),
+            (Kind::Model, 25) => Some(Kind::Function),
+            (Kind::Function, 7) | (Kind::Graph, 1) => Some(Kind::Node),
+            (Kind::Node, 1) => Some(Kind::Input),
+            (Kind::Node, 2) => Some(Kind::Output),
+            (Kind::Node, 4) => Some(Kind::Operator),
+            (Kind::Node, 5) => Some(Kind::Attribute),
+            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) => Some(Kind::Tensor),
+            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Some(Kind::SparseTensor),
+            (Kind::SparseTensor, 1 | 2) => Some(Kind::Tensor),
+            (Kind::Attribute, 6 | 11) => Some(Kind::Graph),
+            (Kind::Tensor, 8) => Some(Kind::Name),
+            (Kind::Tensor, 13) => Some(Kind::External),
+            _ => None,
+        }
+    }
+}
+
+/// A longer name than this is none.
+const LONGEST_ENTRY: u64 = 64 << 10;
+
+struct Walk {
+    file: BufReader<File>,
+    /// Bytes read or skipped so far.
+    at: u64,
+    weights: BTreeSet<String>,
+    /// Tensors that say in which file they are, and those that say how long they are there.
+    locations: usize,
+    lengths: usize,
+    /// Bytes of the latter.
+    length: u64,
+    has_zipmap: bool,
+    has_plain_shapes: bool,
+    shares_rows: Option<&'static str>,
+    /// Is there an operator that quantises with a scale that it is given?
+    quantizes: bool,
+    /// Where it matters where values come from, they are noted, and nothing else is.
+    values: Option<Values>,
+    time_follows_values: bool,
+}
+
+impl Walk {
+    /// Reads a message that ends at that byte. Messages lie within each other, and the loop keeps their
+    /// ends in a list, so that no file can make it recurse.
+    fn message(&mut self, kind: Kind, end: u64) -> io::Result<()> {
+        let mut open = vec![(kind, end)];
+        while let Some(&(kind, end)) = open.last() {
+            if self.at == end {
+                open.pop();
+                if let (Kind::Node, Some(values)) = (kind, &mut self.values) {
+                    values.end_node();
+                }
+                continue;
+            }
+            let tag = self.varint()?;
+            let length = match tag & 7 {
+                0 => {
+                    self.varint()?;
+                    continue;
+                }
+                1 => 8,
+                2 => self.varint()?,
+                5 => 4,
+                _ => return Err(malformed()),
+            };
+            let inner_end = self.at.checked_add(length).filter(|&it| it <= end);
+            let inner_end = inner_end.ok_or_else(malformed)?;
+            match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
+                Some(Kind::External) if self.values.is_none() => self.external(length)?,
+                Some(name @ (Kind::Input | Kind::Output | Kind::Name)) => {
+                    self.name(name, length, inner_end)?;
+                }
+                Some(Kind::External) => self.skip(inner_end)?,
+                Some(Kind::Operator) if LENGTHS_OF_OPERATORS.contains(&length) => {
+                    self.operator(length, inner_end)?;
+                }
+                Some(Kind::Operator) => self.skip(inner_end)?,
+                Some(inner) => {
+                    if let (Kind::Node, Some(values)) = (inner, &mut self.values) {
+                        values.begin_node();
+                    }
+                    open.push((inner, inner_end));
+                }
+                None => self.skip(inner_end)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, end: u64) -> io::Result<()> {
+        let skip = i64::try_from(end - self.at).map_err(|_| malformed())?;
+        self.file.seek_relative(skip)?;
+        self.at = end;
+        Ok(())
+    }
+
+    /// Reads an operator's name, which may be one that matters.
+    fn operator(&mut self, length: u64, end: u64) -> io::Result<()> {
+        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
+        self.file.read_exact(&mut name)?;
+        self.at = end;
+        if let Some(values) = &mut self.values {
+            values.operator(&name);
+            return Ok(());
+        }
+        self.has_zipmap |= name == zipmap::OPERATOR;
+        self.quantizes |= name == QUANTIZE;
+        self.shares_rows = self.shares_rows.or_else(|| shared_by(&name));
+        let is_among = |names: &[&str]| names.iter().any(|it| it.as_bytes() == name);
+        self.has_plain_shapes &= !is_among(&OF_VALUES);
+        self.time_follows_values |= is_among(&OF_ANY_TIME);
+        Ok(())
+    }
+
+    /// Reads the name of a value, if values are noted.
+    fn name(&mut self, kind: Kind, length: u64, end: u64) -> io::Result<()> {
+        let Some(mut values) = self.values.take() else { return self.skip(end) };
+        if LONGEST_ENTRY < length {
+            return Err(malformed());
+        }
+        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
+        self.file.read_exact(&mut name)?;
+        self.at = end;
+        match kind {
+            Kind::Input => values.input(name),
+            Kind::Output => values.output(name),
+            _ => values.constant(name),
+        }
+        self.values = Some(values);
+        Ok(())
+    }
+
+    /// Walks the file once more: does a scale of quantisation depend on what is sent?
+    fn has_computed_scale(&mut self, length: u64) -> io::Result<bool> {
+        self.file.rewind()?;
+        self.at = 0;
+        self.values = Some(Values::default());
+        self.message(Kind::Model, length)?;
+        Ok(self.values.take().is_some_and(Values::has_computed_scale))
+    }
+
+    /// Reads an entry of `external_data`, which is a key (field 1) and a value (2).
+    fn external(&mut self, length: u64) -> io::Result<()> {
+        if length > LONGEST_ENTRY {
+            return Err(malformed());
+        }
+        let end = self.at + length;
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while self.at < end {
+            let tag = self.varint()?;
+            let length = self.varint()?;
+            if tag & 7 != 2 || end - self.at < length {
+                return Err(malformed());
+            }
+            let mut text = vec![0; usize::try_from(length).map_err(|_| malformed())?];
+            self.file.read_exact(&mut text)?;
+            self.at += length;
+            match tag >> 3 {
+                1 => key = text,
+                2 => value = text,
+                _ => {}
+            }
+        }
+        match &*key {
+            b"location" => {
+                self.locations += 1;
+                self.weights.insert(String::from_utf8(value).map_err(|_| malformed())?);
+            }
+            b"length" => {
+                let text = String::from_utf8(value).map_err(|_| malformed())?;
+                let length: u64 = text.trim().parse().map_err(|_| malformed())?;
+                self.lengths += 1;
+                self.length = self.length.saturating_add(length);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn varint(&mut self) -> io::Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let mut byte = [0];
+            self.file.read_exact(&mut byte)?;
+            self.at += 1;
+            value |= u64::from(byte[0] & 0x7F) << shift;
+            if byte[0] & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(malformed())
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is no ONNX model")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+pub(crate) mod tests {
+    use super::*;
+    use std::{fs, path::PathBuf};
+
+    fn model(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(name)
+    }
+
+    /// The field of that number with this content.
+    pub(crate) fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+    }
+
+    #[test]
+    fn operators_whose_outputs_have_shapes_that_follow_from_values_are_found() {
+        let is_plain = |name| Found::of(&model(name)).unwrap().has_plain_shapes;
+        assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
+        assert!(!is_plain("long.onnx"), "it has a loop");
+        assert!(OF_ANY_TIME.iter().all(|it| OF_VALUES.contains(it)));
+        let lengths: Vec<u64> = OF_VALUES.iter().map(|it| it.len() as u64).collect();
+        assert!(lengths.iter().all(|it| LENGTHS_OF_OPERATORS.contains(it)));
+    }
+
+    #[test]
+    fn operators_by_which_rows_share_a_scale_are_found() {
+        let folder = std::env::temp_dir().join(format!("muster-shared-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let shared = |nodes: &[(&str, &[&str])]| {
+            let mut graph = field(5, &field(8, b"constant"));
+            for (operator, inputs) in nodes {
+                let mut node: Vec<u8> =
+                    inputs.iter().flat_map(|it| field(1, it.as_bytes())).collect();
+                node.extend([field(2, b"scale"), field(4, operator.as_bytes())].concat());
+                graph.extend(field(1, &node));
+            }
+            fs::write(folder.join("model.onnx"), field(7, &graph)).unwrap();
+            Found::of(&folder.join("model.onnx")).unwrap().shares_rows
+        };
+        assert_eq!(shared(&[("DynamicQuantizeLinear", &["x"])]), Some("DynamicQuantizeLinear"));
+        assert_eq!(shared(&[("QuantizeLinear", &["x", "constant"])]), None);
+        let computed = [("ReduceMax", ["x"].as_slice()), ("QuantizeLinear", &["x", "scale"])];
+        assert_eq!(shared(&computed), Some("QuantizeLinear"));
+        assert_eq!(shared(&computed[..1]), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_time_of_a_graph_that_holds_a_loop_follows_values_also_where_it_stands_in_a_branch_or_a_function()
+     {
+        let follows = |name| Found::of(&model(name)).unwrap().time_follows_values;
+        assert!(follows("long.onnx"), "it has a loop");
+        assert!(!follows("mlp.onnx") && !follows("matmul.onnx"));
+        let folder = std::env::temp_dir().join(format!("muster-loops-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let follows = |bytes: &[u8]| {
+            let path = folder.join("model.onnx");
+            fs::write(&path, bytes).unwrap();
+            Found::of(&path).unwrap().time_follows_values
+        };
+        let node = |operator: &[u8]| field(4, operator);
+        let part = |node: &[u8]| {
+            field(1, &[field(4, b"Scan"), field(5, &field(6, &field(1, node)))].concat())
+        };
+        for (operator, expected) in
+            [(&b"Loop"[..], true), (b"If", true), (b"Scan", false), (b"Add", false)]
+        {
+            let node = node(operator);
+            let in_graph = field(7, &field(1, &node));
+            let in_part = field(7, &part(&node));
+            // The tag of field 25 has two bytes.
+            let function = field(7, &node);
+            let in_function =
+                [&[0xCA, 1, u8::try_from(function.len()).unwrap()], &*function].concat();
+            for model in [in_graph, in_part, in_function] {
+                assert_eq!(follows(&model), expected, "{operator:?}");
+            }
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
