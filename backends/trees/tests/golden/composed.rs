@@ -45,7 +45,7 @@ fn floats(tensor: &Tensor) -> Vec<f64> {
 fn labels(tensor: &Tensor) -> Vec<Value> {
     match tensor.dtype() {
         DataType::Bytes => {
-            tensor.strings().map(|it| String::from_utf8_lossy(&it).into_owned().into()).collect()
+            tensor.strings().map(|it| String::from_utf8_lossy(it).into_owned().into()).collect()
         }
         _ => tensor.as_slice_of::<i64>().expect("INT64").iter().map(|it| (*it).into()).collect(),
     }
@@ -75,7 +75,9 @@ fn wrong(expected: &Expected, model: &str, path: &Path) -> Option<String> {
         }
     }
     let within = if is_rounded { f64::from(f32::EPSILON) } else { WITHIN };
-    let is_far = |(a, b): &(&f64, &f64)| !((*a - *b).abs() <= within * b.abs().max(1.0));
+    let is_far = |(a, b): &(&f64, &f64)| {
+        a.is_nan() || b.is_nan() || within * b.abs().max(1.0) < (*a - *b).abs()
+    };
     if found.len() != library.len() {
         return Some(format!("{} numbers, expected {}", found.len(), library.len()));
     }
