@@ -289,6 +289,7 @@ mod tests {
             scalar: false,
             optional: false,
             labels: Arc::default(),
+            text_codes: Arc::default(),
         };
         let signature = Signature {
             takes_missing: false,
