@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn one_that_is_not_there_says_where_it_should_be_and_what_makes_it() {
         let nothing = Tool { word: "nothing", program: "muster-nothing" };
-        let error = nothing.exec(Vec::new());
+        let error = nothing.missing(io::ErrorKind::NotFound.into());
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let text = error.to_string();
         for part in ["'muster nothing'", "muster-nothing, which is", "cargo build --release"] {

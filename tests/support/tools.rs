@@ -3,13 +3,12 @@
 
 use std::{fs, path::Path, sync::OnceLock, time::SystemTime};
 
-use super::{MUSTER, root};
+use super::MUSTER;
 
-const TOOLS: [(&str, &str); 2] =
-    [("muster-bench", "server/tools/bench/src"), ("muster-recommend", "server/tools")];
+const TOOLS: [&str; 2] = ["muster-bench", "muster-recommend"];
 
-/// The program that is tested, for its commands that are programs of their own: these are there, and as their sources
-/// say.
+/// The program that is tested, for its commands that are programs of their own: these are there, and no file that cargo
+/// made them of has changed since.
 #[track_caller]
 pub fn with_tools() -> &'static str {
     static PROBLEM: OnceLock<Option<String>> = OnceLock::new();
@@ -18,20 +17,19 @@ pub fn with_tools() -> &'static str {
     MUSTER
 }
 
-fn problem((name, sources): (&str, &str)) -> Option<String> {
+fn problem(name: &str) -> Option<String> {
     let path = Path::new(MUSTER).with_file_name(name);
-    let Ok(made) = fs::metadata(&path).and_then(|it| it.modified()) else {
-        return Some(format!("there is no {}", path.display()));
+    let made = match modified(&path) {
+        Ok(made) => made,
+        Err(error) => return Some(format!("{}: {error}", path.display())),
     };
-    (made < newest(&root(sources))).then(|| format!("{} is older than {sources}", path.display()))
+    // Cargo writes there what a program is made of.
+    let sources = fs::read_to_string(path.with_extension("d")).unwrap_or_default();
+    let sources = sources.split_once(": ").map_or("", |it| it.1).split_whitespace();
+    let changed = sources.filter(|it| modified(Path::new(it)).is_ok_and(|it| made < it));
+    changed.map(|it| format!("{} is older than {it}", path.display())).next()
 }
 
-/// When a file below this folder was changed last.
-fn newest(folder: &Path) -> SystemTime {
-    let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
-    let times = entries.map(|it| match it.is_dir() {
-        true => newest(&it),
-        false => it.metadata().unwrap().modified().unwrap(),
-    });
-    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+fn modified(path: &Path) -> std::io::Result<SystemTime> {
+    fs::metadata(path)?.modified()
 }

@@ -69,7 +69,7 @@ impl Settling {
         state.has_thread = builder.spawn(move || settling.run()).is_ok();
     }
 
-    /// Returns once no session is looked at that somebody may be about to end.
+    /// Returns once no session is looked at. One that is ended a moment before it would be looked at is left alone.
     pub(crate) fn wait(&self) {
         drop(self.busy.lock());
     }
@@ -77,10 +77,13 @@ impl Settling {
     fn run(&self) {
         let mut pause = PAUSE;
         while let Some(sessions) = self.next() {
-            let busy = self.busy.lock();
-            let settled: Vec<Settled> =
-                sessions.iter().filter_map(Weak::upgrade).map(|it| it.settle()).collect();
-            drop(busy);
+            let settled: Vec<Settled> = sessions
+                .iter()
+                .filter_map(|it| {
+                    let _busy = self.busy.lock();
+                    it.upgrade().map(|it| it.settle())
+                })
+                .collect();
             pause = next_pause(pause, &settled);
             thread::sleep(pause);
         }

@@ -100,6 +100,12 @@ impl Budget {
         granted.then(|| Permit { budget: self.clone(), units })
     }
 
+    /// The same for whoever asks again and again: nobody is asked to give way.
+    pub fn try_take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
+        let granted = self.reserve(units, units, self.bound(units));
+        granted.then(|| Permit { budget: self.clone(), units })
+    }
+
     /// There is no room for `more` units of a permit that is then `units` large: the slowest of those who hold some are
     /// asked for theirs, unless it would never fit. False.
     fn press(&self, more: usize, units: usize) -> bool {

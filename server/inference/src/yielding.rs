@@ -117,11 +117,13 @@ impl Yielding {
         self.pressed.fetch_max(millis, Relaxed);
         let last = self.searched.load(Relaxed);
         let is_early = millis < last.saturating_add(PAUSE) && last != 0;
-        let mine = self.searched.compare_exchange(last, millis.max(1), Relaxed, Relaxed);
-        if is_early || mine.is_err() {
+        // One that comes too early moves nothing: else those who press without pause would keep all from looking.
+        if is_early {
             return;
         }
-        self.search(wanted as u64, now);
+        if self.searched.compare_exchange(last, millis.max(1), Relaxed, Relaxed).is_ok() {
+            self.search(wanted as u64, now);
+        }
     }
 
     /// Milliseconds from the epoch to that time.
@@ -276,6 +278,19 @@ mod tests {
         assert!(!is_asked_at(5001), "it was not asked again");
         yielding.press_at(1, after(20_000));
         assert!(is_asked_at(20_001), "it is one of them as before");
+    }
+
+    #[test]
+    fn those_who_press_without_a_pause_are_heard() {
+        let yielding = Arc::<Yielding>::default();
+        let holder = yielding.enter();
+        let begin = yielding.epoch + Duration::from_secs(5);
+        // Nothing is known of it at the first look.
+        yielding.press_at(1, begin);
+        holder.note(1 << 20, 0);
+        let step = Duration::from_millis(PAUSE / 4);
+        (1..400).for_each(|it| yielding.press_at(1, begin + it * step));
+        assert!(is_asked_at(&holder, begin + 400 * step));
     }
 
     #[test]

@@ -19,12 +19,17 @@ const LEAST: u64 = 16 << 20;
 /// The shortest time from one time to the next: other threads may wait for the allocator meanwhile.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// The longest: it is doubled up to this where one time follows another at once, as what was given back is taken again
+/// by a load that goes on.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
 /// What this process takes beyond the ledger, as it has been seen.
 pub(super) struct Retained {
     allowed: u64,
     /// The least since memory was given back for the last time: models, and what else is no part of the ledger.
     least: Option<u64>,
     given_back: Option<Instant>,
+    pause: Duration,
     /// Is what is seen next what is left?
     is_new: bool,
     /// Is it being given back?
@@ -36,7 +41,8 @@ impl Retained {
     pub(super) fn within(limit: u64) -> Retained {
         let allowed = (limit / OF_MEMORY).max(LEAST);
         let is_busy = Arc::default();
-        Retained { allowed, least: None, given_back: None, is_new: false, is_busy }
+        let (least, given_back, pause) = (None, None, PAUSE);
+        Retained { allowed, least, given_back, pause, is_new: false, is_busy }
     }
 
     /// So many bytes are taken beyond the ledger now. Has more of them to be given back than may lie there? Then that
@@ -58,9 +64,14 @@ impl Retained {
         let known = self.least.filter(|_| !take(&mut self.is_new)).unwrap_or(beyond);
         let least = known.min(beyond);
         self.least = Some(least);
-        let is_soon = self.given_back.is_some_and(|it| now.saturating_duration_since(it) < PAUSE);
+        let passed = self.given_back.map(|it| now.saturating_duration_since(it));
+        let is_soon = passed.is_some_and(|it| it < self.pause);
         let is_due = !is_soon && least.saturating_add(self.allowed) < beyond;
         if is_due {
+            self.pause = match passed.is_some_and(|it| it < 2 * self.pause) {
+                true => (2 * self.pause).min(LONGEST_PAUSE),
+                false => PAUSE,
+            };
             self.given_back = Some(now);
             self.is_new = true;
         }
@@ -89,7 +100,11 @@ mod tests {
         // Nothing could: a model was loaded.
         assert!(!is_due(300, 600) && !is_due(332, 900));
         assert!(is_due(333, 920));
-        assert!(!is_due(250, 1200) && is_due(283, 1300));
+        // It has followed at once twice.
+        assert!(!is_due(250, 1200) && !is_due(283, 1900) && is_due(283, 1930));
+        // After some rest it is as it was.
+        assert!(!is_due(100, 6000) && is_due(200, 9000));
+        assert!(!is_due(100, 9100) && !is_due(200, 9240) && is_due(200, 9260));
     }
 
     #[test]

@@ -116,13 +116,14 @@ fn is_scarce(was: bool, limit: u64, usage: Usage) -> bool {
     usage.left(limit) < if was { reserve + reserve / 2 } else { reserve }
 }
 
-/// Waits for the next look after one at which the ledger held so much, where that was `before` at the one before.
+/// Waits for the next look after one at which the ledger held so much, where that was `before` at the one before. Looks
+/// are never nearer to each other than [`EVERY`], however short what is taken is held.
 async fn pause(ledger: &Ledger, held: usize, before: usize, has_much: bool) {
-    let is_quiet = has_much && held == before && ledger.bodies.used() == 0;
-    match is_quiet && !ledger.bodies.is_scarce() {
+    tokio::time::sleep(EVERY).await;
+    let is_quiet = has_much && held == before && ledger.used() == held && ledger.bodies.used() == 0;
+    if is_quiet && !ledger.bodies.is_scarce() {
         // Too late is what has stirred nothing.
-        true => drop(tokio::time::timeout(SELDOM, ledger.stirs(held)).await),
-        false => tokio::time::sleep(EVERY).await,
+        let _ = tokio::time::timeout(SELDOM, ledger.stirs(held)).await;
     }
 }
 
@@ -270,6 +271,15 @@ mod tests {
         let second = Duration::from_secs(1);
         looks_in(second).await;
         assert!(looks_in(second).await <= 6);
+        // Many that are held for a moment cost no more looks than one that is held for long.
+        let mut of_many = 0;
+        for _ in 0..100 {
+            drop(ledger.bodies.take(1));
+            of_many += looks_in(Duration::from_millis(1)).await;
+        }
+        assert!(of_many <= 6, "{of_many} looks in a tenth of a second");
+        // It rests by then.
+        looks_in(5 * EVERY).await;
         let request = ledger.bodies.take(1);
         assert_eq!(looks_in(Duration::from_millis(1)).await, 1);
         assert!(45 <= looks_in(second).await);

@@ -88,14 +88,17 @@ pub(super) async fn room_for_texts(
     let job = largest.unwrap_or(0).saturating_mul(pipeline.rows.most_of_job(rows().count()));
     let bytes = job.min(most_of_texts(budget));
     let until = deadline.into_iter().fold(Instant::now() + WAIT, Instant::min);
-    loop {
-        match take(Some(budget), bytes) {
-            Err(Error::OutOfBudget(_)) if Instant::now() < until => {
-                tokio::time::sleep(PAUSE).await;
-            }
-            other => return other,
+    // Slow clients give way once: what is missing then is held by runs, which end by themselves.
+    let mut taken = take(Some(budget), bytes);
+    while let Err(Error::OutOfBudget(_)) = taken
+        && Instant::now() < until
+    {
+        tokio::time::sleep(PAUSE).await;
+        if let Some(permit) = budget.try_take(bytes) {
+            taken = Ok(Some(Arc::new(permit)));
         }
     }
+    taken
 }
 
 /// Takes the least room for so many bytes out of these; `None` where none has as much, or it is little.

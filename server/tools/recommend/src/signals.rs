@@ -69,7 +69,8 @@ fn ignores_hangup(status: &str) -> bool {
 }
 
 async fn heed(mut signals: Handlers, stopped: &AtomicBool) {
-    let mut last: Option<Instant> = None;
+    // The last signal that was no echo, and when it came.
+    let mut last: Option<(SignalKind, Instant)> = None;
     loop {
         let hangup = async {
             match &mut signals.hangup {
@@ -77,17 +78,18 @@ async fn heed(mut signals: Handlers, stopped: &AtomicBool) {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            _ = hangup => {}
-            _ = signals.interrupt.recv() => {}
-            _ = signals.quit.recv() => {}
-            _ = signals.terminate.recv() => {}
-        }
-        match last.replace(Instant::now()) {
+        let kind = tokio::select! {
+            _ = hangup => SignalKind::hangup(),
+            _ = signals.interrupt.recv() => SignalKind::interrupt(),
+            _ = signals.quit.recv() => SignalKind::quit(),
+            _ = signals.terminate.recv() => SignalKind::terminate(),
+        };
+        match last {
             None => stopped.store(true, Ordering::Relaxed),
-            Some(at) if at.elapsed() < ONE_WISH => {}
+            Some((before, at)) if before == kind && at.elapsed() < ONE_WISH => continue,
             Some(_) => std::process::exit(1),
         }
+        last = Some((kind, Instant::now()));
     }
 }
 
