@@ -158,7 +158,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Adds the element that a field spells, as [`decode`] says of numbers; for BYTES the field itself.
+/// Adds the element that a field spells, as [`decode`] says of numbers; for BYTES the field itself. Where the element
+/// may be given as a text, one of its texts is that before it is a number: no quotes tell them apart, as in JSON.
 ///
 /// # Errors
 /// What was expected and what was found.
@@ -172,11 +173,11 @@ pub(super) fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<()
     if field.is_empty() && is_float(dtype) {
         return builder.push_text("NaN");
     }
+    // A category may be called as a number is spelled, and have blanks around it.
+    if builder.push_known(field_as_sent) || builder.push_known(field) {
+        return Ok(());
+    }
     builder.push_text(field).or_else(|problem| {
-        // A category may be called as a number is spelled here, and have blanks around it.
-        if builder.push_known(field_as_sent) || builder.push_known(field) {
-            return Ok(());
-        }
         let spelled = respelled(dtype, field);
         if spelled.is_some_and(|it| builder.push_text(&it).is_ok()) {
             return Ok(());
