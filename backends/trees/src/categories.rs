@@ -51,7 +51,7 @@ impl NamedCategories {
     }
 
     /// The codes and their names.
-    fn codes(&self) -> String {
+    pub fn codes(&self) -> String {
         let code = |(code, name): (usize, &String)| {
             let name: String = name.chars().take(40).collect();
             format!("{code} for '{}'", name.escape_debug())

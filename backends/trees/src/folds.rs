@@ -1,7 +1,9 @@
 //! Several forests that are one model, as training by k folds makes them: one answer of the answers of all. Pure.
 
 use crate::{
+    categories::NamedCategories,
     forest::{
+        calibration::Calibration,
         document::{Document, Library, Transform},
         single,
     },
@@ -22,6 +24,9 @@ pub struct Face {
     class_names: Vec<String>,
     missing: Option<f64>,
     transform: Transform,
+    categories: Vec<NamedCategories>,
+    /// Classes of its calibration.
+    calibrated: Option<usize>,
 }
 
 impl Face {
@@ -36,6 +41,8 @@ impl Face {
             class_names: document.class_names.clone(),
             missing: document.missing,
             transform: document.transform,
+            categories: document.categories.clone(),
+            calibrated: document.calibration.as_ref().map(Calibration::classes),
         }
     }
 
@@ -68,6 +75,13 @@ impl Face {
             let (one, two) = (self.transform, other.transform);
             (one != two).then(|| ("predictions", format!("{one:?}"), format!("{two:?}")))
         };
+        let calibrations = || {
+            let (one, two) = (self.calibrated, other.calibrated);
+            let text = |it: Option<usize>| {
+                it.map_or("none".to_owned(), |classes| format!("of {classes} classes"))
+            };
+            (one != two).then(|| ("calibration", text(one), text(two)))
+        };
         libraries()
             .or_else(objectives)
             .or_else(|| number("features", self.features, other.features))
@@ -76,6 +90,19 @@ impl Face {
             .or_else(names)
             .or_else(missing)
             .or_else(transforms)
+            .or_else(calibrations)
+            .or_else(|| self.other_categories(other))
+    }
+
+    /// The first categories that differ: their codes would mean one thing in one forest, another in the other.
+    fn other_categories(&self, other: &Face) -> Option<(&'static str, String, String)> {
+        let (one, two) = (&self.categories, &other.categories);
+        let at = (0..one.len().max(two.len())).find(|at| one.get(*at) != two.get(*at))?;
+        let text = |it: Option<&NamedCategories>| match it {
+            Some(it) => format!("of feature {}: {}", it.feature, it.codes()),
+            None => "none".to_owned(),
+        };
+        Some(("categories", text(one.get(at)), text(two.get(at))))
     }
 }
 
@@ -153,5 +180,29 @@ mod tests {
         let other = Face { objective: "reg:gamma".to_owned(), ..face.clone() };
         let (what, _, given) = face.difference(&other).unwrap();
         assert_eq!((what, &*given), ("objective", "reg:gamma"));
+    }
+
+    #[test]
+    fn forests_of_one_model_have_the_same_categories_and_calibration() {
+        let of = |names: [&str; 2]| {
+            let named = NamedCategories {
+                feature: 1,
+                count: 2,
+                names: names.map(str::to_owned).into(),
+                ..NamedCategories::default()
+            };
+            Face::of(&Document { categories: vec![named], ..document(vec![stump()]) })
+        };
+        let face = of(["red", "blue"]);
+        assert_eq!(face.difference(&of(["red", "blue"])), None);
+        let (what, one, other) = face.difference(&of(["blue", "red"])).unwrap();
+        assert_eq!(what, "categories");
+        assert_eq!(one, "of feature 1: 0 for 'red', 1 for 'blue'");
+        assert_eq!(other, "of feature 1: 0 for 'blue', 1 for 'red'");
+        let without = Face::of(&document(vec![stump()]));
+        assert_eq!(without.difference(&face).unwrap(), ("categories", "none".to_owned(), one));
+        let calibrated = Face { calibrated: Some(2), ..face.clone() };
+        let (what, one, other) = face.difference(&calibrated).unwrap();
+        assert_eq!((what, &*one, &*other), ("calibration", "none", "of 2 classes"));
     }
 }
