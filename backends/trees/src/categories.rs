@@ -5,13 +5,51 @@ use std::collections::BTreeMap;
 use backend::TextCodes;
 
 /// Names of a feature that an error shows.
-const SHOWN: usize = 20;
+pub const SHOWN: usize = 20;
 
-/// Names that are kept of a feature, and of all of a model that may be sent for their codes.
+/// Texts of all features of a model that may be sent for their codes.
 pub const KEPT: usize = 1 << 14;
 
-/// Bytes of the names of a feature that are kept.
+/// Bytes of the texts of a feature.
 pub const KEPT_BYTES: usize = 1 << 18;
+
+/// Bytes of the texts of all features of a model.
+const KEPT_BYTES_OF_MODEL: usize = 1 << 24;
+
+/// Names of all features of a model that are there for errors only.
+const SHOWN_OF_MODEL: usize = 1 << 16;
+
+/// What the names of features of one model may still take, which is the same for all its features together.
+#[derive(Debug)]
+pub struct Allowance {
+    texts: usize,
+    bytes: usize,
+    shown: usize,
+}
+
+impl Default for Allowance {
+    fn default() -> Allowance {
+        Allowance { texts: KEPT, bytes: KEPT_BYTES_OF_MODEL, shown: SHOWN_OF_MODEL }
+    }
+}
+
+impl Allowance {
+    /// Those of a feature's names that are kept: all where they are texts and there is room, else those that an error
+    /// shows.
+    pub fn keep(&mut self, mut names: Vec<String>, are_texts: bool) -> Vec<String> {
+        let bytes = names.iter().map(String::len).sum();
+        let left = || Some((self.texts.checked_sub(names.len())?, self.bytes.checked_sub(bytes)?));
+        match left().filter(|_| are_texts) {
+            Some((texts, bytes)) => (self.texts, self.bytes) = (texts, bytes),
+            None => {
+                names.truncate(SHOWN.min(self.shown));
+                names.shrink_to_fit();
+                self.shown -= names.len();
+            }
+        }
+        names
+    }
+}
 
 /// A feature that was trained on categories with names: its numbers are their codes, counted from zero.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,7 +58,7 @@ pub struct NamedCategories {
     pub feature: usize,
     /// How many categories it has.
     pub count: usize,
-    /// Their names, or the first of them: at most [`KEPT`], of at most [`KEPT_BYTES`].
+    /// Their names, or the first of them, as [`Allowance`] has it.
     pub names: Vec<String>,
     /// Are the names texts in the data of training, too? Others are numbers, or truths.
     pub are_texts: bool,
@@ -29,18 +67,15 @@ pub struct NamedCategories {
 }
 
 /// The codes of the texts that features may be sent as, by feature. None of a feature whose names are no texts, or not
-/// all known; none at all where there are too many.
+/// all known.
 pub fn text_codes(categories: &[NamedCategories]) -> BTreeMap<usize, TextCodes> {
     let is_known = |it: &&NamedCategories| it.are_texts && it.names.len() == it.count;
-    let known = || categories.iter().filter(is_known);
-    if KEPT < known().map(|it| it.count).sum() {
-        return BTreeMap::new();
-    }
+    let known = categories.iter().filter(is_known);
     let of = |it: &NamedCategories| TextCodes {
         codes: it.names.iter().cloned().zip(0..).collect(),
         others_are_missing: it.others_are_missing,
     };
-    known().map(|it| (it.feature, of(it))).collect()
+    known.map(|it| (it.feature, of(it))).collect()
 }
 
 impl NamedCategories {
@@ -146,6 +181,24 @@ mod tests {
         let expected = TextCodes { codes, others_are_missing: true };
         assert_eq!(of(2, true), [(4, expected)].into());
         assert!(of(3, true).is_empty() && of(2, false).is_empty());
+    }
+
+    #[test]
+    fn all_names_of_a_feature_are_kept_or_those_that_are_shown() {
+        let mut left = Allowance::default();
+        let mut keep = |count: usize, length: usize, are_texts| {
+            left.keep(vec!["x".repeat(length); count], are_texts).len()
+        };
+        assert_eq!(keep(KEPT + 1, 1, true), SHOWN);
+        assert_eq!(keep(1000, 1, false), SHOWN);
+        assert_eq!(keep(KEPT - 1, 1, true), KEPT - 1);
+        assert_eq!(keep(2, 1, true), 2, "no more texts, those that are shown");
+        assert_eq!(keep(1, KEPT_BYTES_OF_MODEL, true), 1);
+        assert_eq!((keep(1, 1, true), keep(SHOWN + 1, 1, true)), (1, SHOWN));
+        for _ in 0..SHOWN_OF_MODEL {
+            keep(SHOWN, 1, false);
+        }
+        assert_eq!(keep(SHOWN, 1, false), 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::lines::{Lines, text};
-use crate::categories::{KEPT, KEPT_BYTES, NamedCategories};
+use crate::categories::{Allowance, KEPT, KEPT_BYTES, NamedCategories, SHOWN};
 
 /// With what the line begins that has them: for each column of categories of a data frame a list, in JSON.
 const NAMES: &[u8] = b"pandas_categorical:";
@@ -40,7 +40,11 @@ pub(super) fn read(lines: Lines<'_>, split: &[usize]) -> Vec<NamedCategories> {
         return Vec::new();
     }
     match lists.len() == features.len() {
-        true => features.iter().zip(&lists).map(|(feature, list)| of(*feature, list)).collect(),
+        true => {
+            let mut left = Allowance::default();
+            let lists = features.iter().zip(&lists);
+            lists.map(|(feature, list)| of(*feature, list, &mut left)).collect()
+        }
         false => {
             let count = lists.iter().map(Vec::len).max().unwrap_or(0);
             let unknown =
@@ -50,15 +54,16 @@ pub(super) fn read(lines: Lines<'_>, split: &[usize]) -> Vec<NamedCategories> {
     }
 }
 
-fn of(feature: usize, list: &[Value]) -> NamedCategories {
-    let mut left = KEPT_BYTES;
+fn of(feature: usize, list: &[Value], left: &mut Allowance) -> NamedCategories {
+    let mut bytes = KEPT_BYTES;
     let name = |it: &Value| {
         let name = it.as_str().map_or_else(|| it.to_string(), str::to_owned);
-        left = left.checked_sub(name.len())?;
+        bytes = bytes.checked_sub(name.len())?;
         Some(name)
     };
-    let names = list.iter().take(KEPT).map_while(name).collect();
     let are_texts = list.iter().all(Value::is_string);
+    let most = if are_texts { KEPT } else { SHOWN };
+    let names = left.keep(list.iter().take(most).map_while(name).collect(), are_texts);
     NamedCategories { feature, count: list.len(), names, are_texts, ..lightgbm() }
 }
 
@@ -89,6 +94,15 @@ mod tests {
                     pandas_categorical:[[\"red\", \"blue\"], [10, 20, 30]]\n";
         check(text, &[], &[(1, 2, &["red", "blue"]), (4, 3, &["10", "20", "30"])]);
         check("pandas_categorical:[[true, false]]", &[3], &[(3, 2, &["true", "false"])]);
+    }
+
+    #[test]
+    fn of_numbers_no_more_names_are_kept_than_are_shown() {
+        let count = |value: &str| {
+            let text = format!("pandas_categorical:[[{value}{}]]", format!(",{value}").repeat(99));
+            read(Lines::new(text.as_bytes()), &[0])[0].names.len()
+        };
+        assert_eq!((count("7"), count("\"7\"")), (SHOWN, 100));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Names of categories as XGBoost writes them from 3.1 on: for each feature a list of texts, or of numbers.
 
 use crate::{
-    categories::{KEPT, KEPT_BYTES, NamedCategories},
+    categories::{Allowance, KEPT, KEPT_BYTES, NamedCategories, SHOWN},
     error::FormatError,
     xgboost::source::Source,
 };
@@ -13,6 +13,7 @@ use crate::{
 pub(super) fn read<S: Source>(
     source: &mut S,
     feature: usize,
+    left: &mut Allowance,
 ) -> Result<Option<NamedCategories>, FormatError> {
     let (mut offsets, mut boundaries, mut are_texts) = (Vec::new(), 0_usize, false);
     let (mut bytes, mut numbers, mut values) = (Vec::new(), Vec::new(), 0_usize);
@@ -36,7 +37,7 @@ pub(super) fn read<S: Source>(
             let value = source.text()?;
             // Bytes are written with a sign.
             bytes.push(value.parse::<i16>().unwrap_or(0) as u8);
-            if !are_texts && numbers.len() < KEPT {
+            if !are_texts && numbers.len() < SHOWN {
                 numbers.push(value);
             }
             Ok(())
@@ -51,6 +52,7 @@ pub(super) fn read<S: Source>(
         }
         false => (values, numbers),
     };
+    let names = left.keep(names, are_texts);
     let named = NamedCategories { feature, count, names, are_texts, others_are_missing: false };
     Ok((0 < count).then_some(named))
 }
@@ -60,12 +62,32 @@ mod tests {
     use super::*;
     use crate::xgboost::json::Json;
 
+    fn found(json: &str, left: &mut Allowance) -> Option<NamedCategories> {
+        read(&mut Json::new(json.as_bytes()), 7, left).unwrap()
+    }
+
     #[track_caller]
     fn check(json: &str, expected: Option<(usize, &[&str])>) {
-        let found = read(&mut Json::new(json.as_bytes()), 7).unwrap();
+        let found = found(json, &mut Allowance::default());
         let found = found.map(|it| (it.feature, it.count, it.names));
         let owned = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
         assert_eq!(found, expected.map(|(count, names)| (7, count, owned(names))), "{json}");
+    }
+
+    #[test]
+    fn all_features_share_what_their_texts_may_take() {
+        let list = |it: &[usize]| it.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let texts = |count| {
+            let (offsets, values) = ((0..=count).collect::<Vec<_>>(), vec![97; count]);
+            format!(r#"{{"offsets": [{}], "values": [{}]}}"#, list(&offsets), list(&values))
+        };
+        let mut left = Allowance::default();
+        let mut names = |json: &str| found(json, &mut left).map_or(0, |it| it.names.len());
+        assert_eq!(names(&texts(KEPT - 100)), KEPT - 100);
+        assert_eq!(names(&texts(101)), SHOWN);
+        assert_eq!(names(&texts(100)), 100);
+        let numbers = format!(r#"{{"type": 15, "values": [{}]}}"#, list(&[7; 100]));
+        assert_eq!(names(&numbers), SHOWN);
     }
 
     #[test]

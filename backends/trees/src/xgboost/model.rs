@@ -1,6 +1,7 @@
 //! The fields of XGBoost's JSON and UBJSON. Those that are not known are skipped.
 
 use crate::{
+    categories::Allowance,
     error::FormatError,
     forest::document::Tree,
     limits,
@@ -183,9 +184,9 @@ fn model<S: Source>(
         }),
         "cats" => source.object(|source, key| match key {
             "enc" => {
-                let mut feature = 0;
+                let (mut feature, mut left) = (0, Allowance::default());
                 source.array(|source| {
-                    let found = categories::read(source, feature)?;
+                    let found = categories::read(source, feature, &mut left)?;
                     learner.categories.extend(found);
                     feature += 1;
                     Ok(())
