@@ -147,12 +147,17 @@ impl<'a> Array<'a> {
 /// How many bytes an array of that type and shape has.
 ///
 /// # Errors
-/// More than can be counted.
+/// More than can be counted, and elements without bytes: no file would be too small for any number of them.
 pub fn bytes_of(dtype: &Dtype, shape: &[usize]) -> Result<usize, FormatError> {
-    shape
-        .iter()
-        .try_fold(dtype.bytes(), |product, it| product.checked_mul(*it))
-        .ok_or_else(|| FormatError::new(format!("an array of shape {shape:?} is too large")))
+    let elements = shape.iter().try_fold(1_usize, |product, it| product.checked_mul(*it));
+    let bytes = elements.and_then(|it| it.checked_mul(dtype.bytes()));
+    match (elements, bytes) {
+        (Some(elements), Some(0)) if elements != 0 => Err(FormatError::new(format!(
+            "the elements of an array of shape {shape:?} have no bytes"
+        ))),
+        (_, Some(bytes)) => Ok(bytes),
+        (_, None) => Err(FormatError::new(format!("an array of shape {shape:?} is too large"))),
+    }
 }
 
 impl Column<'_> {
@@ -292,6 +297,25 @@ mod tests {
         assert_eq!(array.floats(), Some(vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
         array.shape = vec![6];
         assert_eq!(array.floats(), Some(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    }
+
+    #[test]
+    fn elements_have_bytes() {
+        let of = |text: &str, shape: &[usize]| {
+            let dtype = Dtype::Scalar(Scalar::parse(text).expect("a type"));
+            Array::new(dtype, shape.to_vec(), false, Cow::Borrowed(&[])).map(|it| it.elements())
+        };
+        for text in ["S0", "V0", "U0"] {
+            let problem = of(text, &[1 << 40]).expect_err("any number of nothing").to_string();
+            assert!(problem.contains("have no bytes"), "{problem}");
+            assert!(of(text, &[]).is_err() && of(text, &[1 << 40, 1 << 40]).is_err());
+            assert_eq!(of(text, &[0, 7]).ok(), Some(0));
+        }
+        let record = Dtype::Record { fields: Vec::new(), bytes: 0 };
+        assert!(Array::new(record, vec![1 << 62], false, Cow::Borrowed(&[])).is_err());
+        // Whatever stands before the zero.
+        assert!(of("f8", &[1 << 40, 1 << 40, 0]).is_err());
+        assert_eq!(of("f8", &[0, 1 << 40, 1 << 40]).ok(), Some(0));
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn calibrator<O: Objects>(
                 let array = objects.array(either(objects, of, names)?)?;
                 let array =
                     array.ok_or_else(|| FormatError::new(format!("{} is no array", names[0])))?;
-                reader.count(array.elements() * size_of::<f64>(), 0)?;
+                reader.count(array.elements().saturating_mul(size_of::<f64>()), 0)?;
                 Ok(array)
             };
             let x = points(["X_thresholds_", "_necessary_X_"])?;
