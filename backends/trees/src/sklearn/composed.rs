@@ -116,8 +116,16 @@ fn document<O: Objects>(
     let features = document.features;
     let mut named = knowing.iter().filter_map(|it| objects.attribute(*it, "feature_names_in_"));
     if let Some(names) = named.next().and_then(|it| objects.members(it)) {
-        let names = Some(names).filter(|it| it.len() == features);
+        let names = Some(names).filter(|it| it.len() == features && it.len() <= limits::NAMES);
         document.feature_names = names.and_then(|it| texts(objects, &it)).unwrap_or_default();
+        let names = &document.feature_names;
+        let bytes =
+            names.iter().map(String::len).sum::<usize>() + names.len() * size_of::<String>();
+        reader.count(bytes, 0).map_err(|_| {
+            FormatError::new(
+                "its estimators have more names of columns than the file has bytes for",
+            )
+        })?;
     } else if !steps.is_empty() || 1 < knowing.len() {
         // The estimator within was trained on arrays, whatever its library calls their columns.
         document.feature_names.clear();

@@ -98,6 +98,12 @@ fn hostile_pipelines_whose_steps_are_one_array() {
 }
 
 #[test]
+fn hostile_calibrated_parts_that_each_name_all_columns() {
+    let expect = "its estimators have more names of columns than the file has bytes for";
+    refused(fixture("hostile/names.pkl"), expect);
+}
+
+#[test]
 fn hostile_forests_of_one_tree_without_nodes() {
     refused(
         fixture("hostile/empty_trees.pkl"),
