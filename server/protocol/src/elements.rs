@@ -43,6 +43,14 @@ impl RowCodes {
         self.of_element(number)?.codes.get(text).map(|it| f64::from(*it))
     }
 
+    /// Are texts in that place spelled as numbers? A few of those that begin as one are looked at.
+    fn are_numbers(&self, number: usize) -> bool {
+        const FEW: usize = 8;
+        let Some(of) = self.of_element(number) else { return false };
+        let mut begin_so = of.codes.range("+".to_owned()..":".to_owned()).take(FEW);
+        begin_so.any(|it| it.0.trim_ascii().parse::<f64>().is_ok())
+    }
+
     /// The number of any text in that place; `None` where the element is no text.
     ///
     /// # Errors
@@ -178,6 +186,11 @@ impl TensorBuilder {
     pub fn push_known(&mut self, text: &str) -> bool {
         let known = self.codes.as_ref().and_then(|it| it.known(text, self.count));
         known.is_some_and(|it| self.push_f64(it).is_ok())
+    }
+
+    /// May a number in a body of texts be nothing but a text, as those of this element are spelled so?
+    pub fn takes_numbers_as_texts(&self) -> bool {
+        self.codes.as_ref().is_some_and(|it| it.are_numbers(self.count))
     }
 
     /// Adds the number of a text, or what is missing, where the element may be given as a text.

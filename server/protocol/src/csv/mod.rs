@@ -177,6 +177,10 @@ pub(super) fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<()
     if builder.push_known(field_as_sent) || builder.push_known(field) {
         return Ok(());
     }
+    // Where `1` is a category, `0` is no code of one.
+    if builder.takes_numbers_as_texts() {
+        return builder.push_other(field, format!("'{field}' is no category"));
+    }
     builder.push_text(field).or_else(|problem| {
         let spelled = respelled(dtype, field);
         if spelled.is_some_and(|it| builder.push_text(&it).is_ok()) {

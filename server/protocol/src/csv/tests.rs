@@ -171,10 +171,17 @@ fn texts_that_look_like_numbers_are_texts_before_they_are_numbers() {
     let codes = ["1", "2", "3", " 3"].map(str::to_owned).into_iter().zip(0..).collect();
     let codes = backend::TextCodes { codes, others_are_missing: false };
     signature.inputs[0].text_codes = std::sync::Arc::new([(1, codes)].into());
-    // What is none of them is a number still, as is what stands in another column.
-    let text = "1,1\n2,2\n3,3\n4, 3\n5, 1 \n6,0\n7,\n";
-    let expected = "x FP32 [7,2] [1.0,0.0,2.0,1.0,3.0,2.0,4.0,3.0,5.0,0.0,6.0,0.0,7.0,NaN]";
+    // What stands in another column is a number still.
+    let text = "1,1\n2,2\n3,3\n4, 3\n5, 1 \n7,\n";
+    let expected = "x FP32 [6,2] [1.0,0.0,2.0,1.0,3.0,2.0,4.0,3.0,5.0,0.0,7.0,NaN]";
     check(&signature, text, expected);
     let table = decode_table(&signature, b"x_0,x_1\n1,1\n2,3").unwrap();
     assert_eq!(show_inputs(&table).trim_end(), "x FP32 [2,2] [1.0,0.0,2.0,2.0]");
+    // A code would be the place of another category.
+    refused(
+        &signature,
+        "1,0",
+        "input 'x': CSV record 1, column 2: '0' is none of the categories that the model was trained on: '1', '2', \
+         '3', ' 3'; send null, in CSV an empty field, for what is missing",
+    );
 }
