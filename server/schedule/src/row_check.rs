@@ -41,7 +41,8 @@ const FIRST: u64 = 8;
 /// for some 100 µs, the queue stands still.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Behind a suspicion runs are looked at one by one, until so many have shown nothing.
+/// Behind a suspicion so many runs are looked at one by one. They count as they are chosen: whatever becomes of a look,
+/// such as one that fails, the closer look ends.
 const CLOSELY: u32 = 16;
 
 /// Which merged runs are looked at, and which request of each. Both are drawn: requests that come in a pattern could
@@ -54,8 +55,17 @@ pub(crate) struct Looks {
     next: u64,
     /// What is drawn from.
     state: u64,
-    /// So many looks are to show nothing yet, as a request seems to have been answered by how many were in its run.
+    /// So many runs are looked at one by one yet, as a request seems to have been answered by how many were in its run.
     closely: u32,
+}
+
+/// A request that is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Its place in its run.
+    pub(crate) place: usize,
+    /// Is it looked at because of another, which was suspicious?
+    pub(crate) is_behind_suspicion: bool,
 }
 
 impl Default for Looks {
@@ -65,32 +75,29 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// A run of so many requests has ended: the place of the request that is looked at, if one is. Each place of a run
-    /// is as likely as any other.
-    pub(crate) fn place(&mut self, requests: usize) -> Option<usize> {
+    /// A run of so many requests has ended: the request that is looked at, if one is. Each place of a run is as likely
+    /// as any other.
+    pub(crate) fn choose(&mut self, requests: usize) -> Option<Chosen> {
         self.runs += 1;
-        if 0 < self.closely && 0 < requests {
-            return usize::try_from(self.below(requests as u64)).ok();
-        }
-        if self.runs < self.next || requests == 0 {
+        let is_behind_suspicion = 0 < self.closely;
+        if (self.runs < self.next && !is_behind_suspicion) || requests == 0 {
             return None;
         }
-        let mean = (self.runs / PART).clamp(FIRST, ONE_IN);
-        // From one to twice the mean, less one: the mean of these is the mean.
-        self.next = self.runs + 1 + self.below(2 * mean - 1);
-        usize::try_from(self.below(requests as u64)).ok()
+        match is_behind_suspicion {
+            true => self.closely -= 1,
+            false => {
+                let mean = (self.runs / PART).clamp(FIRST, ONE_IN);
+                // From one to twice the mean, less one: the mean of these is the mean.
+                self.next = self.runs + 1 + self.below(2 * mean - 1);
+            }
+        }
+        let place = usize::try_from(self.below(requests as u64)).ok()?;
+        Some(Chosen { place, is_behind_suspicion })
     }
 
-    /// A request seems to have been answered by how many were in its run. Is it the second of late?
-    pub(crate) fn suspect(&mut self) -> bool {
-        let is_second = 0 < self.closely;
+    /// A request seems to have been answered by how many were in its run.
+    pub(crate) fn suspect(&mut self) {
         self.closely = CLOSELY;
-        is_second
-    }
-
-    /// A look has shown nothing.
-    pub(crate) fn cleared(&mut self) {
-        self.closely = self.closely.saturating_sub(1);
     }
 
     /// A number below that one, each as likely as any other.
@@ -111,6 +118,7 @@ pub(crate) struct Sample {
     /// Rows of the run, and where those of the request began.
     rows: usize,
     offset: usize,
+    is_behind_suspicion: bool,
 }
 
 /// A row that was answered otherwise than it would have been alone.
@@ -136,8 +144,9 @@ pub(crate) enum Look {
 }
 
 impl Sample {
-    /// One of the requests of a run, by its place. `None` where it is too large.
-    pub(crate) fn new(works: &[&Work], place: usize, answer: &[NamedTensor]) -> Option<Sample> {
+    /// The chosen one of the requests of a run. `None` where it is too large.
+    pub(crate) fn new(works: &[&Work], chosen: Chosen, answer: &[NamedTensor]) -> Option<Sample> {
+        let Chosen { place, is_behind_suspicion } = chosen;
         let work = works.get(place)?;
         let bytes = |of: &[NamedTensor]| of.iter().map(|it| it.tensor.byte_len()).sum::<usize>();
         if work.rows == 0 || MOST_BYTES < bytes(&work.inputs) + bytes(answer) {
@@ -147,12 +156,17 @@ impl Sample {
         let offset = works.iter().take(place).map(|it| it.rows).sum();
         let inputs = copied(&work.inputs)?;
         let work = Work { inputs, outputs: work.outputs.clone(), ..**work };
-        Some(Sample { work, answer: copied(answer)?, rows, offset })
+        Some(Sample { work, answer: copied(answer)?, rows, offset, is_behind_suspicion })
     }
 
     /// Rows of the run that it is from.
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Is it looked at because of another, which was suspicious?
+    pub(crate) fn is_behind_suspicion(&self) -> bool {
+        self.is_behind_suspicion
     }
 
     /// Runs the request again, on its own.
@@ -262,6 +276,8 @@ mod tests {
         Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
     }
 
+    const SECOND: Chosen = Chosen { place: 1, is_behind_suspicion: false };
+
     /// What is found of the second of three requests.
     fn found(answer: impl Fn(&[f32]) -> Vec<f32> + Send) -> Look {
         found_of([1.5, 2.5, 4.5, 8.5], answer)
@@ -273,7 +289,8 @@ mod tests {
         let works: Vec<&Work> = works.iter().collect();
         let whole = answer(&rows);
         let tensor = Tensor::from_vec(Shape::new(&[2]), whole[1..3].to_vec()).unwrap();
-        let sample = Sample::new(&works, 1, &[NamedTensor { name: "y".into(), tensor }]).unwrap();
+        let sample =
+            Sample::new(&works, SECOND, &[NamedTensor { name: "y".into(), tensor }]).unwrap();
         sample.check(&mut Fake(answer), &Stop::new()).unwrap()
     }
 
@@ -350,27 +367,32 @@ mod tests {
     #[test]
     fn runs_behind_a_suspicion_are_all_looked_at_and_it_fades() {
         let mut looks = Looks::default();
-        assert!(!looks.suspect());
-        assert!((0..1000).all(|_| looks.place(4).is_some()));
-        (0..CLOSELY).for_each(|_| looks.cleared());
-        assert!((0..4).any(|_| looks.place(4).is_none()));
-        assert!(!looks.suspect());
-        looks.cleared();
-        assert!(looks.suspect());
+        let mut behind = |runs: u32| {
+            let chosen = (0..runs).filter_map(|_| looks.choose(4));
+            let behind = chosen.filter(|it| it.is_behind_suspicion).count();
+            looks.suspect();
+            behind
+        };
+        assert_eq!(behind(1000), 0);
+        // Nobody says what became of the looks.
+        assert_eq!(behind(1000), 16);
+        assert_eq!(behind(7), 7);
+        assert_eq!(behind(1000), 16);
     }
 
     #[test]
     fn a_large_request_is_not_kept() {
         let large = work(&vec![0.0; MOST_BYTES / 4 + 1]);
-        assert!(Sample::new(&[&large], 0, &[]).is_none());
+        let first = Chosen { place: 0, ..SECOND };
+        assert!(Sample::new(&[&large], first, &[]).is_none());
     }
 
     /// How often each place is looked at in so many runs, of `requests(number)` each.
     fn looked_at(runs: usize, requests: impl Fn(usize) -> usize) -> Vec<usize> {
         let mut looks = Looks::default();
         let mut places = vec![0; 16];
-        for place in (0..runs).filter_map(|it| looks.place(requests(it))) {
-            places[place] += 1;
+        for chosen in (0..runs).filter_map(|it| looks.choose(requests(it))) {
+            places[chosen.place] += 1;
         }
         places
     }

@@ -101,9 +101,9 @@ impl Shared {
         if works.len() < 2 || is_off {
             return;
         }
-        let Some(place) = state.place_to_sample(works.len()) else { return };
-        if let Some(Ok(done)) = answers.get(place) {
-            state.sample = Sample::new(works, place, &done.outputs);
+        let Some(chosen) = state.choose_sample(works.len()) else { return };
+        if let Some(Ok(done)) = answers.get(chosen.place) {
+            state.sample = Sample::new(works, chosen, &done.outputs);
         }
     }
 
@@ -113,15 +113,14 @@ impl Shared {
         let found = match slot
             .call(RunTerms::default(), Missed::Waits, stop, |it| sample.check(it, stop))
         {
-            Ok(Look::Alike) => return self.lock().looks.cleared(),
+            Ok(Look::Alike) => return,
             Ok(Look::Mismatch(found)) => found,
-            Ok(Look::Suspicion(found)) => {
-                if !self.lock().looks.suspect() {
-                    tracing::debug!(%model, ?found, "the next merged requests are looked at");
-                    return;
-                }
-                found
+            Ok(Look::Suspicion(found)) if !sample.is_behind_suspicion() => {
+                self.lock().looks.suspect();
+                tracing::debug!(%model, ?found, "the next merged requests are looked at");
+                return;
             }
+            Ok(Look::Suspicion(found)) => found,
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 tracing::debug!(%model, %error, "a request could not be compared with itself alone");
                 return;

@@ -19,7 +19,7 @@ use super::{
     packing::Packing,
     policy::Decision,
     queue::{Job, Queue},
-    row_check::{Looks, Sample},
+    row_check::{Chosen, Looks, Sample},
     running::{Running, Runs},
     slot::Slot,
     spin::Spin,
@@ -290,9 +290,12 @@ impl State {
         self.memory.rows()
     }
 
-    /// A run of several requests has ended: the place of the one that is to be looked at, if one is.
-    pub fn place_to_sample(&mut self, requests: usize) -> Option<usize> {
-        self.looks.place(requests).filter(|_| self.sample.is_none())
+    /// A run of several requests has ended: the one that is to be looked at, if one is. None while another waits.
+    pub(crate) fn choose_sample(&mut self, requests: usize) -> Option<Chosen> {
+        if self.sample.is_some() {
+            return None;
+        }
+        self.looks.choose(requests)
     }
 
     /// Takes in how long one batch occupied an instance.
