@@ -11,14 +11,27 @@ use crate::{
 
 const ON_DEMAND: &str = "--model-load-on-demand=true";
 
-/// Models of the engine `identity` whose files have that many MiB, which nobody reads.
-fn sized(names: &[&str], mib: usize) -> Repository {
-    let model = |repository: Repository, name: &&str| {
-        repository
-            .with_identity(name, &[])
-            .file(&format!("{name}/1/weights.bin"), vec![0; mib << 20])
-    };
-    names.iter().fold(Repository::new(), model)
+/// Models of the engine `identity`, each with a file of [`SIZE`] that nobody reads.
+fn sized(names: &[&str]) -> Repository {
+    let repository = names
+        .iter()
+        .fold(Repository::new(), |repository, name| repository.with_identity(name, &[]));
+    names.iter().for_each(|it| add_weights(&repository, &format!("{it}/1/weights.bin")));
+    repository
+}
+
+/// MiB of a model's file: what else the server's memory grows by during a load, 17 MiB have been seen, is little
+/// beside it.
+const SIZE: u64 = 128;
+
+/// A file of [`SIZE`] that takes no room on the disk.
+fn add_weights(repository: &Repository, path: &str) {
+    fs::File::create(repository.path().join(path)).unwrap().set_len(SIZE << 20).unwrap();
+}
+
+/// Room for so many such models, and half of one.
+fn budget_for(models: u64) -> String {
+    format!("--model-memory-budget={}MiB", models * SIZE + SIZE / 2)
 }
 
 #[test]
@@ -77,9 +90,8 @@ fn a_model_that_fails_or_takes_too_long_is_a_503_that_says_when_to_come_back() {
 
 #[test]
 fn the_model_that_was_unused_for_longest_makes_room() {
-    let repository = sized(&["a", "b", "c"], 8);
-    let budget = "--model-memory-budget=20MiB";
-    let server = Server::start(&repository, &[ON_DEMAND, budget]);
+    let repository = sized(&["a", "b", "c"]);
+    let server = Server::start(&repository, &[ON_DEMAND, &budget_for(2)]);
     let ask = |model: &str| {
         assert_eq!(first_of(&server.post(&infer(model), row(1))), 1.0);
         // The clock of last uses counts milliseconds.
@@ -97,12 +109,12 @@ fn the_model_that_was_unused_for_longest_makes_room() {
 
 #[test]
 fn models_in_use_stay_and_what_finds_no_room_is_refused() {
-    let repository =
-        sized(&["busy", "other", "huge"], 8).file("huge/1/more.bin", vec![0; 32 << 20]).file(
-            "busy/config.pbtxt",
-            fs::read_to_string(busy().path().join("m/config.pbtxt")).unwrap(),
-        );
-    let server = Server::start(&repository, &[ON_DEMAND, "--model-memory-budget=12MiB"]);
+    let repository = sized(&["busy", "other", "huge"]).file(
+        "busy/config.pbtxt",
+        fs::read_to_string(busy().path().join("m/config.pbtxt")).unwrap(),
+    );
+    add_weights(&repository, "huge/1/more.bin");
+    let server = Server::start(&repository, &[ON_DEMAND, &budget_for(1)]);
     let mut client = ask(server.http(), "busy", row(3));
     wait_for("the model to be loaded", || {
         index(&server).contains(&"busy:1 READY".to_owned()).then_some(())
@@ -121,9 +133,8 @@ fn busy() -> Repository {
 
 #[test]
 fn no_request_fails_where_more_models_are_asked_for_than_there_is_room_for() {
-    let repository = sized(&["a", "b", "c"], 8);
-    let flags = [ON_DEMAND, "--model-memory-budget=28MiB"];
-    let server = Server::start(&repository, &flags);
+    let repository = sized(&["a", "b", "c"]);
+    let server = Server::start(&repository, &[ON_DEMAND, &budget_for(3)]);
     let traffic = ["a", "b"].map(|it| Traffic::start(server.http(), it, 4));
     traffic.iter().for_each(|it| it.wait_for_more(500));
     assert_eq!(first_of(&server.post(&infer("c"), row(1))), 1.0);
@@ -137,11 +148,11 @@ fn no_request_fails_where_more_models_are_asked_for_than_there_is_room_for() {
 fn a_model_with_an_open_sequence_is_not_unloaded_to_make_room() {
     let names = ["taking_turns", "other", "third"];
     let path = "taking_turns/config.pbtxt";
-    let repository = sized(&names, 8);
+    let repository = sized(&names);
     let config = fs::read_to_string(repository.path().join(path)).unwrap();
     let idle = "max_sequence_idle_microseconds: 600000000";
     let repository = repository.file(path, format!("{config}\nsequence_batching {{ {idle} }}\n"));
-    let server = Server::start(&repository, &[ON_DEMAND, "--model-memory-budget=12MiB"]);
+    let server = Server::start(&repository, &[ON_DEMAND, &budget_for(1)]);
     let ask = |start: bool, end: bool| {
         let mut body: Value = serde_json::from_slice(row(1).as_ref()).unwrap();
         body["parameters"] =
