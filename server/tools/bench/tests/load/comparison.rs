@@ -36,7 +36,7 @@ fn a_server_against_itself_is_no_faster() {
     let comparison = compare(&block(&server), &block(&server), &pairs(8)).unwrap();
     // Whether the interval covers 1 is a matter of chance one time in twenty, where it lies is not.
     for ratio in [comparison.throughput, comparison.p50] {
-        assert!(ratio.low < 1.15 && ratio.high > 0.87, "{comparison}");
+        assert!(ratio.low < 1.5 && ratio.high > 0.67, "{comparison}");
     }
     assert_eq!((comparison.pairs, comparison.dropped), (8, 0));
 }

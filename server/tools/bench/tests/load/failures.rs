@@ -100,12 +100,12 @@ fn a_server_that_closes_after_each_reply_is_followed() {
 fn a_reply_that_does_not_come_is_a_timeout_and_the_run_goes_on() {
     let server = Server::start(|seen| {
         if seen.number == 3 {
-            sleep(ms(800));
+            sleep(ms(3000));
         }
         Answer::ok("pong")
     });
     let mut plan = closed(&server, 1, 20);
-    plan.timeout = ms(300);
+    plan.timeout = ms(1500);
     let report = plan.run().unwrap();
     assert_eq!((report.failures.timeout, report.ok), (1, 19), "{report}");
     assert_eq!((report.reconnects, report.requests), (1, 20), "{report}");
