@@ -3,7 +3,6 @@
 //! nothing to run: that is said aloud, and is a failure where `CI=true`.
 
 use std::{
-    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -20,34 +19,12 @@ use crate::{
 /// The interpreter of an environment with these packages; `None` without Python. `list` is a file of
 /// `tests/clients`.
 pub fn python(list: &str) -> Option<PathBuf> {
-    let requirements = root("tests/clients").join(list);
-    let wanted = fs::read_to_string(&requirements).unwrap();
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let named = |what: &str| dir.join(list.replace("requirements", "clients").replace("txt", what));
-    let (venv, installed) = (named("venv"), named("installed"));
-    let interpreter = venv.join("bin/python");
-    fs::create_dir_all(dir).unwrap();
-    // Tests of this and other runs may want the same folder: one of them makes it.
-    let lock = File::create(named("lock")).unwrap();
-    lock.lock().unwrap();
-    if interpreter.exists() && fs::read_to_string(&installed).is_ok_and(|it| it == wanted) {
-        return Some(interpreter);
+    let mut make = Command::new("python3");
+    make.arg(root("tests/clients/environment.py")).args([env!("CARGO_TARGET_TMPDIR"), list]);
+    match run(&mut make) {
+        Ok(interpreter) => Some(PathBuf::from(interpreter.trim())),
+        Err(reason) => skipped(&format!("no environment with the packages of {list}: {reason}")),
     }
-    if let Err(reason) = run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)) {
-        return skipped(&format!("python3 -m venv does not work: {reason}"));
-    }
-    let mut pip = Command::new(&interpreter);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    if list == "requirements-tfs.txt" {
-        // It names all that is wanted of what its packages ask for.
-        pip.arg("--no-deps");
-    }
-    pip.arg("-r");
-    if let Err(reason) = run(pip.arg(&requirements)) {
-        return skipped(&format!("pip cannot install {}: {reason}", requirements.display()));
-    }
-    fs::write(&installed, &wanted).unwrap();
-    Some(interpreter)
 }
 
 fn skipped(reason: &str) -> Option<PathBuf> {
