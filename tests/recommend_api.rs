@@ -101,12 +101,12 @@ impl Recommender {
     }
 }
 
-/// A model that sleeps for 40 ms, and a body for it.
+/// A model that sleeps for 150 ms, beside which what else a busy machine does is little, and a body for it.
 pub fn sleeper() -> Repository {
     let port = |name: &str| format!("name: \"{name}\" data_type: TYPE_FP32 dims: [ -1, 1 ]");
     let config = format!(
         "backend: \"identity\" input {{ {} }} output {{ {} }}
-         parameters {{ key: \"latency_alpha_us\" value: {{ string_value: \"40000\" }} }}",
+         parameters {{ key: \"latency_alpha_us\" value: {{ string_value: \"150000\" }} }}",
         port("INPUT0"),
         port("OUTPUT0")
     );
@@ -145,7 +145,7 @@ fn a_job_on_a_model_is_done_described_and_there_after_a_restart() {
     let described = recommender.ask("DescribeModel", &json!({"ModelName": "mine"}));
     assert_eq!(described["PrimaryContainer"], model["PrimaryContainer"]);
 
-    let request = request(&repository, "first", "mine", 1);
+    let request = request(&repository, "first", "mine", 3);
     let arn = "arn:aws:sagemaker:local:000000000000:inference-recommendations-job/first";
     let made = recommender.ask("CreateInferenceRecommendationsJob", &request);
     assert_eq!(made, json!({ "JobArn": arn }));
@@ -166,7 +166,7 @@ fn a_job_on_a_model_is_done_described_and_there_after_a_restart() {
     // What is in effect besides.
     assert_eq!(parameters[1]["Key"], "MUSTER_DEFAULT_INTRA_OP_THREADS", "{parameters}");
     let throughput = best["Metrics"]["MaxInvocations"].as_f64().unwrap();
-    assert!((1500.0..3010.0).contains(&throughput), "{throughput}");
+    assert!((440.0..805.0).contains(&throughput), "{throughput}");
 
     let name = json!({"JobName": "first"});
     let steps = recommender.ask("ListInferenceRecommendationsJobSteps", &name);
@@ -515,8 +515,8 @@ fn a_server_that_runs_already_is_measured_and_what_fails_says_why() {
     let performance = &reply["EndpointPerformances"][0];
     assert_eq!(performance["EndpointInfo"]["EndpointName"], endpoint);
     let throughput = performance["Metrics"]["MaxInvocations"].as_f64().unwrap();
-    assert!((600.0..3010.0).contains(&throughput), "{reply:#}");
-    assert!(performance["Metrics"]["ModelLatency"].as_u64() >= Some(40), "{reply:#}");
+    assert!((1.0..805.0).contains(&throughput), "{reply:#}");
+    assert!(performance["Metrics"]["ModelLatency"].as_u64() >= Some(150), "{reply:#}");
     let name = json!({"JobName": "running"});
     let steps = recommender.ask("ListInferenceRecommendationsJobSteps", &name);
     let metrics = &steps["Steps"][0]["InferenceBenchmark"]["EndpointMetrics"];

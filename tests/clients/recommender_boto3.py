@@ -22,7 +22,7 @@ def client(name):
     return boto3.client(name, config=Config(retries={"max_attempts": 0}, read_timeout=30))
 
 
-def request(name, seconds=1, **input_config):
+def request(name, seconds=3, **input_config):
     ranges = [{"Name": "MUSTER_DEFAULT_INSTANCE_COUNT", "Value": ["1", "2"]}]
     configuration = {
         "InstanceType": "local.cpu1",
