@@ -5,7 +5,7 @@ use crate::{
     error::FolderError,
     folder::{Folder, SPLADE, task_named},
 };
-use inference::task::{Medium, Task};
+use inference::task::{GraphGives, Medium, Task};
 
 /// What becomes of a folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +100,7 @@ fn asked_for(name: &str, own: Decision, folder: &Folder) -> Result<Decision, Fol
         }
         // What generates text has vectors of tokens, too, if its graph gives them.
         (Decision::Tensors(_), Some(asked))
-            if VECTORS.contains(&asked) && folder.tokenizer.is_some() =>
+            if is_of_vectors(asked) && folder.tokenizer.is_some() =>
         {
             Ok(Decision::Pipeline(asked))
         }
@@ -114,23 +114,17 @@ fn asked_for(name: &str, own: Decision, folder: &Folder) -> Result<Decision, Fol
 /// The variable of Hugging Face's container.
 pub(crate) const HF_TASK: &str = "HF_TASK";
 
-/// Tasks of a graph that gives vectors of tokens.
-const VECTORS: [Task; 3] =
-    [Task::FeatureExtraction, Task::SentenceEmbedding, Task::SentenceSimilarity];
+/// Is it done with the vectors of tokens?
+fn is_of_vectors(task: Task) -> bool {
+    task.facts().graph == GraphGives::TokenVectors
+}
 
 /// May a folder for one task be asked for the other?
 fn may_be(own: Task, asked: Task) -> bool {
-    let of_sequences = [Task::TextClassification, Task::ZeroShotClassification, Task::Rerank];
-    let of_towers = [Task::ZeroShotImageClassification, Task::ImageTextEmbedding];
-    let of_vocabulary = [Task::FillMask, Task::SparseEmbedding];
-    let are_among = |tasks: &[Task]| tasks.contains(&own) && tasks.contains(&asked);
-    own == asked
-        || are_among(&of_sequences)
-        || are_among(&of_vocabulary)
-        || are_among(&of_towers)
+    own.facts().graph == asked.facts().graph
         // Exporters leave the architecture as it was when they leave its head out: the outputs decide.
-        || (own.medium() == Medium::Text && VECTORS.contains(&asked))
-        || (own.medium() == Medium::Image && asked == Task::ImageFeatureExtraction)
+        || (own.medium() == Medium::Text && is_of_vectors(asked))
+        || (own.medium() == Medium::Image && asked.facts().graph == GraphGives::ImageVectors)
 }
 
 fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {
@@ -165,29 +159,11 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
             (_, false) => Task::TextClassification,
         });
     }
-    if is("ForTokenClassification") {
-        return Ok(Task::TokenClassification);
-    }
-    if is("ForQuestionAnswering") || is("ForQuestionAnsweringSimple") {
-        return Ok(Task::QuestionAnswering);
-    }
-    if is("ForMaskedLM") || is("WithLMHeadModel") {
-        return Ok(match asks_for_splade {
-            true => Task::SparseEmbedding,
-            false => Task::FillMask,
-        });
-    }
-    if is("ForImageClassification") || is("ForImageClassificationWithTeacher") {
-        return Ok(Task::ImageClassification);
-    }
-    if is("ForObjectDetection") {
-        return Ok(Task::ObjectDetection);
-    }
-    if is("ForCTC") {
-        return Ok(Task::AutomaticSpeechRecognition);
-    }
-    if is("ForAudioClassification") {
-        return Ok(Task::AudioClassification);
+    let has_suffix = |task: &Task| task.facts().architectures.iter().any(|it| is(it));
+    match Task::ALL.into_iter().find(has_suffix) {
+        Some(Task::FillMask) if asks_for_splade => return Ok(Task::SparseEmbedding),
+        Some(task) => return Ok(task),
+        None => {}
     }
     if TWO_TOWERS.contains(&architecture.as_str()) && folder.preprocesses_images() {
         return Ok(Task::ZeroShotImageClassification);

@@ -9,59 +9,15 @@ use crate::{
     side::Side,
     text,
 };
-use inference::{
-    signature::nearest,
-    task::{Medium, Task},
-};
+use inference::{signature::nearest, task::Task};
 
-/// What concerns the length of a text, in a task that may cut any. Answers to questions are found in windows of the
-/// whole context.
-const OF_TEXTS: [&str; 6] =
-    ["truncation", "truncate", "truncation_side", "truncation_direction", "max_length", "padding"];
 /// What clients send for other servers, and what changes no answer.
 const PASSED_OVER: [&str; 5] =
     ["timeout", "batch_size", "use_cache", "wait_for_model", "return_tensors"];
 
 /// The names of all parameters that a task heeds.
 fn names(task: Task) -> impl Iterator<Item = &'static str> {
-    let of_texts: &[&str] = match (task, task.medium()) {
-        (Task::QuestionAnswering, _) => &["padding"],
-        (_, Medium::Text) => &OF_TEXTS,
-        (_, Medium::Image | Medium::Audio) => &[],
-    };
-    own_names(task).iter().chain(of_texts).copied()
-}
-
-/// The names of those that concern the task.
-fn own_names(task: Task) -> &'static [&'static str] {
-    match task {
-        Task::TextClassification => {
-            &["top_k", "function_to_apply", "return_all_scores", "raw_scores"]
-        }
-        Task::TokenClassification => &["aggregation_strategy", "ignore_labels", "stride"],
-        Task::QuestionAnswering => &[
-            "top_k",
-            "doc_stride",
-            "max_seq_len",
-            "max_question_len",
-            "max_answer_len",
-            "handle_impossible_answer",
-            "align_to_words",
-        ],
-        Task::FillMask => &["top_k", "targets"],
-        Task::ZeroShotClassification => &["hypothesis_template", "multi_label"],
-        Task::FeatureExtraction => &["normalize", "dimensions", "prompt_name"],
-        Task::SentenceEmbedding => &["normalize", "dimensions", "prompt_name"],
-        Task::SentenceSimilarity => &["prompt_name", "similarity"],
-        Task::Rerank => &["raw_scores", "function_to_apply", "prompt_name", "max_tokens_per_doc"],
-        Task::SparseEmbedding => &["prompt_name"],
-        Task::ImageClassification | Task::AudioClassification => &["top_k", "function_to_apply"],
-        Task::ObjectDetection => &["threshold", "confidence", "iou", "max_detections", "agnostic"],
-        Task::ImageFeatureExtraction => &["pool"],
-        Task::ZeroShotImageClassification => &["hypothesis_template"],
-        Task::ImageTextEmbedding => &["truncation", "truncate"],
-        Task::AutomaticSpeechRecognition => &[],
-    }
+    task.facts().parameters.into_iter().flatten().copied()
 }
 
 impl Parameters {

@@ -105,25 +105,7 @@ pub(crate) fn prepare(
 
 /// The error for an input of another form than the task takes.
 fn wrong(task: Task) -> RowError {
-    let form = match task {
-        Task::TextClassification => "a text or a pair of texts",
-        Task::SentenceSimilarity => "a source sentence and a list of sentences",
-        Task::Rerank => "a query and a list of texts",
-        Task::QuestionAnswering => "a question and a context",
-        Task::ZeroShotClassification => "a text and candidate labels",
-        Task::TokenClassification
-        | Task::FillMask
-        | Task::FeatureExtraction
-        | Task::SentenceEmbedding
-        | Task::SparseEmbedding => "a text",
-        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
-            "the file of an image"
-        }
-        Task::ZeroShotImageClassification => "the file of an image and candidate labels",
-        Task::ImageTextEmbedding => "the file of an image, a text, or both",
-        Task::AudioClassification | Task::AutomaticSpeechRecognition => "the file of a sound",
-    };
-    RowError::Input(format!("{task} takes {form}"))
+    RowError::Input(format!("{task} takes {}", task.facts().takes))
 }
 
 /// A text, a pair or token ids as one row.

@@ -17,6 +17,8 @@ pub mod room;
 pub mod signature;
 pub mod statistics;
 pub mod task;
+mod task_facts;
+mod task_names;
 pub mod timings;
 pub mod trace;
 pub mod yielding;

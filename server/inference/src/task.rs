@@ -1,57 +1,16 @@
-//! What a pipeline is for, by the names that Hugging Face gives its tasks.
+//! The table of tasks: what a pipeline is for, by the names that Hugging Face gives its tasks, with a row for each of
+//! what is known of it. What is not in it is code: which files of a folder a task reads, and how an answer is made of
+//! what the graph gives.
 
-/// The input that is one text for each row.
-pub const TEXT: &str = "text";
-/// The input that is a second text for each row.
-pub const TEXT_PAIR: &str = "text_pair";
-/// The input that is a text with which others are compared.
-pub const SOURCE_SENTENCE: &str = "source_sentence";
-/// The input that is the texts that are compared with it.
-pub const SENTENCES: &str = "sentences";
-/// The input by which texts are ranked.
-pub const QUERY: &str = "query";
-/// The input that is the texts that are ranked.
-pub const TEXTS: &str = "texts";
-/// The input that is a question.
-pub const QUESTION: &str = "question";
-/// The input that is the text in which its answer stands.
-pub const CONTEXT: &str = "context";
-/// The output that is the name of a class.
-pub const LABEL: &str = "label";
-/// The output that is a number for each class, sentence or text.
-pub const SCORE: &str = "score";
-/// The output that is what the pipeline says of a row, as JSON.
-pub const RESULT: &str = "result";
-/// The output that is the vector of a row.
-pub const EMBEDDING: &str = "embedding";
-/// The input that is token ids of the model's own tokenizer for each row, as a list in JSON.
-pub const TOKEN_IDS: &str = "token_ids";
-/// The output that is the number of tokens that a row has taken, given only where it is named.
-pub const TOKENS: &str = "tokens";
-/// The output that says whether a text of a row was cut, given only where it is named.
-pub const TRUNCATED: &str = "truncated";
-/// The input that is the bytes of an image file for each row.
-pub const IMAGE: &str = "image";
-/// The input that is the bytes of a sound file for each row.
-pub const AUDIO: &str = "audio";
-/// The output that is the vector of an image, of a model with a tower for images and one for texts.
-pub const IMAGE_EMBEDS: &str = "image_embeds";
-/// The output that is the vector of a text, of such a model.
-pub const TEXT_EMBEDS: &str = "text_embeds";
-/// The output that is the corners of each box: left, top, right, bottom, in pixels of the image as sent.
-pub const BOX: &str = "box";
-/// The output that is the number of the class of each box, and where it is named of each label.
-pub const CLASS: &str = "class";
-/// The output that says how many boxes of a row count, where the others fill it up to the row with the most.
-pub const COUNT: &str = "count";
-/// The output that is the height and the width of an image as it was sent, given only where it is named.
-pub const SIZE: &str = "size";
-/// The parameter that says how many classes are wanted.
-pub const TOP_K: &str = "top_k";
-/// Its older form.
-pub const RETURN_ALL_SCORES: &str = "return_all_scores";
-/// The parameter with the classes of a zero-shot classification.
-pub const CANDIDATE_LABELS: &str = "candidate_labels";
+use backend::DataType;
+
+pub use crate::{
+    task_facts::{
+        Csv, GraphGives, HubReply, InputFacts, InputKind, OutputFacts, RowForm, TaskFacts, TeiKind,
+        Width,
+    },
+    task_names::*,
+};
 
 /// What a pipeline does with its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,37 +35,6 @@ pub enum Task {
     AutomaticSpeechRecognition,
 }
 
-/// What the inputs of a task are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Medium {
-    /// Texts.
-    Text,
-    /// Image files.
-    Image,
-    /// Sound files.
-    Audio,
-}
-
-impl Medium {
-    /// What one of it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Medium::Text => "text",
-            Medium::Image => "image",
-            Medium::Audio => "sound",
-        }
-    }
-
-    /// One of it, with its article, as in sentences.
-    pub fn one(self) -> &'static str {
-        match self {
-            Medium::Text => "a text",
-            Medium::Image => "an image",
-            Medium::Audio => "a sound",
-        }
-    }
-}
-
 impl Task {
     /// All of them, in the order of their declaration.
     pub const ALL: [Task; 17] = [
@@ -129,62 +57,43 @@ impl Task {
         Task::AutomaticSpeechRecognition,
     ];
 
-    /// The name in requests, files and logs.
-    pub fn name(self) -> &'static str {
+    /// Its row of the table.
+    pub const fn facts(self) -> &'static TaskFacts {
         match self {
-            Task::TextClassification => "text-classification",
-            Task::TokenClassification => "token-classification",
-            Task::QuestionAnswering => "question-answering",
-            Task::FillMask => "fill-mask",
-            Task::ZeroShotClassification => "zero-shot-classification",
-            Task::FeatureExtraction => "feature-extraction",
-            Task::SentenceEmbedding => "sentence-embedding",
-            Task::SentenceSimilarity => "sentence-similarity",
-            Task::Rerank => "rerank",
-            Task::SparseEmbedding => "sparse-embedding",
-            Task::ImageClassification => "image-classification",
-            Task::ObjectDetection => "object-detection",
-            Task::ImageFeatureExtraction => "image-feature-extraction",
-            Task::ZeroShotImageClassification => "zero-shot-image-classification",
-            Task::ImageTextEmbedding => "image-text-embedding",
-            Task::AudioClassification => "audio-classification",
-            Task::AutomaticSpeechRecognition => "automatic-speech-recognition",
+            Task::TextClassification => &TEXT_CLASSIFICATION,
+            Task::TokenClassification => &TOKEN_CLASSIFICATION,
+            Task::QuestionAnswering => &QUESTION_ANSWERING,
+            Task::FillMask => &FILL_MASK,
+            Task::ZeroShotClassification => &ZERO_SHOT_CLASSIFICATION,
+            Task::FeatureExtraction => &FEATURE_EXTRACTION,
+            Task::SentenceEmbedding => &SENTENCE_EMBEDDING,
+            Task::SentenceSimilarity => &SENTENCE_SIMILARITY,
+            Task::Rerank => &RERANK,
+            Task::SparseEmbedding => &SPARSE_EMBEDDING,
+            Task::ImageClassification => &IMAGE_CLASSIFICATION,
+            Task::ObjectDetection => &OBJECT_DETECTION,
+            Task::ImageFeatureExtraction => &IMAGE_FEATURE_EXTRACTION,
+            Task::ZeroShotImageClassification => &ZERO_SHOT_IMAGE_CLASSIFICATION,
+            Task::ImageTextEmbedding => &IMAGE_TEXT_EMBEDDING,
+            Task::AudioClassification => &AUDIO_CLASSIFICATION,
+            Task::AutomaticSpeechRecognition => &AUTOMATIC_SPEECH_RECOGNITION,
         }
     }
 
+    /// The name in requests, files and logs.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
     /// What its inputs are.
-    pub fn medium(self) -> Medium {
-        match self {
-            Task::TextClassification
-            | Task::TokenClassification
-            | Task::QuestionAnswering
-            | Task::FillMask
-            | Task::ZeroShotClassification
-            | Task::FeatureExtraction
-            | Task::SentenceEmbedding
-            | Task::SentenceSimilarity
-            | Task::Rerank
-            | Task::SparseEmbedding => Medium::Text,
-            Task::ImageClassification
-            | Task::ObjectDetection
-            | Task::ImageFeatureExtraction
-            | Task::ZeroShotImageClassification
-            | Task::ImageTextEmbedding => Medium::Image,
-            Task::AudioClassification | Task::AutomaticSpeechRecognition => Medium::Audio,
-        }
+    pub const fn medium(self) -> Medium {
+        self.facts().medium
     }
 
     /// The task of that name or of one of its aliases.
     pub fn from_name(name: &str) -> Option<Task> {
-        let alias = match name {
-            "sentiment-analysis" => "text-classification",
-            "ner" => "token-classification",
-            "text-ranking" | "reranker" => "rerank",
-            "zero-shot" => "zero-shot-classification",
-            "asr" => "automatic-speech-recognition",
-            other => other,
-        };
-        Task::ALL.into_iter().find(|it| it.name() == alias)
+        let is = |it: &Task| it.name() == name || it.facts().aliases.contains(&name);
+        Task::ALL.into_iter().find(is)
     }
 }
 
@@ -194,16 +103,298 @@ impl std::fmt::Display for Task {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+const TEXT_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "text-classification",
+    aliases: &["sentiment-analysis"],
+    inputs: &[&[ONE_TEXT, input(TEXT_PAIR, InputKind::Optional)]],
+    takes: "a text or a pair of texts",
+    takes_ids: true,
+    parameters: [&["top_k", "function_to_apply", "return_all_scores", "raw_scores"], LENGTHS],
+    outputs: LABELS_AND_SCORES,
+    on_request: &[TOKENS_OF_ROW, IS_CUT, CLASS_NUMBERS],
+    is_short: true,
+    graph: GraphGives::TextClasses,
+    tei_address: Some("predict"),
+    tei_kind: TeiKind::Classifier,
+    hub: HubReply::AllClasses,
+    gives_best_class: true,
+    ..OF_A_TEXT
+};
 
-    #[test]
-    fn every_name_and_alias_is_read() {
-        for task in Task::ALL {
-            assert_eq!(Task::from_name(task.name()), Some(task));
-        }
-        assert_eq!(Task::from_name("ner"), Some(Task::TokenClassification));
-        assert_eq!(Task::from_name("text-clasification"), None);
-    }
+const TOKEN_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "token-classification",
+    aliases: &["ner"],
+    parameters: [&["aggregation_strategy", "ignore_labels", "stride"], LENGTHS],
+    graph: GraphGives::TokenClasses,
+    architectures: &["ForTokenClassification"],
+    tei_kind: TeiKind::Classifier,
+    ..OF_A_TEXT
+};
+
+const QUESTION_ANSWERING: TaskFacts = TaskFacts {
+    name: "question-answering",
+    inputs: &[&[input(QUESTION, InputKind::One), input(CONTEXT, InputKind::One)]],
+    takes: "a question and a context",
+    parameters: [
+        &[
+            "top_k",
+            "doc_stride",
+            "max_seq_len",
+            "max_question_len",
+            "max_answer_len",
+            "handle_impossible_answer",
+            "align_to_words",
+        ],
+        // Answers are found in windows of the whole context.
+        &["padding"],
+    ],
+    graph: GraphGives::Spans,
+    architectures: &["ForQuestionAnswering", "ForQuestionAnsweringSimple"],
+    ..OF_A_TEXT
+};
+
+const FILL_MASK: TaskFacts = TaskFacts {
+    name: "fill-mask",
+    parameters: [&["top_k", "targets"], LENGTHS],
+    graph: GraphGives::Vocabulary,
+    architectures: &["ForMaskedLM", "WithLMHeadModel"],
+    ..OF_A_TEXT
+};
+
+const ZERO_SHOT_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "zero-shot-classification",
+    aliases: &["zero-shot"],
+    row: RowForm::Labels,
+    takes: "a text and candidate labels",
+    parameters: [&["hypothesis_template", "multi_label"], LENGTHS],
+    outputs: LABELS_AND_SCORES,
+    repeats_text: true,
+    graph: GraphGives::TextClasses,
+    tei_kind: TeiKind::Classifier,
+    hub: HubReply::Candidates,
+    gives_best_class: true,
+    ..OF_A_TEXT
+};
+
+const FEATURE_EXTRACTION: TaskFacts = TaskFacts {
+    name: "feature-extraction",
+    takes_ids: true,
+    parameters: [&["normalize", "dimensions", "prompt_name"], LENGTHS],
+    gives_vectors_of_parts: true,
+    graph: GraphGives::TokenVectors,
+    tei_address: Some("embed_all"),
+    tei_kind: TeiKind::Vectors,
+    ..OF_A_TEXT
+};
+
+const SENTENCE_EMBEDDING: TaskFacts = TaskFacts {
+    name: "sentence-embedding",
+    takes_ids: true,
+    parameters: [&["normalize", "dimensions", "prompt_name"], LENGTHS],
+    outputs: &[output(EMBEDDING, DataType::Fp32, &[Width::Vector])],
+    is_short: true,
+    graph: GraphGives::TokenVectors,
+    tei_address: Some("embed"),
+    tei_kind: TeiKind::Vectors,
+    hub: HubReply::List,
+    csv: Csv::Numbers,
+    ..OF_A_TEXT
+};
+
+const SENTENCE_SIMILARITY: TaskFacts = TaskFacts {
+    name: "sentence-similarity",
+    inputs: &[&[input(SOURCE_SENTENCE, InputKind::One), input(SENTENCES, InputKind::List)]],
+    row: RowForm::Compared,
+    takes: "a source sentence and a list of sentences",
+    parameters: [&["prompt_name", "similarity"], LENGTHS],
+    outputs: SCORES,
+    is_short: true,
+    graph: GraphGives::TokenVectors,
+    tei_address: Some("similarity"),
+    tei_kind: TeiKind::Vectors,
+    csv: Csv::Numbers,
+    ..OF_A_TEXT
+};
+
+const RERANK: TaskFacts = TaskFacts {
+    name: "rerank",
+    aliases: &["text-ranking", "reranker"],
+    inputs: &[&[input(QUERY, InputKind::One), input(TEXTS, InputKind::List)]],
+    row: RowForm::Ranked,
+    takes: "a query and a list of texts",
+    parameters: [
+        &["raw_scores", "function_to_apply", "prompt_name", "max_tokens_per_doc"],
+        LENGTHS,
+    ],
+    outputs: SCORES,
+    is_short: true,
+    graph: GraphGives::TextClasses,
+    tei_address: Some("rerank"),
+    tei_kind: TeiKind::Ranker,
+    gives_best_class: true,
+    ..OF_A_TEXT
+};
+
+const SPARSE_EMBEDDING: TaskFacts = TaskFacts {
+    name: "sparse-embedding",
+    takes_ids: true,
+    parameters: [&["prompt_name"], LENGTHS],
+    graph: GraphGives::Vocabulary,
+    tei_address: Some("embed_sparse"),
+    tei_kind: TeiKind::SparseVectors,
+    hub: HubReply::List,
+    ..OF_A_TEXT
+};
+
+const IMAGE_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "image-classification",
+    parameters: [&["top_k", "function_to_apply"], &[]],
+    outputs: LABELS_AND_SCORES,
+    on_request: &[CLASS_NUMBERS],
+    is_short: true,
+    graph: GraphGives::ImageClasses,
+    architectures: &["ForImageClassification", "ForImageClassificationWithTeacher"],
+    ..OF_AN_IMAGE
+};
+
+const OBJECT_DETECTION: TaskFacts = TaskFacts {
+    name: "object-detection",
+    parameters: [&["threshold", "confidence", "iou", "max_detections", "agnostic"], &[]],
+    outputs: &[
+        output(BOX, DataType::Fp32, &[Width::Any, Width::Exactly(4)]),
+        output(SCORE, DataType::Fp32, &[Width::Any]),
+        CLASS_NUMBERS,
+        output(LABEL, DataType::Bytes, &[Width::Any]),
+        output(COUNT, DataType::Int64, &[Width::Exactly(1)]),
+    ],
+    on_request: &[output(SIZE, DataType::Int64, &[Width::Exactly(2)])],
+    graph: GraphGives::Boxes,
+    architectures: &["ForObjectDetection"],
+    csv: Csv::Objects(&["score", "label", "xmin", "ymin", "xmax", "ymax"]),
+    ..OF_AN_IMAGE
+};
+
+const IMAGE_FEATURE_EXTRACTION: TaskFacts = TaskFacts {
+    name: "image-feature-extraction",
+    parameters: [&["pool"], &[]],
+    gives_vectors_of_parts: true,
+    graph: GraphGives::ImageVectors,
+    ..OF_AN_IMAGE
+};
+
+const ZERO_SHOT_IMAGE_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "zero-shot-image-classification",
+    row: RowForm::Labels,
+    takes: "the file of an image and candidate labels",
+    parameters: [&["hypothesis_template"], &[]],
+    outputs: LABELS_AND_SCORES,
+    graph: GraphGives::Towers,
+    ..OF_AN_IMAGE
+};
+
+const IMAGE_TEXT_EMBEDDING: TaskFacts = TaskFacts {
+    name: "image-text-embedding",
+    inputs: &[&[ONE_IMAGE], &[ONE_TEXT], &[ONE_IMAGE, ONE_TEXT]],
+    row: RowForm::Towers,
+    takes: "the file of an image, a text, or both",
+    parameters: [&["truncation", "truncate"], &[]],
+    outputs: &[
+        OutputFacts { of: Some(TEXT), ..output(TEXT_EMBEDS, DataType::Fp32, &[Width::TextVector]) },
+        OutputFacts {
+            of: Some(IMAGE),
+            ..output(IMAGE_EMBEDS, DataType::Fp32, &[Width::ImageVector])
+        },
+    ],
+    graph: GraphGives::Towers,
+    ..OF_AN_IMAGE
+};
+
+const AUDIO_CLASSIFICATION: TaskFacts = TaskFacts {
+    name: "audio-classification",
+    parameters: [&["top_k", "function_to_apply"], &[]],
+    outputs: LABELS_AND_SCORES,
+    on_request: &[CLASS_NUMBERS],
+    is_short: true,
+    graph: GraphGives::SoundClasses,
+    architectures: &["ForAudioClassification"],
+    ..OF_A_SOUND
+};
+
+const AUTOMATIC_SPEECH_RECOGNITION: TaskFacts = TaskFacts {
+    name: "automatic-speech-recognition",
+    aliases: &["asr"],
+    outputs: &[output(TEXT, DataType::Bytes, &[Width::Exactly(1)])],
+    is_short: true,
+    graph: GraphGives::Letters,
+    architectures: &["ForCTC"],
+    ..OF_A_SOUND
+};
+
+/// What most tasks of texts have: one text for each row.
+const OF_A_TEXT: TaskFacts = TaskFacts {
+    name: "",
+    aliases: &[],
+    medium: Medium::Text,
+    inputs: &[&[ONE_TEXT]],
+    row: RowForm::One,
+    takes: "a text",
+    takes_ids: false,
+    parameters: [&[], LENGTHS],
+    outputs: &[],
+    on_request: &[TOKENS_OF_ROW, IS_CUT],
+    repeats_text: false,
+    gives_vectors_of_parts: false,
+    is_short: false,
+    graph: GraphGives::TokenVectors,
+    architectures: &[],
+    tei_address: None,
+    tei_kind: TeiKind::Other,
+    hub: HubReply::One,
+    gives_best_class: false,
+    csv: Csv::Objects(&[]),
+};
+
+/// What most tasks of images have.
+const OF_AN_IMAGE: TaskFacts = TaskFacts {
+    medium: Medium::Image,
+    inputs: &[&[ONE_IMAGE]],
+    takes: "the file of an image",
+    parameters: [&[], &[]],
+    on_request: &[],
+    graph: GraphGives::ImageVectors,
+    ..OF_A_TEXT
+};
+
+/// What all tasks of sounds have.
+const OF_A_SOUND: TaskFacts = TaskFacts {
+    medium: Medium::Audio,
+    inputs: &[&[input(AUDIO, InputKind::One)]],
+    takes: "the file of a sound",
+    graph: GraphGives::SoundClasses,
+    ..OF_AN_IMAGE
+};
+
+/// The parameters that concern the length of a text, of tasks that may cut any.
+const LENGTHS: &[&str] =
+    &["truncation", "truncate", "truncation_side", "truncation_direction", "max_length", "padding"];
+
+const ONE_TEXT: InputFacts = input(TEXT, InputKind::One);
+const ONE_IMAGE: InputFacts = input(IMAGE, InputKind::One);
+
+const SCORES: &[OutputFacts] = &[output(SCORE, DataType::Fp32, &[Width::Any])];
+const LABELS_AND_SCORES: &[OutputFacts] =
+    &[output(LABEL, DataType::Bytes, &[Width::Any]), output(SCORE, DataType::Fp32, &[Width::Any])];
+const CLASS_NUMBERS: OutputFacts = output(CLASS, DataType::Int64, &[Width::Any]);
+const TOKENS_OF_ROW: OutputFacts = output(TOKENS, DataType::Int64, &[Width::Exactly(1)]);
+const IS_CUT: OutputFacts = output(TRUNCATED, DataType::Bool, &[Width::Exactly(1)]);
+
+const fn input(name: &'static str, kind: InputKind) -> InputFacts {
+    InputFacts { name, kind }
 }
+
+const fn output(name: &'static str, dtype: DataType, shape: &'static [Width]) -> OutputFacts {
+    OutputFacts { name, dtype, shape, of: None }
+}
+
+#[cfg(test)]
+mod tests;

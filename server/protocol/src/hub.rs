@@ -22,7 +22,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{Medium, RESULT, TOKENS, Task},
+    task::{HubReply, Medium, RESULT, TOKENS, Task},
 };
 
 /// What a reply needs of its request.
@@ -153,26 +153,13 @@ pub fn decode(
     let task = asked.or(signature.of_inputs(&inputs).0).unwrap_or(own);
     beside.iter_mut().for_each(in_lower_case);
     parameters.extend(beside);
-    if task == Task::TextClassification && !parameter::says_top(&parameters) {
+    let reply = task.facts().hub;
+    if reply == HubReply::AllClasses && !parameter::says_top(&parameters) {
         parameters.push(parameter::all_classes());
     }
-    let is_one = match task {
-        // The client takes the first of these.
-        Task::TextClassification | Task::SentenceEmbedding | Task::SparseEmbedding => false,
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::ZeroShotClassification
-        | Task::FeatureExtraction
-        | Task::SentenceSimilarity
-        | Task::Rerank
-        | Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition => !is_list,
+    let is_one = match reply {
+        HubReply::List | HubReply::AllClasses => false,
+        HubReply::One | HubReply::Candidates => !is_list,
     };
     let (cost, outputs) = match task.medium() {
         Medium::Text => {
@@ -181,7 +168,7 @@ pub fn decode(
         }
         Medium::Image | Medium::Audio => (None, vec![RESULT.into()]),
     };
-    let has_candidates = task == Task::ZeroShotClassification;
+    let has_candidates = reply == HubReply::Candidates;
     let format = RowsFormat { is_one, has_candidates, cost };
     let request = InferenceRequest {
         inputs,

@@ -8,7 +8,7 @@ use crate::config::ServerConfig;
 use frontend::serving::Serving;
 use inference::{
     signature::Signature,
-    task::{Medium, Task},
+    task::{Medium, RowForm},
 };
 use machine::{
     bytes_text,
@@ -120,9 +120,9 @@ fn curl(
     Some(format!("{}://localhost:{port}{path}{token} {body}", curl(service)))
 }
 
-/// Does each request say what the classes of its images are?
+/// Does each request say what the classes of its files are?
 fn names_labels(signature: &Signature) -> bool {
-    signature.pipeline.as_ref().is_some_and(|it| it.task == Task::ZeroShotImageClassification)
+    signature.pipeline.as_ref().is_some_and(|it| it.task.facts().row == RowForm::Labels)
 }
 
 /// Type and name of a file of the client's own that such a model takes; `None` where it takes none.

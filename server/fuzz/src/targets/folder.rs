@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 
 use backend::{ModelSpec, TensorSpec};
-use inference::task::{Medium, Task};
+use inference::task::{Medium, RowForm, Task};
 use protocol::expansion::Limit;
 use steps::{
     Dir, Folder, Input, JpegLibrary, Opened, Overrides, Parameters, Pipeline, Step, is_pipeline,
@@ -232,25 +232,30 @@ fn inputs(task: Task) -> Vec<Input<'static>> {
     });
     const SAID: &str = "The quick brown fox lives in [MASK] <mask>, é 世界.";
     const LABELS: &[&str] = &["a cat", "dogs"];
-    match task {
-        Task::TextClassification => vec![Input::Text(SAID), Input::Pair(SAID, "b")],
-        Task::QuestionAnswering => vec![Input::Pair("who?", SAID)],
-        Task::ZeroShotClassification => vec![Input::Candidates(SAID, LABELS)],
-        Task::SentenceSimilarity => vec![Input::Sentences(SAID, LABELS)],
-        Task::Rerank => vec![Input::Ranking(SAID, LABELS)],
-        Task::TokenClassification | Task::FillMask => vec![Input::Text(SAID)],
-        Task::FeatureExtraction | Task::SentenceEmbedding | Task::SparseEmbedding => {
-            vec![Input::Text(SAID), Input::Ids(&[1, 2, 3])]
+    let facts = task.facts();
+    let file = match facts.medium {
+        Medium::Text => None,
+        Medium::Image => Some(PICTURE.as_slice()),
+        Medium::Audio => Some(SOUND.as_slice()),
+    };
+    let mut inputs = match (facts.row, file) {
+        (RowForm::One, None) if facts.inputs.iter().any(|it| 1 < it.len()) => {
+            vec![Input::Text(SAID), Input::Pair("who?", SAID)]
         }
-        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
-            vec![Input::File(&PICTURE)]
+        (RowForm::One, None) => vec![Input::Text(SAID)],
+        (RowForm::One, Some(file)) => vec![Input::File(file)],
+        (RowForm::Labels, None) => vec![Input::Candidates(SAID, LABELS)],
+        (RowForm::Labels, Some(file)) => vec![Input::FileCandidates(file, LABELS)],
+        (RowForm::Compared, _) => vec![Input::Sentences(SAID, LABELS)],
+        (RowForm::Ranked, _) => vec![Input::Ranking(SAID, LABELS)],
+        (RowForm::Towers, file) => {
+            vec![Input::FileTexts(file, LABELS), Input::FileTexts(None, LABELS)]
         }
-        Task::ZeroShotImageClassification => vec![Input::FileCandidates(&PICTURE, LABELS)],
-        Task::ImageTextEmbedding => {
-            vec![Input::FileTexts(Some(&PICTURE), LABELS), Input::FileTexts(None, LABELS)]
-        }
-        Task::AudioClassification | Task::AutomaticSpeechRecognition => vec![Input::File(&SOUND)],
+    };
+    if facts.takes_ids {
+        inputs.push(Input::Ids(&[1, 2, 3]));
     }
+    inputs
 }
 
 fn one_of(folder: &str) -> Vec<u8> {

@@ -147,7 +147,7 @@ async fn ready(
         Preparing { pipeline, task, work, asked: asked_for, scheduler, deadline, bytes };
     let ready = prepare(preparing).await?;
     let mut of_reply = 0;
-    if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
+    if task.facts().gives_vectors_of_parts {
         let numbers = check_features(pipeline, &asked, &ready.prepared)?;
         let is_text = work.outputs.iter().any(|it| &**it == RESULT);
         let text = if is_text { BYTES_OF_NUMBER } else { 0 };
@@ -194,32 +194,13 @@ async fn finish(
     answering: Answering,
     reduced: Vec<Reduced>,
 ) -> Result<(Vec<NamedTensor>, Room), Error> {
-    let is_short = match task {
-        Task::TextClassification
-        | Task::SentenceEmbedding
-        | Task::SentenceSimilarity
-        | Task::Rerank
-        | Task::ImageClassification
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition => reduced.len() <= FEW,
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::ZeroShotClassification
-        | Task::FeatureExtraction
-        | Task::SparseEmbedding
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding => false,
-    };
+    let is_short = task.facts().is_short && reduced.len() <= FEW;
     let Answering { work, asked, started, deadline, mut reply } = answering;
     let around = pipeline.clone();
     let finish = move |wanted: &Wanted| {
-        // No other reply repeats its text.
-        let texts = match task {
-            Task::ZeroShotClassification => inputs::texts(&work.inputs, TEXT)?,
-            _ => Vec::new(),
+        let texts = match task.facts().repeats_text {
+            true => inputs::texts(&work.inputs, TEXT)?,
+            false => Vec::new(),
         };
         let is_text = task.medium() == Medium::Text;
         let is_best_only = is_text && asked.parameters.top_k.is_best_only();

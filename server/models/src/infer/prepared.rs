@@ -26,7 +26,7 @@ use inference::{
     error::Error,
     limits::Budget,
     room::Room,
-    task::{Medium, Task},
+    task::{Medium, RowForm, Task},
 };
 use schedule::{Scheduler, prepare::Wanted, work::Work};
 use steps::{Input, Prepared, RowError, Step};
@@ -136,11 +136,11 @@ struct OneList {
 impl OneList {
     /// That of a request of so many inputs for that task, of a model that ranks by vectors or by pairs.
     fn of(task: Task, inputs: usize, by_vectors: bool) -> Option<OneList> {
-        match task {
+        match task.facts().row {
             _ if 1 < inputs => None,
-            Task::Rerank => Some(OneList { in_front: usize::from(by_vectors) }),
-            Task::SentenceSimilarity => Some(OneList { in_front: 1 }),
-            _ => None,
+            RowForm::Ranked => Some(OneList { in_front: usize::from(by_vectors) }),
+            RowForm::Compared => Some(OneList { in_front: 1 }),
+            RowForm::One | RowForm::Labels | RowForm::Towers => None,
         }
     }
 

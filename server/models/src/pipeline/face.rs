@@ -6,11 +6,7 @@ use backend::DataType;
 
 use inference::{
     signature::{Form, Pipeline, Port, Signature},
-    task::{
-        AUDIO, BOX, CLASS, CONTEXT, COUNT, EMBEDDING, IMAGE, IMAGE_EMBEDS, LABEL, Medium, QUERY,
-        QUESTION, RESULT, SCORE, SENTENCES, SIZE, SOURCE_SENTENCE, TEXT, TEXT_EMBEDS, TEXT_PAIR,
-        TEXTS, TOKEN_IDS, TOKENS, TRUNCATED, Task,
-    },
+    task::{CLASS, InputFacts, InputKind, OutputFacts, RESULT, TOKEN_IDS, Task, Width},
 };
 
 /// What is known of a pipeline beside its tasks.
@@ -46,7 +42,7 @@ pub(crate) fn face(
         most_rows: Some(most_inputs),
         outputs: outputs(task, &inputs, known),
         inputs,
-        on_request: on_request(task),
+        on_request: on_request(task, known),
         pipeline,
     };
     let of = |task: Task, inputs, pipeline| named(of(task, inputs, pipeline), labels);
@@ -55,8 +51,9 @@ pub(crate) fn face(
     // Of tasks that take the same, the first is meant where a request names none.
     let form = |(task, inputs)| Form { task: Some(task), signature: of(task, inputs, None) };
     let mut forms: Vec<Form> = all.map(form).collect();
-    let of_ids = |task: &Task| form((*task, vec![text(TOKEN_IDS)]));
-    forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
+    let ids = || vec![port(TOKEN_IDS, DataType::Bytes, vec![Some(1)])];
+    let of_ids = tasks.iter().filter(|it| it.facts().takes_ids);
+    forms.extend(of_ids.map(|task| form((*task, ids()))));
     forms.push(Form { task: None, signature: graph.clone() });
     let jpeg = jpeg.map(Arc::from);
     let pipeline = Pipeline { task, forms, row_independent: true, sampling_rate, jpeg };
@@ -73,131 +70,51 @@ fn named(mut face: Signature, labels: &[Arc<str>]) -> Signature {
 
 /// The inputs that a task takes: one list, or several to choose from.
 fn inputs(task: Task) -> Vec<Vec<Port>> {
-    let inputs = match task {
-        Task::ImageTextEmbedding => {
-            let (image, words) = (text(IMAGE), text(TEXT));
-            return vec![vec![image.clone()], vec![words.clone()], vec![image, words]];
-        }
-        Task::TextClassification => vec![text(TEXT), optional(text(TEXT_PAIR))],
-        Task::QuestionAnswering => vec![text(QUESTION), text(CONTEXT)],
-        Task::SentenceSimilarity => vec![text(SOURCE_SENTENCE), texts(SENTENCES)],
-        Task::Rerank => vec![text(QUERY), texts(TEXTS)],
-        Task::TokenClassification
-        | Task::FillMask
-        | Task::ZeroShotClassification
-        | Task::FeatureExtraction
-        | Task::SentenceEmbedding
-        | Task::SparseEmbedding => vec![text(TEXT)],
-        Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification => vec![text(IMAGE)],
-        Task::AudioClassification | Task::AutomaticSpeechRecognition => vec![text(AUDIO)],
-    };
-    vec![inputs]
+    let lists = task.facts().inputs.iter();
+    lists.map(|list| list.iter().map(input).collect()).collect()
 }
 
-/// Does a task of one text also take the tokens of it?
-fn takes_ids(task: Task) -> bool {
-    match task {
-        Task::TextClassification
-        | Task::FeatureExtraction
-        | Task::SentenceEmbedding
-        | Task::SparseEmbedding => true,
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::ZeroShotClassification
-        | Task::SentenceSimilarity
-        | Task::Rerank
-        | Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition => false,
-    }
+fn input(facts: &InputFacts) -> Port {
+    let dim = match facts.kind {
+        InputKind::One | InputKind::Optional => Some(1),
+        InputKind::List => None,
+    };
+    let optional = facts.kind == InputKind::Optional;
+    Port { optional, ..port(facts.name, DataType::Bytes, vec![dim]) }
 }
 
 /// What a task gives for these inputs.
 fn outputs(task: Task, inputs: &[Port], known: &Known<'_>) -> Vec<Port> {
-    let many = |name, dtype| port(name, dtype, None);
-    let result = port(RESULT, DataType::Bytes, Some(1));
-    let mut outputs = match task {
-        Task::TextClassification
-        | Task::ZeroShotClassification
-        | Task::ImageClassification
-        | Task::ZeroShotImageClassification
-        | Task::AudioClassification => {
-            vec![many(LABEL, DataType::Bytes), many(SCORE, DataType::Fp32)]
-        }
-        Task::SentenceEmbedding => vec![port(EMBEDDING, DataType::Fp32, known.dimensions)],
-        Task::ObjectDetection => vec![
-            Port { dims: vec![None, Some(4)], ..many(BOX, DataType::Fp32) },
-            many(SCORE, DataType::Fp32),
-            many(CLASS, DataType::Int64),
-            many(LABEL, DataType::Bytes),
-            port(COUNT, DataType::Int64, Some(1)),
-        ],
-        Task::ImageTextEmbedding => {
-            let [image, words] = known.tower_dimensions;
-            let vectors = [(TEXT, TEXT_EMBEDS, words), (IMAGE, IMAGE_EMBEDS, image)];
-            let given = |name: &str| inputs.iter().any(|it| &*it.name == name);
-            let given = vectors.into_iter().filter(|(of, ..)| given(of));
-            given.map(|(_, name, width)| port(name, DataType::Fp32, width)).collect()
-        }
-        Task::AutomaticSpeechRecognition => vec![text(TEXT)],
-        Task::SentenceSimilarity | Task::Rerank => vec![many(SCORE, DataType::Fp32)],
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::FeatureExtraction
-        | Task::ImageFeatureExtraction
-        | Task::SparseEmbedding => Vec::new(),
-    };
-    outputs.push(result);
+    let is_given = |name: &str| inputs.iter().any(|it| &*it.name == name);
+    let outputs = task.facts().outputs.iter().filter(|it| it.of.is_none_or(is_given));
+    let mut outputs: Vec<Port> = outputs.map(|it| output(it, known)).collect();
+    outputs.push(port(RESULT, DataType::Bytes, vec![Some(1)]));
     outputs
 }
 
 /// Outputs that are given only where they are named.
-fn on_request(task: Task) -> Vec<Port> {
-    let mut ports = match task.medium() {
-        Medium::Text => {
-            vec![port(TOKENS, DataType::Int64, Some(1)), port(TRUNCATED, DataType::Bool, Some(1))]
-        }
-        Medium::Image | Medium::Audio => Vec::new(),
+fn on_request(task: Task, known: &Known<'_>) -> Vec<Port> {
+    task.facts().on_request.iter().map(|it| output(it, known)).collect()
+}
+
+fn output(facts: &OutputFacts, known: &Known<'_>) -> Port {
+    let [of_images, of_texts] = known.tower_dimensions;
+    let dim = |width: &Width| match width {
+        Width::Exactly(size) => Some(*size),
+        Width::Any => None,
+        Width::Vector => known.dimensions,
+        Width::ImageVector => of_images,
+        Width::TextVector => of_texts,
     };
-    if matches!(
-        task,
-        Task::TextClassification | Task::ImageClassification | Task::AudioClassification
-    ) {
-        ports.push(port(CLASS, DataType::Int64, None));
-    }
-    if task == Task::ObjectDetection {
-        ports.push(port(SIZE, DataType::Int64, Some(2)));
-    }
-    ports
+    port(facts.name, facts.dtype, facts.shape.iter().map(dim).collect())
 }
 
-fn text(name: &str) -> Port {
-    port(name, DataType::Bytes, Some(1))
-}
-
-fn texts(name: &str) -> Port {
-    port(name, DataType::Bytes, None)
-}
-
-fn optional(port: Port) -> Port {
-    Port { optional: true, ..port }
-}
-
-fn port(name: &str, dtype: DataType, dim: Option<usize>) -> Port {
+fn port(name: &str, dtype: DataType, dims: Vec<Option<usize>>) -> Port {
     let labels = Default::default();
     Port {
         name: name.into(),
         dtype,
-        dims: vec![dim],
+        dims,
         any_rank: false,
         scalar: false,
         optional: false,
@@ -212,7 +129,7 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
 
     fn graph() -> Signature {
-        let ids = port("input_ids", DataType::Int64, None);
+        let ids = port("input_ids", DataType::Int64, vec![None]);
         Signature {
             named: None,
             graph_checks_shapes: false,
@@ -222,7 +139,7 @@ mod tests {
             max_batch_size: 4,
             most_rows: None,
             inputs: vec![ids],
-            outputs: vec![port("logits", DataType::Fp32, Some(2))],
+            outputs: vec![port("logits", DataType::Fp32, vec![Some(2)])],
             on_request: Vec::new(),
             pipeline: None,
         }

@@ -4,10 +4,7 @@ use backend::NamedTensor;
 
 use inference::{
     error::Error,
-    task::{
-        AUDIO, CONTEXT, IMAGE, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS,
-        TOKEN_IDS, Task,
-    },
+    task::{IMAGE, Medium, RowForm, TEXT, TOKEN_IDS, Task},
 };
 use steps::Input;
 
@@ -67,34 +64,28 @@ pub(crate) fn of_rows<'a>(
     if inputs.iter().any(|it| &*it.name == TOKEN_IDS) {
         return texts(inputs, TOKEN_IDS)?.into_iter().enumerate().map(ids).collect();
     }
-    match task {
-        Task::TextClassification => match optional(inputs, TEXT_PAIR)? {
-            Some(second) => Ok(pairs(texts(inputs, TEXT)?, second)),
-            None => Ok(single(texts(inputs, TEXT)?)),
+    let facts = task.facts();
+    let mut names = facts.inputs.first().into_iter().copied().flatten().map(|it| it.name);
+    let (first, second) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    match (facts.row, facts.medium) {
+        (RowForm::One, Medium::Text) => match optional(inputs, second)? {
+            Some(second) => Ok(pairs(texts(inputs, first)?, second)),
+            None => Ok(single(texts(inputs, first)?)),
         },
-        Task::ZeroShotClassification => {
+        (RowForm::One, Medium::Image | Medium::Audio) => Ok(files(inputs, first)),
+        (RowForm::Labels, Medium::Text) => {
             let labels = labels(candidate_labels)?;
-            let texts = texts(inputs, TEXT)?.into_iter();
+            let texts = texts(inputs, first)?.into_iter();
             Ok(texts.map(|it| Row::Candidates(it, labels.clone())).collect())
         }
-        Task::ZeroShotImageClassification => {
+        (RowForm::Labels, Medium::Image | Medium::Audio) => {
             let labels = labels(candidate_labels)?;
-            let files = contents(inputs, IMAGE);
+            let files = contents(inputs, first);
             Ok(files.map(|it| Row::FileCandidates(it, labels.clone())).collect())
         }
-        Task::ImageTextEmbedding => images_and_texts(inputs),
-        Task::QuestionAnswering => Ok(pairs(texts(inputs, QUESTION)?, texts(inputs, CONTEXT)?)),
-        Task::SentenceSimilarity => lists(inputs, SOURCE_SENTENCE, SENTENCES, Row::Sentences),
-        Task::Rerank => lists(inputs, QUERY, TEXTS, Row::Ranking),
-        Task::TokenClassification
-        | Task::FillMask
-        | Task::FeatureExtraction
-        | Task::SentenceEmbedding
-        | Task::SparseEmbedding => Ok(single(texts(inputs, TEXT)?)),
-        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
-            Ok(files(inputs, IMAGE))
-        }
-        Task::AudioClassification | Task::AutomaticSpeechRecognition => Ok(files(inputs, AUDIO)),
+        (RowForm::Compared, _) => lists(inputs, first, second, Row::Sentences),
+        (RowForm::Ranked, _) => lists(inputs, first, second, Row::Ranking),
+        (RowForm::Towers, _) => images_and_texts(inputs),
     }
 }
 
@@ -199,6 +190,7 @@ pub(crate) fn texts<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Vec<&'a
 mod tests {
     use super::*;
     use backend::{Shape, Tensor};
+    use inference::task::{QUERY, TEXT_PAIR, TEXTS};
 
     fn tensor(name: &str, dims: &[usize], texts: &[&str]) -> NamedTensor {
         let tensor = Tensor::from_strings(Shape::new(dims), texts).unwrap();

@@ -6,7 +6,7 @@ use crate::pipeline::row_error;
 use inference::{
     error::Error,
     request::Parameter,
-    task::{CANDIDATE_LABELS, Task},
+    task::{CANDIDATE_LABELS, RowForm, Task},
 };
 use serde_json::Value;
 use steps::Parameters;
@@ -34,8 +34,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (key, value) in parameters {
-        let are_labels = key.as_ref() == CANDIDATE_LABELS
-            && matches!(task, Task::ZeroShotClassification | Task::ZeroShotImageClassification);
+        let are_labels = key.as_ref() == CANDIDATE_LABELS && task.facts().row == RowForm::Labels;
         if !are_labels && !Parameters::is_heeded(task, key).map_err(row_error::error)? {
             continue;
         }

@@ -8,7 +8,7 @@ use super::ReplyFormat;
 use crate::typed_outputs;
 use inference::{
     signature::{Port, Signature},
-    task::{EMBEDDING, RESULT, Task},
+    task::{Csv, EMBEDDING, RESULT},
 };
 
 /// The outputs that a request is to ask for, so that its reply can have that form; `None` where it is for no pipeline.
@@ -18,8 +18,7 @@ pub(super) fn outputs(
     format: &ReplyFormat,
 ) -> Option<Vec<Arc<str>>> {
     let (Some(task), signature) = signature.of_inputs(inputs) else { return None };
-    // Vectors and similarities of texts have columns by number.
-    let is_of_columns = matches!(task, Task::SentenceEmbedding | Task::SentenceSimilarity);
+    let is_of_columns = task.facts().csv == Csv::Numbers;
     Some(match (format.inner(), port(signature)) {
         (ReplyFormat::HuggingFaceCsv, _) if !is_of_columns => vec![RESULT.into()],
         (ReplyFormat::Algorithm(reply), _) => reply.outputs(),

@@ -9,7 +9,10 @@ use crate::{
     exchange::intake::Received,
     http::{answer::Answer, service::Service},
 };
-use ::inference::{error::Error, task::Task};
+use ::inference::{
+    error::Error,
+    task::{Task, TeiKind},
+};
 use models::ServedModel;
 use protocol::{
     rerank,
@@ -24,39 +27,25 @@ pub async fn by_task(
     received: Received,
 ) -> Answer {
     let task = model.signature.pipeline.as_ref().map(|it| it.task);
-    match task {
-        Some(
-            task @ (Task::SentenceEmbedding | Task::SentenceSimilarity | Task::FeatureExtraction),
-        ) => {
+    let of_tei = task.map(|it| (it, it.facts())).filter(|(_, it)| it.tei_address.is_some());
+    match of_tei.map(|(task, facts)| (task, facts.tei_kind)) {
+        Some((task, TeiKind::Vectors)) => {
             let (decode, encode) = (embed::decode, embed::encode);
             run(service, model, parts, received, Operation { task, decode, encode }).await
         }
-        Some(task @ Task::SparseEmbedding) => {
+        Some((task, TeiKind::SparseVectors)) => {
             let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
             run(service, model, parts, received, Operation { task, decode, encode }).await
         }
-        Some(task @ Task::TextClassification) => {
+        Some((task, TeiKind::Classifier)) => {
             let (decode, encode) = (predict::decode, predict::encode);
             run(service, model, parts, received, Operation { task, decode, encode }).await
         }
-        Some(task @ Task::Rerank) => {
+        Some((task, TeiKind::Ranker)) => {
             let (decode, encode) = (rerank::decode_texts, rerank::encode);
             run(service, model, parts, received, Operation { task, decode, encode }).await
         }
-        Some(
-            Task::TokenClassification
-            | Task::QuestionAnswering
-            | Task::FillMask
-            | Task::ZeroShotClassification
-            | Task::ImageClassification
-            | Task::ObjectDetection
-            | Task::ImageFeatureExtraction
-            | Task::ZeroShotImageClassification
-            | Task::ImageTextEmbedding
-            | Task::AudioClassification
-            | Task::AutomaticSpeechRecognition,
-        )
-        | None => {
+        Some((_, TeiKind::Other)) | None => {
             let name = &model.shown_name;
             let does = task.map_or("", Task::name);
             let problem = format!(

@@ -114,25 +114,7 @@ pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>
 
 /// Where a task is asked for, below the address of its model.
 fn address_of(task: Task) -> &'static str {
-    match task {
-        Task::SentenceEmbedding => "embed",
-        Task::FeatureExtraction => "embed_all",
-        Task::SparseEmbedding => "embed_sparse",
-        Task::SentenceSimilarity => "similarity",
-        Task::TextClassification => "predict",
-        Task::Rerank => "rerank",
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::ZeroShotClassification
-        | Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition => "pipeline",
-    }
+    task.facts().tei_address.unwrap_or("pipeline")
 }
 
 /// The model of that name, which may end in `/<version>` or `@<version>`; `None` where there is none.

@@ -15,7 +15,7 @@ use crate::{
     },
     serving,
 };
-use inference::{error::Error, task::Task};
+use inference::{error::Error, task::TeiKind};
 use models::TextModel;
 use protocol::tei::info::{Info, ModelKind, write_info};
 
@@ -49,24 +49,13 @@ pub async fn info(service: &Service, path: Option<&ModelPath<'_>>, parts: &Parts
 
 fn kind<'a>(model: TextModel<'a>, pooling: Option<&'a str>) -> ModelKind<'a> {
     let labels = || model.labels().iter().map(|it| &**it).collect();
-    match model.task() {
-        Task::SentenceEmbedding | Task::FeatureExtraction | Task::SentenceSimilarity => {
-            // A graph that makes vectors of texts by itself does not say how.
-            ModelKind::Embedding { pooling: pooling.unwrap_or("mean") }
-        }
-        Task::SparseEmbedding => ModelKind::Embedding { pooling: "splade" },
-        Task::TextClassification | Task::TokenClassification | Task::ZeroShotClassification => {
-            ModelKind::Classifier(labels())
-        }
-        Task::Rerank => ModelKind::Reranker(labels()),
-        task @ (Task::QuestionAnswering
-        | Task::FillMask
-        | Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition) => ModelKind::Other(task.name()),
+    let task = model.task();
+    match task.facts().tei_kind {
+        // A graph that makes vectors of texts by itself does not say how.
+        TeiKind::Vectors => ModelKind::Embedding { pooling: pooling.unwrap_or("mean") },
+        TeiKind::SparseVectors => ModelKind::Embedding { pooling: "splade" },
+        TeiKind::Classifier => ModelKind::Classifier(labels()),
+        TeiKind::Ranker => ModelKind::Reranker(labels()),
+        TeiKind::Other => ModelKind::Other(task.name()),
     }
 }

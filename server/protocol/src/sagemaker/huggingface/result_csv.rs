@@ -11,14 +11,11 @@ use crate::{
 };
 use inference::{
     error::Error,
-    task::{Medium, Task},
+    task::{Csv, Medium, Task},
 };
 
 /// The column with the number of the input, where there are several.
 const ROW: &str = "row";
-
-/// The keys of an object in an image, whose box has a column for each of its sides.
-const OF_OBJECTS: [&str; 6] = ["score", "label", "xmin", "ymin", "xmax", "ymax"];
 
 /// What the rows say. Numbers without keys are the fields of one line for each input, and have no names.
 ///
@@ -46,8 +43,12 @@ pub(super) fn encode<'a>(
             }
         }
     }
-    if !table.is_named && table.out.is_empty() && task == Task::ObjectDetection {
-        table.head(&OF_OBJECTS.map(Cow::Borrowed));
+    if let Csv::Objects(names @ [_, ..]) = task.facts().csv
+        && !table.is_named
+        && table.out.is_empty()
+    {
+        let names: Vec<Cow<'_, str>> = names.iter().copied().map(Cow::Borrowed).collect();
+        table.head(&names);
     }
     let media = Media::Csv.name().into();
     Ok(EncodedReply { content_type: media, ..EncodedReply::json(table.out) })

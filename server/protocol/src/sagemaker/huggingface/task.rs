@@ -14,7 +14,7 @@ use crate::{
 use inference::{
     error::Error,
     signature::Signature,
-    task::{CANDIDATE_LABELS, TEXT, Task},
+    task::{CANDIDATE_LABELS, RowForm, TEXT, Task},
 };
 
 /// `{"inputs": .., "parameters"?: {..}}`, or one object of inputs with `parameters` among them.
@@ -141,23 +141,7 @@ fn is_one_of_list(task: Task, inputs: &[NamedTensor]) -> bool {
 /// Is a row answered by one class, and no list of them?
 fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters) -> bool {
     let has_candidates = || parameters.iter().any(|(it, _)| &**it == CANDIDATE_LABELS);
-    let classifies = match task {
-        Task::TextClassification | Task::Rerank => true,
-        Task::ZeroShotClassification => !has_candidates(),
-        Task::TokenClassification
-        | Task::QuestionAnswering
-        | Task::FillMask
-        | Task::FeatureExtraction
-        | Task::SentenceEmbedding
-        | Task::SentenceSimilarity
-        | Task::SparseEmbedding
-        | Task::ImageClassification
-        | Task::ObjectDetection
-        | Task::ImageFeatureExtraction
-        | Task::ZeroShotImageClassification
-        | Task::ImageTextEmbedding
-        | Task::AudioClassification
-        | Task::AutomaticSpeechRecognition => false,
-    };
+    let facts = task.facts();
+    let classifies = facts.gives_best_class && (facts.row != RowForm::Labels || !has_candidates());
     classifies && inputs.iter().any(|it| &*it.name == TEXT) && !says_top(parameters)
 }
