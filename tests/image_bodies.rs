@@ -307,3 +307,27 @@ fn the_image_algorithms_forms() {
     let labels = verbose["labels"].as_array().unwrap();
     assert!(labels.contains(&first["label"]), "{verbose}");
 }
+
+#[test]
+fn who_sends_what_a_model_does_not_take_is_told_what_it_takes() {
+    let repository = repository(&["vit"]).with_identity("copy", &[]);
+    let server = Server::start(&repository, &[]);
+    let mut client = server.client();
+    for (content_type, sent) in [
+        ("image/png", "images"),
+        ("audio/wav", "sounds"),
+        ("application/json", "texts, images or sounds"),
+    ] {
+        let headers = [("content-type", content_type)];
+        let told = client.post("/v2/models/copy/pipeline", &headers, "{}").error(400);
+        let takes = format!("model 'copy' takes tensors, and no {sent}");
+        assert_eq!(told, format!("{takes}; ask for it at /v2/models/copy/infer"));
+    }
+    let takes = "model 'vit' is no model of texts: it takes the file of an image";
+    let does = "it does image-classification at /v2/models/vit/pipeline";
+    let info = client.get("/v2/models/vit/info").expect(424).json();
+    let tokens = client.post("/v2/models/vit/tokenize", &[], r#"{"inputs":"a"}"#);
+    for reply in [info, tokens.expect(424).json()] {
+        assert_eq!(reply["error"], format!("{takes}; {does}"));
+    }
+}

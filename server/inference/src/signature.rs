@@ -271,7 +271,7 @@ impl Signature {
         all().find(has_all).or_else(|| all().next())
     }
 
-    /// The tasks that it answers, its own first; none where it takes no texts.
+    /// The tasks that it answers, its own first; none where it takes tensors.
     pub fn tasks(&self) -> Vec<Task> {
         let mut tasks: Vec<Task> = self.pipeline.iter().map(|it| it.task).collect();
         for task in self.forms().filter_map(|it| it.task) {

@@ -82,4 +82,23 @@ impl Medium {
             Medium::Audio => "a sound",
         }
     }
+
+    /// Several of it, as in sentences.
+    pub fn several(self) -> &'static str {
+        match self {
+            Medium::Text => "texts",
+            Medium::Image => "images",
+            Medium::Audio => "sounds",
+        }
+    }
+}
+
+/// What a request sends, as far as it is known.
+pub fn sent(given: Option<Medium>) -> &'static str {
+    given.map_or("texts, images or sounds", Medium::several)
+}
+
+/// What is wrong with a request for a task, to a model whose graph is served as it is.
+pub fn takes_tensors(model: &str, given: Option<Medium>) -> String {
+    format!("model '{model}' takes tensors, and no {}", sent(given))
 }

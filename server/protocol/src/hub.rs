@@ -22,7 +22,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{HubReply, Medium, RESULT, TOKENS, Task},
+    task::{HubReply, Medium, RESULT, TOKENS, Task, takes_tensors},
 };
 
 /// What a reply needs of its request.
@@ -89,13 +89,14 @@ fn decode_file(
     content_type: Option<&str>,
     body: &[u8],
 ) -> Result<(InferenceRequest, HubFormat), Error> {
-    if let Some(given) = medium_of(content_type, body) {
+    let given = medium_of(content_type, body);
+    if let Some(given) = given {
         medium::check(signature, given, medium::described(given))?;
     }
     let port = signature.inputs.iter().find(|it| signature.takes_files(&it.name));
-    let port = port.ok_or_else(|| {
-        let problem = format!("model '{}' takes no images and no sounds", signature.model);
-        Error::UnsupportedMediaType(problem)
+    let port = port.ok_or_else(|| match signature.medium() {
+        Some(taken) => medium::refusal(signature, taken, "the body is a file"),
+        None => Error::UnsupportedMediaType(takes_tensors(&signature.model, given)),
     })?;
     let request = InferenceRequest {
         inputs: vec![medium::input(signature, port, body)?],
@@ -118,7 +119,8 @@ pub fn decode(
     body: &[u8],
 ) -> Result<(InferenceRequest, HubFormat), Error> {
     let Some(own) = signature.pipeline.as_ref().map(|it| it.task) else {
-        return Err(Error::NoSuchTask(format!("model '{}' takes no texts", signature.model)));
+        let given = asked.map(Task::medium);
+        return Err(Error::NoSuchTask(takes_tensors(&signature.model, given)));
     };
     let asked = match asked {
         // On the hub an embedder's features are the vectors of texts.
@@ -376,9 +378,29 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_texts_has_no_task() {
+    fn a_model_without_a_task_says_what_it_takes_and_what_was_sent() {
         let signature = samples::model(8, &["x FP32 [1]"], &[]);
-        let error = decode(&signature, None, Arc::new(samples::terms()), b"{}").unwrap_err();
+        let terms = || Arc::new(samples::terms());
+        let said = |asked| decode(&signature, asked, terms(), b"{}").unwrap_err();
+        let error = said(None);
         assert!(matches!(error, Error::NoSuchTask(_)));
+        let takes = format!("model '{}' takes tensors, and no ", signature.model);
+        assert_eq!(error.to_string(), format!("{takes}texts, images or sounds"));
+        let error = said(Some(Task::ImageClassification)).to_string();
+        assert_eq!(error, format!("{takes}images"));
+        let error = decode_body(&signature, None, None, terms(), b"fLaC\0\0").unwrap_err();
+        assert!(matches!(error, Error::UnsupportedMediaType(_)));
+        assert_eq!(error.to_string(), format!("{takes}sounds"));
+    }
+
+    #[test]
+    fn a_model_of_texts_says_so_to_who_sends_a_file() {
+        let signature = model(Task::FillMask, &["text BYTES [1]"], None);
+        let jpeg = b"\xff\xd8\xff\xe0";
+        let error =
+            decode_body(&signature, None, None, Arc::new(samples::terms()), jpeg).unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with("the body is the file of an image: model "), "{error}");
+        assert!(error.contains(" takes a text; send text/plain"), "{error}");
     }
 }

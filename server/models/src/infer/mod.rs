@@ -26,7 +26,7 @@ use inference::{
     limits::Budget,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
-    task::Task,
+    task::{Task, takes_tensors},
     timings::Timings,
     trace::{Trace, Tracing},
 };
@@ -231,9 +231,9 @@ impl Inference {
         let done = match &model.dispatch {
             // In boxes, these and those below: a request to instances does not pay for the size of them.
             Dispatch::Batches(scheduler) if call.task.is_some() => {
-                let no_texts = || Error::Internal("the model takes no texts".to_owned());
+                let no_pipeline = || Error::Internal("the model is no pipeline".to_owned());
                 let found = call.task.zip(model.pipeline.as_ref());
-                let (task, pipeline) = found.ok_or_else(no_texts)?;
+                let (task, pipeline) = found.ok_or_else(no_pipeline)?;
                 let (parameters, submission) = (&request.parameters[..], call.submission());
                 let metrics = &model.metrics;
                 let bytes = self.bytes.as_ref();
@@ -295,7 +295,10 @@ fn no_task(signature: &Signature, task: Task) -> Error {
     let (model, tasks) = (&signature.model, signature.tasks());
     let known: Vec<&str> = tasks.iter().map(|it| it.name()).collect();
     Error::InvalidRequest(match known.is_empty() {
-        true => format!("model '{model}' takes no texts, so it does not do {task}"),
+        true => {
+            let takes = takes_tensors(model, Some(task.medium()));
+            format!("{takes}, so it does not do {task}")
+        }
         false => format!("model '{model}' does not do {task}; it does {}", known.join(", ")),
     })
 }

@@ -9,7 +9,8 @@ use crate::http::service::{Service, TARGET_MODEL, text};
 use ::models::ServedModel;
 use inference::{
     error::Error,
-    task::{Medium, Task},
+    signature::Signature,
+    task::{self, Medium, Task},
 };
 
 /// What a model must do to answer a request.
@@ -17,18 +18,31 @@ use inference::{
 pub enum Wanted {
     /// That task.
     Task(Task),
-    /// Any task of texts; also one of files, whose bodies may be JSON, too.
+    /// Any task of texts.
     Texts,
     /// Any task of images, or of sounds.
     Files(Medium),
+    /// Any task. The body is of that medium, as far as it is known.
+    Any(Option<Medium>),
 }
 
 impl Wanted {
     fn fits(self, model: &ServedModel) -> bool {
         match self {
             Wanted::Task(task) => model.signature.tasks().contains(&task),
-            Wanted::Texts => model.signature.pipeline.is_some(),
+            Wanted::Texts => model.text_model().is_some(),
             Wanted::Files(medium) => model.signature.medium() == Some(medium),
+            Wanted::Any(_) => model.signature.pipeline.is_some(),
+        }
+    }
+
+    /// What the request sends, as far as it is known.
+    fn given(self) -> Option<Medium> {
+        match self {
+            Wanted::Task(task) => Some(task.medium()),
+            Wanted::Texts => Some(Medium::Text),
+            Wanted::Files(medium) => Some(medium),
+            Wanted::Any(given) => given,
         }
     }
 }
@@ -37,9 +51,9 @@ impl std::fmt::Display for Wanted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Wanted::Task(task) => task.fmt(f),
-            Wanted::Texts => f.write_str("texts"),
-            Wanted::Files(Medium::Audio) => f.write_str("sounds"),
-            Wanted::Files(Medium::Image | Medium::Text) => f.write_str("images"),
+            Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => {
+                f.write_str(task::sent(self.given()))
+            }
         }
     }
 }
@@ -100,16 +114,24 @@ pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>
     if wanted.fits(&model) {
         return Ok(model);
     }
-    let tasks = model.signature.tasks();
-    let name = &model.shown_name;
-    Err(Error::NoSuchTask(match tasks.as_slice() {
-        [] => format!("model '{name}' takes no texts; ask for it at /v2/models/{name}/infer"),
-        tasks => {
-            let place = |it: &Task| format!("{it} at /v2/models/{name}/{}", address_of(*it));
-            let places: Vec<String> = tasks.iter().map(place).collect();
-            format!("model '{name}' does not do {wanted}; it does {}", places.join(", "))
+    Err(Error::NoSuchTask(refusal(&model.signature, &model.shown_name, wanted)))
+}
+
+/// Why a model of that name does not do what is wanted: what it takes, and what was sent.
+fn refusal(signature: &Signature, name: &str, wanted: Wanted) -> String {
+    let Some(own) = signature.pipeline.as_ref().map(|it| it.task) else {
+        let takes = task::takes_tensors(name, wanted.given());
+        return format!("{takes}; ask for it at /v2/models/{name}/infer");
+    };
+    let place = |it: &Task| format!("{it} at /v2/models/{name}/{}", address_of(*it));
+    let does: Vec<String> = signature.tasks().iter().map(place).collect();
+    let (takes, does) = (own.facts().takes, does.join(", "));
+    match wanted {
+        Wanted::Task(_) => format!("model '{name}' does not do {wanted}; it does {does}"),
+        Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => {
+            format!("model '{name}' is no model of {wanted}: it takes {takes}; it does {does}")
         }
-    }))
+    }
 }
 
 /// Where a task is asked for, below the address of its model.
@@ -171,7 +193,7 @@ async fn none(
     }
     Err(Error::NoSuchTask(match wanted {
         Wanted::Task(task) => format!("no model does {task}"),
-        Wanted::Texts | Wanted::Files(_) => format!("no model takes {wanted}"),
+        Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => format!("no model takes {wanted}"),
     }))
 }
 
@@ -184,4 +206,61 @@ fn is_other(service: &Service, name: &str) -> bool {
 /// As much of a client's name for a model as is repeated.
 fn shown(name: &str) -> String {
     name.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inference::signature::Pipeline;
+
+    fn model(task: Option<Task>) -> Signature {
+        let pipeline = task.map(|task| {
+            let forms = Vec::new();
+            Pipeline { task, forms, row_independent: true, sampling_rate: None, jpeg: None }
+        });
+        Signature {
+            named: None,
+            graph_checks_shapes: false,
+            takes_missing: false,
+            model: "m".into(),
+            version: 1,
+            max_batch_size: 4,
+            most_rows: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            on_request: Vec::new(),
+            pipeline: pipeline.map(Arc::new),
+        }
+    }
+
+    #[track_caller]
+    fn check(task: Option<Task>, wanted: Wanted, expected: &str) {
+        assert_eq!(refusal(&model(task), "m", wanted), expected);
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_model_takes_and_what_was_sent() {
+        let image = Some(Medium::Image);
+        let sound = Wanted::Task(Task::AutomaticSpeechRecognition);
+        for (wanted, sent) in [
+            (Wanted::Any(image), "images"),
+            (Wanted::Files(Medium::Audio), "sounds"),
+            (sound, "sounds"),
+            (Wanted::Texts, "texts"),
+            (Wanted::Any(None), "texts, images or sounds"),
+        ] {
+            let place = "ask for it at /v2/models/m/infer";
+            check(None, wanted, &format!("model 'm' takes tensors, and no {sent}; {place}"));
+        }
+        let does = "it does image-classification at /v2/models/m/pipeline";
+        let classifier = Some(Task::ImageClassification);
+        let takes = "model 'm' is no model of texts: it takes the file of an image";
+        check(classifier, Wanted::Texts, &format!("{takes}; {does}"));
+        let filling = Wanted::Task(Task::FillMask);
+        check(classifier, filling, &format!("model 'm' does not do fill-mask; {does}"));
+        let takes = "model 'm' is no model of images: it takes a text or a pair of texts";
+        let does = "it does text-classification at /v2/models/m/predict";
+        let sent = Wanted::Files(Medium::Image);
+        check(Some(Task::TextClassification), sent, &format!("{takes}; {does}"));
+    }
 }

@@ -27,9 +27,11 @@ pub async fn answer(
     body: &mut Incoming,
 ) -> Answer {
     let began = Instant::now();
-    let wanted = asked.map_or(Wanted::Texts, Wanted::Task);
-    let (model, received) = receive_json_or_file(service, path, wanted, parts, body).await?;
     let content_type = text(&parts.headers, &CONTENT_TYPE).map(str::to_owned);
+    let given = content_type.as_deref().filter(|_| path.is_some());
+    let given = given.and_then(|it| hub::medium_of(Some(it), &[]));
+    let wanted = asked.map_or(Wanted::Any(given), Wanted::Task);
+    let (model, received) = receive_json_or_file(service, path, wanted, parts, body).await?;
     let own = model.signature.pipeline.as_ref().map(|it| it.task);
     let operation = Operation {
         task: asked.or(own).unwrap_or(Task::TextClassification),

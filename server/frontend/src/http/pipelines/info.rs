@@ -26,7 +26,7 @@ pub async fn info(service: &Service, path: Option<&ModelPath<'_>>, parts: &Parts
         None => choose(service, Wanted::Texts, None, &parts.headers).await?,
     };
     let terms = terms(service, &model);
-    let no_texts = || Error::Internal("the model takes no texts".to_owned());
+    let no_texts = || Error::Internal("the model is no model of texts".to_owned());
     let text_model = model.text_model().ok_or_else(no_texts)?;
     let (pooling, (rows, tokens)) = (text_model.pooling(), text_model.most_of_run());
     let dtype = format!("{:?}", text_model.dtype()).to_lowercase().replace("fp", "float");

@@ -66,7 +66,7 @@ pub async fn receive_json_or_file(
     let (wanted, received, name) = match hub::is_file(content_type, &received.bytes) {
         true => {
             let medium = hub::medium_of(content_type, &received.bytes).map(Wanted::Files);
-            let wanted = if wanted == Wanted::Texts { medium.unwrap_or(wanted) } else { wanted };
+            let wanted = if wanted == Wanted::Any(None) { medium.unwrap_or(wanted) } else { wanted };
             (wanted, received, None)
         }
         false => {

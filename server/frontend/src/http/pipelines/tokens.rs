@@ -77,7 +77,7 @@ async fn receive_and_read<T: Send + 'static>(
 }
 
 fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
-    model.text_model().ok_or_else(|| Error::Internal("the model takes no texts".to_owned()))
+    model.text_model().ok_or_else(|| Error::Internal("the model is no model of texts".to_owned()))
 }
 
 /// Room for what a body of at most so many texts is read to, and for its tokens, each of which has a byte of it at
