@@ -71,9 +71,9 @@ pub async fn infer(
     let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);
     if is_xgboost && body.length().is_none() {
         // A body of unknown length shows only at its end whether it is empty.
-        model.admit()?;
-        let received = Box::pin(body.receive(json_length, &hosting.http.settings.body)).await?;
-        body = received.into();
+        body.admit(|| model.admit())?;
+        let arrived = Box::pin(body.receive(json_length, &hosting.http.settings.body)).await?;
+        body = Payload::Admitted(arrived);
     }
     if is_xgboost && body.length() == Some(0) {
         // XGBoost's container answers an empty body with 204.

@@ -107,7 +107,7 @@ async fn receive_and_decode<S: Source, C: Codec>(
     codec: C,
 ) -> Result<Complete<C>, Failure> {
     // Before the body is read, because a refusal must be cheap.
-    model.admit()?;
+    body.admit(|| model.admit())?;
     let header_length = codec.header_length();
     let arrived = body.receive(header_length, limits).await?;
     trace::stamp(trace, Moment::ReceiveEnd);

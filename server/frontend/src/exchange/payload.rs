@@ -16,6 +16,8 @@ pub enum Payload<'a, S> {
     Here(Received),
     /// The body is in memory, and only its start is plain.
     Inflating(Box<Inflation>),
+    /// The body was received behind the admission of its request, which is not admitted again.
+    Admitted(Arrived),
 }
 
 impl<S> From<Arrived> for Payload<'_, S> {
@@ -46,6 +48,7 @@ impl<S: Source> Payload<'_, S> {
     ) -> Result<Arrived, Error> {
         Ok(match (self, header_length) {
             (Payload::Inflating(inflation), _) => return Ok(Arrived::Start(inflation)),
+            (Payload::Admitted(arrived), _) => return Ok(arrived),
             (Payload::Here(received), _) => received,
             (Payload::Coming(source), Some(length @ 1..)) => {
                 read_with_tensors(length, source, limits).await?
@@ -55,12 +58,25 @@ impl<S: Source> Payload<'_, S> {
         .into())
     }
 
+    /// Asks `admit` whether the request is let in, unless that was asked before its body was received.
+    ///
+    /// # Errors
+    /// Those of `admit`.
+    pub fn admit(&self, admit: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        match self {
+            Payload::Admitted(_) => Ok(()),
+            Payload::Coming(_) | Payload::Here(_) | Payload::Inflating(_) => admit(),
+        }
+    }
+
     /// Bytes of the body; `None` where they are known only at its end.
     pub fn length(&self) -> Option<u64> {
         match self {
             Payload::Coming(source) => source.declared(),
-            Payload::Here(received) => Some(received.bytes.len() as u64),
-            Payload::Inflating(_) => None,
+            Payload::Here(received) | Payload::Admitted(Arrived::Whole(received)) => {
+                Some(received.bytes.len() as u64)
+            }
+            Payload::Inflating(_) | Payload::Admitted(Arrived::Start(_)) => None,
         }
     }
 }
@@ -76,5 +92,33 @@ impl Source for Nowhere {
 
     fn declared(&self) -> Option<u64> {
         match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inference::limits::Budget;
+
+    #[test]
+    fn a_request_is_admitted_once_wherever_its_body_is() {
+        let budget = Budget::new(1 << 10);
+        let received = || {
+            let permit = budget.take(2).unwrap();
+            Received { bytes: Bytes::from_static(b"{}"), permit }
+        };
+        let admissions = |payload: Payload<'_, Nowhere>| {
+            let mut count = 0;
+            let admitted = payload.admit(|| {
+                count += 1;
+                Ok(())
+            });
+            assert_eq!((admitted, payload.length()), (Ok(()), Some(2)));
+            count
+        };
+        assert_eq!(admissions(Payload::Here(received())), 1);
+        assert_eq!(admissions(Payload::Admitted(received().into())), 0);
+        let refused = Payload::<Nowhere>::Here(received()).admit(|| Err(Error::ShuttingDown));
+        assert_eq!(refused, Err(Error::ShuttingDown));
     }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use hyper::http::request::Parts;
+use hyper::{body::Incoming, http::request::Parts};
 
-use super::inference::{Operation, run};
+use super::{
+    choice::Wanted,
+    inference::{Operation, run},
+};
 use crate::{
-    exchange::intake::Received,
+    exchange::payload::Payload,
     http::{answer::Answer, service::Service},
 };
 use ::inference::{
@@ -24,26 +27,26 @@ pub async fn by_task(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    received: Received,
+    payload: Payload<'_, Incoming>,
 ) -> Answer {
     let task = model.signature.pipeline.as_ref().map(|it| it.task);
     let of_tei = task.map(|it| (it, it.facts())).filter(|(_, it)| it.tei_address.is_some());
-    match of_tei.map(|(task, facts)| (task, facts.tei_kind)) {
-        Some((task, TeiKind::Vectors)) => {
+    match of_tei.map(|(task, facts)| (Wanted::Task(task), facts.tei_kind)) {
+        Some((wanted, TeiKind::Vectors)) => {
             let (decode, encode) = (embed::decode, embed::encode);
-            run(service, model, parts, received, Operation { task, decode, encode }).await
+            run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
-        Some((task, TeiKind::SparseVectors)) => {
+        Some((wanted, TeiKind::SparseVectors)) => {
             let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
-            run(service, model, parts, received, Operation { task, decode, encode }).await
+            run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
-        Some((task, TeiKind::Classifier)) => {
+        Some((wanted, TeiKind::Classifier)) => {
             let (decode, encode) = (predict::decode, predict::encode);
-            run(service, model, parts, received, Operation { task, decode, encode }).await
+            run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
-        Some((task, TeiKind::Ranker)) => {
+        Some((wanted, TeiKind::Ranker)) => {
             let (decode, encode) = (rerank::decode_texts, rerank::encode);
-            run(service, model, parts, received, Operation { task, decode, encode }).await
+            run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
         Some((_, TeiKind::Other)) | None => {
             let name = &model.shown_name;

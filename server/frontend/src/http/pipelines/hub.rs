@@ -7,13 +7,16 @@ use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 use super::{
     choice::Wanted,
     cost::add_times,
-    inference::{Operation, run},
+    inference::{Operation, infer, run},
     received::receive_json_or_file,
 };
-use crate::http::{
-    answer::Answer,
-    router::ModelPath,
-    service::{Service, text},
+use crate::{
+    exchange::payload::Payload,
+    http::{
+        answer::Answer,
+        router::ModelPath,
+        service::{Service, text},
+    },
 };
 use ::inference::task::Task;
 use protocol::hub;
@@ -28,19 +31,23 @@ pub async fn answer(
 ) -> Answer {
     let began = Instant::now();
     let content_type = text(&parts.headers, &CONTENT_TYPE).map(str::to_owned);
+    // Of a model in the address what is sent is known by its type alone: its body is received behind the admission.
     let given = content_type.as_deref().filter(|_| path.is_some());
     let given = given.and_then(|it| hub::medium_of(Some(it), &[]));
     let wanted = asked.map_or(Wanted::Any(given), Wanted::Task);
-    let (model, received) = receive_json_or_file(service, path, wanted, parts, body).await?;
-    let own = model.signature.pipeline.as_ref().map(|it| it.task);
     let operation = Operation {
-        task: asked.or(own).unwrap_or(Task::TextClassification),
+        wanted,
         decode: move |signature: &_, terms, body: &[u8]| {
             hub::decode_body(signature, asked, content_type.as_deref(), terms, body)
         },
         encode: hub::encode,
     };
-    let mut response = run(service, model, parts, received, operation).await?;
+    if path.is_some() {
+        return infer(service, path, parts, body, operation).await;
+    }
+    let (model, received) = receive_json_or_file(service, wanted, parts, body).await?;
+    let payload = Payload::Here(received);
+    let mut response = run(service, model, parts, payload, operation).await?;
     add_times(&mut response, began);
     Ok(response)
 }

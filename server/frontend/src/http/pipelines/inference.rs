@@ -13,7 +13,7 @@ use super::{
     terms::terms,
 };
 use crate::{
-    exchange::{Failure, intake::Received, payload::Payload},
+    exchange::{Failure, payload::Payload},
     http::{
         answer::{Answer, find},
         captures,
@@ -27,7 +27,6 @@ use ::inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
-    task::Task,
 };
 use models::ServedModel;
 use protocol::{EncodedReply, body_model, terms::Terms};
@@ -36,7 +35,7 @@ use telemetry::capture::Captured;
 /// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.
 pub struct Operation<F, D = Decode<F>> {
     /// What the model must do.
-    pub task: Task,
+    pub wanted: Wanted,
     /// Decodes a body.
     pub decode: D,
     /// Encodes a response.
@@ -69,7 +68,7 @@ pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     operation: Operation<F, D>,
 ) -> Answer {
     let began = Instant::now();
-    let wanted = Wanted::Task(operation.task);
+    let wanted = operation.wanted;
     let mut response = match path {
         // The body is received behind the admission, as any other.
         Some(path) => {
@@ -82,24 +81,23 @@ pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
         }
         None => {
             let (model, received) = receive(service, None, wanted, parts, body).await?;
-            run(service, model, parts, received, operation).await?
+            run(service, model, parts, Payload::Here(received), operation).await?
         }
     };
     add_times(&mut response, began);
     Ok(response)
 }
 
-/// Runs a body that is there on its model.
+/// Runs a body that is in memory on its model.
 pub async fn run<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    received: Received,
+    payload: Payload<'_, Incoming>,
     operation: Operation<F, D>,
 ) -> Answer {
     let captured = begin(service, &model, parts);
     let codec = codec(service, &model, operation, captured.clone());
-    let payload: Payload<'_, Incoming> = Payload::Here(received);
     let answer = inference_of_plain(service, model, parts, payload, codec).await;
     captures::end(captured, &answer);
     answer

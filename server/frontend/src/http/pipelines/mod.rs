@@ -21,6 +21,7 @@ use super::{
     service::Service,
 };
 use ::inference::task::Task;
+use choice::Wanted;
 use inference::{Decode, Operation, infer};
 use protocol::{
     infinity, openai,
@@ -39,32 +40,38 @@ pub async fn answer(
     match route.operation {
         TextOperation::Embeddings => {
             let (decode, encode) = (openai::decode, openai::encode);
-            let operation = Operation { task: Task::SentenceEmbedding, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::Embed => {
             let (decode, encode) = (embed::decode, embed::encode);
-            let operation = Operation { task: Task::SentenceEmbedding, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::EmbedAll => {
             let (decode, encode) = (per_token::decode_all, per_token::encode_all);
-            let operation = Operation { task: Task::FeatureExtraction, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::FeatureExtraction), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::EmbedSparse => {
             let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
-            let operation = Operation { task: Task::SparseEmbedding, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SparseEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::Predict => {
             let (decode, encode) = (predict::decode, predict::encode);
-            let operation = Operation { task: Task::TextClassification, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::TextClassification), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::Similarity => {
             let (decode, encode) = (similarity::decode, similarity::encode);
-            let operation = Operation { task: Task::SentenceSimilarity, decode, encode };
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceSimilarity), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::Vertex => vertex::vertex(service, model, parts, body).await,
@@ -84,7 +91,7 @@ pub async fn answer(
         }
         TextOperation::Score => {
             let operation = Operation {
-                task: Task::Rerank,
+                wanted: Wanted::Task(Task::Rerank),
                 decode: rerank::decode_score,
                 encode: rerank::encode_score,
             };
@@ -92,7 +99,7 @@ pub async fn answer(
         }
         TextOperation::Classify => {
             let operation = Operation {
-                task: Task::TextClassification,
+                wanted: Wanted::Task(Task::TextClassification),
                 decode: infinity::decode,
                 encode: infinity::encode,
             };
@@ -103,5 +110,5 @@ pub async fn answer(
 
 /// A ranking whose bodies are read so.
 fn ranking(decode: Decode<RerankFormat>) -> Operation<RerankFormat> {
-    Operation { task: Task::Rerank, decode, encode: rerank::encode }
+    Operation { wanted: Wanted::Task(Task::Rerank), decode, encode: rerank::encode }
 }

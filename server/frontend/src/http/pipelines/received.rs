@@ -26,7 +26,7 @@ use protocol::{body_model::model_name, hub};
 pub const LOOSE: usize = 64 << 10;
 
 /// Receives the body, and finds the model: that of the address, else the one that the body, a header or what is wanted
-/// chooses.
+/// chooses. That of the address has admitted the request.
 ///
 /// # Errors
 /// Why the body cannot be received, and those of [`find`], [`check`] and [`choose`].
@@ -47,26 +47,24 @@ pub async fn receive(
     Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
 }
 
-/// The same for a body that may be a file: then no model is named, and one that takes such files is wanted.
+/// The same without an address that names a model, for a body that may be a file: then no model is named, and one that
+/// takes such files is wanted.
 ///
 /// # Errors
 /// Those of [`receive`].
 pub async fn receive_json_or_file(
     service: &Service,
-    path: Option<&ModelPath<'_>>,
     wanted: Wanted,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<(Arc<ServedModel>, Received), Error> {
-    if path.is_some() {
-        return receive(service, path, wanted, parts, body).await;
-    }
     let content_type = text(&parts.headers, &CONTENT_TYPE);
     let received = whole(service, parts, body).await?;
     let (wanted, received, name) = match hub::is_file(content_type, &received.bytes) {
         true => {
             let medium = hub::medium_of(content_type, &received.bytes).map(Wanted::Files);
-            let wanted = if wanted == Wanted::Any(None) { medium.unwrap_or(wanted) } else { wanted };
+            let wanted =
+                if wanted == Wanted::Any(None) { medium.unwrap_or(wanted) } else { wanted };
             (wanted, received, None)
         }
         false => {

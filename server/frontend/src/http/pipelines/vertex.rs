@@ -27,6 +27,7 @@ use crate::{
         Failure,
         intake::Received,
         offload::{LARGE, offload},
+        payload::Payload,
     },
     http::{answer::Answer, body::Segments, router::ModelPath, service::Service},
 };
@@ -46,6 +47,10 @@ pub async fn vertex(
 ) -> Answer {
     let began = Instant::now();
     let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    // Once for all bodies; the model of an address has done it.
+    if path.is_none() {
+        model.admit()?;
+    }
     // Covers all bodies until the last of them is answered, and their replies until the last byte is written: a short
     // reply has no permit of its own.
     let Received { bytes, mut permit } = received;
@@ -93,8 +98,8 @@ async fn one(
     let budget = &service.settings.body.budget;
     // The bytes are counted already.
     let permit = budget.take(0).ok_or_else(|| out_of_bytes(budget))?;
-    let received = Received { bytes: body, permit };
-    let response = by_task(service, model.clone(), parts, received).await?;
+    let payload = Payload::Admitted(Received { bytes: body, permit }.into());
+    let response = by_task(service, model.clone(), parts, payload).await?;
     Ok(response.into_body())
 }
 
