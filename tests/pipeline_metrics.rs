@@ -50,6 +50,7 @@ fn pipelines_are_counted() {
         (r#"muster_pipeline_step_duration_us_count{model="st-6",step="prepare",version="1"}"#, 4),
         (r#"muster_pipeline_step_duration_us_count{model="st-6",step="finish",version="1"}"#, 2),
         ("muster_pipeline_prepare_queue", 0),
+        (r#"muster_pipeline_inputs_total{medium="text",model="st-6",version="1"}"#, 3),
     ] {
         let expected = format!("{line} {value}");
         assert!(text.lines().any(|it| it == expected), "{expected} is not in {text}");
@@ -58,7 +59,8 @@ fn pipelines_are_counted() {
 
 #[test]
 fn pipelines_of_images_are_counted() {
-    let server = Server::start(&repository(&["vit"]), &["--max-image-pixels=4096"]);
+    let server =
+        Server::start(&repository(&["vit"]), &["--max-image-pixels=4096", "--metrics-names=tei"]);
     let mut client = server.client();
     let (small, large) = (picture("64x64.png"), picture("96x64.png"));
     said(&ask(&mut client, "vit", &small, &json!({})).expect(200));
@@ -79,10 +81,21 @@ fn pipelines_of_images_are_counted() {
     assert_eq!([refused("parameter"), refused("input")], [1.0, 1.0]);
     let steps = |step: &str| labelled("muster_pipeline_step_duration_us_count", "step", step);
     assert_eq!([steps("prepare"), steps("finish")], [4.0, 2.0]);
-    // They have no length, and no tokens.
-    assert_eq!(page.of("vit", "muster_pipeline_rows_per_run_count"), 0.0);
-    let tokens = |kind: &str| labelled("muster_pipeline_tokens_total", "kind", kind);
-    assert_eq!([tokens("text"), tokens("padding")], [0.0, 0.0]);
+    assert_eq!(labelled("muster_pipeline_inputs_total", "medium", "image"), 2.0);
+    // They are no texts: they have no length, and no tokens.
+    let text = server.get("/metrics").expect(200).text();
+    for family in [
+        "muster_pipeline_inputs_total{medium=\"text\"",
+        "muster_pipeline_tokens_total{",
+        "muster_pipeline_truncated_total{",
+        "muster_pipeline_rows_per_run_count{",
+        "te_request_count{",
+        "te_request_tokenization_duration_count{",
+        "te_request_input_length_count{",
+        "te_queue_size{",
+    ] {
+        assert!(!text.contains(&format!("\n{family}")), "{family} is in {text}");
+    }
 }
 
 #[test]

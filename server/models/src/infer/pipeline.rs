@@ -39,7 +39,7 @@ use schedule::{
     work::{Done, Work},
 };
 use steps::{Context, GraphOutput, Prepared, Reduced, ResultForm, RowError, Step};
-use telemetry::metrics::{FailureReason, ModelMetrics, TextRefusal, TextStep};
+use telemetry::metrics::{FailureReason, InputRefusal, ModelMetrics, PipelineStep};
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
@@ -78,7 +78,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let ready = ready(scheduler, pipeline, task, &work, parameters, bytes, deadline);
     let ready = ready.await;
     let prepare = began.elapsed();
-    metrics.text_step(TextStep::Prepare, prepare);
+    metrics.pipeline_step(task.medium(), PipelineStep::Prepare, prepare);
     let ready = match ready {
         Ok((asked, ready, of_reply)) => {
             // Before the reply has room: nobody waits for this who has that.
@@ -92,7 +92,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     // What was decided covers the rows until they have run.
     let (asked, Ready { prepared, rooms, here }, first) =
         ready.inspect_err(|it| match refusal(it) {
-            Some(reason) => metrics.texts_refused(reason),
+            Some(reason) => metrics.inputs_refused(reason),
             // What would wait too long has been counted where that was found.
             None if matches!(it, Error::OutOfBudget(_)) => metrics.failure(FailureReason::Rejected),
             None => {}
@@ -104,10 +104,13 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         trace.prepared(began);
         trace.queued(&work.inputs);
     }
+    metrics.inputs_ready(inputs::medium(task, &work.inputs), work.rows.max(1));
     let (mut started, mut rows) = (Vec::new(), Vec::new());
     for it in prepared {
         let counts = Counts { tokens: it.tokens(), is_truncated: it.truncated() > 0 };
-        metrics.text_input(counts.tokens, counts.is_truncated);
+        if task.medium() == Medium::Text {
+            metrics.text_input(counts.tokens, counts.is_truncated);
+        }
         started.push(Started { context: it.context, rows: it.rows.len(), counts });
         rows.extend(it.rows);
     }
@@ -121,7 +124,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let answering = Answering { work, asked, started, deadline, reply };
     // Whoever has the outputs takes their bytes before these are given back.
     let (outputs, _reply) = finish(pipeline, task, answering, reduced).await?;
-    metrics.text_step(TextStep::Finish, ended.elapsed());
+    metrics.pipeline_step(task.medium(), PipelineStep::Finish, ended.elapsed());
     if let Some(trace) = trace {
         trace.finished(ended);
     }
@@ -157,15 +160,15 @@ async fn ready(
 }
 
 /// Under which reason a refusal is counted; `None` where the inputs are not at fault.
-fn refusal(error: &Error) -> Option<TextRefusal> {
+fn refusal(error: &Error) -> Option<InputRefusal> {
     Some(match error {
         Error::Overloaded { .. } | Error::DeadlineExceeded { .. } | Error::OutOfBudget(_) => {
             return None;
         }
-        Error::InvalidParameter { name, .. } if name == TEXT => TextRefusal::TooLong,
-        Error::InvalidParameter { .. } => TextRefusal::Parameter,
-        Error::Tokenizer(_) => TextRefusal::Tokenizer,
-        _ => TextRefusal::Input,
+        Error::InvalidParameter { name, .. } if name == TEXT => InputRefusal::TooLong,
+        Error::InvalidParameter { .. } => InputRefusal::Parameter,
+        Error::Tokenizer(_) => InputRefusal::Tokenizer,
+        _ => InputRefusal::Input,
     })
 }
 

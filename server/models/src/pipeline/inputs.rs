@@ -89,6 +89,17 @@ pub(crate) fn of_rows<'a>(
     }
 }
 
+/// What the inputs of a request of that task are: of a model with two towers texts, where no image comes with them.
+pub(crate) fn medium(task: Task, inputs: &[NamedTensor]) -> Medium {
+    let has_image = || inputs.iter().any(|it| &*it.name == IMAGE);
+    match task.facts().row {
+        RowForm::Towers if !has_image() => Medium::Text,
+        RowForm::Towers | RowForm::One | RowForm::Labels | RowForm::Compared | RowForm::Ranked => {
+            task.medium()
+        }
+    }
+}
+
 /// Images, texts, or pairs of them. Texts by themselves share a run.
 fn images_and_texts<'a>(inputs: &'a [NamedTensor]) -> Result<Vec<Row<'a>>, Error> {
     let mut files = contents(inputs, IMAGE).peekable();
@@ -222,6 +233,16 @@ mod tests {
         let given = [tensor(TOKEN_IDS, &[1, 1], &[&long])];
         let error = of_rows(Task::SentenceEmbedding, &given, None);
         assert!(error.unwrap_err().to_string().contains("at most 1048576 bytes"));
+    }
+
+    #[test]
+    fn texts_of_a_model_with_two_towers_are_texts_unless_an_image_comes_with_them() {
+        let (image, text) = (tensor(IMAGE, &[1, 1], &["i"]), tensor(TEXT, &[1, 1], &["t"]));
+        let of = |inputs: &[NamedTensor]| medium(Task::ImageTextEmbedding, inputs);
+        assert_eq!(of(std::slice::from_ref(&text)), Medium::Text);
+        assert_eq!(of(std::slice::from_ref(&image)), Medium::Image);
+        assert_eq!(of(&[image, text]), Medium::Image);
+        assert_eq!(medium(Task::FillMask, &[]), Medium::Text);
     }
 
     #[test]

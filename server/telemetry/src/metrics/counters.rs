@@ -55,7 +55,7 @@ pub(super) struct Counts {
     /// In milliseconds; `None` where it is off.
     pub(super) first_response: Option<Histogram>,
     pub(super) cache: CacheCounts,
-    /// Nothing where the model takes no texts.
+    /// Nothing where the model is no pipeline.
     pub(super) pipeline: OnceLock<Box<PipelineCounts>>,
 }
 
@@ -108,8 +108,8 @@ impl Counts {
         }
     }
 
-    /// What models that take texts count.
-    pub(super) fn of_texts(&self) -> &PipelineCounts {
+    /// What pipelines count.
+    pub(super) fn of_pipeline(&self) -> &PipelineCounts {
         self.pipeline.get_or_init(|| Box::new(PipelineCounts::new()))
     }
 
@@ -133,7 +133,7 @@ impl Counts {
         self.last_ms.fetch_max(other.last_ms.load(Relaxed), Relaxed);
         self.batches.absorb(&other.batches);
         if let Some(more) = other.pipeline.get() {
-            self.of_texts().absorb(more);
+            self.of_pipeline().absorb(more);
         }
         if let (Some(histogram), Some(more)) = (&self.first_response, &other.first_response) {
             histogram.absorb(more);

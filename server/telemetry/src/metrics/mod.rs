@@ -36,7 +36,7 @@ pub use http::Protocol;
 pub use metrics_settings::MetricsSettings;
 pub use model::{ModelMetrics, Pending};
 pub use options::ModelOptions;
-pub use pipeline_counts::{TextRefusal, TextStep};
+pub use pipeline_counts::{InputRefusal, PipelineStep};
 pub use reasons::{BatchReason, FailureReason, OverdueRun, Rerun};
 pub use registry::{CONTENT_TYPE, Connection, Metrics, Resources};
 pub use statistics::{BatchStatistics, MemoryUsage, Statistics, Total};

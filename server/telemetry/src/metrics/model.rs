@@ -9,14 +9,14 @@ use std::{
 };
 
 use backend::{Processes, WarmUp};
-use inference::timings::Timings;
+use inference::{task::Medium, timings::Timings};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     cache_counts::CacheHit,
     counters::Counters,
     histogram::nanoseconds,
-    pipeline_counts::{TextRefusal, TextStep},
+    pipeline_counts::{InputRefusal, PipelineStep},
     reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
     series::Series,
     statistics::{MemoryUsage, Statistics, Total},
@@ -108,29 +108,32 @@ impl ModelMetrics {
 
     /// Counts one run of rows of text, padded to that length.
     pub fn text_run(&self, rows: usize, length: usize) {
-        self.0.counters.mine().of_texts().run(rows, length);
+        self.0.counters.mine().of_pipeline().run(rows, length);
     }
 
     /// Counts one row of so many tokens that was answered.
     pub fn text_row(&self, tokens: usize) {
-        self.0.counters.mine().of_texts().row(tokens);
+        self.0.counters.mine().of_pipeline().row(tokens);
     }
 
-    /// Counts what one request in texts took around its runs.
-    pub fn text_step(&self, step: TextStep, took: Duration) {
-        if let Some(histogram) = self.0.counters.mine().of_texts().steps.get(step as usize) {
-            histogram.observe(nanoseconds(took));
-        }
+    /// Counts what one request for a task of that medium took around its runs.
+    pub fn pipeline_step(&self, medium: Medium, step: PipelineStep, took: Duration) {
+        self.0.counters.mine().of_pipeline().step(medium, step, nanoseconds(took));
     }
 
-    /// Counts one input of so many tokens that is ready to run.
+    /// Counts so many inputs that are ready to run.
+    pub fn inputs_ready(&self, medium: Medium, count: usize) {
+        self.0.counters.mine().of_pipeline().ready(medium, count);
+    }
+
+    /// Counts one text of so many tokens that is ready to run.
     pub fn text_input(&self, tokens: usize, is_truncated: bool) {
-        self.0.counters.mine().of_texts().input(tokens, is_truncated);
+        self.0.counters.mine().of_pipeline().text_input(tokens, is_truncated);
     }
 
-    /// Counts one request that was refused for its texts.
-    pub fn texts_refused(&self, reason: TextRefusal) {
-        if let Some(count) = self.0.counters.mine().of_texts().refused.get(reason as usize) {
+    /// Counts one request that was refused for its inputs.
+    pub fn inputs_refused(&self, reason: InputRefusal) {
+        if let Some(count) = self.0.counters.mine().of_pipeline().refused.get(reason as usize) {
             count.fetch_add(1, Relaxed);
         }
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::metrics::{
     histogram::Histogram,
-    pipeline_counts::{PipelineCounts, TextRefusal, TextStep},
+    pipeline_counts::{InputRefusal, PipelineCounts, PipelineStep},
 };
 
 /// A family with one histogram for each model: name, help, observed units in one shown unit, source.
@@ -29,7 +29,7 @@ const OF_TEI: [Distribution; 7] = [
         &it.counts.request
     }),
     ("te_request_tokenization_duration", "Seconds of making tokens", NANOSECONDS, |_, it| {
-        &it.steps[TextStep::Prepare as usize]
+        &it.steps[PipelineStep::Prepare as usize]
     }),
     ("te_request_queue_duration", "Seconds in the queue", NANOSECONDS, |it, _| &it.counts.queue),
     ("te_request_inference_duration", "Seconds of the run", NANOSECONDS, |it, _| {
@@ -40,9 +40,20 @@ const OF_TEI: [Distribution; 7] = [
     ("te_request_input_length", "Tokens of an input", 1.0, |_, it| &it.input),
 ];
 
-/// Those of muster, and with `has_tei_names` the others.
+/// Those of muster, and with `has_tei_names` the others, which are of texts alone.
 pub(super) fn families(text: &mut Text, models: &[Shown<'_>], has_tei_names: bool) {
-    let of_texts = || models.iter().filter_map(|it| Some((it, &**it.counts.pipeline.get()?)));
+    let all = || models.iter().filter_map(|it| Some((it, &**it.counts.pipeline.get()?)));
+    let of_texts = || all().filter(|(_, it)| it.is_of_texts());
+    let inputs = all().flat_map(|(it, counts)| {
+        let inputs = counts.inputs();
+        inputs
+            .map(|(medium, count)| (with_label(&it.series.labels, "medium", medium), whole(count)))
+    });
+    text.counters(
+        "muster_pipeline_inputs_total",
+        "Texts, images and sounds that were ready to run",
+        inputs,
+    );
     let tokens = of_texts().flat_map(|(it, counts)| {
         let kinds = counts.tokens().into_iter();
         kinds.map(|(kind, count)| (with_label(&it.series.labels, "kind", kind), whole(count)))
@@ -51,8 +62,8 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>], has_tei_names: boo
     let truncated = of_texts()
         .map(|(it, counts)| (it.series.labels.clone(), whole(counts.truncated.load(Relaxed))));
     text.counters("muster_pipeline_truncated_total", "Texts that were cut", truncated);
-    let refused = of_texts().flat_map(|(it, counts)| {
-        TextRefusal::ALL.iter().zip(&counts.refused).map(|(reason, count)| {
+    let refused = all().flat_map(|(it, counts)| {
+        InputRefusal::ALL.iter().zip(&counts.refused).map(|(reason, count)| {
             let labels = with_label(&it.series.labels, "reason", reason.name());
             (labels, whole(count.load(Relaxed)))
         })
@@ -62,8 +73,8 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>], has_tei_names: boo
         "Requests refused for their inputs",
         refused,
     );
-    let steps = of_texts().flat_map(|(it, counts)| {
-        TextStep::ALL.iter().zip(&counts.steps).map(|(step, histogram)| {
+    let steps = all().flat_map(|(it, counts)| {
+        PipelineStep::ALL.iter().zip(&counts.steps).map(|(step, histogram)| {
             let labels = with_label(&it.series.labels, "step", step.name());
             histogram_metric(&labels, histogram, 1e3)
         })
