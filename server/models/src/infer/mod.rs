@@ -167,7 +167,8 @@ impl Inference {
             (Some(_), Some(pipeline)) => &pipeline.config,
             _ => model.config_of(named),
         };
-        let mut prepared = crate::serving::validate::prepare(&mut request, face, config)?;
+        let hashes = &model.shape_hashes;
+        let mut prepared = crate::serving::validate::prepare(&mut request, face, config, hashes)?;
         prepared.shape_key ^= model.run_room.key(&prepared.work);
         let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);

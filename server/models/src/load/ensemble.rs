@@ -103,6 +103,7 @@ impl Loader {
             config,
             config_json,
             config_message,
+            shape_hashes: Default::default(),
             run_room: RunRoom::default(),
             pipeline: None,
             model: None,

@@ -253,6 +253,7 @@ impl Loader {
             others: others.configs,
             config_json,
             config_message,
+            shape_hashes: Default::default(),
             run_room: RunRoom::new(model.run_memory()),
             pipeline,
             dispatch,

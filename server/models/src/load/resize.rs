@@ -67,6 +67,8 @@ impl Loader {
         Ok(Some(ServedModel {
             shown_name: served.shown_name.clone(),
             signature: served.signature.clone(),
+            // What waits was given its key by the other one.
+            shape_hashes: served.shape_hashes.clone(),
             run_room: served.run_room.clone(),
             pipeline: served.pipeline.clone(),
             config: completed.config,

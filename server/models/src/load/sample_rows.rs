@@ -1,7 +1,7 @@
 //! Rows to try a model with: no two alike, and some of them silent or extreme. From the same seed come the same rows.
 //! Pure.
 
-use std::sync::Arc;
+use std::{hash::RandomState, sync::Arc};
 
 use backend::{DataType, NamedTensor, Shape, Tensor, distance};
 use bytes::Bytes;
@@ -223,7 +223,7 @@ impl Recipe {
         });
         let inputs = inputs.collect::<Option<_>>()?;
         let mut request = InferenceRequest { inputs, ..InferenceRequest::default() };
-        prepare(&mut request, signature, config).ok().map(|it| it.work)
+        prepare(&mut request, signature, config, &RandomState::new()).ok().map(|it| it.work)
     }
 }
 

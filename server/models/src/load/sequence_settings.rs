@@ -38,7 +38,8 @@ pub(crate) fn wiring(
         Ok(ImplicitState { input: it.input.clone(), output: it.output.clone(), initial })
     });
     let states = states.collect::<Result<_, String>>()?;
-    Ok(Wiring { batches, controls: batching.controls.clone(), states })
+    let (controls, hashes) = (batching.controls.clone(), Default::default());
+    Ok(Wiring { batches, controls, states, hashes })
 }
 
 fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, String> {

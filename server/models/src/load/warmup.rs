@@ -89,7 +89,9 @@ impl Warming<'_> {
         }
         let mut times = RunTimes::default();
         let zeros = request_of_zeros(signature, 1).filter(|_| guess != Guess::Nothing);
-        let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
+        let Some(work) =
+            zeros.and_then(|mut it| prepare(&mut it, signature, config, &RandomState::new()).ok())
+        else {
             return Ok(times);
         };
         let started = Instant::now();
@@ -165,7 +167,8 @@ impl Warming<'_> {
         let Warming { signature, config, .. } = *self;
         let is_slow = times.mean(1).is_some_and(|it| SLOW <= it);
         let usual = size.request(signature).filter(|_| !is_slow);
-        let usual = usual.and_then(|mut it| prepare(&mut it, signature, config).ok());
+        let usual =
+            usual.and_then(|mut it| prepare(&mut it, signature, config, &RandomState::new()).ok());
         let Some(work) = usual else { return Ok(()) };
         let Ok(limit) = self.limit.at_most(LONGEST_USUAL) else { return Ok(()) };
         for _ in 0..2 {
@@ -216,7 +219,8 @@ pub(crate) fn sample_work(
     });
     let inputs = inputs.collect::<Result<_, String>>()?;
     let mut request = inference::request::InferenceRequest { inputs, ..Default::default() };
-    prepare(&mut request, signature, config).map(|it| it.work).map_err(|it| it.to_string())
+    let prepared = prepare(&mut request, signature, config, &RandomState::new());
+    prepared.map(|it| it.work).map_err(|it| it.to_string())
 }
 
 /// The sample's input for `rows` rows, each the same.

@@ -1,7 +1,7 @@
 //! How the rows of a pipeline become jobs: what they are filled up to, and which may share a run.
 
 use std::{
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -34,6 +34,8 @@ pub(crate) struct RowRuns {
     pub(crate) is_whole: bool,
     /// What their runs cost, as far as it was known at load.
     pub(crate) costs: Arc<CostTable>,
+    /// Of shapes, with a seed that no client knows.
+    hashes: RandomState,
 }
 
 /// To which lengths rows are filled up before they wait. They are filled up further to the longest of their run.
@@ -72,7 +74,8 @@ impl RowRuns {
         let bounds = bounds.filter(|_| steps.text().is_some());
         let is_whole = steps.inputs().iter().any(|it| it.shape == RowShape::Whole);
         let alone = is_whole.then(Arc::default);
-        RowRuns { bounds, padding, lengths, alone, is_whole, costs: Arc::default() }
+        let (costs, hashes) = (Arc::default(), RandomState::new());
+        RowRuns { bounds, padding, lengths, alone, is_whole, costs, hashes }
     }
 
     /// The same, whose rows run with rows of their own length and request only.
@@ -135,7 +138,7 @@ impl RowRuns {
             Lengths::Rounded(most) => CostTable::rounded(tokens).min(most).max(tokens),
         };
         // Apart from requests that go to the graph as they are, whose outputs keep the length of their run.
-        let mut key = DefaultHasher::new();
+        let mut key = self.hashes.build_hasher();
         "pipeline".hash(&mut key);
         let mut row = Vec::with_capacity(inputs.len());
         for (input, of_graph) in inputs.into_iter().zip(steps.inputs()) {

@@ -1,6 +1,7 @@
 //! A model version that serves: everything that its requests need, in one place.
 
 use std::{
+    hash::RandomState,
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -51,6 +52,8 @@ pub struct ServedModel {
     pub config_json: Bytes,
     /// The same as a message.
     pub config_message: raw::ModelConfig,
+    /// Of shapes by which its requests share runs.
+    pub(crate) shape_hashes: RandomState,
     /// What is taken of the budget before a run.
     pub(crate) run_room: RunRoom,
     /// What stands around its graph, where it takes texts.

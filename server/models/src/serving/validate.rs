@@ -1,10 +1,7 @@
 //! A request against the model's signature: names, types, shapes, rows. What passes is ready to be queued.
 //! Pure.
 
-use std::{
-    collections::hash_map::DefaultHasher,
-    hash::{Hash, Hasher},
-};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use backend::{BackendError, LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape};
 
@@ -29,17 +26,21 @@ pub struct Prepared {
 /// Checks a request against `signature`, and brings its tensors into the shapes that `config` says the engine
 /// wants. The inputs are taken out of the request.
 ///
+/// Keys of one model are made with the same `hashes`, whose seed no client knows: so nobody can look for two shapes of
+/// one key, which would share a run and have all its requests fail.
+///
 /// # Errors
 /// The first thing that is wrong, with what was expected and what was given.
 pub fn prepare(
     request: &mut InferenceRequest,
     signature: &Signature,
     config: &ModelConfig,
+    hashes: &RandomState,
 ) -> Result<Prepared, Error> {
     check_names(request, signature)?;
     let mut rows = None;
     let mut inputs = Vec::with_capacity(request.inputs.len());
-    let mut key = DefaultHasher::new();
+    let mut key = hashes.build_hasher();
     let mut varies = false;
     let leaves_shapes = request.leaves_shapes_to_graph && signature.graph_checks_shapes;
     for (at, port) in signature.inputs.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! One run of requests that belong to sequences: their inputs, the controls and the states in rows; and back.
 
 use std::{
-    collections::hash_map::DefaultHasher,
-    hash::{Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -124,8 +123,8 @@ fn execute(
             .iter()
             .map(|it| take(&it.output).map(|output| alone(output.tensor, rows.len())));
         let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
-        let carried =
-            (!tensors.is_empty()).then(|| CarriedState { key: shapes_key(&tensors), tensors });
+        let carried = (!tensors.is_empty())
+            .then(|| CarriedState { key: wiring.shapes_key(&tensors), tensors });
         Ok((outputs, carried))
     });
     let shares: Vec<(Vec<NamedTensor>, Option<CarriedState>)> =
@@ -158,18 +157,18 @@ fn alone(tensor: Tensor, rows: usize) -> Tensor {
     Tensor::new(tensor.dtype(), tensor.shape().clone(), bytes).unwrap_or(tensor)
 }
 
-/// A hash of these shapes.
-pub(super) fn shapes_key(tensors: &[Tensor]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    tensors.iter().for_each(|it| it.shape().hash(&mut hasher));
-    hasher.finish()
-}
-
 impl Wiring {
     /// What the first request of a sequence gets for states: a hash of the shapes.
     pub(super) fn initial_key(&self) -> u64 {
         let tensors: Vec<Tensor> = self.states.iter().map(|it| it.initial.clone()).collect();
-        shapes_key(&tensors)
+        self.shapes_key(&tensors)
+    }
+
+    /// A hash of these shapes, which no client can find another shape for.
+    fn shapes_key(&self, tensors: &[Tensor]) -> u64 {
+        let mut hasher = self.hashes.build_hasher();
+        tensors.iter().for_each(|it| it.shape().hash(&mut hasher));
+        hasher.finish()
     }
 
     /// The inputs of one request that is a whole sequence, each of its rows: what warming up runs.

@@ -1,6 +1,6 @@
 //! How the sequences of one model are scheduled, and the inputs by which the model learns of them. Plain data.
 
-use std::{sync::Arc, time::Duration};
+use std::{hash::RandomState, sync::Arc, time::Duration};
 
 use backend::{DataType, RerunPolicy, Tensor};
 
@@ -75,6 +75,8 @@ pub struct Wiring {
     pub controls: Vec<Control>,
     /// Tensors that go from the run of one request to that of the next.
     pub states: Vec<ImplicitState>,
+    /// Of the shapes of these, with a seed of its own.
+    pub hashes: RandomState,
 }
 
 /// An input that says where in its sequence a request stands: one element for each row.

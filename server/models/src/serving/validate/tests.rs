@@ -40,9 +40,15 @@ fn model(text: &str) -> (Signature, ModelConfig) {
     (completed.config.signature(1, &BTreeMap::new()), completed.config)
 }
 
+/// Those of all models of these tests.
+fn hashes() -> RandomState {
+    thread_local!(static HASHES: RandomState = RandomState::new());
+    HASHES.with(RandomState::clone)
+}
+
 fn prepared(text: &str, asked: &InferenceRequest) -> Result<Prepared, Error> {
     let (signature, config) = model(text);
-    prepare(&mut asked.clone(), &signature, &config)
+    prepare(&mut asked.clone(), &signature, &config, &hashes())
 }
 
 fn request(inputs: &[(&str, DataType, &[usize])]) -> InferenceRequest {
@@ -109,7 +115,7 @@ fn more_rows_than_a_run_has_are_refused_only_where_a_request_cannot_be_cut() {
     assert_eq!(prepared(USUAL, &nine).unwrap().work.rows, 9);
     let (signature, config) = model(USUAL);
     let bounded = Signature { most_rows: Some(8), ..signature };
-    let error = prepare(&mut nine.clone(), &bounded, &config).unwrap_err();
+    let error = prepare(&mut nine.clone(), &bounded, &config, &hashes()).unwrap_err();
     let text = "inference request batch-size must be <= 8 for 'm': input 'a' has 9 rows";
     assert_eq!(error.to_string(), text);
 }
@@ -166,7 +172,8 @@ fn an_input_of_unknown_rank_takes_any_shape_and_each_for_itself() {
     let (mut signature, mut config) = model(text);
     (signature.inputs[0].any_rank, config.inputs[0].any_rank) = (true, true);
     let prepared = |dims: &[usize]| {
-        let prepared = prepare(&mut request(&[("x", Fp32, dims)]), &signature, &config);
+        let mut asked = request(&[("x", Fp32, dims)]);
+        let prepared = prepare(&mut asked, &signature, &config, &hashes());
         let Prepared { work, shape_key } = prepared.unwrap();
         assert_eq!(work.inputs[0].tensor.shape().dims(), dims);
         shape_key
@@ -188,6 +195,18 @@ fn only_shapes_that_may_vary_keep_requests_apart() {
 }
 
 #[test]
+fn no_client_can_tell_which_shapes_have_which_key() {
+    let (signature, config) = model(USUAL);
+    let key = |hashes: &RandomState| {
+        let mut asked = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 4])]);
+        prepare(&mut asked, &signature, &config, hashes).unwrap().shape_key
+    };
+    let (one, another) = (RandomState::new(), RandomState::new());
+    assert_eq!(key(&one), key(&one.clone()));
+    assert_ne!(key(&one), key(&another));
+}
+
+#[test]
 fn requests_for_two_signatures_of_a_model_never_have_equal_keys() {
     let asked = || request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 4])]);
     let (signature, config) = model(USUAL);
@@ -201,7 +220,7 @@ fn requests_for_two_signatures_of_a_model_never_have_equal_keys() {
     };
     let other = Signature { named: Some(named(1, &[])), ..signature.clone() };
     let default = Signature { named: Some(named(0, std::slice::from_ref(&other))), ..signature };
-    let prepared = |it: &Signature| prepare(&mut asked(), it, &config).unwrap();
+    let prepared = |it: &Signature| prepare(&mut asked(), it, &config, &hashes()).unwrap();
     let (first, second) = (prepared(&default), prepared(&other));
     assert_eq!((first.work.signature, second.work.signature), (0, 1));
     assert_eq!((first.shape_key >> SHAPE_BITS, second.shape_key >> SHAPE_BITS), (0, 1));
@@ -249,7 +268,10 @@ fn a_scalar_of_the_engine_may_have_any_number_of_dimensions_of_one() {
              output {{ name: 'y' data_type: TYPE_FP32 dims: [ 1 ] }}"
         ));
         config.inputs[0].reshape = Some(Vec::new());
-        let prepared = |shape| prepare(&mut request(&[("s", Fp32, shape)]), &signature, &config);
+        let prepared = |shape| {
+            let mut asked = request(&[("s", Fp32, shape)]);
+            prepare(&mut asked, &signature, &config, &hashes())
+        };
         for shape in [[].as_slice(), &[1], &[1, 1], &[1, 1, 1]] {
             let prepared = prepared(shape).unwrap();
             assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), [] as [usize; 0]);

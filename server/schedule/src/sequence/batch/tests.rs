@@ -56,6 +56,7 @@ fn wiring() -> Wiring {
             output: "sum_out".into(),
             initial: ints(&[1, 1], &[100]),
         }],
+        hashes: Default::default(),
     }
 }
 

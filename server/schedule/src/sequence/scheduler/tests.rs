@@ -93,7 +93,12 @@ fn settings() -> Settings {
         }),
         idle: Duration::from_secs(60),
         longest_backlog: None,
-        wiring: Wiring { batches: false, controls: vec![], states: vec![state] },
+        wiring: Wiring {
+            batches: false,
+            controls: vec![],
+            states: vec![state],
+            hashes: Default::default(),
+        },
         seats: 1,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
