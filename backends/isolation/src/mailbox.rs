@@ -1,6 +1,12 @@
 //! The frames of a lane's runs, by way of memory that both sides share: a place for one frame in each direction, and a
 //! counter of the frames that were put there, which the other side looks at, and sleeps on. A run is one frame there
 //! and one back, so that there is never a second one to put.
+//!
+//! A message over a socket takes twice as long where both sides have one processor. The other side sleeps on the
+//! counter, a futex, and is woken only if it says that it sleeps. Each side keeps its own count, reads only the
+//! other's, and copies a frame before it looks at it. Memory does not close with a process: the thread that waits for
+//! the worker marks the counter when the process has ended. Count and mark are one number, so no end falls between a
+//! look and a sleep.
 
 use std::{
     io,

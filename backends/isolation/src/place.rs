@@ -1,5 +1,10 @@
 //! Where a model runs that nobody has given a place: in a process of its own where that costs it little, else in the
 //! server's. Pure.
+//!
+//! A model that nobody has placed is loaded in a worker first, and each run there says what the engine took. What the
+//! way there and back takes depends on who sleeps, and would be noise. If the model is too fast for a worker, it is let
+//! go and loaded again in the server, so it is never half in each. The decision changes no answer, and is not part of
+//! its hash.
 
 use std::{fmt, time::Duration};
 

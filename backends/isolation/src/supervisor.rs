@@ -1,4 +1,7 @@
 //! The worker of one model version on one device: started with it, and again whenever it has died.
+//!
+//! A fault of a kernel, a lasting error of a driver or a leak is a matter of one device. So each device of a model has
+//! a worker of its own, with its own deaths, figures and pauses. The other devices serve on.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak},

@@ -1,4 +1,7 @@
 //! Where ONNX Runtime's library is, and opening it: once per process, when the first model is loaded.
+//!
+//! The library is opened, not linked. The program starts without it, another version can take its place, and a build
+//! needs no C++.
 
 use std::{
     error::Error,

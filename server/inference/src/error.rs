@@ -1,5 +1,5 @@
-//! Everything that can go wrong with a request, as causes. What a cause means on a wire is decided by
-//! one table for all wires, over [`Kind`].
+//! Everything that can go wrong with a request, as causes. What a cause means to a client is decided by tables over
+//! [`Kind`], one for each dialect of statuses.
 
 use std::time::Duration;
 

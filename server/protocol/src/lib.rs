@@ -1,6 +1,7 @@
 //! Codecs: bytes to [`InferenceRequest`](inference::request::InferenceRequest), and
 //! [`InferenceResponse`](inference::request::InferenceResponse) to bytes. Pure functions, one module per format;
-//! none of them knows a model manager, a socket or a clock.
+//! none of them knows a model manager, a socket or a clock. Messages of gRPC have their codecs in
+//! `frontend/grpc`, where their generated types are.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;

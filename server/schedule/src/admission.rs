@@ -1,4 +1,9 @@
 //! Can this request be answered in time? Pure arithmetic over what is learned and what waits.
+//!
+//! A queue that is bounded by count would be too long for slow models and too short for fast ones. So the time to an
+//! answer is predicted from the times of earlier runs. The bound is a time, or twenty batches of a slow model. Such a
+//! batch is one that is worth its time, or a usual request; batches that wait grow with the queue, and their bound
+//! would, too. Before a model has run, nothing is refused.
 
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! The jobs that wait for an instance of one model, by priority. Plain data: locks and threads are
 //! elsewhere.
+//!
+//! A run has one shape: a job whose shapes or optional inputs differ ends the batch, and no job is overtaken. Rows of
+//! text are the exception. They have a length, and `pack` finds the cheapest way to cut what waits into runs.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,9 @@
 //! The runs of one model version that have not ended, and what becomes of those that last too long. Plain data.
+//!
+//! The watchdog looks twice a second. First it asks the engine to stop. If the run does not end, its requests are
+//! answered here: replies lie in this state, not on the stack of a thread that may never come back. The thread and its
+//! instance are taken out of the counts, so a model loses a place and no request. The number of such threads is
+//! bounded.
 
 use std::{
     mem,

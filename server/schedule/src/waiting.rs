@@ -1,4 +1,7 @@
 //! The half of a queued request that waits: for its answer, the end of its time in the queue, or its deadline.
+//!
+//! A client that goes away drops this future. Dropping it takes the job out of the queue, or notes that one of its
+//! batch has left. The last job to leave stops the run.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,9 @@
 //! Which calls of the system a worker is refused: those that reach other processes, the network or the machine's state,
 //! and those that would start another program.
+//!
+//! Refused calls are listed, not allowed ones: a list of allowed calls would have to know what every version of three
+//! libraries and of a driver does. Sockets of any kind are among them, since a socket that is a file leads to every
+//! daemon of the machine. So are changes of permissions and owners of files, which landlock does not know.
 
 use std::{collections::BTreeMap, io};
 

@@ -5,6 +5,10 @@
 //! of their bytes ([`intake::Source`]), in their encoding ([`Codec`]), and in the code that writes the [`Answer`].
 //!
 //! A request goes to the pool of its I/O thread at most once before the run and at most once after it.
+//!
+//! A body is in memory before [`infer`] is called if its model is not known before: messages of gRPC, bodies that name
+//! their model (`http/pipelines`), messages of a WebSocket, files. Such a request is admitted after its body has come.
+//! The limits and the clock are the same: [`intake`] and [`Inflation`] are used there, too.
 
 pub mod admin;
 pub mod body_buffer;

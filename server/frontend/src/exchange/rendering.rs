@@ -1,4 +1,5 @@
-//! How a failure looks on every wire: the only table from kinds of failure to statuses.
+//! How a failure looks over HTTP, on the addresses of TensorFlow Serving, and over gRPC: the only table from kinds of
+//! failure to these statuses. Servers of texts have their tables in `dialects`, AWS's runtime has one in `hosting`.
 
 use std::time::Duration;
 

@@ -1,6 +1,14 @@
-//! The gRPC front: connections, calls, their messages, the table of statuses. h2 speaks HTTP/2; this module adds the
+//! The gRPC front: connections, calls, their messages, the ends of calls. h2 speaks HTTP/2; this module adds the
 //! little that gRPC needs. No layers, and nothing boxed on the way of an inference, so that a call costs no more than
 //! its work.
+//!
+//! gRPC adds five bytes before a message and a status behind it. A framework would add a boxed future, a boxed body and
+//! layers for each call, and would hold a whole message before it could be refused. Here messages take room in the
+//! budget as they arrive, and tensors are slices of them. The connection's task answers at once the calls that it can,
+//! and spawns a task only for a call that has to wait.
+//!
+//! The codecs of the messages are here and not in `protocol`: they need the types that are generated for them.
+//! `request`, `reply`, `infer_message` and `contents` are Triton's, `tfs` has TensorFlow Serving's.
 
 mod body;
 mod call;

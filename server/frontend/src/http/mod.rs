@@ -1,4 +1,4 @@
-//! The HTTP front: connections, routes, handlers, the table of statuses.
+//! The HTTP front: connections, routes, handlers, error replies.
 
 pub mod answer;
 pub mod body;

@@ -1,5 +1,8 @@
 //! The messages of OTLP 1 that carry spans, as far as they are needed: opentelemetry-proto's `trace.proto`,
 //! `common.proto`, `resource.proto` and `trace_service.proto`.
+//!
+//! They are a few messages of prost, posted over a plain socket. The crates of OpenTelemetry with an HTTP client are 53
+//! more, and need a runtime.
 
 use prost::{Message, Oneof};
 

@@ -1,5 +1,9 @@
 //! A request to an ensemble: its steps run as soon as their tensors are there, side by side where they can, all on
 //! the calling task. Tensors pass from one to the next without a copy.
+//!
+//! An ensemble is no scheduler. Each step is run by the same function as a request of a client, so members batch, count
+//! and refuse as ever. A failure, or a client that leaves, drops all steps that run. The futures of steps are polled
+//! together by hand, since an ensemble has few.
 
 use std::{
     future::poll_fn,

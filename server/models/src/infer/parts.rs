@@ -1,4 +1,7 @@
 //! A request of more rows than a run has: cut into parts that run side by side, and put together again.
+//!
+//! Requests are cut above the queue, so that the rules of the queue need not know of parts. Requests of others come
+//! between them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 

@@ -1,5 +1,9 @@
 //! One request on a pipeline: its texts become rows of the graph, which are jobs of their own and run with those of
 //! other requests; what comes out of each is reduced to what is kept of it, and the rows of a text become its answer.
+//!
+//! No ensemble is built, and there is no second queue: rows of all requests wait in the queue of the graph. Inputs and
+//! answers are tensors between codec and model, so every wire, the cache and traces have them without code of their
+//! own.
 
 use std::{
     sync::Arc,

@@ -1,5 +1,9 @@
 //! What loads models: it reads their configurations, chooses their engines, plans where they run, and supervises the
 //! load.
+//!
+//! A GPU may be there and a library for it may not, and only the engine finds out. So a load is planned with the GPUs
+//! that the driver knows. If the engine answers with an error of the device, and the model leaves its place open, the
+//! load is planned again without GPUs, with one warning.
 
 use std::{
     collections::BTreeMap,

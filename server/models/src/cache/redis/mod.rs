@@ -1,5 +1,9 @@
 //! Answers in a Redis server. Two commands are used, GET and SET, and a request waits for one round trip. Whatever is
 //! wrong with Redis, a request that looks there waits no longer than the settings say, and soon does not look any more.
+//!
+//! The protocol is written by hand. Two commands with a bound on every wait are some 300 lines; a client for all of
+//! Redis brings thirty crates. A connection on which a question was dropped is closed: its next answer would be that
+//! question's.
 
 mod circuit;
 mod connection;
