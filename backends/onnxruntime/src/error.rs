@@ -12,17 +12,43 @@ const LONGEST: usize = 1000;
 
 /// Why a file did not become a session: one sentence with the path and ONNX Runtime's text.
 pub(crate) fn of_load(path: &Path, error: &ort::Error) -> BackendError {
-    let text = one_line(error.message());
+    of_load_text(path, error.message())
+}
+
+fn of_load_text(path: &Path, message: &str) -> BackendError {
+    let text = one_line(message);
     let shown = path.display().to_string();
     let text = match (missing_locale(&text), text.contains(&shown)) {
         (Some(locale), _) => format!("{shown}: {}", lacks_locale(locale)),
         (None, true) => text,
         (None, false) => format!("{shown}: {text}"),
     };
+    let text = match if_newer(&text) {
+        Some(advice) => format!("{}; {advice}", text.trim_end_matches('.')),
+        None => text,
+    };
     match out_of_memory(&text) {
         true => BackendError::OutOfMemory(text),
         false => BackendError::Load(text),
     }
+}
+
+/// What to do about a model that is written in a newer version of the format than the library knows.
+fn if_newer(text: &str) -> Option<String> {
+    let number = |behind: &str| -> Option<u64> {
+        let (_, rest) = text.split_once(behind)?;
+        rest.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()
+    };
+    let older = match (number("max supported IR version: "), number("is till opset ")) {
+        (Some(most), _) => {
+            format!(
+                "set model.ir_version to {most} with the Python package onnx, and save it again"
+            )
+        }
+        (None, Some(most)) => format!("export the model with opset {most} or an older one"),
+        (None, None) => return None,
+    };
+    Some(format!("{older}, or serve it with a newer ONNX Runtime (--onnxruntime-library)"))
 }
 
 /// The locale that an operator of texts asks for in vain.
@@ -250,6 +276,32 @@ mod tests {
         let expected = "Load model from m.onnx failed: Opset 99 is under development (see \
                         /onnxruntime_src/docs)";
         assert_eq!(one_line(text), expected);
+    }
+
+    #[test]
+    fn a_model_that_is_newer_than_the_library_is_told_what_to_do() {
+        let of = |text: &str| {
+            let BackendError::Load(text) = of_load_text(Path::new("m.onnx"), text) else {
+                panic!()
+            };
+            text
+        };
+        let version = "Load model from m.onnx failed:/onnxruntime_src/a.cc:9 void f(int) Unsupported model \
+                       IR version: 14, max supported IR version: 13\n";
+        assert!(
+            of(version).ends_with(
+                "max supported IR version: 13; set model.ir_version to 13 with the Python package \
+                 onnx, and save it again, or serve it with a newer ONNX Runtime \
+                 (--onnxruntime-library)"
+            ),
+            "{}",
+            of(version)
+        );
+        let opset = "Load model from m.onnx failed: Opset 99 is under development. Current official \
+                     support for domain ai.onnx is till opset 26.";
+        let advice = "is till opset 26; export the model with opset 26 or an older one, or serve";
+        assert!(of(opset).contains(advice), "{}", of(opset));
+        assert_eq!(of("Load model from m.onnx failed: no"), "Load model from m.onnx failed: no");
     }
 
     #[test]
