@@ -243,7 +243,17 @@ fn detected(
             "default_model_filename: there is no '{named}' in '{directory}', which {present}"
         ));
     }
-    let what = inspect::what_lies_in(found.directory, 0);
+    // A file of a usual name would have been chosen, but for its content.
+    let not_by_content = || {
+        let is_usual = |name: &str, it: &Format| {
+            it.file == name || it.other_files.contains(&name) || it.fold(name).is_some()
+        };
+        let named =
+            found.files.iter().filter(|file| formats.iter().any(|it| is_usual(file, &it.format)));
+        named.map(|it| found.directory.join(it)).find(|it| it.is_file())
+    };
+    let what = inspect::what_lies_in(found.directory, 0)
+        .or_else(|| not_by_content().map(|it| inspect::not_by_content(&it)));
     Err(format!(
         "there is no model in '{}', which {present}; expected {}{}",
         found.directory.display(),

@@ -178,3 +178,19 @@ pub(crate) fn usual() -> Engines {
         ("tensorflow", &TENSORFLOW),
     ])
 }
+
+/// An engine whose files are told by their content, as those of trees are.
+#[cfg(test)]
+pub(crate) fn told_by_content() -> Engines {
+    const TREES: EngineDescription = EngineDescription {
+        formats: &[Format {
+            other_extensions: &["joblib"],
+            other_files: &["model.joblib"],
+            content: Some(|begin| begin.starts_with(b"{L")),
+            is_served: true,
+            ..elsewhere("", "model.ubj", 4)
+        }],
+        ..EngineDescription::PLAIN
+    };
+    Engines(vec![("fil", &TREES)])
+}

@@ -44,6 +44,10 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
             .or_else(by_bytes)
             .map(|it| vec![it.file.to_owned()])
             .ok_or_else(|| {
+                let name = path.file_name().and_then(|it| it.to_str());
+                if name.is_some_and(|name| formats.iter().any(|it| it.has_name(name))) {
+                    return inspect::not_by_content(path);
+                }
                 let problem = format!(
                     "{} is no model by its name: expected a file that ends in {}",
                     path.display(),
@@ -201,7 +205,7 @@ pub(crate) fn read_labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::engines::usual;
+    use crate::config::engines::{told_by_content, usual};
 
     #[test]
     fn a_file_without_a_version_is_a_model_by_its_ending_or_an_error() {
@@ -227,5 +231,29 @@ mod tests {
         assert!(text.contains("; this is a safetensors file"), "{text}");
         fs::remove_dir_all(&dir).unwrap();
         assert!(files_of(&dir, &usual()).unwrap_err().starts_with("cannot list "));
+    }
+
+    #[test]
+    fn a_file_that_has_the_name_of_a_model_and_is_none_says_what_it_is() {
+        let dir = std::env::temp_dir().join(format!("muster-named-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let error = |name: &str, bytes: &[u8]| {
+            let path = dir.join(name);
+            fs::write(&path, bytes).unwrap();
+            let text = files_of(&path, &told_by_content()).unwrap_err();
+            let path = format!("{}: ", path.display());
+            text.strip_prefix(&path).map(str::to_owned).ok_or(text).unwrap()
+        };
+        for name in ["a.ubj", "model.joblib"] {
+            assert_eq!(error(name, b""), "this is an empty file; copy or download it again");
+            let text = error(name, b"cposix\n");
+            assert!(text.starts_with("it has the name of a model, but not the content"), "{text}");
+        }
+        let text = error("a.ubj", b"version https://git-lfs.github.com/spec/v1\n");
+        assert!(text.starts_with("this is a Git LFS pointer"), "{text}");
+        fs::write(dir.join("a.ubj"), b"{L").unwrap();
+        let files = files_of(&dir.join("a.ubj"), &told_by_content());
+        assert_eq!(files, Ok(vec!["model.ubj".to_owned()]));
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

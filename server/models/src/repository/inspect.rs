@@ -81,6 +81,14 @@ pub(crate) fn only_by_bytes<'a>(
     models.next().filter(|_| models.next().is_none())
 }
 
+/// Why a file that has the name of a model is none: what it is by its content.
+pub(crate) fn not_by_content(path: &Path) -> String {
+    const NONE: &str = "it has the name of a model, but not the content of one; save the model again with the library \
+                        that it is from, or as ONNX, and copy the file whole";
+    let content = content_of(path).map_or_else(|| NONE.to_owned(), |it| it.sentence(path));
+    format!("{}: {content}", path.display())
+}
+
 /// What the file is, where it is not what an engine of that platform opens, or that it must not be read.
 pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
     if let Err(error) = File::open(path)

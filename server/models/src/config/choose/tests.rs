@@ -1,7 +1,10 @@
 //! Which engine is found for what, and the words when none is.
 
 use super::*;
-use crate::config::{engines::usual, pbtxt::ConfigReader};
+use crate::config::{
+    engines::{told_by_content, usual},
+    pbtxt::ConfigReader,
+};
 
 fn chosen(
     model: &str,
@@ -174,4 +177,30 @@ fn a_named_file_that_is_not_there_is_named() {
         folder.display()
     );
     assert_eq!(errors.problems, [expected]);
+}
+
+#[test]
+fn a_file_of_a_usual_name_that_is_no_model_by_its_content_is_told_what_it_is() {
+    let folder = std::env::temp_dir().join(format!("muster-content-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let problem = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.join(name), bytes).unwrap();
+        let files = [name.to_owned()];
+        let found = Found { model: "m", directory: &folder, files: &files };
+        choose(None, found, &told_by_content(), Completion::On).unwrap_err().to_string()
+    };
+    for name in ["model.ubj", "model.joblib"] {
+        let text = problem(name, b"");
+        let expected = format!(
+            "expected model.ubj. {}: this is an empty file; copy or download it again",
+            folder.join(name).display()
+        );
+        assert!(text.ends_with(&expected), "{text}");
+        let text = problem(name, b"cposix\n");
+        assert!(text.contains("it has the name of a model, but not the content of one"), "{text}");
+    }
+    // A name that others have, too, says nothing.
+    let text = problem("notes.joblib", b"cposix\n");
+    assert!(text.ends_with("expected model.ubj"), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
