@@ -11,7 +11,7 @@ const BINARY: &str = "application/vnd.sagemaker-triton.binary+json";
 /// The only form of it that Triton takes: no blanks, one parameter.
 const BINARY_PREFIX: &str = "application/vnd.sagemaker-triton.binary+json;json-header-size=";
 
-/// A format of a request or a reply.
+/// The format of the bytes of a request or a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
     /// One JSON document (or, in a request, several).
@@ -203,18 +203,18 @@ pub fn supported() -> String {
     format!("{}, text/plain, image/*, audio/*", list(&Media::ALL))
 }
 
-/// Which of the `offered` formats a client gets. `family` is the format of its request, and one of them.
+/// Which of the `offered` formats a client gets. `usual` is the media type of its request, and one of them.
 ///
 /// The entries of `accept` are tried from the highest weight to the lowest, equal ones in their order;
 /// the first that is offered wins. No entry, or one that is `*/*`, means `default` where it is offered,
-/// else `family`.
+/// else `usual`.
 ///
 /// # Errors
 /// [`Error::NotAcceptable`], which lists what is offered, when no entry is.
 pub fn choose(
     accept: Option<&str>,
     default: Option<&str>,
-    family: Media,
+    usual: Media,
     offered: &[Media],
 ) -> Result<Media, Error> {
     let accept = accept.unwrap_or_default();
@@ -222,7 +222,7 @@ pub fn choose(
     let offers = |media: Media| offered.contains(&media);
     let preferred = || {
         let default = default.and_then(|it| Media::from_name(essence(it)));
-        default.filter(|&it| offers(it)).unwrap_or(family)
+        default.filter(|&it| offers(it)).unwrap_or(usual)
     };
     if entries.is_empty() {
         return Ok(preferred());
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_the_default_and_then_the_family_decide() {
+    fn without_a_wish_the_default_and_then_the_usual_type_decide() {
         check_accept("", None, Some(Media::Json));
         check_accept("*/*", Some("text/csv"), Some(Media::Csv));
         check_accept("", Some("text/csv; charset=utf-8"), Some(Media::Csv));

@@ -74,7 +74,7 @@ impl SageMakerSettings {
 /// The container that this one takes the place of, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vendor {
-    /// Its habits.
+    /// Its dialect.
     pub dialect: Dialect,
     /// The variable that tells, which is set.
     pub variable: String,

@@ -64,7 +64,10 @@ pub(super) fn decode(signature: &Signature, body: &Bytes) -> Result<Decoded, Err
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let one = PipelineReply::IMAGE;
     let reply = if dims.len() < 4 { one } else { one.of_list() };
-    Ok(Decoded { envelope: ReplyFormat::HuggingFace(reply), ..Decoded::whole(inputs, Media::Json) })
+    Ok(Decoded {
+        json_reply: ReplyFormat::HuggingFace(reply),
+        ..Decoded::whole(inputs, Media::Json)
+    })
 }
 
 /// Bytes that [`decode`] takes at most beside the body.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     Decoded, Invocation, Options, ReplyFormat,
-    habits::Tables,
+    dialect_rules::Tables,
     huggingface::{self, PipelineReply},
 };
 use crate::{
@@ -32,16 +32,16 @@ pub(super) fn csv(
         true => csv::decode_table(signature, body)?,
         false => csv::decode(signature, body)?,
     };
-    if options.habits().scalars {
+    if options.rules().scalars {
         inputs.iter_mut().for_each(|it| shapes::without_columns(signature, it));
     }
     let of_texts =
         || is_headed && huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs");
-    let envelope = match signature.pipeline.is_some() || of_texts() {
+    let json_reply = match signature.pipeline.is_some() || of_texts() {
         true => ReplyFormat::HuggingFace(huggingface::of_list(signature, &inputs)),
         false => ReplyFormat::Rows,
     };
-    Ok(Decoded { envelope, is_headed, ..Decoded::rows(inputs, Media::Csv) })
+    Ok(Decoded { json_reply, is_headed, ..Decoded::rows(inputs, Media::Csv) })
 }
 
 /// Bytes that [`csv`] takes at most beside the body.
@@ -69,7 +69,7 @@ fn has_header(
     if let Some(said) = negotiate::csv_header(content_type) {
         return said;
     }
-    let tables = options.habits().tables;
+    let tables = options.rules().tables;
     tables == Tables::All
         || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
         || csv::names_columns(signature, body)
@@ -117,13 +117,13 @@ pub(super) fn file(
     };
     let inputs = vec![medium::input(signature, port, body)?];
     if signature.pipeline.is_some() {
-        let envelope = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));
-        return Ok(Decoded { envelope, ..Decoded::whole(inputs, Media::Json) });
+        let json_reply = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));
+        return Ok(Decoded { json_reply, ..Decoded::whole(inputs, Media::Json) });
     }
     let decoded = Decoded::whole(inputs, Media::Json);
     // A classifier says what is in it as Hugging Face's pipelines do.
     match tfs::Results::of(signature, tfs::Method::Classify) {
-        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(pipeline), ..decoded }),
+        Ok(_) => Ok(Decoded { json_reply: ReplyFormat::HuggingFace(pipeline), ..decoded }),
         Err(_) => Ok(decoded),
     }
 }

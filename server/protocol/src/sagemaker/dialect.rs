@@ -1,6 +1,6 @@
-//! Whose habits a body of `/invocations` has, and what it asks for.
+//! Whose dialect a body of `/invocations` has, and what it asks for.
 
-/// The habits of one of SageMaker's containers, in bodies, replies and errors.
+/// What one of SageMaker's containers does in bodies, replies and errors, where a request leaves a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// TensorFlow Serving's.

@@ -80,8 +80,8 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Option<Decode
     };
     match reader.finish() {
         Ok(()) => {
-            let envelope = ReplyFormat::HuggingFace(pipeline);
-            Ok(Some(Decoded { parameters, ..Decoded::stated(inputs, envelope) }))
+            let json_reply = ReplyFormat::HuggingFace(pipeline);
+            Ok(Some(Decoded { parameters, ..Decoded::stated(inputs, json_reply) }))
         }
         Err(_) if is_plain => Ok(None),
         Err(_) => {
@@ -146,9 +146,9 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
         }
     }
     let inputs = rows.finish()?;
-    let envelope = ReplyFormat::HuggingFace(PipelineReply::default());
+    let json_reply = ReplyFormat::HuggingFace(PipelineReply::default());
     let parameters = parameters.unwrap_or_default();
-    Ok(Decoded { lines: true, parameters, ..Decoded::stated(inputs, envelope) })
+    Ok(Decoded { lines: true, parameters, ..Decoded::stated(inputs, json_reply) })
 }
 
 fn read(
@@ -259,8 +259,8 @@ mod tests {
     /// What the classifier says of a body with these scores.
     #[track_caller]
     fn says(body: &str, scores: &[f32], expected: &str) {
-        let envelope = decode(&classifier(), body.as_bytes()).unwrap().unwrap().envelope;
-        let ReplyFormat::HuggingFace(pipeline) = envelope else { panic!("{envelope:?}") };
+        let json_reply = decode(&classifier(), body.as_bytes()).unwrap().unwrap().json_reply;
+        let ReplyFormat::HuggingFace(pipeline) = json_reply else { panic!("{json_reply:?}") };
         let shape = Shape::new(&[scores.len() / 2, 2]);
         let response = only("scores", Tensor::from_vec(shape, scores.to_vec()).unwrap());
         let reply = encode(pipeline, &classifier(), &response).unwrap();

@@ -15,7 +15,7 @@ use crate::{
 };
 use inference::{error::Error, signature::Signature};
 
-use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects, sniff::Kind};
+use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects, sniff::Document};
 
 /// Keys that may stand in front of the one that says what an object is. Where inputs have such names, the whole object
 /// is looked at.
@@ -25,45 +25,49 @@ const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature
 ///
 /// # Errors
 /// When it is nothing that is known, or broken before that is.
-pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
-    let (habits, mut reader) = (options.habits(), Reader::preview(body)?);
+pub(super) fn look(
+    signature: &Signature,
+    options: &Options,
+    body: &[u8],
+) -> Result<Document, Error> {
+    let (rules, mut reader) = (options.rules(), Reader::preview(body)?);
     // TensorFlow Serving's container puts brackets around what it does not know, and the graph sees them.
-    let is_wrapped = habits.scalars && !signature.batches();
+    let is_wrapped = rules.scalars && !signature.batches();
     match reader.peek()? {
         Token::Object => {}
-        Token::Array if is_wrapped && holds_values(&mut reader) => return Ok(Kind::Scalar),
-        Token::Array => return Ok(Kind::Bare),
-        _ if habits.scalars => return Ok(Kind::Scalar),
+        Token::Array if is_wrapped && holds_values(&mut reader) => return Ok(Document::Scalar),
+        Token::Array => return Ok(Document::Bare),
+        _ if rules.scalars => return Ok(Document::Scalar),
         other => {
             let problem = format_args!("expected an object or an array, found {other}");
             return Err(reader.error(problem));
         }
     }
-    let (mut kind, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
+    let (mut document, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
     // Asked of one key alone: a model may have as many columns as an object keys.
     let mut may_be_column = true;
     let mut are_texts = true;
     let result = reader.object(|reader, key| {
         let input = signature.input(&key).is_some();
         are_texts &= !input || reader.peek() == Ok(Token::String);
-        kind = match &*key {
-            "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
-            "inputs" if signature.graph_checks_shapes => Some(Kind::Tfs),
-            "inputs" => habits.inputs.or_else(|| Some(inputs(signature, reader))),
-            "instances" if habits.instances.is_some() => habits.instances,
-            "instances" if builtin::is_list(signature, reader) => Some(Kind::Instances),
-            "instances" => Some(Kind::Tfs),
-            "examples" => Some(Kind::Examples),
-            "dataframe_split" | "dataframe_records" => Some(Kind::Mlflow),
-            key if builtin::is_features(signature, reader, key) => Some(Kind::Features),
+        document = match &*key {
+            "inputs" if holds_tensors(reader) => Some(Document::KserveV2),
+            "inputs" if signature.graph_checks_shapes => Some(Document::Tfs),
+            "inputs" => rules.inputs.or_else(|| Some(inputs(signature, reader))),
+            "instances" if rules.instances.is_some() => rules.instances,
+            "instances" if builtin::is_list(signature, reader) => Some(Document::Instances),
+            "instances" => Some(Document::Tfs),
+            "examples" => Some(Document::Examples),
+            "dataframe_split" | "dataframe_records" => Some(Document::Mlflow),
+            key if builtin::is_features(signature, reader, key) => Some(Document::Features),
             key if IN_FRONT.contains(&key) => None,
-            _ if input => Some(Kind::Named),
+            _ if input => Some(Document::Named),
             key if std::mem::take(&mut may_be_column) && inputs::is_column(signature, key) => {
-                Some(Kind::Named)
+                Some(Document::Named)
             }
             _ => None,
         };
-        if kind.is_some() {
+        if document.is_some() {
             return Err(rows::enough());
         }
         named |= input;
@@ -72,15 +76,15 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
     });
     // In Hugging Face's container an object without `inputs` is what a pipeline takes.
     let is_of_pipeline =
-        are_texts && signature.pipeline.is_some() && habits.inputs == Some(Kind::HuggingFace);
+        are_texts && signature.pipeline.is_some() && rules.inputs == Some(Document::HuggingFace);
     let of_names = match is_of_pipeline {
-        true => Kind::HuggingFace,
-        false if is_wrapped => Kind::Scalar,
-        false => Kind::Named,
+        true => Document::HuggingFace,
+        false if is_wrapped => Document::Scalar,
+        false => Document::Named,
     };
-    match kind {
-        Some(Kind::Named) => return Ok(of_names),
-        Some(kind) => return Ok(kind),
+    match document {
+        Some(Document::Named) => return Ok(of_names),
+        Some(document) => return Ok(document),
         None => result?,
     }
     if named {
@@ -107,14 +111,14 @@ fn holds_values(reader: &mut Reader<'_>) -> bool {
 }
 
 /// What an object is whose `inputs`, at the reader, describe no tensors.
-fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Kind {
+fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Document {
     let is_for_texts = match &signature.pipeline {
         Some(_) => !huggingface::holds_tensors_of_graph(signature, reader),
         None => huggingface::is_pipeline(signature) && huggingface::holds_texts(reader),
     };
     match is_for_texts {
-        true => Kind::HuggingFace,
-        false => Kind::Tfs,
+        true => Document::HuggingFace,
+        false => Document::Tfs,
     }
 }
 
@@ -138,63 +142,72 @@ fn holds_tensors(reader: &mut Reader<'_>) -> bool {
     named && typed
 }
 
-/// Bytes that [`decode`] takes at most beside a body of that kind, and [`decode_lines`].
+/// Bytes that [`decode`] takes at most beside a body with that document, and [`decode_lines`].
 pub(super) fn expanded(
     signature: &Signature,
-    kind: Option<Kind>,
+    document: Option<Document>,
     body: &[u8],
     loose: usize,
 ) -> usize {
     let documents = || records::expanded(signature, Separators::Documents, body, loose);
-    match kind {
-        Some(Kind::HuggingFace) => huggingface::expanded(signature, body, loose),
+    match document {
+        Some(Document::HuggingFace) => huggingface::expanded(signature, body, loose),
         // In lines of JSON, several tables are no tables.
-        Some(Kind::Mlflow) => mlflow::expanded(signature, body, loose).max(documents()),
-        Some(Kind::Instances) => builtin::expanded(signature, Rows::Instances, body, loose),
-        Some(Kind::Features) => builtin::expanded(signature, Rows::Documents, body, loose),
+        Some(Document::Mlflow) => mlflow::expanded(signature, body, loose).max(documents()),
+        Some(Document::Instances) => builtin::expanded(signature, Rows::Instances, body, loose),
+        Some(Document::Features) => builtin::expanded(signature, Rows::Documents, body, loose),
         Some(
-            Kind::Tfs | Kind::KserveV2 | Kind::Examples | Kind::Scalar | Kind::Named | Kind::Bare,
+            Document::Tfs
+            | Document::KserveV2
+            | Document::Examples
+            | Document::Scalar
+            | Document::Named
+            | Document::Bare,
         )
         | None => documents(),
     }
 }
 
-/// One document of that kind, or several that are rows.
-pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
+/// One such document, or several that are rows.
+pub(super) fn decode(
+    signature: &Signature,
+    document: Document,
+    body: &[u8],
+) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     reader.takes_missing(signature.takes_missing);
-    let decoded = match kind {
+    let decoded = match document {
         // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
-        Kind::Tfs | Kind::KserveV2 | Kind::Examples => {
+        Document::Tfs | Document::KserveV2 | Document::Examples => {
             let (inputs, form) = tfs::read_predict(signature, &mut reader)?;
             reader.finish()?;
-            let envelope = match form {
+            let json_reply = match form {
                 tfs::Form::Row => ReplyFormat::Rows,
                 tfs::Form::Column => ReplyFormat::Columns,
             };
-            Decoded::stated(inputs, envelope)
+            Decoded::stated(inputs, json_reply)
         }
-        Kind::HuggingFace => {
+        Document::HuggingFace => {
             return match huggingface::decode(signature, body)? {
                 Some(decoded) => Ok(decoded),
                 None => decode_documents(signature, body),
             };
         }
-        Kind::Mlflow => return mlflow::decode(signature, body),
-        Kind::Scalar => {
+        Document::Mlflow => return mlflow::decode(signature, body),
+        Document::Scalar => {
             let mut rows = RowBuilder::new(signature);
             rows.push(&mut reader)?;
             let mut inputs = rows.finish()?;
             inputs.iter_mut().for_each(|it| shapes::without_brackets(signature, it));
             Decoded { lines: false, ..Decoded::rows(inputs, Media::Json) }
         }
-        Kind::Instances => objects::instances(signature, &mut reader)?,
-        Kind::Features => return objects::lines(signature, &mut reader, rows::in_record),
-        Kind::Named => Decoded {
-            envelope: ReplyFormat::Rows,
+        Document::Instances => objects::instances(signature, &mut reader)?,
+        Document::Features => return objects::lines(signature, &mut reader, rows::in_record),
+        Document::Named => Decoded {
+            json_reply: ReplyFormat::Rows,
             ..Decoded::whole(rows::read_row_or_columns(signature, &mut reader)?, Media::Json)
         },
-        Kind::Bare => {
+        Document::Bare => {
             Decoded::whole(rows::read_list(signature, &mut reader, List::RowsOrOne)?, Media::Json)
         }
     };
@@ -208,26 +221,26 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
     }
 }
 
-/// One document per row; a single array or object is what it would be as JSON. `kind` is that of the first one.
+/// One document per row; a single array or object is what it would be as JSON. `document` is that of the first one.
 pub(super) fn decode_lines(
     signature: &Signature,
-    kind: Option<Kind>,
+    document: Option<Document>,
     body: &[u8],
 ) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     reader.skip_value()?;
-    let kind = match kind {
-        Some(kind @ (Kind::Features | Kind::HuggingFace)) => kind,
-        Some(kind) if reader.finish().is_ok() => kind,
+    let document = match document {
+        Some(document @ (Document::Features | Document::HuggingFace)) => document,
+        Some(document) if reader.finish().is_ok() => document,
         _ => return decode_documents(signature, body),
     };
-    let decoded = decode(signature, kind, body)?;
+    let decoded = decode(signature, document, body)?;
     // A line without a key around it came from a file of rows.
-    let envelope = match decoded.envelope {
+    let json_reply = match decoded.json_reply {
         ReplyFormat::Bare => ReplyFormat::Rows,
         other => other,
     };
-    Ok(Decoded { envelope, lines: true, ..decoded })
+    Ok(Decoded { json_reply, lines: true, ..decoded })
 }
 
 /// Each document is a row.

@@ -3,7 +3,7 @@
 
 use super::{
     InferenceType, Invocation, Options, json,
-    sniff::{self, Content, Kind},
+    sniff::{self, BodyType, Document},
 };
 use backend::DataType;
 
@@ -26,7 +26,7 @@ pub(super) enum Found {
     /// KServe v2; with raw tensors behind so many bytes of JSON, or all JSON.
     KserveV2(Option<usize>),
     /// A body of another format; what its first document is, where that looks like JSON.
-    Other(Content, Option<Result<Kind, Error>>),
+    Other(BodyType, Option<Result<Document, Error>>),
 }
 
 /// Is the only input one text for each row?
@@ -67,26 +67,26 @@ pub(super) fn look(
     // AWS's own examples send KServe v2 under other types: its content decides.
     let json = begins_with_bracket(body).then(|| json::look(signature, options, body));
     match json {
-        Some(Ok(Kind::KserveV2)) => return Ok(Found::KserveV2(None)),
-        Some(_) if options.habits().only_kserve_v2 => return Ok(Found::KserveV2(None)),
-        Some(Ok(Kind::Examples)) => {
+        Some(Ok(Document::KserveV2)) => return Ok(Found::KserveV2(None)),
+        Some(_) if options.rules().only_kserve_v2 => return Ok(Found::KserveV2(None)),
+        Some(Ok(Document::Examples)) => {
             let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
             let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
             return Ok(Found::Examples(method));
         }
         _ => {}
     }
-    let content = match invocation.declared {
+    let body_type = match invocation.declared {
         declared if signature.medium().is_some_and(|it| it != Medium::Text) => {
             of_file_model(signature, declared, content_type, body)?
         }
-        Declared::As(media) => Content::Media(media),
+        Declared::As(media) => BodyType::Media(media),
         Declared::File => {
             let named = medium::of_type(content_type).unwrap_or(Medium::Image);
             medium::check(signature, named, &medium::named(content_type))?;
-            Content::File
+            BodyType::File
         }
-        Declared::Text if takes_texts(signature) => Content::Text,
+        Declared::Text if takes_texts(signature) => BodyType::Text,
         Declared::Text => sniff::sniff(body),
         Declared::Nothing | Declared::Binary { .. } => {
             if let Some(found) = medium::of_bytes(body) {
@@ -98,7 +98,7 @@ pub(super) fn look(
             return Err(negotiate::unsupported(content_type));
         }
     };
-    Ok(Found::Other(content, json))
+    Ok(Found::Other(body_type, json))
 }
 
 /// What a body is for a pipeline of images or sounds: JSON, an array of NumPy's, or a file.
@@ -110,26 +110,26 @@ fn of_file_model(
     declared: Declared,
     content_type: &str,
     body: &[u8],
-) -> Result<Content, Error> {
+) -> Result<BodyType, Error> {
     let taken = signature.medium().unwrap_or(Medium::Image);
     let refused = || medium::refusal(signature, taken, &medium::named(content_type));
     match declared {
         Declared::As(media @ (Media::Json | Media::JsonLines(_) | Media::Npy)) => {
-            Ok(Content::Media(media))
+            Ok(BodyType::Media(media))
         }
-        Declared::File if medium::of_type(content_type) == Some(taken) => Ok(Content::File),
+        Declared::File if medium::of_type(content_type) == Some(taken) => Ok(BodyType::File),
         Declared::Nothing | Declared::Binary { .. } if begins_with_bracket(body) => {
-            Ok(Content::Media(Media::Json))
+            Ok(BodyType::Media(Media::Json))
         }
         Declared::Nothing | Declared::Binary { .. } if body.starts_with(npy::MAGIC) => {
-            Ok(Content::Media(Media::Npy))
+            Ok(BodyType::Media(Media::Npy))
         }
         // What else it is, if no file of the medium, its decoder says.
         Declared::Nothing | Declared::Binary { .. } => {
             if let Some(found) = medium::of_bytes(body) {
                 medium::check(signature, found, medium::described(found))?;
             }
-            Ok(Content::File)
+            Ok(BodyType::File)
         }
         Declared::As(_) | Declared::File | Declared::Text => Err(refused()),
         Declared::Unknown | Declared::Malformed => Err(negotiate::unsupported(content_type)),

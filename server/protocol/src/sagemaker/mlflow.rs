@@ -222,7 +222,7 @@ mod tests {
         ] {
             let decoded = decode(&signature, body.as_bytes()).unwrap();
             assert_eq!(show_inputs(&decoded.inputs), "x FP32 [2,2] [1.0,2.0,3.0,4.0]\n", "{body}");
-            assert_eq!(decoded.envelope, ReplyFormat::Rows);
+            assert_eq!(decoded.json_reply, ReplyFormat::Rows);
         }
     }
 

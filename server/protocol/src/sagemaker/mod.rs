@@ -1,15 +1,20 @@
 //! Bodies of SageMaker's `/invocations`: one address for every format that its containers have taught
 //! clients to send. The content type picks the decoder, the content where the type says nothing, and the
-//! reply takes the form of the request unless `Accept` asks for another.
+//! reply takes the media type of the request unless `Accept` asks for another.
+//!
+//! Three words are used for formats. A media type ([`Media`]) is the format of bytes: the head declares one
+//! ([`Declared`](negotiate::Declared)), and the body is read as one (`BodyType`). A document (`Document`) is what JSON
+//! says, known by its keys. A reply format ([`ReplyFormat`]) is what the answer looks like. A [`Dialect`] is no format:
+//! it is what a container does where a request leaves a choice.
 
 mod algorithms;
 mod arrays;
 mod attributes;
 mod bodies;
 mod dialect;
-mod form;
-mod habits;
+mod dialect_rules;
 mod huggingface;
+mod invocation;
 mod json;
 mod look;
 mod mlflow;
@@ -34,20 +39,20 @@ use crate::{
     shapes::with_scalars,
     tfs, xgboost,
 };
-use form::{Decoded, choose, on_a_line};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
+use invocation::{Decoded, choose, on_a_line};
 use look::{Found, look};
-use sniff::Content;
+use sniff::BodyType;
 
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
-pub use form::{Invocation, LIBRARY, ModelSays, Options, ReplyFormat};
 pub(crate) use huggingface::pipeline_body;
 pub use huggingface::{PipelineReply, Top};
+pub use invocation::{Invocation, LIBRARY, ModelSays, Options, ReplyFormat};
 pub use model_words::ModelWords;
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
@@ -55,11 +60,11 @@ pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
     objects::speaks_xgboost(options, invocation)
 }
 
-/// The request in a body with this head, and the form of its reply.
+/// The request in a body with this head, and the format of its reply.
 ///
 /// # Errors
 /// [`Error::UnsupportedMediaType`] where there is no decoder for the type, or none for content without a
-/// type; [`Error::NotAcceptable`] where the client accepts no form that the reply can have; and what the
+/// type; [`Error::NotAcceptable`] where the client accepts no format that the reply can have; and what the
 /// decoders find wrong.
 pub fn decode(
     signature: &Signature,
@@ -67,7 +72,7 @@ pub fn decode(
     options: &Options,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    let (content, json) = match look(signature, invocation, options, &body)? {
+    let (body_type, json) = match look(signature, invocation, options, &body)? {
         Found::Generate(framing) => {
             let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
             return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
@@ -78,44 +83,44 @@ pub fn decode(
         Found::KserveV2(header) => {
             return decode_kserve_v2(signature, invocation, options, header, body);
         }
-        Found::Other(content, json) => (content, json),
+        Found::Other(body_type, json) => (body_type, json),
     };
-    if let Content::Media(media) = content
+    if let BodyType::Media(media) = body_type
         && let Some(read) = objects::xgboost(signature, invocation, options, media, &body)?
     {
         return Ok(read);
     }
-    let decoded = match content {
-        Content::Media(Media::Json) => {
-            let kind = json.unwrap_or_else(|| json::look(signature, options, &body))?;
-            json::decode(signature, kind, &body)?
+    let decoded = match body_type {
+        BodyType::Media(Media::Json) => {
+            let document = json.unwrap_or_else(|| json::look(signature, options, &body))?;
+            json::decode(signature, document, &body)?
         }
-        Content::Media(Media::JsonLines(name)) => {
-            // Lines need not begin with a bracket, nor the first be of a known kind.
-            let kind = json.and_then(Result::ok);
-            let decoded = json::decode_lines(signature, kind, &body)?;
-            Decoded { family: Media::JsonLines(name), ..decoded }
+        BodyType::Media(Media::JsonLines(name)) => {
+            // Lines need not begin with a bracket, nor the first be a known document.
+            let document = json.and_then(Result::ok);
+            let decoded = json::decode_lines(signature, document, &body)?;
+            Decoded { reply_media: Media::JsonLines(name), ..decoded }
         }
-        Content::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
-        Content::Media(Media::Npy) if arrays::are_taken(signature) => {
+        BodyType::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
+        BodyType::Media(Media::Npy) if arrays::are_taken(signature) => {
             arrays::decode(signature, &body)?
         }
-        Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
-        Content::File => {
+        BodyType::Media(Media::Npy) => bodies::npy(signature, &body)?,
+        BodyType::File => {
             let content_type = invocation.content_type.as_deref();
             bodies::file(signature, content_type.unwrap_or("image/*"), PipelineReply::IMAGE, &body)?
         }
-        Content::Text => {
+        BodyType::Text => {
             // Editors put a byte order mark in front, which is no part of the text.
             let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&body);
             let text = body.slice_ref(text);
             bodies::file(signature, "text/plain", PipelineReply::TEXT, &text)?
         }
-        Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
-        Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
-        Content::Media(Media::Libsvm) => objects::libsvm(signature, invocation, options, &body)?,
-        Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
-        Content::Other => bodies::raw(signature, &body)?,
+        BodyType::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
+        BodyType::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
+        BodyType::Media(Media::Libsvm) => objects::libsvm(signature, invocation, options, &body)?,
+        BodyType::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
+        BodyType::Other => bodies::raw(signature, &body)?,
     };
     let named = outputs::named(invocation, options);
     let format = reply_format(signature, invocation, options, &decoded, &named)?;
@@ -147,51 +152,53 @@ pub fn expanded(
     body: &[u8],
     loose: usize,
 ) -> usize {
-    let (content, kind) = match look(signature, invocation, options, body) {
+    let (body_type, document) = match look(signature, invocation, options, body) {
         Err(_) => return 0,
         Ok(Found::Generate(_)) => return generate::expanded(signature, body, loose),
         Ok(Found::Examples(method)) => return tfs::expanded(signature, method, body, loose),
         Ok(Found::KserveV2(header)) => {
             return kserve_v2::expanded(signature, header, body, loose);
         }
-        Ok(Found::Other(content, kind)) => (content, kind),
+        Ok(Found::Other(body_type, document)) => (body_type, document),
     };
-    if let Content::Media(media) = content
+    if let BodyType::Media(media) = body_type
         && objects::is_xgboost(options, invocation, media)
         && let Some(bytes) = xgboost::expanded(signature, media, body, loose)
     {
         return bytes;
     }
-    match content {
-        Content::Media(Media::Json) => {
-            let kind = kind.unwrap_or_else(|| json::look(signature, options, body));
-            kind.map_or(0, |it| json::expanded(signature, Some(it), body, loose))
+    match body_type {
+        BodyType::Media(Media::Json) => {
+            let document = document.unwrap_or_else(|| json::look(signature, options, body));
+            document.map_or(0, |it| json::expanded(signature, Some(it), body, loose))
         }
-        Content::Media(Media::JsonLines(_)) => {
-            json::expanded(signature, kind.and_then(Result::ok), body, loose)
+        BodyType::Media(Media::JsonLines(_)) => {
+            json::expanded(signature, document.and_then(Result::ok), body, loose)
         }
-        Content::Media(Media::Csv) => {
+        BodyType::Media(Media::Csv) => {
             bodies::csv_expanded(signature, invocation, options, body, loose)
         }
-        Content::Media(Media::Npy) if arrays::are_taken(signature) => {
+        BodyType::Media(Media::Npy) if arrays::are_taken(signature) => {
             arrays::expanded(signature, body)
         }
-        Content::Media(Media::Npy) => {
+        BodyType::Media(Media::Npy) => {
             inputs::only_input(signature).map_or(0, |it| npy::expanded(it, body))
         }
-        Content::Media(Media::Npz) => npz::expanded(signature, body, options.largest_body),
-        Content::Media(Media::RecordIo) => recordio::expanded(signature, body),
-        Content::Media(Media::Libsvm) => libsvm::expanded(signature, body),
-        Content::Media(Media::Binary) | Content::Other => 0,
+        BodyType::Media(Media::Npz) => npz::expanded(signature, body, options.largest_body),
+        BodyType::Media(Media::RecordIo) => recordio::expanded(signature, body),
+        BodyType::Media(Media::Libsvm) => libsvm::expanded(signature, body),
+        BodyType::Media(Media::Binary) | BodyType::Other => 0,
         // The file becomes a string, with its length in front of it.
-        Content::File | Content::Text => body.len().saturating_add(expansion::of_ports(signature)),
+        BodyType::File | BodyType::Text => {
+            body.len().saturating_add(expansion::of_ports(signature))
+        }
     }
 }
 
-/// The reply in the form that [`decode`] found.
+/// The reply in the format that [`decode`] found.
 ///
 /// # Errors
-/// When the response cannot have that form.
+/// When the response cannot have that format.
 pub fn encode(
     format: &ReplyFormat,
     signature: &Signature,
@@ -230,7 +237,7 @@ pub fn encode(
     }
 }
 
-/// The form of the reply to what was decoded. `named` are the outputs that the client asks for.
+/// The format of the reply to what was decoded. `named` are the outputs that the client asks for.
 fn reply_format(
     signature: &Signature,
     invocation: &Invocation,
@@ -238,23 +245,23 @@ fn reply_format(
     decoded: &Decoded,
     named: &[Arc<str>],
 ) -> Result<ReplyFormat, Error> {
-    if let ReplyFormat::Objects(_) = decoded.envelope {
+    if let ReplyFormat::Objects(_) = decoded.json_reply {
         return objects::reply_format(signature, invocation, options, decoded);
     }
     let offered = offered(signature, named);
-    let habits = options.habits();
-    let family = habits.family.unwrap_or(decoded.family);
-    // Where the reply cannot have the form of its request, it is what is offered first.
-    let family = if offered.contains(&family) { family } else { Media::Json };
-    let media = choose(invocation, options, family, offered)?;
+    let rules = options.rules();
+    let reply_media = rules.reply_media.unwrap_or(decoded.reply_media);
+    // Where the reply cannot have the media type of its request, it has the one that is offered first.
+    let reply_media = if offered.contains(&reply_media) { reply_media } else { Media::Json };
+    let media = choose(invocation, options, reply_media, offered)?;
     // An image, and a text under its name, say more of the pipeline than the dialect does.
-    let is_pipeline = matches!(decoded.envelope, ReplyFormat::HuggingFace(_));
+    let is_pipeline = matches!(decoded.json_reply, ReplyFormat::HuggingFace(_));
     let of_dialect = |it: &ReplyFormat| {
         let is_said = decoded.stated || is_pipeline && matches!(it, ReplyFormat::HuggingFace(_));
         !is_said
     };
-    let envelope = habits.envelope.filter(of_dialect);
-    let envelope = match envelope.unwrap_or_else(|| decoded.envelope.clone()) {
+    let json_reply = rules.json_reply.filter(of_dialect);
+    let json_reply = match json_reply.unwrap_or_else(|| decoded.json_reply.clone()) {
         ReplyFormat::HuggingFace(pipeline) => {
             ReplyFormat::HuggingFace(pipeline.or_top(options.usual_top))
         }
@@ -262,26 +269,26 @@ fn reply_format(
     };
     let (accept, default) = (invocation.accept.as_deref(), options.default_accept.as_deref());
     let is_verbose = negotiate::is_verbose(accept, default);
-    if let ReplyFormat::HuggingFace(_) = envelope
+    if let ReplyFormat::HuggingFace(_) = json_reply
         && let Media::Json | Media::JsonLines(_) = media
         && let Some(reply) =
             algorithms::reply(signature, options.dialect, is_verbose, &decoded.inputs)
     {
         return Ok(on_a_line(options, ReplyFormat::Algorithm(reply.sent_as(media))));
     }
-    let lines = |media| match envelope {
+    let lines = |media| match json_reply {
         ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
         _ => ReplyFormat::JsonLines(media),
     };
     Ok(match media {
         Media::JsonLines(_) => {
-            habits.lines.filter(|_| !options.batch).unwrap_or_else(|| lines(media))
+            rules.lines.filter(|_| !options.batch).unwrap_or_else(|| lines(media))
         }
         // A batch job joins lines: those without names of columns get lines without them.
-        Media::Csv if options.batch && decoded.family == Media::Csv && !decoded.is_headed => {
+        Media::Csv if options.batch && decoded.reply_media == Media::Csv && !decoded.is_headed => {
             ReplyFormat::Csv
         }
-        Media::Csv if matches!(envelope, ReplyFormat::HuggingFace(_)) => {
+        Media::Csv if matches!(json_reply, ReplyFormat::HuggingFace(_)) => {
             ReplyFormat::HuggingFaceCsv
         }
         Media::Csv => ReplyFormat::Csv,
@@ -292,12 +299,12 @@ fn reply_format(
             lines(Media::Json)
         }
         Media::Json | Media::Npz | Media::Libsvm | Media::RecordIo | Media::Binary => {
-            on_a_line(options, envelope)
+            on_a_line(options, json_reply)
         }
     })
 }
 
-/// The formats that a reply of this model can have.
+/// The media types that a reply of this model can have.
 fn offered(signature: &Signature, named: &[Arc<str>]) -> &'static [Media] {
     const ALL: [Media; 6] = [
         Media::Json,
@@ -314,7 +321,7 @@ fn offered(signature: &Signature, named: &[Arc<str>]) -> &'static [Media] {
     }
 }
 
-/// The formats that a KServe v2 response can have. Which of them it has, the request says elsewhere.
+/// The media types that a KServe v2 response can have. Which of them it has, the request says elsewhere.
 const KSERVE_V2: [Media; 2] = [Media::Json, Media::Binary];
 
 fn decode_kserve_v2(

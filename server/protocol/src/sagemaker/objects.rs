@@ -39,7 +39,7 @@ fn is_libsvm(invocation: &Invocation) -> bool {
     !is_of_another && invocation.declared == Declared::As(Media::Libsvm)
 }
 
-/// The request in a body as XGBoost's container takes it, and the form of its reply; `None` where the body is of
+/// The request in a body as XGBoost's container takes it, and the format of its reply; `None` where the body is of
 /// another kind.
 ///
 /// # Errors
@@ -65,7 +65,7 @@ pub(super) fn xgboost(
         true => Endpoint::MultiModel,
         false => Endpoint::Single,
     };
-    let media = choose(invocation, options, endpoint.family(), &xgboost::OFFERED)?;
+    let media = choose(invocation, options, endpoint.reply_media(), &xgboost::OFFERED)?;
     let objective = says.objective.as_deref().map(Objective::from_name).transpose()?;
     let told = Told { objective, classes: says.classes, targets: says.targets };
     let (is_batch, settings) = (options.batch, settings.clone());
@@ -100,7 +100,7 @@ pub(super) fn is_xgboost(options: &Options, invocation: &Invocation, media: Medi
 /// Records of AWS's algorithms.
 pub(super) fn recordio(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let inputs = recordio::decode(signature, MissingValue::Zero, LeftOut::Any, body)?;
-    Ok(Decoded { envelope: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
+    Ok(Decoded { json_reply: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
 }
 
 /// libsvm in a dialect that was chosen, and is another; and of models of other libraries than XGBoost, to which what it
@@ -140,13 +140,13 @@ pub(super) fn lines(
     in_record: impl Fn(usize, Error) -> Error,
 ) -> Result<Decoded, Error> {
     let inputs = builtin::read_lines(signature, reader, in_record)?;
-    Ok(Decoded { envelope: OBJECTS, ..Decoded::rows(inputs, Media::Json) })
+    Ok(Decoded { json_reply: OBJECTS, ..Decoded::rows(inputs, Media::Json) })
 }
 
-/// The form of a JSON reply to one of these.
+/// The format of a JSON reply to one of these.
 const OBJECTS: ReplyFormat = ReplyFormat::Objects(Media::Json);
 
-/// The form of the reply to AWS's algorithms' rows.
+/// The format of the reply to AWS's algorithms' rows.
 pub(super) fn reply_format(
     signature: &Signature,
     invocation: &Invocation,
@@ -164,8 +164,9 @@ pub(super) fn reply_format(
     let [without_records @ .., _] = &ALL;
     let strings = signature.outputs.iter().any(|it| it.dtype == DataType::Bytes);
     let offered = if strings { without_records } else { &ALL[..] };
-    let family = if offered.contains(&decoded.family) { decoded.family } else { Media::Json };
-    Ok(match choose(invocation, options, family, offered)? {
+    let reply_media =
+        if offered.contains(&decoded.reply_media) { decoded.reply_media } else { Media::Json };
+    Ok(match choose(invocation, options, reply_media, offered)? {
         Media::Json if options.batch && decoded.lines => {
             ReplyFormat::Objects(Media::JsonLines(LinesName::JsonLines))
         }

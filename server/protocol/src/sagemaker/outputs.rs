@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use backend::DataType;
 
-use super::form::{Invocation, Options, ReplyFormat};
+use super::invocation::{Invocation, Options, ReplyFormat};
 use crate::negotiate::{self, Media};
 use inference::signature::{Port, Signature};
 
@@ -26,7 +26,7 @@ pub(super) fn fit_npy(signature: &Signature, named: &[Arc<str>]) -> bool {
     only.is_some_and(|it| it.dtype != DataType::Bytes)
 }
 
-/// The outputs of a reply in that form; empty for all of them.
+/// The outputs of a reply in that format; empty for all of them.
 pub(super) fn of_reply(
     signature: &Signature,
     named: Vec<Arc<str>>,

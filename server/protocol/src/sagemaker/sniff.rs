@@ -2,9 +2,9 @@
 
 use crate::{json, medium, negotiate::Media, npy, recordio};
 
-/// What a body looks like.
+/// The media type that a body is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum BodyType {
     /// That format.
     Media(Media),
     /// The file of an image or a sound.
@@ -17,7 +17,7 @@ pub(super) enum Content {
 
 /// What one JSON document is, by its keys and by the shape of what is behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Document {
     /// An object whose `inputs` describe tensors.
     KserveV2,
     /// An object with `instances` or `inputs`.
@@ -48,17 +48,17 @@ const ZIP: &[u8] = b"PK\x03\x04";
 const LINES: usize = 16;
 
 /// What this body is.
-pub(super) fn sniff(body: &[u8]) -> Content {
+pub(super) fn sniff(body: &[u8]) -> BodyType {
     match body {
-        _ if json::begins_with_bracket(body) => Content::Media(Media::Json),
-        _ if body.starts_with(npy::MAGIC) => Content::Media(Media::Npy),
-        _ if body.starts_with(ZIP) => Content::Media(Media::Npz),
-        _ if medium::of_bytes(body).is_some() => Content::File,
-        _ if body.starts_with(&recordio::MAGIC) => Content::Media(Media::RecordIo),
+        _ if json::begins_with_bracket(body) => BodyType::Media(Media::Json),
+        _ if body.starts_with(npy::MAGIC) => BodyType::Media(Media::Npy),
+        _ if body.starts_with(ZIP) => BodyType::Media(Media::Npz),
+        _ if medium::of_bytes(body).is_some() => BodyType::File,
+        _ if body.starts_with(&recordio::MAGIC) => BodyType::Media(Media::RecordIo),
         _ => match text(body) {
-            Some(text) if is_libsvm(text) => Content::Media(Media::Libsvm),
-            Some(_) => Content::Media(Media::Csv),
-            None => Content::Other,
+            Some(text) if is_libsvm(text) => BodyType::Media(Media::Libsvm),
+            Some(_) => BodyType::Media(Media::Csv),
+            None => BodyType::Other,
         },
     }
 }
@@ -86,42 +86,42 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(body: &[u8], content: Content) {
-        assert_eq!(sniff(body), content);
+    fn check(body: &[u8], body_type: BodyType) {
+        assert_eq!(sniff(body), body_type);
     }
 
     #[test]
     fn json_begins_with_a_bracket_behind_blanks() {
-        check(b" \n[1]", Content::Media(Media::Json));
-        check(b"{", Content::Media(Media::Json));
-        check(b"1,2", Content::Media(Media::Csv));
+        check(b" \n[1]", BodyType::Media(Media::Json));
+        check(b"{", BodyType::Media(Media::Json));
+        check(b"1,2", BodyType::Media(Media::Csv));
     }
 
     #[test]
     fn files_are_known_by_their_first_bytes() {
-        check(b"\x93NUMPY\x01\x00", Content::Media(Media::Npy));
-        check(b"PK\x03\x04..", Content::Media(Media::Npz));
-        check(b"\x0a\x23\xd7\xce\x01", Content::Media(Media::RecordIo));
+        check(b"\x93NUMPY\x01\x00", BodyType::Media(Media::Npy));
+        check(b"PK\x03\x04..", BodyType::Media(Media::Npz));
+        check(b"\x0a\x23\xd7\xce\x01", BodyType::Media(Media::RecordIo));
         for file in [&b"\x89PNG\r\n\x1a\n."[..], b"RIFF....WAVEfmt ", b"OggS\0\x02"] {
-            check(file, Content::File);
+            check(file, BodyType::File);
         }
-        check(b"BMW,VW\n", Content::Media(Media::Csv));
-        check(b"RIFF", Content::Media(Media::Csv));
+        check(b"BMW,VW\n", BodyType::Media(Media::Csv));
+        check(b"RIFF", BodyType::Media(Media::Csv));
     }
 
     #[test]
     fn libsvm_has_pairs_of_index_and_value_between_blanks() {
-        check(b"1 1:0.5 7:2\n", Content::Media(Media::Libsvm));
-        check(b"0\n1 3:1\n", Content::Media(Media::Libsvm));
-        check(b"3:1e-3 4:2", Content::Media(Media::Libsvm));
-        check(b"12:30,13:40\n", Content::Media(Media::Csv));
-        check(b"at 12:x\n", Content::Media(Media::Csv));
-        check(b"a:1 :2\n", Content::Media(Media::Csv));
+        check(b"1 1:0.5 7:2\n", BodyType::Media(Media::Libsvm));
+        check(b"0\n1 3:1\n", BodyType::Media(Media::Libsvm));
+        check(b"3:1e-3 4:2", BodyType::Media(Media::Libsvm));
+        check(b"12:30,13:40\n", BodyType::Media(Media::Csv));
+        check(b"at 12:x\n", BodyType::Media(Media::Csv));
+        check(b"a:1 :2\n", BodyType::Media(Media::Csv));
     }
 
     #[test]
     fn what_is_no_text_is_something_else() {
-        check(&[0, 0, 128, 63], Content::Other);
-        check(b"\xff\xfe", Content::Other);
+        check(&[0, 0, 128, 63], BodyType::Other);
+        check(b"\xff\xfe", BodyType::Other);
     }
 }

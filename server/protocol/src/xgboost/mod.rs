@@ -35,8 +35,8 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The format of a reply to a client that accepts any.
-    pub fn family(self) -> Media {
+    /// The media type of a reply to a client that accepts any.
+    pub fn reply_media(self) -> Media {
         match self {
             Endpoint::Single => Media::Csv,
             Endpoint::MultiModel => Media::Json,

@@ -1,4 +1,4 @@
-//! What is known of an invocation besides its body, and the form that its reply will have.
+//! What is known of an invocation besides its body, and the format that its reply will have.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Invocation {
     }
 }
 
-/// The form that the reply will have.
+/// What the reply will look like.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplyFormat {
     /// A KServe v2 response, each output as its request wanted it.
@@ -144,12 +144,12 @@ pub enum ReplyFormat {
     Algorithm(AlgorithmReply),
     /// As XGBoost's container answers.
     Xgboost(xgboost::Reply),
-    /// JSON of that form on a line of its own, for who puts replies together.
+    /// JSON of that format on a line of its own, for who puts replies together.
     Line(Box<ReplyFormat>),
 }
 
 impl ReplyFormat {
-    /// The form without the line that it stands on.
+    /// The format without the line that it stands on.
     pub(super) fn inner(&self) -> &ReplyFormat {
         match self {
             ReplyFormat::Line(inner) => inner,
@@ -161,12 +161,12 @@ impl ReplyFormat {
 /// A body that is not KServe v2, decoded.
 pub(super) struct Decoded {
     pub(super) inputs: Vec<NamedTensor>,
-    /// The form of a JSON reply.
-    pub(super) envelope: ReplyFormat,
-    /// Does the body itself say what that form is? Otherwise the dialect does.
+    /// The format of a JSON reply.
+    pub(super) json_reply: ReplyFormat,
+    /// Does the body itself say what that format is? Otherwise the dialect does.
     pub(super) stated: bool,
-    /// The format that a reply has by itself.
-    pub(super) family: Media,
+    /// The media type that a reply has by itself.
+    pub(super) reply_media: Media,
     /// Has the body one line for each row?
     pub(super) lines: bool,
     /// Does its first record name columns?
@@ -177,24 +177,24 @@ pub(super) struct Decoded {
 
 impl Decoded {
     /// Rows that stand on lines of their own.
-    pub(super) fn rows(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded { lines: true, ..Decoded::of(inputs, ReplyFormat::Rows, family) }
+    pub(super) fn rows(inputs: Vec<NamedTensor>, reply_media: Media) -> Decoded {
+        Decoded { lines: true, ..Decoded::of(inputs, ReplyFormat::Rows, reply_media) }
     }
 
     /// Values without a key around them.
-    pub(super) fn whole(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded::of(inputs, ReplyFormat::Bare, family)
+    pub(super) fn whole(inputs: Vec<NamedTensor>, reply_media: Media) -> Decoded {
+        Decoded::of(inputs, ReplyFormat::Bare, reply_media)
     }
 
     /// A JSON document that says what it is.
-    pub(super) fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
-        Decoded { stated: true, ..Decoded::of(inputs, envelope, Media::Json) }
+    pub(super) fn stated(inputs: Vec<NamedTensor>, json_reply: ReplyFormat) -> Decoded {
+        Decoded { stated: true, ..Decoded::of(inputs, json_reply, Media::Json) }
     }
 
-    fn of(inputs: Vec<NamedTensor>, envelope: ReplyFormat, family: Media) -> Decoded {
+    fn of(inputs: Vec<NamedTensor>, json_reply: ReplyFormat, reply_media: Media) -> Decoded {
         let parameters = Vec::new();
         let (stated, lines, is_headed) = (false, false, false);
-        Decoded { inputs, envelope, stated, family, lines, is_headed, parameters }
+        Decoded { inputs, json_reply, stated, reply_media, lines, is_headed, parameters }
     }
 }
 
@@ -209,13 +209,13 @@ pub(super) fn on_a_line(options: &Options, format: ReplyFormat) -> ReplyFormat {
 pub(super) fn choose(
     invocation: &Invocation,
     options: &Options,
-    family: Media,
+    reply_media: Media,
     offered: &[Media],
 ) -> Result<Media, Error> {
     negotiate::choose(
         invocation.accept.as_deref(),
         options.default_accept.as_deref(),
-        family,
+        reply_media,
         offered,
     )
 }

@@ -1,25 +1,25 @@
 //! The table of dialects: what each container does where a request leaves a choice.
 
-use super::{Options, ReplyFormat, dialect::Dialect, huggingface::PipelineReply, sniff::Kind};
+use super::{Options, ReplyFormat, dialect::Dialect, huggingface::PipelineReply, sniff::Document};
 use crate::{
     errors::ErrorForm,
     negotiate::{self, Declared, Media},
 };
 
 /// What holds where the request leaves a choice. `None`: the body decides.
-pub(super) struct Habits {
-    /// The form of a JSON reply.
-    pub(super) envelope: Option<ReplyFormat>,
-    /// The format of a reply to a client that accepts any.
-    pub(super) family: Option<Media>,
-    /// The form of a reply as JSON lines, outside of batch jobs.
+pub(super) struct DialectRules {
+    /// The format of a JSON reply.
+    pub(super) json_reply: Option<ReplyFormat>,
+    /// The media type of a reply to a client that accepts any.
+    pub(super) reply_media: Option<Media>,
+    /// The format of a reply as JSON lines, outside of batch jobs.
     pub(super) lines: Option<ReplyFormat>,
     /// The keys of errors. The content type decides where this does not.
     pub(super) errors: Option<ErrorForm>,
     /// What an object is whose `inputs` describe no tensors.
-    pub(super) inputs: Option<Kind>,
+    pub(super) inputs: Option<Document>,
     /// What an object with `instances` is.
-    pub(super) instances: Option<Kind>,
+    pub(super) instances: Option<Document>,
     /// Is every JSON document KServe v2?
     pub(super) only_kserve_v2: bool,
     /// Is what has no brackets of its own put into some? A JSON value is a row, then, and fields of one column are no
@@ -41,9 +41,9 @@ pub(super) enum Tables {
 }
 
 /// Where nothing tells which dialect it is.
-const UNKNOWN: Habits = Habits {
-    envelope: None,
-    family: None,
+const UNKNOWN: DialectRules = DialectRules {
+    json_reply: None,
+    reply_media: None,
     lines: None,
     errors: None,
     inputs: None,
@@ -56,41 +56,41 @@ const UNKNOWN: Habits = Habits {
 impl Options {
     /// What holds where a request leaves a choice: the operator's dialect, or that of the container whose place this
     /// one takes.
-    pub(super) fn habits(&self) -> Habits {
+    pub(super) fn rules(&self) -> DialectRules {
         let is_named = self.dialect.is_some();
         let Some(dialect) = self.dialect.or(self.vendor) else { return UNKNOWN };
-        let plain = Habits { errors: Some(ErrorForm::Plain), ..UNKNOWN };
+        let plain = DialectRules { errors: Some(ErrorForm::Plain), ..UNKNOWN };
         match dialect {
-            Dialect::Tfs => Habits {
-                envelope: Some(ReplyFormat::Rows),
-                family: Some(Media::Json),
+            Dialect::Tfs => DialectRules {
+                json_reply: Some(ReplyFormat::Rows),
+                reply_media: Some(Media::Json),
                 lines: Some(ReplyFormat::Rows),
-                inputs: Some(Kind::Tfs),
+                inputs: Some(Document::Tfs),
                 scalars: true,
                 ..plain
             },
-            Dialect::Triton => Habits { only_kserve_v2: is_named, ..plain },
-            Dialect::HuggingFace => Habits {
-                envelope: Some(ReplyFormat::HuggingFace(PipelineReply::default())),
-                family: Some(Media::Json),
+            Dialect::Triton => DialectRules { only_kserve_v2: is_named, ..plain },
+            Dialect::HuggingFace => DialectRules {
+                json_reply: Some(ReplyFormat::HuggingFace(PipelineReply::default())),
+                reply_media: Some(Media::Json),
                 errors: Some(ErrorForm::Mms),
-                inputs: Some(Kind::HuggingFace),
+                inputs: Some(Document::HuggingFace),
                 tables: Tables::Words,
                 ..UNKNOWN
             },
-            Dialect::Toolkit => Habits {
-                envelope: Some(ReplyFormat::Bare),
+            Dialect::Toolkit => DialectRules {
+                json_reply: Some(ReplyFormat::Bare),
                 // Other containers are made with the toolkits and set their variables, too.
-                family: is_named.then_some(Media::Json),
+                reply_media: is_named.then_some(Media::Json),
                 errors: Some(ErrorForm::Mms),
                 ..UNKNOWN
             },
             Dialect::Xgboost | Dialect::BuiltIn | Dialect::JumpStart => plain,
-            Dialect::Mlflow => Habits {
-                envelope: Some(ReplyFormat::Rows),
-                family: Some(Media::Json),
-                inputs: Some(Kind::Mlflow),
-                instances: Some(Kind::Mlflow),
+            Dialect::Mlflow => DialectRules {
+                json_reply: Some(ReplyFormat::Rows),
+                reply_media: Some(Media::Json),
+                inputs: Some(Document::Mlflow),
+                instances: Some(Document::Mlflow),
                 tables: Tables::All,
                 ..plain
             },
@@ -100,7 +100,7 @@ impl Options {
     /// Which keys the errors of a request have. Its body may never have been read: only settings and the type of the
     /// content tell.
     pub fn error_form(&self, content_type: Option<&str>) -> ErrorForm {
-        self.habits().errors.unwrap_or_else(|| match negotiate::declared(content_type) {
+        self.rules().errors.unwrap_or_else(|| match negotiate::declared(content_type) {
             Declared::As(Media::Npy | Media::Npz) | Declared::File => ErrorForm::Mms,
             _ => ErrorForm::Plain,
         })
