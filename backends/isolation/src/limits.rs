@@ -6,6 +6,9 @@ use rustix::process::{Resource, Rlimit};
 /// The most private memory of a worker.
 const LIMIT: &str = "MEMORY_LIMIT_BYTES";
 
+/// No engine comes up in less memory. A smaller bound is a number of megabytes, or a slip.
+const LEAST: u64 = 16 << 20;
+
 /// With more private memory a worker is replaced.
 pub(crate) const RECYCLE_ABOVE: &str = "MEMORY_RECYCLE_BYTES";
 
@@ -34,7 +37,7 @@ impl WorkerLimits {
     /// Those of a model.
     ///
     /// # Errors
-    /// [`BackendError::Load`] for what is no number of bytes, or of requests.
+    /// [`BackendError::Load`] for what is no number of bytes, or of requests, and for a bound in which no engine comes up.
     pub(crate) fn of(source: &ModelSource) -> Result<WorkerLimits, BackendError> {
         let number = |name: &str, what: &str| {
             let given = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -50,7 +53,15 @@ impl WorkerLimits {
         let above_bytes = number(RECYCLE_ABOVE, "bytes")?;
         let after_requests = number(RECYCLE_AFTER, "requests")?;
         let recycling = Recycling { above_bytes, after_requests };
-        Ok(WorkerLimits { most: number(LIMIT, "bytes")?, recycling })
+        let most = number(LIMIT, "bytes")?;
+        if let Some(bytes) = most.filter(|it| *it < LEAST) {
+            return Err(BackendError::Load(format!(
+                "model '{}': parameter '{LIMIT}': expected at least {LEAST} bytes, as no engine comes up in less; given \
+                 '{bytes}'",
+                source.name
+            )));
+        }
+        Ok(WorkerLimits { most, recycling })
     }
 
     /// Do they bound the worker's memory?
@@ -127,7 +138,7 @@ mod tests {
     fn all_are_numbers_above_zero_however_their_names_are_written() {
         let none = WorkerLimits::default();
         assert_eq!(of("other", "x"), Ok(none));
-        assert_eq!(of(LIMIT, " 7 "), Ok(WorkerLimits { most: Some(7), ..none }));
+        assert_eq!(of(LIMIT, " 16777216 "), Ok(WorkerLimits { most: Some(LEAST), ..none }));
         let recycling = |it| Ok(WorkerLimits { recycling: it, ..none });
         let above = Recycling { above_bytes: Some(8), ..Recycling::default() };
         assert_eq!(of("memory_recycle_bytes", "8"), recycling(above));
@@ -146,6 +157,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_of_memory_in_which_no_engine_comes_up_is_refused_by_its_name() {
+        for few in ["1", "512", "16777215"] {
+            let expected = format!(
+                "model 'm': parameter 'MEMORY_LIMIT_BYTES': expected at least 16777216 bytes, as no engine comes up in \
+                 less; given '{few}'"
+            );
+            assert_eq!(of(LIMIT, few), Err(BackendError::Load(expected)));
+        }
+    }
+
+    #[test]
     fn the_process_of_a_model_that_keeps_state_is_not_replaced() {
         for name in [RECYCLE_ABOVE, RECYCLE_AFTER] {
             let limits = of(name, "8").unwrap();
@@ -153,6 +175,6 @@ mod tests {
             assert!(limits.check_state("m", true).unwrap_err().to_string().contains(name));
             assert_eq!(limits.check_state("m", false), Ok(()));
         }
-        assert_eq!(of(LIMIT, "8").unwrap().check_state("m", true), Ok(()));
+        assert_eq!(of(LIMIT, "16777216").unwrap().check_state("m", true), Ok(()));
     }
 }
