@@ -1,17 +1,16 @@
 //! All engines of model files, and the process that runs one of their models by itself.
 
-use std::{env, ffi::OsString, io, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, io, path::PathBuf, sync::Arc};
 
 use backend::Backend;
 use identity::Identity;
-use isolation::{Children, Isolated, Program, Sandbox};
-use libtensorflow::TensorFlow;
 use onnxruntime::OnnxRuntime;
-use pytorch::PyTorch;
 use serde::{Deserialize, Serialize};
-use trees::Trees;
 
-use crate::config::{Engines, Isolation};
+use crate::{
+    config::{Engines, Isolation},
+    workers::{Children, Start, isolate},
+};
 
 /// What the engines are made from: what a worker is given, so that its engines are those of the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,31 +38,7 @@ impl EngineSettings {
 
     /// All engines, with the libraries that these settings name. The server adds that of steps.
     pub fn engines(&self) -> Vec<Arc<dyn Backend>> {
-        let settings = &self.engines;
-        let onnxruntime = onnxruntime::Options {
-            library: settings.onnxruntime_library.clone(),
-            model_cache_dir: settings.model_cache_dir.clone(),
-            scratch: None,
-            memory: self.memory,
-            kept: self.kept,
-        };
-        let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
-        let tensorflow = libtensorflow::Options {
-            library: settings.tensorflow_library.clone(),
-            onednn: self.onednn.clone(),
-            sessions: settings.tensorflow_sessions,
-            warm_up_iterations: Some(settings.tensorflow_warmup_iterations),
-            checks_methods: settings.tensorflow_checks_methods,
-            tags: settings.tensorflow_tags.clone(),
-            is_bfloat16: settings.tensorflow_is_bfloat16,
-        };
-        vec![
-            Arc::new(OnnxRuntime::new(onnxruntime)),
-            Arc::new(PyTorch::new(pytorch)),
-            Arc::new(TensorFlow::new(tensorflow)),
-            Arc::new(Trees),
-            Arc::new(Identity),
-        ]
+        ENGINES.iter().map(|engine| engine(self)).collect()
     }
 
     /// The same, of which models run in processes of their own as these settings say. `program` is that of the
@@ -79,25 +54,9 @@ impl EngineSettings {
     ) -> io::Result<Vec<Arc<dyn Backend>>> {
         let kept = self.memory.map(|it| it / KEPT_OF_WORKER);
         let settings = serde_json::to_string(&EngineSettings { kept, ..self.clone() })?;
-        let sandbox = isolation.sandbox;
-        let settings = isolation::Settings {
-            which: isolation.which.clone(),
-            arena_bytes: isolation.arena_bytes,
-            program: Program {
-                path: program,
-                name: "muster".into(),
-                args: vec!["worker".into(), settings.into()],
-                environment: environment(sandbox),
-                sandbox,
-                kept: isolation.kept.clone(),
-                temporary: env::temp_dir(),
-                lacks_directory: Arc::default(),
-            },
-            children: children.clone(),
-        };
-        let isolation = Arc::new(isolation::Isolation::new(settings)?);
-        let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, isolation.clone())) };
-        Ok(self.engines().into_iter().map(isolated).collect())
+        let Isolation { which, arena_bytes, sandbox, kept } = isolation.clone();
+        let start = Start { which, arena_bytes, sandbox, kept, program, settings, children };
+        isolate(self.engines(), start)
     }
 
     /// The settings that a worker was given behind that word.
@@ -110,8 +69,63 @@ impl EngineSettings {
     }
 }
 
-/// This process's variables, of which a worker in that sandbox is given those that it may know.
-fn environment(sandbox: Sandbox) -> Vec<(OsString, OsString)> {
-    let passes = |name: &OsString| isolation::passes(sandbox, &name.to_string_lossy());
-    env::vars_os().filter(|(name, _)| passes(name)).collect()
+/// Makes one engine.
+type Make = fn(&EngineSettings) -> Arc<dyn Backend>;
+
+/// The engines of this build, and what stands in for those that were left out of it.
+const ENGINES: &[Make] = &[
+    onnxruntime,
+    #[cfg(feature = "pytorch")]
+    pytorch,
+    #[cfg(not(feature = "pytorch"))]
+    |_| crate::left_out::PYTORCH.engine(),
+    #[cfg(feature = "tensorflow")]
+    tensorflow,
+    #[cfg(not(feature = "tensorflow"))]
+    |_| crate::left_out::TENSORFLOW.engine(),
+    #[cfg(feature = "trees")]
+    |_| Arc::new(trees::Trees),
+    #[cfg(not(feature = "trees"))]
+    |_| crate::left_out::TREES.engine(),
+    |_| Arc::new(Identity),
+];
+
+fn onnxruntime(of: &EngineSettings) -> Arc<dyn Backend> {
+    Arc::new(OnnxRuntime::new(onnxruntime::Options {
+        library: of.engines.onnxruntime_library.clone(),
+        model_cache_dir: of.engines.model_cache_dir.clone(),
+        scratch: None,
+        memory: of.memory,
+        kept: of.kept,
+    }))
 }
+
+#[cfg(feature = "pytorch")]
+fn pytorch(of: &EngineSettings) -> Arc<dyn Backend> {
+    let plugin = of.engines.pytorch_plugin.clone();
+    Arc::new(pytorch::PyTorch::new(pytorch::Options { plugin }))
+}
+
+#[cfg(feature = "tensorflow")]
+fn tensorflow(of: &EngineSettings) -> Arc<dyn Backend> {
+    let settings = &of.engines;
+    Arc::new(libtensorflow::TensorFlow::new(libtensorflow::Options {
+        library: settings.tensorflow_library.clone(),
+        onednn: of.onednn.clone(),
+        sessions: settings.tensorflow_sessions,
+        warm_up_iterations: Some(settings.tensorflow_warmup_iterations),
+        checks_methods: settings.tensorflow_checks_methods,
+        tags: settings.tensorflow_tags.clone(),
+        is_bfloat16: settings.tensorflow_is_bfloat16,
+    }))
+}
+
+/// Has TensorFlow find in the environment what it reads there. To be called first thing in `main`.
+#[cfg(feature = "tensorflow")]
+pub fn prepare_tensorflow(onednn: bool) {
+    libtensorflow::set_environment(onednn);
+}
+
+/// Does nothing, as there is no TensorFlow in this build.
+#[cfg(not(feature = "tensorflow"))]
+pub fn prepare_tensorflow(_onednn: bool) {}

@@ -41,8 +41,17 @@ pub mod app;
 pub mod config;
 pub mod engines;
 pub mod explain;
+pub mod features;
 pub mod health;
+pub mod left_out;
+#[cfg(not(feature = "isolation"))]
+pub mod no_workers;
 pub mod tools;
+#[cfg(feature = "isolation")]
+pub mod workers;
+
+#[cfg(not(feature = "isolation"))]
+pub use no_workers as workers;
 
 /// This process's program, also where its file has been replaced or removed since.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";

@@ -6,14 +6,16 @@ mod signals;
 use std::{io::Write, process::ExitCode, sync::Arc};
 
 use configuration::ProcessEnvironment;
-use isolation::Children;
 use machine::Machine;
 use muster::{
     OWN_PROGRAM,
     app::App,
     config::{self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, ServerConfig},
-    engines::EngineSettings,
-    explain, health,
+    engines::{self, EngineSettings},
+    explain,
+    features::{self, FEATURES},
+    health,
+    workers::{self, Children},
 };
 use signals::Signals;
 use steps::Steps;
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     let onednn = config::onednn(std::env::args_os(), &ProcessEnvironment);
     // The servers that `recommend` starts decide for themselves.
     if std::env::args_os().nth(1).is_none_or(|it| it != "recommend") {
-        libtensorflow::set_environment(onednn.is_on);
+        engines::prepare_tensorflow(onednn.is_on);
     }
     // Before anything that takes time: process 1 of a container gets no signal without a handler.
     let children = Children::default();
@@ -72,11 +74,14 @@ fn serve(
         Err(error) => return fail(&error),
     };
     config.notices.iter().for_each(|it| it.log());
+    let without = features::names(&FEATURES, false);
+    let without = (!without.is_empty()).then(|| without.join(", "));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         cpus = machine.cpus,
         cpu_limit = machine.cpu_reason,
         memory_limit = machine.memory_reason,
+        without = without.as_deref(),
         "muster is starting"
     );
     let settings = engine_settings(&config.engines, onednn, machine.memory);
@@ -101,7 +106,7 @@ fn serve(
 fn worker() -> ExitCode {
     logging::start_plain();
     match EngineSettings::of_worker(std::env::args_os().skip(2)) {
-        Ok(settings) => isolation::serve(settings.engines()),
+        Ok(settings) => workers::serve(settings.engines()),
         Err(error) => {
             fail(&format_args!("'muster {WORKER}' is started by the server alone: {error}"))
         }

@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isolation::{Children, IDLE_SIGNALS, real_time_signals};
+use environment::{IDLE_SIGNALS, real_time_signals};
+use muster::workers::Children;
 use rustix::process::WaitOptions;
 use tokio::{
     signal::unix::{SignalKind, signal},

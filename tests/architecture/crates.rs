@@ -16,7 +16,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("pytorch_abi", &[]),
     ("identity", &["backend"]),
     ("image", &[]),
-    ("isolation", &["backend"]),
+    ("isolation", &["backend", "environment"]),
     ("onnxruntime", &["backend", "environment"]),
     ("pytorch", &["backend", "pytorch_abi"]),
     ("muster_pytorch", &["pytorch_abi"]),

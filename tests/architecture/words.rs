@@ -147,7 +147,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
     ("onnxruntime::", &["server/src/engines.rs", "server/src/main.rs"]),
     ("pytorch::", &["server/src/engines.rs"]),
-    ("libtensorflow::", &["server/src/engines.rs", "server/src/main.rs"]),
+    ("libtensorflow::", &["server/src/engines.rs"]),
     ("identity::", &["server/src/engines.rs"]),
     (
         "tokio::",
@@ -176,7 +176,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/configuration/src/environment.rs",
             "server/src/main.rs",
             // What of it workers are given, and what they make of a list of directories.
-            "server/src/engines.rs",
+            "server/src/workers.rs",
             "backends/isolation/src",
             // What of it the recommender is given.
             "server/src/app/recommender.rs",
@@ -238,7 +238,6 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/pytorch/plugin/src",
             "backends/tensorflow/src/native",
             "backends/environment/src",
-            "backends/isolation/src/idle_signals.rs",
             "backends/isolation/src/mapping.rs",
             "backends/isolation/src/pages.rs",
             "backends/isolation/src/sandbox/calls.rs",

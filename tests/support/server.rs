@@ -9,12 +9,12 @@ use std::{
 };
 
 use configuration::{Environment, PathKind, ProcessEnvironment};
-use isolation::Children;
 use machine::Machine;
 use muster::{
     app::{App, AppError},
     config::{self, Command, ServerConfig},
     engines::EngineSettings,
+    workers::Children,
 };
 use telemetry::logging::LogControl;
 use tokio::sync::oneshot;

@@ -1,10 +1,12 @@
 //! Variables of this process that native libraries read when they are opened. They must be set before the process has
 //! a second thread: some libraries look at them at any time, and the C library does not guard them. And the process's
-//! heap, which it shares with these libraries.
+//! heap, which it shares with these libraries, and the signals that ask it for nothing.
 
 mod heap;
+mod idle_signals;
 
 pub use heap::give_back_memory;
+pub use idle_signals::{IDLE_SIGNALS, ignore_idle_signals, real_time_signals};
 
 /// Sets a variable that is not set, while there is no second thread; else does nothing. To be called first thing in
 /// `main`. A value that the user has set stays.

@@ -27,7 +27,6 @@ mod frame;
 mod garbage;
 #[cfg(test)]
 mod hostile;
-mod idle_signals;
 mod keep_ready;
 mod lane;
 mod launch;
@@ -67,7 +66,6 @@ mod worker;
 
 pub use children::Children;
 pub use engine::{Isolated, Isolation, Settings, Which};
-pub use idle_signals::{IDLE_SIGNALS, real_time_signals};
 pub use launch::Program;
 pub use sandbox::{Sandbox, passes};
 pub use worker::serve;

@@ -24,7 +24,6 @@ use crate::{
     arena::WorkerArena,
     channel::{ChannelError, Receiver, Sender},
     frame::LONGEST,
-    idle_signals,
     limits::MemoryBound,
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
@@ -74,7 +73,7 @@ fn control() -> io::Result<UnixStream> {
 /// The first to go where memory runs out, without a file of its memory where it crashes, and not to be ended by a
 /// signal that asks for nothing.
 fn be_a_worker() {
-    idle_signals::ignore();
+    environment::ignore_idle_signals();
     let path = "/proc/self/oom_score_adj";
     let score = fs::read_to_string(path).ok().and_then(|it| it.trim().parse::<i32>().ok());
     let _ = fs::write(path, (score.unwrap_or(0) + OOM_SCORE).min(1000).to_string());

@@ -6,16 +6,19 @@
 
 use std::sync::Arc;
 
-use audio::StillWanted;
 use backend::{DataType, NamedTensor};
 
+#[cfg(feature = "pipelines")]
+use crate::context::{Context, Work};
+#[cfg(not(feature = "pipelines"))]
+use crate::no_context::{Context, Work};
 use crate::{
-    context::{Context, Work},
     error::RowError,
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
     reply::Reply,
     request::{Input, Parameters},
+    wanted::StillWanted,
 };
 use inference::task::Task;
 

@@ -22,7 +22,8 @@ use crate::{
     step::{GraphInput, Prepared},
     task::{Head, Plan, plan},
     text::{Detail, Encode, TextLimits, Tokenizer, Truncation},
-    tokens::{self, TextToken, Tokenizing},
+    tokenize,
+    tokens::{TextToken, Tokenizing},
 };
 use inference::task::Task;
 
@@ -100,7 +101,7 @@ impl TextPipeline {
     /// # Errors
     /// When the text has too many bytes, no prompt has this name, or the tokenizer fails.
     pub fn tokenize(&self, text: &str, how: &Tokenizing<'_>) -> Result<Vec<TextToken>, RowError> {
-        tokens::tokenize(&self.parts, text, how)
+        tokenize::tokenize(&self.parts, text, how)
     }
 
     /// Most tokens of an input, special ones included.

@@ -37,8 +37,10 @@ pub enum Parsed {
     Env(Vec<Typed>),
     /// `muster explain`.
     Explain(Explain),
-    /// A text to print: help, or the version.
+    /// A text to print: help.
     Print(String),
+    /// The program and its version.
+    Version(String),
     /// A command that does not exist: what else was typed may mean anything.
     Unknown,
 }
@@ -116,8 +118,10 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
             }
             Err(error) => error,
         };
-        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            return Parsed::Print(error.render().to_string());
+        match error.kind() {
+            ErrorKind::DisplayHelp => return Parsed::Print(error.render().to_string()),
+            ErrorKind::DisplayVersion => return Parsed::Version(error.render().to_string()),
+            _ => {}
         }
         let culprit = match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(text)) => text.clone(),
@@ -277,6 +281,7 @@ pub(crate) fn parse_words(
         | Parsed::Env(_)
         | Parsed::Explain(_)
         | Parsed::Print(_)
+        | Parsed::Version(_)
         | Parsed::Unknown => Vec::new(),
     }
 }

@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use isolation::Which;
 use tokio::time::Instant;
 
 use super::AppError;
-use crate::config::{ServerConfig, Startup};
+use crate::{
+    config::{ServerConfig, Startup},
+    workers::Which,
+};
 use frontend::serving::Serving;
 use models::{
     Control,

@@ -9,6 +9,7 @@ use super::{
     server_config::ServerConfig,
     startup,
 };
+use crate::features::{self, FEATURES, STORES};
 use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
@@ -73,6 +74,7 @@ pub(super) fn resolve(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> ServerConfig {
+    features::refuse(&FEATURES, &sources, problems);
     let vertex_ai = listeners::has_vertex_ai(&sources, problems);
     let is_multi_model = multi_model::is_on(&sources, problems);
     let (from, platform_folder) =
@@ -91,6 +93,9 @@ pub(super) fn resolve(
     let aws = aws::resolve(&sources, environment, problems);
     let recommending = recommending::resolve(&sources, environment, aws.is_some(), problems);
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
+    if opens_stores && !STORES.is_in {
+        problems.push(format!("models or objects in an object store: {}", STORES.missing()));
+    }
     let are_named = matches!(from, ModelsFrom::Named(_));
     let mut control = control::resolve(are_named, &sources, environment, is_multi_model, problems);
     let multi_model =

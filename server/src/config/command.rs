@@ -19,7 +19,10 @@ use configuration::{
 };
 use machine::Machine;
 
-use crate::tools::{self, Tool};
+use crate::{
+    features::{self, FEATURES},
+    tools::{self, Tool},
+};
 
 /// The command of the process.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +51,10 @@ pub fn read(
     let mut problems = Vec::new();
     let serve = match command_line::parse(args.into_iter().collect(), &flags, &mut problems) {
         Parsed::Print(text) => return Ok(Command::Print(text)),
+        Parsed::Version(text) => {
+            let without = features::beside_version(&FEATURES);
+            return Ok(Command::Print(format!("{}{without}\n", text.trim_end())));
+        }
         Parsed::Bench(args) => return Ok(Command::Tool(tools::BENCH, args)),
         Parsed::Recommend(args) => return Ok(Command::Tool(tools::RECOMMEND, args)),
         Parsed::Health(asked) => {

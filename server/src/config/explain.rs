@@ -6,6 +6,8 @@ use super::engines::{self, Engines};
 use configuration::{Environment, FlagTable, command_line::Explain, gather};
 use models::settings::{PipelineSettings, pipelines};
 
+use crate::features::{self, FEATURES, PIPELINES};
+
 /// What is to be explained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainCommand {
@@ -29,6 +31,10 @@ pub(super) fn resolve(
     let sources = gather(&command.settings, flags, environment, problems);
     let pipelines = pipelines::resolve(&sources, environment, problems);
     let engines = engines::resolve(&sources, problems);
+    features::refuse(&FEATURES, &sources, problems);
+    if !PIPELINES.is_in {
+        problems.push(PIPELINES.missing());
+    }
     let Some(path) = command.path else {
         problems.push("no folder is named; write muster explain DIR".to_owned());
         return None;

@@ -1,8 +1,12 @@
 //! `muster env`: the effect of the environment, as a text for a human reader.
 
-use std::{fmt::Write as _, num::NonZeroUsize};
+use std::{
+    fmt::{Display, Write as _},
+    num::NonZeroUsize,
+};
 
 use super::{assemble, server_config::ServerConfig};
+use crate::features::{self, FEATURES};
 use configuration::{
     ConfigError, Environment, FlagTable, Given, NoticeLevel, Origin, Sources, Typed,
     command_line::Serve,
@@ -121,6 +125,8 @@ fn write_outcome(text: &mut String, config: &ServerConfig) {
     let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
     let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();
     write_list(text, "Warnings", &warnings);
+    write_list(text, "Features of this build", &features::names(&FEATURES, true));
+    write_list(text, "Left out of this build", &features::names(&FEATURES, false));
 }
 
 /// Sessions and threads of SavedModels, where something is said about them.
@@ -147,7 +153,7 @@ fn tuple(config: &ServerConfig) -> Vec<String> {
     ]
 }
 
-fn write_list(text: &mut String, heading: &str, lines: &[String]) {
+fn write_list(text: &mut String, heading: &str, lines: &[impl Display]) {
     if lines.is_empty() {
         return;
     }

@@ -6,8 +6,9 @@ use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
-use isolation::{Sandbox, Which};
 use machine::Machine;
+
+use crate::workers::{Sandbox, Which};
 
 /// The flags of this part.
 #[rustfmt::skip]

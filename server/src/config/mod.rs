@@ -34,6 +34,12 @@ pub use startup::Startup;
 
 use configuration::compat::sagemaker::{VariableState, known_variables};
 
+/// All flags of the server.
+#[cfg(test)]
+pub(crate) fn flags() -> configuration::FlagTable {
+    flags::table()
+}
+
 /// Every known variable of SageMaker's containers, and its effect. A `*` at the end of a name stands for any letters.
 pub fn sagemaker_variables() -> Vec<(String, VariableState)> {
     known_variables(&flags::table())

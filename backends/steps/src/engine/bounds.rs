@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use backend::BackendError;
-use image::JpegLibrary;
 use inference::{error::Error, limits::Budget, room::Room};
 
-use crate::folder::{LONGEST_SOUND, MOST_PIXELS};
+use crate::{
+    folder::{LONGEST_SOUND, MOST_PIXELS},
+    jpeg_library::JpegLibrary,
+};
 
 /// Bounds of the files that steps decode.
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,10 @@
 //! What flags, parameters and `muster.json` say over what a folder says.
 
-use image::JpegLibrary;
-
 use super::{dir::Dir, document::Document, notes::Notes, pooling::PoolingMode};
 use crate::{
     detect::{MOST_DETECTIONS, Thresholds},
     error::FolderError,
+    jpeg_library::JpegLibrary,
 };
 use inference::{signature::nearest, task::Task};
 

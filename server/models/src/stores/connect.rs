@@ -9,8 +9,9 @@ use object_store::{
 
 use crate::stores::{
     credentials::{Credentials, credentials, read_file},
-    error::{Refusal, StoreError, hint, redacted},
+    error::{Refusal, StoreError},
     store_settings::{Provider, StoreSettings, StoreUrl},
+    words::{hint, redacted},
 };
 
 /// How often the library repeats a request that did not get through, and how long a connection may take. An

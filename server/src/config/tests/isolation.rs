@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use ::isolation::{Sandbox, Which};
+use crate::workers::{Sandbox, Which};
 
 fn which(args: &str) -> Which {
     config(args, &[]).isolation.which

@@ -24,7 +24,7 @@ pub fn real_time_signals() -> RangeInclusive<i32> {
 }
 
 /// Has the process ignore them. A library that sets a handler later has it.
-pub(crate) fn ignore() {
+pub fn ignore_idle_signals() {
     for number in IDLE_SIGNALS.map(|it| it.0).into_iter().chain(real_time_signals()) {
         // SAFETY: to ignore a signal runs no code. One that cannot be ignored stays as it is.
         unsafe { libc::signal(number, libc::SIG_IGN) };
