@@ -17,11 +17,8 @@ use models::{cache::Cache, infer::Inference};
 use serde_json::{Value, json};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
-use crate::{
-    pipelines,
-    support::{
-        Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,
-    },
+use crate::support::{
+    Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,
 };
 
 /// A model `m` whose answers are kept, with these lines in its configuration.
@@ -78,10 +75,11 @@ fn an_equal_request_gets_the_answer_that_is_kept() {
     }
 }
 
+#[cfg(feature = "pipelines")]
 #[test]
 fn an_answer_about_a_text_is_kept_with_the_parameters_that_it_was_asked_with() {
     let config = "max_batch_size: 8 response_cache { enable: true }";
-    let repository = pipelines::repository(&["sst2"]).file("sst2/config.pbtxt", config);
+    let repository = crate::pipelines::repository(&["sst2"]).file("sst2/config.pbtxt", config);
     let server = Server::start(&repository, &[LOCAL]);
     let ask = |text: &str, top_k: usize| {
         let body = json!({"inputs": text, "parameters": {"top_k": top_k}}).to_string();

@@ -12,12 +12,9 @@ use std::{fmt::Write, thread, time::Duration};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::{
-    isolation::process,
-    support::{
-        Client, IN_PROCESS, Page, Process, Repository, Server, ask, first_of, infer, post_head,
-        row, rows, wait_for, wait_queued,
-    },
+use crate::support::{
+    Client, IN_PROCESS, Page, Process, Repository, Server, ask, first_of, infer, post_head, row,
+    rows, wait_for, wait_queued,
 };
 
 fn start() -> Server {
@@ -236,12 +233,13 @@ fn an_engine_that_gives_back_too_few_outputs_is_an_error_of_the_server() {
     check_engine("missing_output", 500, "did not return output 'OUTPUT0'");
 }
 
+#[cfg(feature = "isolation")]
 #[test]
 fn an_engine_that_gives_back_another_type_is_an_error_of_the_server_also_in_a_process_of_its_own() {
     let part = "returned output 'OUTPUT0' as INT32, where the configuration of the model says FP32";
     check_engine("wrong_type", 500, part);
     let repository = Repository::identity("m", &[("fault", "wrong_type"), ("fault_marker", "13")]);
-    let mut server = process(&repository, &[]);
+    let mut server = crate::isolation::process(&repository, &[]);
     let mut client = server.client();
     check(&mut client, row(13), 500, part);
     assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);

@@ -9,12 +9,9 @@ use models::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
 use protocol::sagemaker::Dialect;
 
-use crate::{
-    pipelines,
-    support::{
-        Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,
-        wait_for, wait_queued,
-    },
+use crate::support::{
+    Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,
+    wait_for, wait_queued,
 };
 
 const CSV: (&str, &str) = ("content-type", "text/csv");
@@ -197,13 +194,14 @@ fn versions_with_leading_zeros_are_found_where_no_configuration_is_beside_them()
     }
 }
 
+#[cfg(feature = "pipelines")]
 #[test]
 fn a_folder_of_texts_is_the_model_flat_in_its_archive_or_one_level_below() {
     // As the platform unpacks `model.tar.gz`.
     let body = r#"{"inputs": "I am super happy right now."}"#;
     let answer = |place: &str| {
-        let folder = pipelines::fixtures().join("sst2/folder");
-        let repository = pipelines::copy(Repository::new(), place, &folder);
+        let folder = crate::pipelines::fixtures().join("sst2/folder");
+        let repository = crate::pipelines::copy(Repository::new(), place, &folder);
         let server = hosted(&repository).run();
         let json = [("content-type", "application/json")];
         Client::connect(server.http()).post("/invocations", &json, body).expect(200).json()

@@ -372,6 +372,7 @@ fn an_error_is_short_and_has_the_keys_that_its_reader_knows() {
 }
 
 /// The container takes what stands beside `parameters` for the inputs where there is no `inputs`.
+#[cfg(feature = "pipelines")]
 #[test]
 fn an_object_of_inputs_alone_is_what_the_pipeline_of_hugging_faces_container_takes() {
     let repository = crate::pipelines::repository(&["question-answering", "sst2"]);

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use crate::{
     control::{index, onnx_file, resident},
     grpc::client::Client as GrpcClient,
-    pipelines,
     support::{
         Client, IN_PROCESS, Page, Process, Reply, Repository, Server, Start, first_of, infer, row,
         wait_for,
@@ -239,9 +238,10 @@ fn every_layout_is_found_and_the_key_is_the_models_name() {
     assert_eq!(index(&server), expected);
 }
 
+#[cfg(feature = "pipelines")]
 #[test]
 fn a_folder_of_hugging_face_is_a_model_of_its_key() {
-    let models = pipelines::repository(&["st-6", "sst2"]);
+    let models = crate::pipelines::repository(&["st-6", "sst2"]);
     let server = start(&models, &[]);
     let platform = platform(&server, &models);
     let ask = |key: &str| {

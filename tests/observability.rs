@@ -61,6 +61,7 @@ fn requests_and_replies_are_captured_as_the_platform_does() {
     assert_eq!(metadata["customAttributes"], serde_json::json!(["trace=7"]));
 }
 
+#[cfg(feature = "pipelines")]
 #[test]
 fn texts_at_the_addresses_of_other_servers_are_captured() {
     let (repository, dir) = (crate::pipelines::repository(&["st-6"]), Repository::new());

@@ -16,7 +16,6 @@ use serde_json::json;
 
 use crate::{
     control::{EXPLICIT, index, load, wait_for_index},
-    pipelines,
     support::{Client, Models, Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
 };
 
@@ -83,16 +82,18 @@ fn none_of_a_hundred_thousand_requests_fails_while_their_model_is_loaded_again()
 const FOLDERS: [&str; 2] = ["sst2", "roberta"];
 
 /// Puts the files of one fixture into the place of those of another.
+#[cfg(feature = "pipelines")]
 fn replace_folder(repository: &Repository, fixture: &str) {
     let folder = repository.path().join("m");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
     }
-    let files = pipelines::repository(&[fixture]);
+    let files = crate::pipelines::repository(&[fixture]);
     fs::rename(files.path().join(fixture), folder).unwrap();
 }
 
 /// An answer of the tokenizer of one by the graph of the other would be a third one.
+#[cfg(feature = "pipelines")]
 #[test]
 fn a_folder_that_is_loaded_again_under_load_answers_as_one_of_its_versions() {
     let repository = Repository::new();

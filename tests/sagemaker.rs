@@ -1,10 +1,7 @@
 //! The SageMaker contract: /ping and /invocations with every content type, which model answers, and the
 //! folders and ports that the platform hands out.
 
-use crate::{
-    pipelines,
-    support::{Client, Form, Process, Reply, Repository, Server, Start, Tensor, infer_body},
-};
+use crate::support::{Client, Form, Process, Reply, Repository, Server, Start, Tensor, infer_body};
 
 const ATTRIBUTES: &str = "X-Amzn-SageMaker-Custom-Attributes";
 const TARGET: &str = "X-Amzn-SageMaker-Target-Model";
@@ -337,13 +334,14 @@ fn every_hosted_layout_is_found() {
     }
 }
 
+#[cfg(feature = "pipelines")]
 #[test]
 fn a_hosted_folder_of_hugging_faces_answers_texts() {
-    let folder = pipelines::fixtures().join("sst2/folder");
+    let folder = crate::pipelines::fixtures().join("sst2/folder");
     let body = r#"{"inputs": "I am super happy right now."}"#;
     // Beside what its container wants, and as the only model of a directory of models.
     for place in ["root", "root/sst2"] {
-        let repository = pipelines::copy(Repository::new(), place, &folder);
+        let repository = crate::pipelines::copy(Repository::new(), place, &folder);
         let server = match place {
             "root" => hosted(&repository.file("root/code/inference.py", ""), "root").run(),
             _ => hosted(&repository, "root").run(),

@@ -3,12 +3,8 @@
 
 use std::{fs, thread, time::Duration};
 
-use crate::{
-    isolation::workers,
-    support::{
-        Client, Group, IN_PROCESS, Page, Process, Repository, ask, first_of, infer, row, skip,
-        wait_for,
-    },
+use crate::support::{
+    Client, Group, IN_PROCESS, Page, Process, Repository, ask, first_of, infer, row, skip, wait_for,
 };
 
 /// Time of processors that a process has had.
@@ -208,7 +204,8 @@ fn an_engine_gives_back_what_a_large_run_has_left_before_memory_is_scarce() {
     gives_back(&[IN_PROCESS], Process::id);
 }
 
+#[cfg(feature = "isolation")]
 #[test]
 fn an_engine_in_a_process_of_its_own_gives_it_back_too() {
-    gives_back(&["--isolation=large"], |it| workers(it.id())[0]);
+    gives_back(&["--isolation=large"], |it| crate::isolation::workers(it.id())[0]);
 }

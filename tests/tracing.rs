@@ -15,7 +15,6 @@ use tonic::Code;
 
 use crate::{
     grpc::client as grpc,
-    isolation::of_worker,
     support::{
         Client, Collector, Page, Process, Repository, Server, Span, Start, ask, infer, row,
         wait_for,
@@ -315,6 +314,7 @@ fn a_request_becomes_spans_inside_each_other() {
     assert!(age < 600_000_000_000, "{age} ns");
 }
 
+#[cfg(feature = "isolation")]
 #[test]
 fn the_run_of_a_model_in_a_process_of_its_own_names_that_process_and_what_the_way_there_took() {
     let collector = Collector::start();
@@ -323,7 +323,7 @@ fn the_run_of_a_model_in_a_process_of_its_own_names_that_process_and_what_the_wa
     send(&server, "me", 1);
     let spans = collector.wait_spans(7);
     let compute = spans.iter().find(|it| it.name == "compute").unwrap();
-    let pid = of_worker(&Page::read(server.http()), "m", "pid", "");
+    let pid = crate::isolation::of_worker(&Page::read(server.http()), "m", "pid", "");
     assert_eq!(compute.attributes["muster.worker_pid"], pid.to_string());
     let overhead: u64 = compute.attributes["muster.overhead_us"].parse().unwrap();
     assert!(1000 * overhead <= compute.end - compute.start, "{overhead} us");
