@@ -159,6 +159,8 @@ mod worker_sequences; // sequences whose process is killed
 mod worker_soaks; // the same faults a hundred thousand times, and how soon a model is back; not part of every run
 #[cfg(feature = "isolation")]
 mod worker_standby; // a process that is kept ready for the place of one that is killed
+#[cfg(feature = "isolation")]
+mod worker_templates; // processes that are forked where it is found out where models run
 #[cfg(feature = "trees")]
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 

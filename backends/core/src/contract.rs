@@ -23,6 +23,10 @@ pub trait Backend: Send + Sync {
         &EngineDescription::PLAIN
     }
 
+    /// Opens what all its models have in common, as its library, without starting a thread: copies of this process need
+    /// not do so then. What fails here fails once more in the load that needs it. Blocking.
+    fn prepare(&self) {}
+
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
 

@@ -4,12 +4,18 @@
 use std::{
     collections::HashMap,
     io,
+    os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{self, Sender, SyncSender},
     },
     thread,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, WaitOptions, waitpid},
 };
 
 /// Stack of the thread that starts workers.
@@ -51,6 +57,14 @@ impl Children {
         Ok(child)
     }
 
+    /// The same of one that somebody else starts, as a child of this process: its number, which `start` says.
+    pub(crate) fn adopt(&self, start: impl FnOnce() -> io::Result<u32>) -> io::Result<u32> {
+        let mut known = self.lock();
+        let child = start()?;
+        known.wanted.insert(child, None);
+        Ok(child)
+    }
+
     /// Takes statuses by `take` until there is none, and keeps those that will be asked for.
     pub fn reap(&self, mut take: impl FnMut() -> Option<(u32, ExitStatus)>) {
         // Under the lock, so that whoever finds its child gone finds its status here.
@@ -63,10 +77,16 @@ impl Children {
     }
 
     /// The status of a child that ends. Blocking. `None` where nobody knows it.
-    pub(crate) fn wait(&self, child: &mut Child) -> Option<ExitStatus> {
-        let status = child.wait().ok();
-        let kept = self.lock().wanted.remove(&child.id()).flatten();
-        status.or(kept)
+    pub(crate) fn wait(&self, child: u32) -> Option<ExitStatus> {
+        let pid = Pid::from_raw(child as i32);
+        let taken = loop {
+            match waitpid(pid, WaitOptions::empty()) {
+                Err(Errno::INTR) => {}
+                taken => break taken.ok().flatten(),
+            }
+        };
+        let kept = self.lock().wanted.remove(&child).flatten();
+        taken.map(|(_, status)| ExitStatus::from_raw(status.as_raw())).or(kept)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -117,24 +137,22 @@ mod tests {
         let mut child = thread::spawn(start).join().unwrap();
         (0..100).for_each(|_| echo(&mut child));
         child.kill().unwrap();
-        assert!(children.wait(&mut child).is_some());
+        assert!(children.wait(child.id()).is_some());
     }
-    use rustix::process::WaitOptions;
-    use std::os::unix::process::ExitStatusExt;
 
     #[test]
     fn a_status_is_known_whoever_took_it() {
         let children = Children::default();
         let spawn = || children.spawn(Command::new("false")).unwrap();
-        let mut own = spawn();
-        assert_eq!(children.wait(&mut own).unwrap().code(), Some(1));
-        let mut other = spawn();
-        let pid = rustix::process::Pid::from_raw(other.id() as i32);
-        let (_, status) = rustix::process::waitpid(pid, WaitOptions::empty()).unwrap().unwrap();
+        let own = spawn();
+        assert_eq!(children.wait(own.id()).unwrap().code(), Some(1));
+        let other = spawn();
+        let pid = Pid::from_raw(other.id() as i32);
+        let (_, status) = waitpid(pid, WaitOptions::empty()).unwrap().unwrap();
         let mut taken =
             vec![(other.id(), ExitStatus::from_raw(status.as_raw())), (1, Default::default())];
         children.reap(|| taken.pop());
-        assert_eq!(children.wait(&mut other).unwrap().code(), Some(1));
+        assert_eq!(children.wait(other.id()).unwrap().code(), Some(1));
         assert!(children.lock().wanted.is_empty());
     }
 }

@@ -14,15 +14,16 @@ use backend::{
 use crate::{
     arena::HostArena,
     children::Children,
-    launch::Program,
     limits::WorkerLimits,
     message::Loaded,
     model::{Home, IsolatedModel},
     place::Place,
+    program::Program,
     recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
     start::{Cause, NotLoaded},
     supervisor::Supervisor,
+    template::Templates,
     trial::{Decisions, Trial},
 };
 
@@ -111,6 +112,8 @@ pub struct Isolation {
     first: Once,
     /// Of models that are tried first.
     decisions: Arc<Decisions>,
+    /// Of which the processes are forked in which they are tried.
+    templates: Templates,
 }
 
 impl Isolation {
@@ -120,7 +123,12 @@ impl Isolation {
     /// Where the kernel cannot do what a strict sandbox needs.
     pub fn new(settings: Settings) -> io::Result<Isolation> {
         Kernel::ask().suffices(settings.program.sandbox).map_err(io::Error::other)?;
-        Ok(Isolation { settings, first: Once::new(), decisions: Arc::default() })
+        Ok(Isolation {
+            settings,
+            first: Once::new(),
+            decisions: Arc::default(),
+            templates: Templates::default(),
+        })
     }
 
     /// Before the first worker.
@@ -158,7 +166,11 @@ impl Isolated {
     }
 
     /// The same where the system has memory files for its instances.
-    fn start_with_room(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
+    fn start_with_room(
+        &self,
+        source: &ModelSource,
+        templates: Option<&Templates>,
+    ) -> Result<(Started, Loaded), NotLoaded> {
         let lacks = |error| NotLoaded {
             error: BackendError::Load(format!(
                 "no memory file of twice {} bytes (--worker-arena-bytes) for an instance in a process of its own: {error}",
@@ -168,15 +180,20 @@ impl Isolated {
         };
         // Those that are made later may be too many all the same.
         HostArena::create(self.isolation.settings.arena_bytes).map_err(lacks)?;
-        self.start(source)
+        self.start(source, templates)
     }
 
     /// Loads the model in a worker for each of its devices, one after the other: they read the same files. What the
     /// first says of the model the others must say as well. Blocking.
-    fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
+    fn start(
+        &self,
+        source: &ModelSource,
+        templates: Option<&Templates>,
+    ) -> Result<(Started, Loaded), NotLoaded> {
         let Settings { program, children, .. } = &self.isolation.settings;
-        let load =
-            |source: &ModelSource| Supervisor::start(program, children, &*self.engine, source);
+        let load = |source: &ModelSource| {
+            Supervisor::start(program, templates, children, &*self.engine, source)
+        };
         let mut sources = source.by_device().into_iter();
         let first = sources.next().unwrap_or_else(|| source.clone());
         let device = |it: &ModelSource| it.placements.first().map_or(Device::Cpu, |it| it.device);
@@ -238,7 +255,9 @@ impl Backend for Isolated {
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let (started, loaded) = match (self.start_with_room(source), &trial) {
+        let is_forked = trial.is_some() && !is_bounded;
+        let templates = is_forked.then_some(&self.isolation.templates);
+        let (started, loaded) = match (self.start_with_room(source, templates), &trial) {
             (Ok(started), _) => started,
             (
                 Err(NotLoaded { error, cause: cause @ (Cause::Sandbox | Cause::Process) }),

@@ -290,10 +290,7 @@ impl ModelProcess for Figures {
 mod tests {
     use super::*;
     use crate::{
-        children::Children,
-        launch::{Program, Worker},
-        sandbox::Sandbox,
-        whose::Whose,
+        children::Children, launch::Worker, program::Program, sandbox::Sandbox, whose::Whose,
     };
 
     /// A worker that does nothing until it is let go of.
@@ -310,7 +307,7 @@ mod tests {
             lacks_directory: Arc::default(),
         };
         let whose = Whose { model: "m".to_owned(), version: 1, device: None };
-        Worker::start(&program, &whose, &Children::default(), figures, drop).unwrap().0
+        Worker::start(&program, &whose, &Children::default(), figures, |_| None, drop).unwrap().0
     }
 
     #[test]

@@ -22,10 +22,11 @@ use crate::{
     aboard::Run,
     children::Children,
     lane::Lane,
-    launch::{Program, Worker},
+    launch::Worker,
     limits::Recycling,
     message::ToWorker,
     open::Host,
+    program::Program,
     recycle::Recycler,
     sandbox::Sandbox,
     start::{Cause, NotLoaded},
@@ -76,7 +77,7 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, NotLoaded> {
     };
     let mut source = ModelSource::new(part, "/nowhere");
     source.stop = stop.into();
-    Ok(Supervisor::start(&program, &Children::default(), &Elsewhere, &source)?.0)
+    Ok(Supervisor::start(&program, None, &Children::default(), &Elsewhere, &source)?.0)
 }
 
 fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {

@@ -5,10 +5,8 @@ use std::{
     io,
     os::{
         fd::{BorrowedFd, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt},
+        unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -32,7 +30,8 @@ use crate::{
     message::ToWorker,
     oom,
     output::{LastLines, Stream, drain},
-    sandbox::{self, Order, Sandbox, private_directory},
+    program::{Program, Standard},
+    sandbox::{self, Order},
     usage::cpu_of,
     vitals::Vitals,
     whose::Whose,
@@ -44,61 +43,15 @@ const DRAIN_STACK: usize = 256 << 10;
 /// A pause before something is sent again for which there was no room.
 const NO_ROOM: Duration = Duration::from_millis(5);
 
-/// How a worker is started: a program that comes to [`crate::serve`], and its arguments.
-#[derive(Debug, Clone)]
-pub struct Program {
-    /// The program: the server's own.
-    pub path: PathBuf,
-    /// What lists of processes call it.
-    pub name: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// Its variables, of those of the server's.
-    pub environment: Vec<(OsString, OsString)>,
-    /// What it may reach.
-    pub sandbox: Sandbox,
-    /// What is the server's own, such as its repositories and its keys: no setting of a model opens any of it.
-    pub kept: Vec<PathBuf>,
-    /// The directory for temporary files, in which each worker has a directory of its own.
-    pub temporary: PathBuf,
-    /// Was it said that none can be made there? Once is enough.
-    pub lacks_directory: Arc<AtomicBool>,
-}
-
-impl Program {
-    /// What a worker is told of its sandbox.
-    pub(crate) fn order(&self, private: Option<&Path>) -> Order {
-        let searched = self.environment.iter().find(|(name, _)| name == SEARCHED);
-        let libraries = searched.map(|(_, value)| std::env::split_paths(value).collect());
-        let mut libraries: Vec<PathBuf> = libraries.unwrap_or_default();
-        libraries.retain(|it| it.is_absolute());
-        let (sandbox, kept) = (self.sandbox, self.kept.clone());
-        Order { sandbox, private: private.map(Path::to_owned), libraries, kept }
-    }
-
-    /// A directory for a worker. `None` without a sandbox, and where none can be made: it writes nowhere then.
-    fn private_directory(&self) -> Option<HeldDir> {
-        if self.sandbox == Sandbox::Off {
-            return None;
-        }
-        let directory = private_directory(&self.temporary);
-        let warn = |error: &io::Error| {
-            let parent = self.temporary.display();
-            if !self.lacks_directory.swap(true, Relaxed) {
-                tracing::warn!(
-                    "no directory in {parent} for a worker, which has nowhere to write: {error}"
-                );
-            }
-        };
-        directory.inspect_err(warn).ok()
-    }
-}
-
-/// Directories in which the loader looks for libraries first.
-const SEARCHED: &str = "LD_LIBRARY_PATH";
-
 /// Variables that say where to write: its own directory.
 const WRITTEN: [&str; 3] = ["TMPDIR", "HOME", "XDG_CACHE_HOME"];
+
+/// What a worker is given that is about to start.
+pub(crate) struct Birth {
+    pub(crate) standard: Standard,
+    /// Beside those of the program.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+}
 
 /// A worker that was started.
 pub(crate) struct Worker {
@@ -113,8 +66,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts one. `ended` is called, on a thread of the worker's own, when its process has ended before it was let go
-    /// of.
+    /// Starts one: `fork` starts a child and says its number, or starts none: then the program is started. `ended`
+    /// is called, on a thread of the worker's own, when its process has ended before it was let go of.
     ///
     /// # Errors
     /// When the system starts no process.
@@ -123,30 +76,29 @@ impl Worker {
         whose: &Whose,
         children: &Children,
         figures: &Arc<Figures>,
+        fork: impl FnOnce(&Birth) -> Option<u32>,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
     ) -> io::Result<(Arc<Worker>, Receiver)> {
         let (ours, theirs) = UnixStream::pair()?;
         let control = Mutex::new(Sender::impatient(ours.try_clone()?)?);
         let (output, written) = io::pipe()?;
         let (errors, errors_written) = io::pipe()?;
+        let standard =
+            Standard { input: theirs.into(), output: written.into(), error: errors_written.into() };
         let private = program.private_directory();
         let private_path = private.as_ref().map(HeldDir::path);
         let order = program.order(private_path);
-        let mut command = Command::new(&program.path);
-        command
-            .arg0(&program.name)
-            .args(&program.args)
-            .env_clear()
-            .envs(program.environment.iter().map(|(name, value)| (name, value)))
-            .envs(private_path.into_iter().flat_map(|it| WRITTEN.map(|name| (name, it))))
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(written)
-            .stderr(errors_written)
-            .env("MUSTER_MODEL", &whose.model)
-            // A signal that a terminal sends to all is for the server alone.
-            .process_group(0);
-        // The worker's ends of the pipes and of the socket go with the command.
-        let process = Arc::new(Process::spawn(command, children, figures)?);
+        let written = private_path.into_iter().flat_map(|it| WRITTEN.map(|name| (name, it)));
+        let variables = written.map(|(name, it)| (name.into(), it.into())).collect();
+        let birth = Birth { standard, variables };
+        let pid = match fork(&birth) {
+            Some(pid) => pid,
+            None => {
+                let Birth { standard, variables } = birth;
+                children.spawn(program.command(&whose.model, &variables, standard))?.id()
+            }
+        };
+        let process = Arc::new(Process::new(pid, children, figures));
         figures.began(&process.vitals);
         let last_lines = LastLines::default();
         let worker = Arc::new(Worker {
@@ -317,7 +269,6 @@ impl Drop for Worker {
 /// A child process.
 struct Process {
     pid: u32,
-    child: Mutex<Child>,
     children: Children,
     figures: Arc<Figures>,
     vitals: Arc<Vitals>,
@@ -332,19 +283,17 @@ struct Process {
 }
 
 impl Process {
-    fn spawn(command: Command, children: &Children, figures: &Arc<Figures>) -> io::Result<Process> {
-        let child = children.spawn(command)?;
-        Ok(Process {
-            pid: child.id(),
-            vitals: Arc::new(Vitals::new(child.id())),
-            child: Mutex::new(child),
+    fn new(pid: u32, children: &Children, figures: &Arc<Figures>) -> Process {
+        Process {
+            pid,
+            vitals: Arc::new(Vitals::new(pid)),
             children: children.clone(),
             figures: figures.clone(),
             is_retired: AtomicBool::new(false),
             oom_kills: oom::kills(),
             forced: OnceLock::new(),
             end: OnceLock::new(),
-        })
+        }
     }
 
     /// A file that can be read once the process has ended. `None` where the system has none.
@@ -377,7 +326,6 @@ impl Process {
     /// How it has ended. Blocking.
     fn wait(&self) -> &End {
         self.end.get_or_init(|| {
-            let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
             // Before its status is taken: the system forgets it then. Where somebody else takes it, that is a race.
             let until_ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             if let Some(pid) = Pid::from_raw(self.pid as i32) {
@@ -385,7 +333,7 @@ impl Process {
             }
             self.vitals.ends().end();
             let cpu = cpu_of(self.pid);
-            let status = self.children.wait(&mut child);
+            let status = self.children.wait(self.pid);
             // Before it is counted: whoever sees the count looks for what has died.
             self.vitals.note_death();
             self.figures.ended(self.pid, cpu);

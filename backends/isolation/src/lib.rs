@@ -14,6 +14,7 @@
 //!
 //! Which models have one is the server's to say, or their configuration's. Where neither does ([`Which::Auto`]), each
 //! is loaded in a worker, and again in the server where its first runs there show that it is too fast for one.
+//! These workers are forked from a process that has opened the engine's library (`template`).
 
 mod aboard;
 mod arena;
@@ -22,6 +23,7 @@ mod children;
 mod end;
 mod engine;
 mod figures;
+mod fork;
 mod frame;
 #[cfg(test)]
 mod garbage;
@@ -49,6 +51,7 @@ mod pages;
 mod patience;
 pub mod peer;
 mod place;
+mod program;
 mod recycle;
 mod sample;
 mod sandbox;
@@ -57,6 +60,7 @@ mod standby;
 mod start;
 mod state;
 mod supervisor;
+mod template;
 mod trial;
 mod usage;
 mod vitals;
@@ -66,6 +70,6 @@ mod worker;
 
 pub use children::Children;
 pub use engine::{Isolated, Isolation, Settings, Which};
-pub use launch::Program;
+pub use program::Program;
 pub use sandbox::{Sandbox, passes};
 pub use worker::serve;

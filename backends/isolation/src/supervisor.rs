@@ -14,15 +14,17 @@ use backend::{Backend, BackendError, Device, EndReason, ModelSource, Stop};
 use crate::{
     children::Children,
     figures::Figures,
-    launch::{Program, Worker},
+    launch::Worker,
     longest::Longest,
     message::Loaded,
     outage::Outages,
     patience::LOOK,
+    program::Program,
     stamp::Stamp,
     standby::Standby,
     start::{NotLoaded, Start},
     state::{Evidence, State},
+    template::Templates,
     whose::Whose,
 };
 
@@ -33,6 +35,8 @@ pub(crate) type WarmUpRun =
 /// Keeps the worker of a model version's instances on one device alive.
 pub(crate) struct Supervisor {
     program: Program,
+    /// Of which its workers are forked, where they may be.
+    templates: Option<Templates>,
     children: Children,
     engine: String,
     source: ModelSource,
@@ -53,12 +57,13 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the first worker, and says what it says of the model. Blocking.
+    /// Starts the first worker, and says what it says of the model; a fork where there are `templates`. Blocking.
     ///
     /// # Errors
     /// Those of the engine; [`BackendError::Load`] where the worker dies.
     pub(crate) fn start(
         program: &Program,
+        templates: Option<&Templates>,
         children: &Children,
         engine: &dyn Backend,
         source: &ModelSource,
@@ -82,6 +87,7 @@ impl Supervisor {
         let supervisor = Arc::new(Supervisor {
             whose,
             program: program.clone(),
+            templates: templates.cloned(),
             children: children.clone(),
             engine: engine.name().to_owned(),
             source: ModelSource { stop: Arc::default(), ..source.clone() },
@@ -331,6 +337,7 @@ impl Supervisor {
         };
         let start = Start {
             program: &self.program,
+            templates: self.templates.as_ref(),
             children: &self.children,
             figures: &self.figures,
             whose: &self.whose,

@@ -172,6 +172,11 @@ impl Backend for OnnxRuntime {
         &DESCRIPTION
     }
 
+    fn prepare(&self) {
+        // A load opens it otherwise, and says why that fails.
+        let _ = library::open(self.wanted());
+    }
+
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
         let scratch = self.options.scratch.clone().unwrap_or_else(std::env::temp_dir);

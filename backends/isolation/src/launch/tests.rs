@@ -1,6 +1,7 @@
 //! Processes that end, are killed or let go of, as the server hears of it.
 
 use super::*;
+use crate::sandbox::Sandbox;
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::mpsc};
 
 fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
@@ -19,7 +20,8 @@ fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
     let told = move |_: Arc<Worker>| sender.send(()).unwrap();
     let (children, figures) = (Children::default(), Arc::default());
     let whose = Whose { model: "m".to_owned(), version: 1, device: None };
-    let (worker, receiver) = Worker::start(&program, &whose, &children, &figures, told).unwrap();
+    let (worker, receiver) =
+        Worker::start(&program, &whose, &children, &figures, |_| None, told).unwrap();
     (worker, receiver, ended)
 }
 
