@@ -102,3 +102,30 @@ fn a_copy_reaches_nothing_beyond_its_model() {
     assert!(found.starts_with("process: a run takes"), "{found}");
     check_denied(&server.post(&infer("m"), rows(2, 2)).error(500));
 }
+
+#[test]
+fn a_later_start_with_a_cache_tries_no_model_that_was_in_the_server() {
+    let cache = Repository::new();
+    let flag = format!("--model-cache-dir={}", cache.path().display());
+    let repository = Repository::identity("fast", &[ROWS]).with_identity("slow", &[ROWS, SLOW]);
+    let kept = || fs::read_dir(cache.path()).unwrap().count();
+    let start = |repository: &Repository| {
+        let mut server = Process::start(repository, &[AUTO, &flag], &[]);
+        server.wait_ready();
+        let tried = server.log().iter().filter(|it| it.contains("it runs in")).count();
+        (server, tried)
+    };
+    let (first, _) = start(&repository);
+    assert_eq!((workers(first.id()).len(), kept()), (1, 1));
+    drop(first);
+    fs::remove_dir_all(repository.path().join("slow")).unwrap();
+    let (mut second, told) = start(&repository);
+    assert_eq!((templates(&second).len(), workers(second.id()).len(), kept()), (0, 0, 1));
+    assert_eq!(told, 1, "{:?}", second.log());
+    assert_eq!(first_of(&second.client().post(&infer("fast"), &[], row(5))), 5.0);
+    drop(second);
+    // Another model: it is tried.
+    let repository = repository.with_identity("fast", &[ROWS, SLOW]);
+    let (third, _) = start(&repository);
+    assert_eq!(workers(third.id()).len(), 1);
+}

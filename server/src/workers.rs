@@ -19,6 +19,8 @@ pub struct Start<'a> {
     pub sandbox: Sandbox,
     /// What is the server's own: no setting of a model opens any of it to a worker.
     pub kept: Vec<PathBuf>,
+    /// Where it is kept for later starts where models run, if it is.
+    pub kept_places: Option<PathBuf>,
     /// The server's program, whose main function comes to [`serve`] at the word `worker`.
     pub program: PathBuf,
     /// What follows that word.
@@ -35,7 +37,8 @@ pub fn isolate(
     engines: Vec<Arc<dyn Backend>>,
     start: Start<'_>,
 ) -> io::Result<Vec<Arc<dyn Backend>>> {
-    let Start { which, arena_bytes, sandbox, kept, program, settings, children } = start;
+    let Start { which, arena_bytes, sandbox, kept, kept_places, program, settings, children } =
+        start;
     let settings = Settings {
         which,
         arena_bytes,
@@ -50,6 +53,7 @@ pub fn isolate(
             lacks_directory: Arc::default(),
         },
         children: children.clone(),
+        kept_places,
     };
     let isolation = Arc::new(Isolation::new(settings)?);
     let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, isolation.clone())) };

@@ -118,6 +118,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "blake3::",
         &[
             "backends/core/src/file_identity.rs",
+            "backends/isolation/src/mark.rs",
             "server/models/src",
             "server/tools/recommend/src/model_files.rs",
         ],

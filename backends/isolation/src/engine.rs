@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    path::PathBuf,
     sync::{Arc, Mutex, Once, PoisonError},
     time::Duration,
 };
@@ -53,6 +54,8 @@ pub struct Settings {
     pub program: Program,
     /// Who takes exit statuses.
     pub children: Children,
+    /// Where it is kept for later starts where models run, if it is.
+    pub kept_places: Option<PathBuf>,
 }
 
 impl Settings {
@@ -123,12 +126,8 @@ impl Isolation {
     /// Where the kernel cannot do what a strict sandbox needs.
     pub fn new(settings: Settings) -> io::Result<Isolation> {
         Kernel::ask().suffices(settings.program.sandbox).map_err(io::Error::other)?;
-        Ok(Isolation {
-            settings,
-            first: Once::new(),
-            decisions: Arc::default(),
-            templates: Templates::default(),
-        })
+        let decisions = Arc::new(Decisions::new(settings.kept_places.clone()));
+        Ok(Isolation { settings, first: Once::new(), decisions, templates: Templates::default() })
     }
 
     /// Before the first worker.
@@ -238,7 +237,10 @@ impl Backend for Isolated {
             false => decisions.find(self.name(), source).map(|it| it.place),
         };
         let place = said.or_else(decided);
-        if place == Some(Place::Server) {
+        let trial =
+            place.is_none().then(|| Trial::begin(decisions, &*self.engine, source, is_bounded));
+        let was_there = trial.as_ref().is_some_and(Trial::was_in_the_server);
+        if place == Some(Place::Server) || was_there {
             for parameter in limits.names() {
                 tracing::warn!(
                     model = source.name,
@@ -248,14 +250,10 @@ impl Backend for Isolated {
             return self.engine.load(source);
         }
         self.isolation.prepare();
-        let trial = place.is_none().then(|| {
-            let files = self.description().settings_of_files;
-            Trial::begin(decisions, self.name(), files, source, is_bounded)
-        });
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let is_forked = trial.is_some() && !is_bounded;
+        let is_forked = said.is_none() && !is_bounded;
         let templates = is_forked.then_some(&self.isolation.templates);
         let (started, loaded) = match (self.start_with_room(source, templates), &trial) {
             (Ok(started), _) => started,
@@ -290,7 +288,10 @@ impl Backend for Isolated {
 
     fn found_place(&self, source: &ModelSource) -> Option<String> {
         match self.isolation.settings.place(source) {
-            Ok(None) => self.isolation.decisions.find(self.name(), source),
+            Ok(None) => {
+                self.isolation.decisions.note_loaded(self.name(), source);
+                self.isolation.decisions.find(self.name(), source)
+            }
             Ok(Some(_)) | Err(_) => None,
         }
         .map(|it| it.to_string())

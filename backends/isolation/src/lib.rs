@@ -40,6 +40,7 @@ mod look;
 mod lost_gpu;
 mod mailbox;
 mod mapping;
+mod mark;
 mod message;
 mod model;
 mod named;

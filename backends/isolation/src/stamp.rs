@@ -53,6 +53,11 @@ impl Stamp {
         Stamp { given, named, files, contents: source.contents.clone(), is_cut }
     }
 
+    /// The files that there were.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.keys().map(PathBuf::as_path)
+    }
+
     /// Are there more files than are looked at? What is beyond may change without being noticed, and what is added.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
