@@ -65,6 +65,18 @@ fn models_are_tried_in_copies_of_one_process_which_are_workers_as_any_other() {
 }
 
 #[test]
+fn the_library_of_onnx_runtime_is_opened_without_a_thread_and_shared() {
+    let repository = Repository::of(&["mlp"]);
+    let mut server = Process::start(&repository, &[AUTO], &[]);
+    let of_engine = template(&server);
+    server.wait_ready();
+    // One that has more threads than one is let go of, as nothing can be forked from it.
+    assert_eq!(templates(&server), [of_engine], "{:?}", server.log());
+    let maps = fs::read_to_string(format!("/proc/{of_engine}/maps")).unwrap();
+    assert!(maps.contains("libonnxruntime"), "{maps}");
+}
+
+#[test]
 fn the_end_of_the_process_that_others_are_forked_from_harms_none_of_them() {
     let repository = Repository::identity("slow", &[ROWS, SLOW]);
     let flags = [AUTO, "--model-control-mode=explicit", "--load-model=*"];

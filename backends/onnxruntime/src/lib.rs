@@ -45,6 +45,8 @@ mod wide;
 mod zipmap;
 
 use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -52,6 +54,8 @@ use std::{
 use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 
 use cache::Cache;
+use native::{Session, Source};
+use options::Settings;
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -163,6 +167,10 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ..EngineDescription::PLAIN
 };
 
+/// The model `y = Abs(x)`, of one number.
+const LEAST: [u8; 62] = *b"\x08\x08\x12\x00:2\n\x0b\n\x01x\x12\x01y\"\x03Abs\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01b\
+\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11";
+
 impl Backend for OnnxRuntime {
     fn name(&self) -> &'static str {
         "onnxruntime"
@@ -173,8 +181,13 @@ impl Backend for OnnxRuntime {
     }
 
     fn prepare(&self) {
-        // A load opens it otherwise, and says why that fails.
-        let _ = library::open(self.wanted());
+        // A load says why that fails.
+        let Ok(runtime) = library::open(self.wanted()) else { return };
+        // With its first session the library lists its kernels. One of one thread starts none.
+        if let Ok(settings) = Settings::read(&BTreeMap::new(), NonZeroUsize::MIN) {
+            let settings = Settings { arena: false, ..settings };
+            let _ = Session::new(&runtime, Path::new(""), Source::Content(&LEAST), &[], &settings);
+        }
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
