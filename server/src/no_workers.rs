@@ -60,6 +60,8 @@ pub struct Start<'a> {
     pub sandbox: Sandbox,
     /// What is the server's own.
     pub kept: Vec<PathBuf>,
+    /// Where it would be kept for later starts where models run.
+    pub kept_places: Option<PathBuf>,
     /// The server's program.
     pub program: PathBuf,
     /// What it would be given.

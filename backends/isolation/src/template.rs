@@ -73,7 +73,8 @@ impl Templates {
         let mut locked = lock(&kept);
         // One that nobody has asked for a while ends, perhaps just now.
         for _ in 0..2 {
-            if let Kept::None = *locked {
+            let is_new = matches!(*locked, Kept::None);
+            if is_new {
                 *locked = Template::start(fork, &kept).ok()?;
             }
             let Kept::Living(template) = &mut *locked else { return None };
@@ -82,7 +83,8 @@ impl Templates {
                 Ok(pid) => return Some(pid),
                 Err(error) => {
                     tracing::debug!(engine = fork.engine, %error, "no process is forked");
-                    *locked = Kept::None;
+                    // Where a new one cannot do it either, no model pays for two more.
+                    *locked = if is_new { Kept::Useless } else { Kept::None };
                 }
             }
         }
