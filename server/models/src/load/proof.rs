@@ -73,7 +73,8 @@ pub(crate) fn prove(
     is_on_gpu: bool,
     limit: &RunLimit,
 ) -> Result<Proof, BackendError> {
-    let mut tried = Tried { instance, signature, config, limit, started: Instant::now() };
+    let started = Instant::now();
+    let mut tried = Tried { instance, signature, config, limit, started, is_endless: false };
     let given = config.warmups.iter().filter_map(|it| {
         let work = sample_work(it, signature, config, dir).ok()?;
         Some(Recipe::Given(first_row(&work)?))

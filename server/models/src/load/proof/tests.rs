@@ -541,3 +541,34 @@ fn a_constant_output_says_nothing_and_one_that_is_constant_alone_only_is_found()
     let Proof::Lacking(reason) = alone else { panic!("it was found to be independent") };
     assert!(reason.contains("'scale'") && reason.contains("other rows"), "{reason}");
 }
+
+/// Has as much to do as the largest number of its input says: nothing for a usual or a loud one, and without end for an
+/// extreme one.
+struct Counting {
+    stopped: usize,
+}
+
+impl Instance for Counting {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let input = &batch.inputs[0].tensor;
+        let largest = distance::floats(input).unwrap().into_iter().fold(0.0, f64::max);
+        if 1e4 < largest {
+            while !batch.stop.is_stopped() {
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            self.stopped += 1;
+            return Err(BackendError::Execute("it was stopped".to_owned()));
+        }
+        Ok(vec![NamedTensor { name: "y".into(), tensor: input.clone() }])
+    }
+}
+
+#[test]
+fn a_row_that_says_how_much_there_is_to_do_is_ended_and_the_others_prove() {
+    let config = config("max_batch_size: 8", "FP32");
+    let signature = config.signature(1, &Default::default());
+    let limit = RunLimit::start(None, backend::Device::Cpu).unwrap();
+    let mut counting = Counting { stopped: 0 };
+    let proof = prove(&mut counting, &signature, &config, Path::new("."), false, &limit);
+    assert_eq!((proof, counting.stopped), (Ok(Proof::Independent), 1));
+}

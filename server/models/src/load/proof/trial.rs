@@ -36,6 +36,10 @@ pub(super) const NEEDED: usize = 2;
 const LONGER: u32 = 8;
 const MUCH: Duration = Duration::from_millis(2);
 
+/// The loudest row is ended after so much longer than others have taken: times are a guess, and a row that says how
+/// much there is to do may run for ever.
+const LONGEST_EXTREME: Duration = Duration::from_millis(500);
+
 /// Why rows have not been found to be independent.
 pub(super) enum Failure {
     /// They are not; a sentence.
@@ -63,6 +67,8 @@ pub(super) struct Tried<'a> {
     pub(super) config: &'a ModelConfig,
     pub(super) limit: &'a RunLimit,
     pub(super) started: Instant,
+    /// Has the loudest row of a recipe been ended before its time? Then no other is made.
+    pub(super) is_endless: bool,
 }
 
 impl Tried<'_> {
@@ -78,16 +84,25 @@ impl Tried<'_> {
     /// Runs each row of that recipe alone. The first ones have to be taken; others that are not are left out.
     pub(super) fn alone(&mut self, recipe: Recipe) -> Result<Kind, Failure> {
         let (mut rows, mut alone): (Vec<(Loudness, Work)>, Vec<Answers>) = Default::default();
-        let (mut usual, mut is_longer) = (Duration::MAX, false);
+        let (mut usual, mut is_longer) = (Duration::MAX, self.is_endless);
+        let mut longest = Duration::ZERO;
         for (number, loudness) in (0..).zip(ROWS) {
             if loudness == Loudness::Extreme && is_longer {
                 continue;
             }
             let row = recipe.row(number, loudness, self.signature, self.config);
             let answered = row.ok_or(Failure::NoRow).and_then(|row| {
+                if loudness == Loudness::Extreme {
+                    let most = longest.saturating_mul(LONGER) + LONGEST_EXTREME;
+                    let limit = self.limit.at_most(most).map_err(Failure::Engine)?;
+                    let answers = self.run_within(&[&row], &limit);
+                    self.is_endless = limit.check().is_err();
+                    return Ok((row, answers?));
+                }
                 let started = Instant::now();
                 let answers = self.run(&[&row])?;
                 let mut took = started.elapsed();
+                longest = longest.max(took);
                 if loudness == Loudness::Loud {
                     let is_much = |took: Duration| usual.saturating_mul(LONGER) + MUCH < took;
                     if is_much(took) {
@@ -125,6 +140,11 @@ impl Tried<'_> {
 
     /// Runs these rows together: as many rows of every output.
     pub(super) fn run(&mut self, rows: &[&Work]) -> Result<Answers, Failure> {
+        self.run_within(rows, self.limit)
+    }
+
+    /// The same within a limit of its own.
+    fn run_within(&mut self, rows: &[&Work], limit: &RunLimit) -> Result<Answers, Failure> {
         let outputs = rows.first().map(|it| it.outputs.as_slice()).unwrap_or_default();
         let columns = rows.first().map(|it| it.inputs.as_slice()).unwrap_or_default();
         let column = |(at, input): (usize, &NamedTensor)| {
@@ -139,11 +159,11 @@ impl Tried<'_> {
             outputs,
             rows: rows.len(),
             signature: self.signature.index(),
-            stop: self.limit.stop(),
+            stop: limit.stop(),
         };
         let answers = self.instance.execute(&batch);
         // One that was stopped may have answered something.
-        self.limit.check().map_err(Failure::Engine)?;
+        limit.check().map_err(Failure::Engine)?;
         let answers = answers.map_err(Failure::Engine)?;
         let in_order = outputs.iter().map(|name| {
             let answer = answers.iter().find(|it| it.name == *name);
