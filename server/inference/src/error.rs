@@ -177,7 +177,10 @@ pub enum Error {
         limit: Duration,
     },
     /// The deadline that came with the request has passed.
-    #[error("the deadline of the request to model '{model}' passed before it was answered")]
+    #[error(
+        "{}: the deadline of the request to model '{model}' passed before it was answered",
+        messages::DEADLINE_EXCEEDED
+    )]
     DeadlineExceeded {
         /// Name of the model.
         model: String,

@@ -12,6 +12,12 @@ pub const EXPLICIT_CONTROL_ONLY: &str =
 /// Of a request that waited longer than its queue policy allows.
 pub const QUEUE_TIMEOUT: &str = "Request timeout expired";
 
+/// Of a request whose own deadline has passed. Clients of gRPC say the same where they notice first.
+pub const DEADLINE_EXCEEDED: &str = "Deadline Exceeded";
+
+/// Of classes of an output with too many elements.
+pub const CLASSES_TOO_LARGE: &str = "classification output tensor too large";
+
 /// Of the requests of a sequence that waited longer for a place than one of them allows.
 pub const SEQUENCE_TIMEOUT: &str = "timeout of the corresponding sequence has been expired";
 
@@ -39,6 +45,11 @@ pub const INVALID_ARGUMENTS: &str = "invalid args";
 /// Of a shared memory region whose key names no object.
 pub fn invalid_key(region: &str, key: &str) -> String {
     format!("cannot register shared memory region '{region}' - invalid shm key '{key}'")
+}
+
+/// Of classes of an output whose type has none.
+pub fn no_classes(dtype: impl Display) -> String {
+    format!("class result not available for output due to unsupported type '{dtype}'")
 }
 
 /// Of a part of a shared memory region whose end is no number.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use backend::{DataType, Shape, Tensor};
+use inference::messages;
 
 /// Most elements of one row that are looked at.
 const MOST_ELEMENTS: usize = 1_000_000;
@@ -23,7 +24,8 @@ pub fn classify(
     let (rows, elements) = extent(tensor, batches);
     if elements > MOST_ELEMENTS {
         return Err(format!(
-            "classification is for at most {MOST_ELEMENTS} elements, and there are {elements}"
+            "{}: {elements} elements, expected at most {MOST_ELEMENTS}",
+            messages::CLASSES_TOO_LARGE
         ));
     }
     let rank = Rank { elements, classes: classes.min(elements), labels };
@@ -39,8 +41,8 @@ pub fn classify(
         DataType::Fp32 => rank.rows(tensor, |it: f32| format!("{it:.6}")),
         DataType::Fp64 => rank.rows(tensor, |it: f64| format!("{it:.6}")),
         other @ (DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes) => {
-            let allowed = "integers, FP32 and FP64";
-            return Err(format!("classification is for {allowed}, not for {other}"));
+            let problem = messages::no_classes(other);
+            return Err(format!("{problem}; expected integers, FP32 or FP64"));
         }
     };
     let shape = if batches { vec![rows, rank.classes] } else { vec![rank.classes] };
@@ -247,9 +249,18 @@ mod tests {
     fn types_without_classes_and_rows_too_long_are_refused() {
         for dtype in [DataType::Bool, DataType::Fp16, DataType::Bf16, DataType::Bytes] {
             let tensor = Tensor::zeros(dtype, Shape::new(&[1, 3])).unwrap();
-            assert!(classify(&tensor, true, 1, &[]).is_err(), "{dtype}");
+            assert_eq!(
+                classify(&tensor, true, 1, &[]).unwrap_err(),
+                format!(
+                    "class result not available for output due to unsupported type '{dtype}'; expected integers, \
+                     FP32 or FP64"
+                )
+            );
         }
         let tensor = Tensor::zeros(DataType::Uint8, Shape::new(&[MOST_ELEMENTS + 1])).unwrap();
-        assert!(classify(&tensor, false, 1, &[]).is_err());
+        assert_eq!(
+            classify(&tensor, false, 1, &[]).unwrap_err(),
+            "classification output tensor too large: 1000001 elements, expected at most 1000000"
+        );
     }
 }

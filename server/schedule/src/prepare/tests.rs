@@ -145,7 +145,7 @@ fn a_deadline_ends_the_wait_for_a_place_and_work_that_asks() {
         let error = pool.run::<()>(&request(soon()), work).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the deadline of the request to model 'm' passed before it was answered"
+            "Deadline Exceeded: the deadline of the request to model 'm' passed before it was answered"
         );
     });
 }
