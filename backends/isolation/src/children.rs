@@ -141,6 +141,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "they are waited for by their numbers")]
     fn a_status_is_known_whoever_took_it() {
         let children = Children::default();
         let spawn = || children.spawn(Command::new("false")).unwrap();
