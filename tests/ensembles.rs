@@ -277,7 +277,9 @@ fn a_deadline_holds_for_all_steps_together() {
     let reply = server.post(&infer("e"), body(1));
     let text = reply.text();
     assert!(
-        text.contains("in ensemble 'e', the deadline of the request to model 'b' passed"),
+        text.contains(
+            "in ensemble 'e', Deadline Exceeded: the deadline of the request to model 'b' passed"
+        ),
         "{text}"
     );
     let page = Page::read(server.http());

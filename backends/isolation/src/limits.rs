@@ -37,7 +37,8 @@ impl WorkerLimits {
     /// Those of a model.
     ///
     /// # Errors
-    /// [`BackendError::Load`] for what is no number of bytes, or of requests, and for a bound in which no engine comes up.
+    /// [`BackendError::Load`] for what is no number of bytes, or of requests, and for a bound in which no engine comes
+    /// up.
     pub(crate) fn of(source: &ModelSource) -> Result<WorkerLimits, BackendError> {
         let number = |name: &str, what: &str| {
             let given = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
