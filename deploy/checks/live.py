@@ -125,6 +125,10 @@ def under_load(manifests, container, muster, models, folder, report):
             if not wait(lambda: prometheus.scrapes() >= SCRAPES):
                 report.problem("Prometheus", f"scraped nothing: {prometheus.log.read_text()[-500:]}")
                 return
+            ended = [it.returncode for it in load if it.poll() is not None]
+            if ended:
+                report.problem("muster bench", f"ended with {ended}; it needs the program muster-bench beside muster")
+                return
             names(manifests, server, report)
             answers(manifests, prometheus, report)
         finally:
