@@ -3,11 +3,11 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use ::hosting::settings::Vendor;
+use ::sagemaker::settings::Vendor;
 use configuration::compat::sagemaker::VariableState;
 use models::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
-use protocol::sagemaker::Dialect;
+use sagemaker::codec::invocations::Dialect;
 
 use crate::support::{
     Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,

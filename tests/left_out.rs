@@ -10,7 +10,16 @@ use crate::{
 };
 
 /// Every feature of the manifest.
-const FEATURES: [&str; 6] = ["isolation", "pipelines", "pytorch", "stores", "tensorflow", "trees"];
+const FEATURES: [&str; 8] = [
+    "embeddings",
+    "isolation",
+    "pipelines",
+    "pytorch",
+    "stores",
+    "tensorflow",
+    "tensorflow_serving",
+    "trees",
+];
 
 /// Ends with that text among its lines.
 #[track_caller]
@@ -100,11 +109,13 @@ fn the_graph_of_a_folder_is_served_with_tensors_where_pipelines_are_off() {
 fn a_setting_of_what_was_left_out_ends_the_start_with_the_name_of_the_feature() {
     let repository = Repository::identity("m", &[]);
     for (flag, feature) in [
+        ("--auto-truncate=true", "embeddings"),
         ("--isolation=all", "isolation"),
         ("--max-client-batch-size=9", "pipelines"),
         ("--pytorch-plugin=/x.so", "pytorch"),
         ("--store-anonymous=true", "stores"),
         ("--tensorflow-tags=serve", "tensorflow"),
+        ("--allow-tfs-grpc=true", "tensorflow_serving"),
     ] {
         let name = flag.trim_start_matches("--").split('=').next().unwrap();
         let process = Process::start(&repository, &[flag], &[]);
@@ -127,6 +138,18 @@ fn a_folder_is_not_explained_without_pipelines() {
     let folder = root("tests/fixtures/pipelines/sst2/folder").display().to_string();
     let process = Process::command(&["explain", &folder], &[]);
     check_refused(process, "build muster with --features pipelines");
+}
+
+#[test]
+fn an_address_of_a_protocol_that_was_left_out_is_nobodys() {
+    let repository = Repository::identity("m", &[]);
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    for path in ["/v1/models/m:predict", "/v1/embeddings", "/embed"] {
+        let error = client.post(path, &[], "{}").error(404);
+        assert_eq!(error, format!("there is nothing at '{path}'"));
+    }
 }
 
 #[test]

@@ -28,27 +28,30 @@ use tokio::{sync::mpsc::Receiver, task::JoinSet};
 pub use error::AppError;
 use observers::Observers;
 use scarcity::Source;
-use settings::{grpc_settings, hosting_front, http_settings, load_settings, metrics_settings};
+use settings::{grpc_settings, http_settings, load_settings, metrics_settings};
 
-use crate::config::{Lifecycle, ServerConfig};
-use frontend::settings::TlsFiles;
+use crate::{
+    config::{Lifecycle, ServerConfig},
+    protocols,
+};
 use frontend::{
     drain::{Drain, Stage},
-    grpc::{Grpc, GrpcSettings},
-    http::{Listener, Service},
+    grpc::{Grpc, GrpcFront, GrpcSettings},
+    http::{HttpFront, Listener, Service},
     memory::SharedMemory,
     net::{
         self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
     },
     serving::{Serving, ServingSettings},
+    settings::TlsFiles,
 };
-use hosting::{Asked, Facade, Hosting};
 use inference::{access::TokenFile, ledger::Ledger, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
     stores::StoreError,
 };
+use sagemaker::{Asked, Facade};
 use steps::{FileBounds, Steps};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
@@ -171,7 +174,7 @@ impl App {
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
         let (operations, asked) =
-            config.recommending.as_ref().map(|_| hosting::operations()).unzip();
+            config.recommending.as_ref().map(|_| sagemaker::operations()).unzip();
         let facade = config.aws.as_ref().map(|it| Facade::new(it, &config.stores, operations));
         let (facade, runner) = facade.unzip();
         let settings = http_settings(&config, &serving, tokens.clone());
@@ -182,15 +185,21 @@ impl App {
         };
         let service = Service::new(serving.clone(), settings, listener);
         let service = service.capturing(observers.capture.clone());
-        let http = Hosting { facade, ..hosting_front(&config, &observers, service, cpus) };
+        let sagemaker = settings::sagemaker(&config, &observers, facade, cpus);
         if let Some(runner) = runner.flatten() {
-            runner.start(http.clone(), config.lifecycle.patience())?;
+            let patience = config.lifecycle.patience();
+            runner.start(service.clone(), sagemaker.clone(), patience)?;
         }
+        let http = HttpFront { service, protocols: protocols::http(&config, sagemaker) };
         let health_only = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let access = messages.access.from_afar();
-        let grpc_afar = Grpc::new(serving.clone(), GrpcSettings { access, ..messages.clone() });
-        let grpc = Grpc::new(serving.clone(), messages);
+        let grpc = |settings| {
+            let grpc = Arc::new(Grpc::new(serving.clone(), settings));
+            GrpcFront { grpc, services: protocols::grpc() }
+        };
+        let grpc_afar = grpc(GrpcSettings { access, ..messages.clone() });
+        let grpc = grpc(messages);
         let mut fronts: Vec<Arc<dyn Front>> =
             vec![Arc::new(http.clone()), Arc::new(health_only.clone()), Arc::new(grpc)];
         let mut afar: Vec<Arc<dyn Front>> = vec![
@@ -199,9 +208,8 @@ impl App {
             Arc::new(grpc_afar),
         ];
         if config.vertex_ai.is_some() {
-            let vertex_ai = config.vertex_ai.clone();
-            let plain = http.behind(vertex_ai_listener);
-            let front = Hosting { vertex_ai, facade: None, ..plain };
+            let mut front = http.behind(vertex_ai_listener);
+            front.protocols.0.routes = config.vertex_ai.clone().map(Arc::new);
             afar.push(Arc::new(front.from_afar()));
             fronts.push(Arc::new(front));
         }

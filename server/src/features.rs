@@ -16,6 +16,14 @@ pub struct Feature {
     pub flags: &'static [&'static str],
 }
 
+/// What clients of servers of texts ask.
+pub const EMBEDDINGS: Feature = Feature {
+    name: "embeddings",
+    what: "protocols of servers of texts",
+    is_in: cfg!(feature = "embeddings"),
+    flags: &["served-model-name", "auto-truncate", "tei-batch-status"],
+};
+
 /// Models in processes of their own.
 pub const ISOLATION: Feature = Feature {
     name: "isolation",
@@ -80,6 +88,14 @@ pub const TENSORFLOW: Feature = Feature {
     ],
 };
 
+/// TensorFlow Serving's REST and gRPC.
+pub const TENSORFLOW_SERVING: Feature = Feature {
+    name: "tensorflow_serving",
+    what: "protocol of TensorFlow Serving",
+    is_in: cfg!(feature = "tensorflow_serving"),
+    flags: &["tfs-metrics", "allow-tfs-grpc", "tfs-grpc-port"],
+};
+
 /// Models of XGBoost, LightGBM, scikit-learn and treelite.
 pub const TREES: Feature = Feature {
     name: "trees",
@@ -89,7 +105,16 @@ pub const TREES: Feature = Feature {
 };
 
 /// All that can be left out.
-pub const FEATURES: [Feature; 6] = [ISOLATION, PIPELINES, PYTORCH, STORES, TENSORFLOW, TREES];
+pub const FEATURES: [Feature; 8] = [
+    EMBEDDINGS,
+    ISOLATION,
+    PIPELINES,
+    PYTORCH,
+    STORES,
+    TENSORFLOW,
+    TENSORFLOW_SERVING,
+    TREES,
+];
 
 impl Feature {
     /// Why something does not work where this was left out, and what to do.

@@ -46,6 +46,7 @@ pub mod health;
 pub mod left_out;
 #[cfg(not(feature = "isolation"))]
 pub mod no_workers;
+pub mod protocols;
 pub mod tools;
 #[cfg(feature = "isolation")]
 pub mod workers;

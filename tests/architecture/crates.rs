@@ -34,7 +34,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("configuration", &["inference"]),
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
-    ("protocol", &["backend", "inference"]),
+    ("formats", &["backend", "inference"]),
     (
         "models",
         &[
@@ -55,45 +55,39 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "configuration",
             "inference",
             "machine",
+            "formats",
             "models",
-            "protocol",
             "telemetry",
             "textproto",
         ],
     ),
-    (
-        "hosting",
-        &[
-            "backend",
-            "configuration",
-            "frontend",
-            "inference",
-            "machine",
-            "models",
-            "protocol",
-            "telemetry",
-        ],
-    ),
+    ("kserve", &["backend", "configuration", "formats", "frontend", "inference", "models", "telemetry"]),
+    ("tensorflow_serving", &["backend", "formats", "frontend", "inference", "models", "telemetry", "textproto"]),
+    ("embeddings", &["backend", "configuration", "formats", "frontend", "inference", "models", "telemetry"]),
+    ("sagemaker", &["backend", "configuration", "formats", "frontend", "inference", "machine", "models", "telemetry"]),
     (
         "muster",
         &[
             "backend",
             "configuration",
             "control_plane",
+            "embeddings",
             "environment",
             "frontend",
-            "hosting",
             "identity",
             "inference",
             "isolation",
+            "kserve",
             "libtensorflow",
             "machine",
             "models",
             "onnxruntime",
             "pytorch",
+            "sagemaker",
             "schedule",
             "steps",
             "telemetry",
+            "tensorflow_serving",
             "textproto",
             "trees",
             "unverified_tls",
@@ -104,7 +98,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
     ("models", &["identity"]),
-    ("muster", &["image", "loadgen", "protocol", "recommender"]),
+    ("muster", &["formats", "image", "loadgen", "recommender"]),
     ("muster_pytorch", &["backend", "pytorch"]),
 ];
 
@@ -223,6 +217,24 @@ fn tests_import_what_their_table_says_and_nothing_else() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_protocol_knows_no_other_and_no_engine() {
+    let all = crates();
+    let of = |folder| {
+        let lies_there = |it: &&_| it.folder.starts_with(folder);
+        let names = all.iter().filter(lies_there).map(|it| it.name.as_str());
+        names.collect::<BTreeSet<_>>()
+    };
+    let (protocols, engines) = (of("server/protocols/"), of("backends/"));
+    assert!(4 <= protocols.len(), "{protocols:?}");
+    for (name, uses) in IMPORTS.iter().filter(|it| protocols.contains(it.0)) {
+        for used in uses.iter().filter(|it| **it != "backend") {
+            let is_apart = !protocols.contains(used) && !engines.contains(used);
+            assert!(is_apart, "'{name}' imports '{used}'");
+        }
+    }
 }
 
 #[test]

@@ -13,18 +13,25 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/frontend/src/http",
             "server/frontend/src/grpc",
             "server/frontend/src/exchange",
-            "server/hosting/src",
+            "server/protocols",
             "server/tools/control_plane/src/host.rs",
             "server/tools/recommend/src/control_server.rs",
         ],
     ),
-    ("h2::", &["server/frontend/src/grpc"]),
+    (
+        "h2::",
+        &[
+            "server/frontend/src/grpc",
+            "server/protocols/kserve/src/grpc",
+            "server/protocols/tensorflow_serving/src/grpc",
+        ],
+    ),
     ("hyper_util::", &["server/frontend/src/http", "server/tools/recommend/src/control_server.rs"]),
     (
         "http_body_util::",
         &[
             "server/frontend/src/http",
-            "server/hosting/src",
+            "server/protocols/sagemaker/src",
             "server/tools/recommend/src/control_server.rs",
         ],
     ),
@@ -36,20 +43,30 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/textproto/src",
             "server/models/src",
             "server/frontend/src/grpc",
-            "server/protocol/src/recordio",
-            "server/protocol/src/tfs/definitions.rs",
+            "server/protocols/kserve/src/grpc",
+            "server/protocols/tensorflow_serving/src/grpc",
+            "server/formats/src/recordio",
+            "server/formats/src/tfs/definitions.rs",
             "server/inference/src/trace",
             "backends/tensorflow/src",
         ],
     ),
-    ("prost_reflect::", &["server/textproto/src", "server/models/src", "server/frontend/src/grpc"]),
+    (
+        "prost_reflect::",
+        &[
+            "server/textproto/src",
+            "server/models/src",
+            "server/protocols/kserve/src/grpc",
+            "server/protocols/tensorflow_serving/src/grpc",
+        ],
+    ),
     (
         "serde_json::",
         &[
             "backends/image/src",
             "server/models/src",
             "server/telemetry/src/capture",
-            "server/hosting/src/emf",
+            "server/protocols/sagemaker/src/emf",
             "server/tools/bench/src",
             "server/tools/recommend/src",
             "server/src/engines.rs",
@@ -61,7 +78,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("symphonia::", &["backends/audio/src/packets.rs", "backends/audio/src/vorbis.rs"]),
     ("tokenizers::", &["backends/steps/src/text/tokenize.rs", "backends/steps/src/text/tokenize"]),
     ("safetensors::", &["backends/steps/src/folder/dense.rs"]),
-    ("chrono::", &["server/telemetry/src/capture", "server/protocol/src/sagemaker/session.rs"]),
+    ("chrono::", &["server/telemetry/src/capture", "server/protocols/sagemaker/src/codec/invocations/session.rs"]),
     ("object_store::", &["server/models/src/stores"]),
     ("futures_util::", &["server/models/src/stores"]),
     ("md5::", &["server/models/src"]),
@@ -88,7 +105,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/inference/src",
             "server/frontend/src",
-            "server/hosting/src",
+            "server/protocols/sagemaker/src",
             "server/tools/bench/src/trust.rs",
             "server/unverified_tls/src",
         ],
@@ -97,7 +114,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "flate2::",
         &[
             "server/frontend/src",
-            "server/protocol/src/npz",
+            "server/formats/src/npz",
             "backends/trees/src/inflate.rs",
             "backends/trees/src/sklearn/zip.rs",
             // Checksums alone.
@@ -111,7 +128,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("lzma_rust2::", &["backends/trees/src/inflate.rs", "backends/trees/src/xz.rs"]),
     ("toml::", &["server/tools/recommend/src/prices.rs"]),
     ("tar::", &["server/tools/recommend/src/archive.rs"]),
-    ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
+    ("crc32fast::", &["server/protocols/sagemaker/src/codec/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
     ("regex_lite::", &["server/inference/src/access"]),
     (
@@ -154,7 +171,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "tokio::",
         &[
             "server/frontend/src",
-            "server/hosting/src",
+            "server/protocols",
             "server/schedule/src",
             "server/models/src",
             "server/tools/recommend/src/control_server.rs",
@@ -206,9 +223,9 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/telemetry/src/logging/format.rs",
             "server/telemetry/src/capture/mod.rs",
             "server/inference/src/trace/spans.rs",
-            "server/hosting/src/emf/mod.rs",
+            "server/protocols/sagemaker/src/emf/mod.rs",
             // Says when a session ends; the session itself ends by the other clock.
-            "server/hosting/src/sessions/table.rs",
+            "server/protocols/sagemaker/src/sessions/table.rs",
             // Ages and stamps of files.
             "server/models/src/stores/cache.rs",
             "server/models/src/stores/listing.rs",
@@ -289,7 +306,7 @@ fn pure_code_has_no_clock_no_files_and_no_threads() {
     let mut pure = 0;
     for source in sources().iter().filter(|it| !it.is_test) {
         let calls_itself_pure = tokens(&source.opening().replace("//!", "")).contains(&"Pure");
-        if !calls_itself_pure && source.owner != "protocol" {
+        if !calls_itself_pure && source.owner != "formats" {
             continue;
         }
         pure += 1;

@@ -3,7 +3,7 @@
 use std::{fmt::Display, hint::black_box};
 
 use backend::{DataType, Element, Shape, Tensor};
-use protocol::{
+use formats::{
     elements::TensorBuilder,
     json::{
         BytesForm, Reader,

@@ -5,11 +5,11 @@ use std::hint::black_box;
 use allocation_counter::measure;
 use backend::DataType;
 use bytes::Bytes;
+use formats::kserve_v2::{ReplyFormat, decode, encode};
 use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::{Port, Signature},
 };
-use protocol::kserve_v2::{ReplyFormat, decode, encode};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::compare;

@@ -10,4 +10,3 @@ pub mod net;
 mod seldom;
 pub mod serving;
 pub mod settings;
-pub mod tensorflow;

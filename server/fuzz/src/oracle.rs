@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocation_counter::measure;
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{seen::Seen, targets::Target};

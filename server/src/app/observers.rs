@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::AppError;
 use crate::config::ServerConfig;
 use frontend::serving::Serving;
-use hosting::emf::{Emf, Recorder, Sources};
 use machine::Machine;
+use sagemaker::emf::{Emf, Recorder, Sources};
 use telemetry::capture::Capture;
 
 /// The observers that the operator has switched on.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use control_plane::{Reply, misdirected, pipe::Asking};
-use hosting::Asked;
+use sagemaker::Asked;
 use tokio::sync::mpsc::Receiver;
 
 use crate::{config::Recommending, tools};

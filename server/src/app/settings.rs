@@ -5,13 +5,9 @@ use std::{num::NonZeroUsize, sync::Arc};
 use super::observers::Observers;
 use crate::config::ServerConfig;
 use frontend::{
-    exchange::intake::Limits,
-    grpc::GrpcSettings,
-    http::{HttpSettings, Service},
-    net::tls::Acceptor,
+    exchange::intake::Limits, grpc::GrpcSettings, http::HttpSettings, net::tls::Acceptor,
     serving::Serving,
 };
-use hosting::{Hosting, SessionTable};
 use inference::{
     access::{Access, TokenFile, Wire},
     error::HTTP_BODY_LIMIT,
@@ -21,6 +17,7 @@ use models::{
     LoadSettings,
     settings::{HostedStart, HostedWay},
 };
+use sagemaker::{Facade, SageMaker, SessionTable};
 use schedule::{Busy, ratelimit::RateLimiter};
 use telemetry::metrics::MetricsSettings;
 
@@ -51,16 +48,16 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
     }
 }
 
-/// The HTTP front, without what only some ports have.
-pub(super) fn hosting_front(
+/// What SageMaker's clients are answered.
+pub(super) fn sagemaker(
     config: &ServerConfig,
     observers: &Observers,
-    http: Service,
+    facade: Option<Arc<Facade>>,
     cpus: NonZeroUsize,
-) -> Hosting {
-    Hosting {
-        http,
+) -> SageMaker {
+    SageMaker {
         answers: config.hosting,
+        options: Arc::new(config.sagemaker.options(config.limits.body_bytes)),
         default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
         first_of_several: matches!(
             config.control.hosted,
@@ -70,8 +67,7 @@ pub(super) fn hosting_front(
         sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
         websocket: config.clients.websocket,
         cpus,
-        facade: None,
-        vertex_ai: None,
+        facade,
     }
 }
 
@@ -91,13 +87,10 @@ pub(super) fn http_settings(
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
-        sagemaker: Arc::new(config.sagemaker.options(limits.body_bytes)),
         compression: limits.http_compression,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions)
             .of_hosts(access.hosts.clone()),
         forwarding: access.http.forwarding.clone().map(Arc::new),
-        tensorflow_metrics: config.metrics.tensorflow_path.as_deref().map(Into::into),
-        texts: Arc::new(config.texts.clone()),
     }
 }
 

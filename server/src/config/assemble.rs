@@ -9,19 +9,21 @@ use super::{
     server_config::ServerConfig,
     startup,
 };
+use crate::protocols::text_settings as texts;
 use crate::features::{self, FEATURES, STORES};
+use ::sagemaker::settings::{
+    answers,
+    aws::{self, AwsFacade},
+    emf, sagemaker, sessions,
+};
 use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
 use frontend::settings::{
-    access, clients, grpc, limits, listeners, texts,
+    access, clients, grpc, limits, listeners,
     tls::{self, HttpTls, TlsFiles},
 };
-use hosting::settings::{
-    answers,
-    aws::{self, AwsFacade},
-    emf, sagemaker, sessions, vertex,
-};
+use kserve::settings as vertex;
 use machine::{Machine, gpus::Visibility};
 use models::{
     cache::cache_settings,

@@ -3,12 +3,14 @@
 use super::{
     assemble, batching_file, engines, isolation, lifecycle, monitoring_file, recommending, startup,
 };
+use ::sagemaker::settings::{answers, aws, emf, sagemaker, sessions, xgboost};
+use crate::protocols::text_settings as texts;
 use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
 };
-use frontend::settings::{access, clients, grpc, limits, listeners, texts, tls};
-use hosting::settings::{answers, aws, emf, sagemaker, sessions, vertex, xgboost};
+use frontend::settings::{access, clients, grpc, limits, listeners, tls};
+use kserve::settings as vertex;
 use models::{
     cache::cache_settings,
     settings::{

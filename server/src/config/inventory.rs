@@ -7,6 +7,7 @@ use std::{
 
 use super::{assemble, server_config::ServerConfig};
 use crate::features::{self, FEATURES};
+use ::sagemaker::settings::Vendor;
 use configuration::{
     ConfigError, Environment, FlagTable, Given, NoticeLevel, Origin, Sources, Typed,
     command_line::Serve,
@@ -14,7 +15,6 @@ use configuration::{
     gather, variable_text,
 };
 use frontend::settings::Listeners;
-use hosting::settings::Vendor;
 use machine::Machine;
 use models::settings::HostedWay;
 

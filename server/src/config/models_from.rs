@@ -6,7 +6,7 @@ use configuration::{
     Environment, Origin, PathKind, Sources, command_line::Serve, compat::variables, value,
     variable_text,
 };
-use hosting::settings::vertex;
+use kserve::settings as vertex;
 use models::{
     settings::{ModelsFrom, multi_model, named_models},
     stores::StoreUrl,

@@ -4,14 +4,16 @@ use super::{
     engines::Engines, isolation::Isolation, lifecycle::Lifecycle, recommending::Recommending,
     startup::Startup,
 };
-use configuration::Notice;
-use frontend::settings::{
-    AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners, TextSettings,
+use ::sagemaker::settings::{
+    AwsFacade, EmfSettings, HostingSettings, SageMakerSettings, SessionSettings,
 };
-use hosting::settings::{
-    AwsFacade, EmfSettings, HostingSettings, SageMakerSettings, SessionSettings, VertexAi,
+use configuration::Notice;
+use crate::protocols::text_settings::TextSettings;
+use frontend::settings::{
+    AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners,
 };
 use inference::trace::TraceConfig;
+use kserve::settings::VertexAi;
 use machine::gpus::Visibility;
 use models::{
     cache::CacheSettings,

@@ -10,6 +10,7 @@ mod onednn;
 mod recommending;
 mod sagemaker;
 mod tensorflow;
+#[cfg(feature = "embeddings")]
 mod text_embeddings;
 mod trace;
 mod vertex;

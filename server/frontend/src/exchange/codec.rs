@@ -4,12 +4,12 @@ use bytes::Bytes;
 use flate2::Compression;
 
 use super::{compression::Encoding, failure::Failure};
+use formats::kserve_v2::SharedParts;
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use protocol::kserve_v2::SharedParts;
 
 /// How one protocol reads a request and writes its reply. Pure: the exchange does everything that waits.
 pub trait Codec: Sized + Send + 'static {

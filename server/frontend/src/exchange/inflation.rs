@@ -9,12 +9,12 @@ use super::{
     intake::{Limits, Received},
     offload::{LARGE_COMPRESSED, offload},
 };
+use formats::expansion::COMPRESSED;
 use inference::{
     aligned::AlignedBuffer,
     error::Error,
     limits::{Permit, out_of_bytes},
 };
-use protocol::expansion::COMPRESSED;
 
 /// Bytes of the largest first buffer: a longer body grows into larger ones.
 const FIRST: usize = 1 << 20;

@@ -15,7 +15,6 @@ pub mod body_buffer;
 mod call;
 mod codec;
 pub mod compression;
-pub mod dialects;
 pub mod failure;
 mod foreseen;
 mod held_body;
@@ -35,6 +34,7 @@ pub use failure::Failure;
 pub use inflation::{Arrived, Inflation};
 
 use crate::{memory::SharedMemory, serving::Serving};
+use formats::signature_name::SIGNATURE_NAME;
 use held_body::HeldBody;
 use inference::{
     error::Error,
@@ -47,7 +47,6 @@ use intake::{Limits, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
 use payload::Payload;
-use protocol::signature_name::SIGNATURE_NAME;
 use shared_memory::{Windows, attach};
 
 /// A reply, and what must live until it is written.

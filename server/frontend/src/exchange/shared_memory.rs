@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::{held_body::HeldBody, intake::Limits};
 use crate::memory::{SharedMemory, Window};
+use formats::kserve_v2::{SharedInput, SharedParts};
 use inference::{
     error::Error,
     limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse},
 };
-use protocol::kserve_v2::{SharedInput, SharedParts};
 
 /// Where outputs are to be written. Looked up before the run, so that the regions live until it is done.
 pub struct Windows {

@@ -12,11 +12,11 @@ use hyper::{
 };
 
 use super::{
-    Grpc,
+    Grpc, GrpcFront,
     body::Reply,
     context::{Answered, Context},
-    failure, handlers, metadata,
-    method::Method,
+    failure, metadata,
+    services::{Facts, Services},
     status::Status,
     watch::Call,
 };
@@ -24,14 +24,14 @@ use crate::{
     drain::Stage,
     exchange::{compression::Encoding, rendering::Code},
 };
-use inference::{access::Need, error::Error};
+use inference::{access::Need, error::Error, signature::nearest};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
 /// Answers any call, to the end of its answer. When the client leaves, the work ends.
-pub async fn serve(
-    front: Arc<Grpc>,
+pub async fn serve<S: Services>(
+    front: Arc<GrpcFront<S>>,
     call: Call,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -51,25 +51,29 @@ pub async fn serve(
     }
 }
 
-async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> Response<Reply> {
+async fn answer<S: Services>(
+    front: Arc<GrpcFront<S>>,
+    call: Call,
+    request: Request<RecvStream>,
+) -> Response<Reply> {
     let (parts, body) = request.into_parts();
     if !metadata::is_call(&parts.headers) {
         let mut response = Response::new(Reply::nothing(call));
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
-    let (metrics, ids) = (front.serving.metrics.clone(), front.serving.request_ids.clone());
-    let method = Method::of(parts.uri.path());
-    let answered = match method
-        .and_then(|method| context(front, method, parts.uri.authority(), parts.headers))
-    {
-        Ok(context) => {
-            let method = context.method;
-            handlers::dispatch(context, body).await.map_err(|failure| {
-                failure::log(&ids, method, &failure);
-                failure::status(&failure)
-            })
-        }
+    let GrpcFront { grpc, services } = &*front;
+    let metrics = &grpc.serving.metrics;
+    let called = method(services, parts.uri.path()).and_then(|method| {
+        let facts = services.facts(method);
+        let context = context(grpc, facts, parts.uri.authority(), parts.headers)?;
+        Ok((method, context))
+    });
+    let answered = match called {
+        Ok((method, context)) => services.answer(method, context, body).await.map_err(|failure| {
+            failure::log(&grpc.serving.request_ids, &method, &failure);
+            failure::status(&failure)
+        }),
         Err(error) => {
             tracing::debug!(path = parts.uri.path(), %error, "call refused");
             Err(Status::of(&error))
@@ -110,20 +114,33 @@ fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Respons
     response
 }
 
+/// The method of that path.
+///
+/// # Errors
+/// [`Error::Unimplemented`] with the nearest path.
+fn method<S: Services>(services: &S, path: &str) -> Result<S::Method, Error> {
+    services.method(path).ok_or_else(|| {
+        let shown: String = path.chars().take(128).collect();
+        let hint = nearest(path, services.paths());
+        let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
+        Error::Unimplemented(format!("there is no call '{shown}'{hint}"))
+    })
+}
+
 /// What is known of a call before its messages are read.
 ///
 /// # Errors
 /// Why the call is refused before its handler runs.
 fn context(
-    front: Arc<Grpc>,
-    method: Method,
+    front: &Arc<Grpc>,
+    facts: Facts,
     authority: Option<&Authority>,
     metadata: HeaderMap,
 ) -> Result<Context, Error> {
-    allow(&front, method.need(), authority, &metadata)?;
+    allow(front, facts.need, authority, &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
     let encoding = metadata::encoding(&metadata)?;
-    Ok(Context { front, method, metadata, timeout, encoding })
+    Ok(Context { front: front.clone(), facts, metadata, timeout, encoding })
 }
 
 /// May a call that needs this access, with these metadata, be made now? All calls pass this one check.

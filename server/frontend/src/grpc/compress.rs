@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::reply::PREFIX;
-use crate::exchange::{
-    Reply,
-    compression::{Encoding, deflated},
+use crate::{
+    exchange::{
+        Reply,
+        compression::{Encoding, deflated},
+    },
+    grpc::PREFIX,
+    settings::grpc::Compression,
 };
-use crate::settings::grpc::Compression;
 
 /// The level at which replies are compressed; `None` for no compression.
 pub fn level(compression: Compression) -> Option<flate2::Compression> {

@@ -21,9 +21,10 @@ use tokio::{
 };
 
 use super::{
-    Grpc, call,
+    Grpc, GrpcFront, call,
     heard::Heard,
     room::{FOOTPRINT, Fate, NARROW, OF_CALL, Room},
+    services::Services,
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
 use crate::{
@@ -51,16 +52,18 @@ const SEND_BUFFER: usize = 256 << 10;
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Serves a connection to its end. `stream` is TCP, or TLS over it.
-pub async fn serve<S>(stream: S, front: Arc<Grpc>, mut guard: Guard, place: &Place)
+pub async fn serve<S, V>(stream: S, front: Arc<GrpcFront<V>>, mut guard: Guard, place: &Place)
 where
+    V: Services,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
-    let _counted = front.serving.metrics.connection();
-    let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
-    let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
+    let grpc = &front.grpc;
+    let _counted = grpc.serving.metrics.connection();
+    let activity = Arc::new(Activity::new(grpc.settings.timeouts.stall, place.seat().clone()));
+    let mut keeper = Keeper::new(grpc, activity.clone(), &mut guard, place);
     let heard = Heard::new(stream, activity.clone(), place);
     // Boxed: what it takes is free before the first call.
-    let greeted = Box::pin(greet(heard, &front, &mut keeper, place)).await;
+    let greeted = Box::pin(greet(heard, grpc, &mut keeper, place)).await;
     let Some((mut connection, mut room)) = greeted else { return };
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();

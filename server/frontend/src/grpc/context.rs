@@ -8,11 +8,10 @@ use hyper::HeaderMap;
 use super::{
     body::{Answers, Encoded},
     compress::level,
-    layout,
     message::Messages,
     metadata,
-    method::Method,
     service::Grpc,
+    services::Facts,
 };
 use crate::exchange::compression::Encoding;
 
@@ -20,8 +19,8 @@ use crate::exchange::compression::Encoding;
 pub struct Context {
     /// The models, limits and settings.
     pub front: Arc<Grpc>,
-    /// The method that is called.
-    pub method: Method,
+    /// What is known of its method.
+    pub facts: Facts,
     /// The metadata that the client sent.
     pub metadata: HeaderMap,
     /// How long the client waits for the end of the call; `None` for any time.
@@ -33,16 +32,12 @@ pub struct Context {
 impl Context {
     /// The messages of the call.
     pub fn messages(&self, body: RecvStream) -> Messages<'_> {
-        let way = match self.method {
-            Method::Predict => layout::TENSOR_CONTENT,
-            _ => layout::RAW_INPUT,
-        };
-        let limits = match self.method.has_data() {
+        let limits = match self.facts.has_data {
             true => &self.front.settings.messages,
             false => &self.front.control,
         };
         let calls = self.front.serving.footprint.yielding().clone();
-        Messages::new(body, self.encoding, way, limits, calls)
+        Messages::new(body, self.encoding, self.facts.first_tensor, limits, calls)
     }
 
     /// The encoding of answers: one that the client accepts, where the operator wants compression.

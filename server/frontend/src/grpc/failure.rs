@@ -1,6 +1,6 @@
 //! The end of a failed call as the client gets it, and its line in the log.
 
-use super::{method::Method, status::Status};
+use super::status::Status;
 use crate::exchange::{
     Failure,
     failure::{self, RequestIds},
@@ -25,7 +25,7 @@ pub fn status(failure: &Failure) -> Status {
 }
 
 /// Logs one line for every failure that is answered, with the name of its request: the client's, or a new one.
-pub fn log(ids: &RequestIds, method: Method, failure: &Failure) {
+pub fn log(ids: &RequestIds, method: &dyn std::fmt::Debug, failure: &Failure) {
     let id = ids.name(failure.id.as_deref());
     let method = format!("{method:?}");
     failure::log(failure::Context { method: &method, ..Default::default() }, &failure.error, &id);

@@ -32,7 +32,7 @@ use inference::{error::Error, limits::Permit, yielding::Yielding};
 pub const ENCODING: &str = "grpc-encoding";
 
 /// Bytes of the prefix: a flag for compression, and the length.
-const PREFIX: usize = 5;
+pub const PREFIX: usize = 5;
 
 /// The messages of one call.
 pub struct Messages<'l> {

@@ -7,96 +7,31 @@
 //! budget as they arrive, and tensors are slices of them. The connection's task answers at once the calls that it can,
 //! and spawns a task only for a call that has to wait.
 //!
-//! The codecs of the messages are here and not in `protocol`: they need the types that are generated for them.
-//! `request`, `reply`, `infer_message` and `contents` are Triton's, `tfs` has TensorFlow Serving's.
+//! Which services there are, and the codecs of their messages, is said by protocols. The types that are generated for
+//! messages are here, in `proto`.
 
-mod body;
+pub mod body;
 mod call;
 mod compress;
 mod connection;
-mod contents;
-mod context;
-mod failure;
-mod handlers;
+pub mod context;
+pub mod exchanged;
+pub mod failure;
+mod front;
 mod heard;
-pub mod infer_message;
-mod layout;
-mod message;
+pub mod layout;
+pub mod message;
+pub mod messages;
 pub mod metadata;
-pub mod method;
-mod parameters;
+pub mod pieces;
 pub mod proto;
-mod reply;
-pub mod request;
 mod room;
-mod service;
-mod status;
-pub mod tfs;
+pub mod service;
+pub mod services;
+pub mod status;
 mod watch;
-mod wire;
+pub mod wire;
 
-use std::sync::Arc;
-
-use tokio::net::TcpStream;
-
-use crate::{
-    drain::Guard,
-    net::{Accepted, Front, Served, places::Place, tls::Acceptor},
-};
+pub use front::GrpcFront;
+pub use message::PREFIX;
 pub use service::{Grpc, GrpcSettings};
-
-/// The front that serves gRPC on a port.
-impl Front for Grpc {
-    fn fork(&self) -> Arc<dyn Front> {
-        Arc::new(self.clone())
-    }
-
-    fn serve(self: Arc<Self>, accepted: Accepted) -> Served {
-        Box::pin(async move {
-            let Accepted { stream, place, guard } = accepted;
-            let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    return tracing::debug!(%error, "lost a connection before it was served");
-                }
-            };
-            // Nagle's algorithm would only delay: a reply is written whole, or as soon as there is room for its rest.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "cannot set TCP_NODELAY");
-            }
-            // Boxed: neither kind of connection carries the other.
-            match self.settings.tls.clone() {
-                None => Box::pin(connection::serve(stream, self, guard, &place)).await,
-                Some(acceptor) => {
-                    Box::pin(encrypted(acceptor, stream, self, guard, &place)).await;
-                }
-            }
-            drop(place);
-        })
-    }
-
-    /// The connection is closed without an answer: HTTP/2 could refuse it only after the handshake that the refusal
-    /// is to save.
-    fn refuse(self: Arc<Self>, stream: std::net::TcpStream, _: usize) -> Served {
-        Box::pin(async move { drop(stream) })
-    }
-}
-
-/// Serves a connection of TLS to its end.
-async fn encrypted(
-    acceptor: Acceptor,
-    stream: TcpStream,
-    front: Arc<Grpc>,
-    mut guard: Guard,
-    place: &Place,
-) {
-    let longest = front.settings.timeouts.head;
-    let accepted = tokio::select! {
-        accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
-        () = place.seat().evicted() => return,
-    };
-    match accepted {
-        Ok(stream) => connection::serve(stream, front, guard, place).await,
-        Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
-    }
-}

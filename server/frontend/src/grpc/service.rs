@@ -1,4 +1,4 @@
-//! The state that gRPC calls share: the models, the limits, the settings of the gRPC front.
+//! The state that gRPC calls share: the models, the limits, the settings.
 
 use std::sync::Arc;
 

@@ -5,22 +5,19 @@ use std::sync::Arc;
 use hyper::{
     HeaderMap, Response,
     body::{Body, Incoming},
-    header::{
-        ACCEPT_ENCODING, ALLOW, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE,
-    },
+    header::{ACCEPT_ENCODING, ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::request::Parts,
 };
 
 use super::{
+    address::ModelPath,
     body::{self, Segments},
-    respond,
-    router::{Family, ModelPath},
+    protocol::Failed,
     service::{Service, TARGET_MODEL, text},
 };
 use crate::exchange::{Failure, failure};
 use inference::error::{Error, Kind};
 use models::ServedModel;
-use protocol::errors::ErrorForm;
 
 /// SageMaker's headers that the log repeats beside an error.
 const LOGGED_HEADERS: [HeaderName; 5] = [
@@ -63,13 +60,12 @@ pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) 
     }
 }
 
-/// The reply to a failure in the form of that family of addresses. The failure is logged, and its trace gets the status
-/// of the reply.
+/// The reply to a failure, as its protocol renders it. The failure is logged, and its trace gets the status of the reply.
 pub fn failed(
     service: &Service,
     parts: &Parts,
-    family: Option<Family>,
     failure: &Failure,
+    render: impl FnOnce(&Failed<'_>) -> Response<Segments>,
 ) -> Response<Segments> {
     let id = service.request_id(&parts.headers, failure.id.as_deref());
     let [target_model, target_variant, target_container, inference_component, custom_attributes] =
@@ -84,26 +80,7 @@ pub fn failed(
         custom_attributes,
     };
     failure::log(context, &failure.error, &id);
-    let mut response = match family {
-        Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
-        Some(Family::SageMaker) => {
-            let content_type = text(&parts.headers, &CONTENT_TYPE);
-            let form = service.settings.sagemaker.error_form(content_type);
-            respond::error(&failure.error, &id, form)
-        }
-        // Most of AWS's containers have the Multi Model Server on these addresses; others read `error`.
-        Some(Family::MultiModel) => respond::error(&failure.error, &id, ErrorForm::Mms),
-        Some(Family::OpenAi) => respond::openai_error(&failure.error, &id),
-        Some(Family::TextEmbeddingsInference) => {
-            let batch_status = service.settings.texts.tei_batch_status;
-            respond::tei_error(&failure.error, &id, batch_status)
-        }
-        Some(Family::Rerank) => respond::rerank_error(&failure.error, &id),
-        Some(Family::HuggingFace) => respond::hub_error(&failure.error, &id),
-        Some(Family::KServe | Family::Metrics) | None => {
-            respond::error(&failure.error, &id, ErrorForm::Plain)
-        }
-    };
+    let mut response = render(&Failed { parts, error: &failure.error, id: &id });
     if let Error::MethodNotAllowed { allowed, .. } = failure.error {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     }

@@ -7,7 +7,7 @@ use crate::exchange::{
     Reply,
     compression::{Encoding, deflated},
 };
-use protocol::EncodedReply;
+use formats::EncodedReply;
 
 /// Headers name the encoding of a compressed body.
 impl Reply for EncodedReply {

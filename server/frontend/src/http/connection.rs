@@ -26,8 +26,9 @@ use super::{
     answer::Unread,
     body::Segments,
     framing,
-    platform::Platform,
+    front::HttpFront,
     progress::Progress,
+    protocol::Protocol,
     refusal, respond,
     service::{Listener, Service},
     timeouts::TimedStream,
@@ -45,7 +46,7 @@ use crate::{
     },
 };
 use inference::error::Error;
-use telemetry::metrics::Protocol;
+use telemetry::metrics::Protocol as Label;
 
 /// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -65,8 +66,8 @@ const ENCRYPTED: usize = 12 << 10;
 const OF_WEBSOCKET: usize = 18 << 10;
 
 /// Serves a connection to its end.
-pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
-    let service = platform.service();
+pub async fn serve<P: Protocol>(accepted: Accepted, front: Arc<HttpFront<P>>) {
+    let service = &front.service;
     let Accepted { stream, place, mut guard } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -81,7 +82,7 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
     match service.listener.clone() {
         Listener::Plain | Listener::HealthOnly => {
             let (stream, watched) = SharedStream::new(stream);
-            Box::pin(speak(stream, watched, guard, &place, platform)).await;
+            Box::pin(speak(stream, watched, guard, &place, front)).await;
         }
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
@@ -93,7 +94,7 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
             let stream = Box::pin(shake(acceptor, stream, longest, &mut guard, &place)).await;
             if let Some(stream) = stream {
                 let watched = Watched::Tls(stream.clone());
-                Box::pin(speak(stream, watched, guard, &place, platform)).await;
+                Box::pin(speak(stream, watched, guard, &place, front)).await;
             }
         }
     }
@@ -117,13 +118,18 @@ async fn shake(
 }
 
 /// Serves a connection, plain or TLS, to its end. What reads and writes HTTP is there only while it is used.
-async fn speak<S, P>(stream: S, watched: Watched, mut guard: Guard, place: &Place, platform: Arc<P>)
-where
-    P: Platform,
+async fn speak<S, P>(
+    stream: S,
+    watched: Watched,
+    mut guard: Guard,
+    place: &Place,
+    front: Arc<HttpFront<P>>,
+) where
+    P: Protocol,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let progress = Arc::new(Progress::new(place.seat().clone()));
-    let timeouts = platform.service().settings.timeouts;
+    let timeouts = front.service.settings.timeouts;
     let mut stream = TimedStream::new(stream, timeouts, progress.clone(), place.no_room());
     while has_spoken(&mut stream, &mut guard, place).await {
         let room = match place.room(AWAKE) {
@@ -140,7 +146,7 @@ where
         };
         let watch = Watch { watched: &watched, progress: &progress, place };
         // Boxed: a connection at rest does not carry it.
-        match Box::pin(converse(stream, watch, &mut guard, &platform)).await {
+        match Box::pin(converse(stream, watch, &mut guard, &front)).await {
             Some(at_rest) => stream = at_rest,
             None => return,
         }
@@ -175,10 +181,10 @@ async fn converse<S, P>(
     stream: TimedStream<S>,
     watch: Watch<'_>,
     guard: &mut Guard,
-    platform: &Arc<P>,
+    front: &Arc<HttpFront<P>>,
 ) -> Option<TimedStream<S>>
 where
-    P: Platform,
+    P: Protocol,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let Watch { watched, progress, place } = watch;
@@ -199,13 +205,13 @@ where
                     let is_newest = request.version() == Version::HTTP_11;
                     tokio::select! {
                         biased;
-                        response = platform.answer(request) => response,
+                        response = front.answer(request) => response,
                         () = watched.departed(|| is_newest && !progress.is_writing()) => return Err(Departed),
                     }
                 }
-                Err(error) => ambiguous(platform.service(), error),
+                Err(error) => ambiguous(&front.service, error),
             };
-            if framing.is_err() || !platform.service().serving.drain.is_serving() {
+            if framing.is_err() || !front.service.serving.drain.is_serving() {
                 // `connection: close` lets the client use another server in time; a connection that is cut off is an
                 // error to it.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -277,7 +283,7 @@ where
             return None;
         };
         // Boxed: no other connection carries it.
-        Box::pin(websocket::serve(opening, platform.clone(), guard)).await;
+        Box::pin(websocket::serve(opening, front.clone(), guard)).await;
     }
     None
 }
@@ -336,7 +342,7 @@ impl std::error::Error for Departed {}
 fn ambiguous(service: &Service, error: &Error) -> Response<Segments> {
     let mut response = respond::raw("application/json", respond::error_body(error));
     *response.status_mut() = StatusCode::BAD_REQUEST;
-    service.serving.metrics.http(Protocol::Other, response.status().as_u16());
+    service.serving.metrics.http(Label::Other, response.status().as_u16());
     response
 }
 
@@ -352,39 +358,10 @@ impl Drop for IdleAtEnd<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        exchange::intake::Received,
-        http::{
-            answer::Answer,
-            router::{PlatformRoute, Route},
-        },
-    };
-    use hyper::http::request::Parts;
 
-    /// A platform that is asked nothing.
-    #[derive(Clone)]
-    struct Unasked;
-
-    impl Platform for Unasked {
-        fn service(&self) -> &Service {
-            unreachable!()
-        }
-
-        fn route<'a>(&self, _: &'a Parts) -> Result<Route<'a>, Error> {
-            unreachable!()
-        }
-
-        async fn answer(&self, _: Request<Incoming>) -> Response<Segments> {
-            unreachable!()
-        }
-
-        async fn handle(&self, _: PlatformRoute<'_>, _: &Parts, _: &mut Incoming) -> Answer {
-            unreachable!()
-        }
-
-        async fn message(&self, _: &Parts, _: Result<Received, Error>) -> Response<Segments> {
-            unreachable!()
-        }
+    /// Of whose future only the size is asked.
+    fn front<P: Protocol>() -> Arc<HttpFront<P>> {
+        unreachable!()
     }
 
     fn size_of_future<A, B, F: Future>(_: impl Fn(A, B) -> F) -> usize {
@@ -394,10 +371,10 @@ mod tests {
     #[test]
     fn a_connection_at_rest_is_small() {
         type Parts = (Watched, Guard, &'static Place);
-        let serving = size_of_future(serve::<Unasked>);
+        let serving = size_of_future(serve::<()>);
         let speaking = size_of_future(|stream: SharedStream, parts: Parts| {
             let (watched, guard, place) = parts;
-            speak(stream, watched, guard, place, Arc::new(Unasked))
+            speak(stream, watched, guard, place, front::<()>())
         });
         assert!(serving + speaking <= 1536, "{serving} and {speaking} bytes");
     }

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
 
-use crate::exchange::{
-    self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, payload::Payload,
+use crate::{
+    exchange::{
+        self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, payload::Payload,
+    },
+    http::{answer::Answer, encoding, respond, service::Service},
 };
-use crate::http::{answer::Answer, encoding, reply_forms::ReplyForm, respond, service::Service};
 use ::inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Sequence},
@@ -19,7 +21,7 @@ use ::inference::{
     trace::Transport,
 };
 use ::models::ServedModel;
-use protocol::{EncodedReply, kserve_v2, signature_name::signature_name};
+use formats::{EncodedReply, kserve_v2, reply_form::ReplyForm, signature_name::signature_name};
 
 /// Replies of fewer bytes are not compressed: one packet has to be sent in any case.
 const SMALLEST_COMPRESSED: usize = 1 << 10;

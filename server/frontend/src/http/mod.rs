@@ -1,23 +1,21 @@
-//! The HTTP front: connections, routes, handlers, error replies.
+//! The HTTP front: connections, the way of every request to its protocol, and what protocols share.
 
+pub mod address;
 pub mod answer;
 pub mod body;
 pub mod captures;
 mod compress;
 mod connection;
-pub mod dispatch;
 pub mod encoding;
 pub mod framing;
-mod handlers;
+mod front;
 pub mod inference;
+pub mod metrics;
 pub mod other_names;
-mod pipelines;
-pub mod platform;
 mod progress;
+pub mod protocol;
 mod refusal;
-mod reply_forms;
 pub mod respond;
-pub mod router;
 pub mod service;
 mod timeouts;
 mod unread_heads;
@@ -25,13 +23,14 @@ pub mod websocket;
 
 use std::sync::Arc;
 
+pub use front::HttpFront;
 pub use service::{HttpSettings, Listener, Service};
 
 use crate::net::{Accepted, Front, Served};
-use platform::Platform;
+use protocol::Protocol;
 
 /// The front that serves HTTP on a port.
-impl<P: Platform> Front for P {
+impl<P: Protocol> Front for HttpFront<P> {
     fn fork(&self) -> Arc<dyn Front> {
         Arc::new(self.clone())
     }

@@ -23,7 +23,8 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, sync::SemaphorePermit, time::time
 
 use super::{
     body::Segments,
-    platform::Platform,
+    front::HttpFront,
+    protocol::Protocol,
     respond,
     service::{Listener, Service},
 };
@@ -53,8 +54,12 @@ pub fn words(error: &Error) -> Vec<u8> {
 
 /// Answers a question for health or of an administrator, or that too many connections are open, and closes this one. A
 /// TLS port closes it without an answer, because a handshake would cost too much.
-pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, open: usize) {
-    let service = platform.service();
+pub async fn refuse<P: Protocol>(
+    stream: std::net::TcpStream,
+    front: Arc<HttpFront<P>>,
+    open: usize,
+) {
+    let service = &front.service;
     if matches!(service.listener, Listener::Tls(_)) {
         return;
     }
@@ -70,18 +75,17 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
     }
     let is_at_work = AtomicBool::new(false);
     let answer = service_fn(|request: Request<Incoming>| {
-        let (platform, error, is_at_work) = (&platform, &error, &is_at_work);
+        let (front, error, is_at_work) = (&front, &error, &is_at_work);
         async move {
             let (parts, body) = request.into_parts();
-            let need = platform.route(&parts).map(|it| it.family_and_need(&parts.method).1).ok();
+            let need = front.need(&parts);
             let is_health = need.is_some_and(|it| it.category() == Category::Health);
             // Held until the answer is there.
-            let administers =
-                need.and_then(|it| administers(platform.service(), it, &parts.headers));
+            let administers = need.and_then(|it| administers(&front.service, it, &parts.headers));
             let mut response = match is_health || administers.is_some() {
                 true => {
                     is_at_work.store(administers.is_some(), Relaxed);
-                    let response = platform.answer(Request::from_parts(parts, body)).await;
+                    let response = front.answer(Request::from_parts(parts, body)).await;
                     is_at_work.store(false, Relaxed);
                     response
                 }

@@ -9,13 +9,12 @@ use hyper::{
 };
 
 use super::body::Segments;
-use crate::exchange::{dialects, rendering::Rendering, retry::spread};
-use inference::{error::Error, task};
-use protocol::{
+use crate::exchange::{rendering::Rendering, retry::spread};
+use formats::{
     EncodedReply,
     errors::{self, ErrorForm},
-    openai, rerank, tei,
 };
+use inference::error::Error;
 
 /// The header with the request's name in the log, for replies without room for it in the body.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -62,72 +61,20 @@ pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segme
     failure(rendering.http, body, rendering.retry_after)
 }
 
-/// The error reply of TensorFlow Serving: only the sentence in the body, and the request's name in a header.
-pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
-    let rendering = Rendering::of(error);
-    let body = body(&rendering, None, ErrorForm::Plain);
-    let mut response = failure(rendering.tensorflow, body, rendering.retry_after);
-    response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
-    response
-}
-
-/// The error reply of OpenAI, with the request's name in a header.
-pub fn openai_error(error: &Error, request_id: &str) -> Response<Segments> {
-    let (status, named) = dialects::openai(error.kind());
-    // Texts are the parameter `input` there, whatever the model calls them.
-    let parameter = error.parameter().map(|name| match name {
-        task::TEXT | task::TOKEN_IDS => "input",
-        other => other,
-    });
-    let body = openai::error_body(named, &excerpt(error), parameter);
-    named_failure(status, body.into(), error, request_id)
-}
-
-/// The error reply of Text Embeddings Inference, with the request's name in a header.
-///
-/// `batch_status` is the status of a request of too many texts.
-pub fn tei_error(error: &Error, request_id: &str, batch_status: u16) -> Response<Segments> {
-    let (usual, kind) = dialects::tei(error.kind());
-    let status = match error {
-        Error::TooManyInputs { .. } => StatusCode::from_u16(batch_status).unwrap_or(usual),
-        _ => usual,
-    };
-    let body = match status {
-        StatusCode::UNAUTHORIZED => Vec::new(),
-        _ => tei::error_body(kind, &excerpt(error)),
-    };
-    named_failure(status, body.into(), error, request_id)
-}
-
-/// The error reply of Cohere and Jina, with the statuses of OpenAI and the request's name in a header.
-pub fn rerank_error(error: &Error, request_id: &str) -> Response<Segments> {
-    let (status, _) = dialects::openai(error.kind());
-    named_failure(status, rerank::error_body(&excerpt(error)).into(), error, request_id)
-}
-
-/// The error reply of Hugging Face's hub, where a task that a model has not is a mistake in the request.
-pub fn hub_error(failed: &Error, request_id: &str) -> Response<Segments> {
-    match failed {
-        Error::NoSuchTask(text) => {
-            error(&Error::InvalidRequest(text.clone()), request_id, ErrorForm::Plain)
-        }
-        failed => error(failed, request_id, ErrorForm::Plain),
-    }
-}
-
-fn named_failure(
+/// The reply to a request that failed, with the request's name in a header.
+pub fn named_failure(
     status: StatusCode,
-    body: Bytes,
+    body: Vec<u8>,
     error: &Error,
     request_id: &str,
 ) -> Response<Segments> {
-    let mut response = failure(status, body, error.retry_after());
+    let mut response = failure(status, body.into(), error.retry_after());
     response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
     response
 }
 
 /// The text of an error, less the end of a very long one.
-fn excerpt(error: &Error) -> String {
+pub fn excerpt(error: &Error) -> String {
     error.to_string().chars().take(LONGEST_TEXT).collect()
 }
 

@@ -13,16 +13,12 @@ use tokio::sync::Semaphore;
 
 use super::other_names::OtherNames;
 use crate::{
-    exchange::intake::Limits,
-    net::tls::Acceptor,
-    serving::Serving,
-    settings::{TextSettings, limits::Timeouts},
+    exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
 };
 use inference::{
     access::{Access, Category, Forwarding, Need},
     error::Error,
 };
-use protocol::sagemaker;
 use telemetry::capture::Capture;
 
 /// Most connections without a place that are heard at the same time.
@@ -38,18 +34,12 @@ pub struct HttpSettings {
     pub timeouts: Timeouts,
     /// Limits of a request's body.
     pub body: Limits,
-    /// How `/invocations` chooses formats.
-    pub sagemaker: Arc<sagemaker::Options>,
     /// Are compressed bodies accepted, and replies compressed for clients that ask for it?
     pub compression: bool,
     /// The tokens of clients, and the access that each gives.
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
-    /// The address of metrics with TensorFlow Serving's names; `None` where there is none.
-    pub tensorflow_metrics: Option<Arc<str>>,
-    /// What holds on the addresses of other servers of texts.
-    pub texts: Arc<TextSettings>,
 }
 
 /// The encryption of a port.

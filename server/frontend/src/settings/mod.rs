@@ -5,7 +5,6 @@ pub mod clients;
 pub mod grpc;
 pub mod limits;
 pub mod listeners;
-pub mod texts;
 pub mod tls;
 
 pub use access::{AccessSettings, WireAccess};
@@ -13,5 +12,4 @@ pub use clients::ClientSettings;
 pub use grpc::{Compression, ConnectionAge, GrpcOptions, Keepalive};
 pub use limits::{BodyPace, LimitSettings, Timeouts};
 pub use listeners::Listeners;
-pub use texts::TextSettings;
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use models::ConfigReader;
 use prost::Message;
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 
 use super::Target;
 use crate::{oracle, seen::Seen};

@@ -1,10 +1,7 @@
 //! Bodies of requests that are no inference: loads, settings, shared memory, sessions.
 
-use protocol::{
-    expansion::Limit,
-    kserve_v2,
-    sagemaker::{models, session::Control},
-};
+use formats::{expansion::Limit, kserve_v2};
+use sagemaker::codec::invocations::{models, session::Control};
 
 use super::{Target, json};
 use crate::{oracle, seen::Seen};

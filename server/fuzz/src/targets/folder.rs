@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 
 use backend::{ModelSpec, TensorSpec};
 use inference::task::{Medium, RowForm, Task};
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 use steps::{
     Dir, Folder, Input, JpegLibrary, Opened, Overrides, Parameters, Pipeline, Step, is_pipeline,
 };

@@ -2,7 +2,7 @@
 
 use backend::DataType;
 use isolation::peer::{Awaited, Peer};
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 
 use super::Target;
 use crate::{oracle, seen::Seen};

@@ -1,21 +1,26 @@
 //! What stands in front of a body: the address and the headers.
 
 use frontend::{
-    grpc::{metadata, method::Method as Call},
-    http::{encoding, framing, router},
+    grpc::{metadata, services::Services},
+    http::{
+        address::{Head, percent_decode},
+        encoding, framing,
+        protocol::Protocol,
+    },
 };
 use hyper::{
     HeaderMap, Method, Version,
     header::{HeaderName, HeaderValue},
 };
 use inference::access::{Forwarding, Restriction, Tokens};
-use protocol::{
-    aws::Location,
-    expansion::Limit,
-    kserve_v2,
-    negotiate::{self, Media},
-    sagemaker::{Attributes, Invocation},
-};
+use sagemaker::codec::{aws::Location, invocations::{Attributes, Invocation}};
+use formats::{expansion::Limit, kserve_v2, negotiate::{self, Media}};
+
+use std::sync::Arc;
+
+use embeddings::{Embeddings, TextSettings};
+use kserve::{KServe, KServeServices};
+use tensorflow_serving::{TensorFlowServices, TensorFlowServing};
 
 use super::Target;
 use crate::{oracle, seen::Seen};
@@ -33,14 +38,24 @@ pub(super) const ROUTER: Target = Target {
         let methods = [Method::GET, Method::POST, Method::DELETE, Method::HEAD];
         let method = &methods[usize::from(*method) % methods.len()];
         oracle::within(HEAD, path.len(), || {
-            let route = router::route(method, &path);
-            if let Some(route) = seen.result(route) {
-                seen.fact(std::mem::discriminant(&route));
+            let headers = HeaderMap::new();
+            let head = Head::new(method, &path, &headers);
+            let texts =
+                TextSettings { served_model_name: None, truncates: true, tei_batch_status: 422 };
+            let embeddings = Embeddings { settings: Arc::new(texts) };
+            let tensorflow = TensorFlowServing { metrics_path: None };
+            let protocols = (KServe, (tensorflow, (embeddings, ())));
+            if let Some(Some(operation)) = protocols.route(&head).map(|it| seen.result(it)) {
+                seen.fact(format!("{:?}", protocols.need(&operation, method)));
             }
-            if let Some(decoded) = seen.result(router::percent_decode(&path)) {
+            if let Some(Some(operation)) = seen.result(sagemaker::route::route(&head)) {
+                seen.fact(format!("{:?}", operation.need()));
+            }
+            if let Some(decoded) = seen.result(percent_decode(&path)) {
                 assert!(decoded.len() <= path.len(), "decoding makes nothing longer");
             }
-            seen.fact(format!("{:?}", Call::of(&path)).len());
+            seen.fact(KServeServices.method(&path).is_some());
+            seen.fact(TensorFlowServices.method(&path).is_some());
         });
         seen
     },

@@ -8,7 +8,7 @@ use flate2::{
     write::{GzEncoder, ZlibEncoder},
 };
 use frontend::exchange::{Inflation, compression::Encoding, intake::Received};
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 
 use super::{Target, stream::limits};
 use crate::{oracle, seen::Seen};

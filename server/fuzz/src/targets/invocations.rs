@@ -5,7 +5,7 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use protocol::sagemaker::{self, Dialect, InferenceType, Invocation, Options};
+use sagemaker::codec::invocations::{self, Dialect, InferenceType, Invocation, Options};
 
 use super::{Target, json};
 use crate::{
@@ -66,16 +66,16 @@ pub(super) fn invoke_on(
     let Some(invocation) = seen.result(Invocation::read(content_type, accept, None)) else {
         return;
     };
-    let asked = sagemaker::expanded(signature, &invocation, &options, body, LOOSE);
+    let asked = invocations::expanded(signature, &invocation, &options, body, LOOSE);
     let body = Bytes::copy_from_slice(body);
     // An error may repeat the content type, and what inflates an archive is small.
     let asked = asked + 4 * content_type.unwrap_or_default().len();
     let asked = if body.windows(2).any(|it| it == b"PK") { asked + INFLATION } else { asked };
     let decoded =
-        oracle::within_asked(asked, || sagemaker::decode(signature, &invocation, &options, body));
+        oracle::within_asked(asked, || invocations::decode(signature, &invocation, &options, body));
     let Some((request, format)) = seen.result(decoded) else { return };
     seen.fact((request.inputs.len(), format!("{format:?}").chars().take(12).collect::<String>()));
-    seen.result(sagemaker::encode(&format, signature, &answer(request)));
+    seen.result(invocations::encode(&format, signature, &answer(request)));
 }
 
 /// Examples for all models, in some dialects.
@@ -184,8 +184,8 @@ pub(super) const CSV: Target = Target {
     decode: |data| {
         let mut seen = invoke(Some("text/csv"), data);
         let Some(Input { signature, body, .. }) = Input::of(data) else { return seen };
-        let asked = protocol::csv::expanded_table(&signature, body, LOOSE);
-        let table = oracle::within_asked(asked, || protocol::csv::decode_table(&signature, body));
+        let asked = formats::csv::expanded_table(&signature, body, LOOSE);
+        let table = oracle::within_asked(asked, || formats::csv::decode_table(&signature, body));
         seen.result(table);
         seen
     },

@@ -2,10 +2,7 @@
 
 use bytes::Bytes;
 use inference::request::InferenceRequest;
-use protocol::{
-    kserve_v2::{self, generate},
-    tfs,
-};
+use formats::{kserve_v2::{self, generate}, tfs};
 
 use super::Target;
 use crate::{

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
-use protocol::recordio::{
-    MAGIC,
-    record::{self, Float32Tensor, Int32Tensor, Record, Value, value},
-};
+use formats::recordio::{MAGIC, record::{self, Float32Tensor, Int32Tensor, Record, Value, value}};
 
 use super::{
     Target,

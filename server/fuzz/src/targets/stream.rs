@@ -9,10 +9,8 @@ use frontend::{
     settings::limits::BodyPace,
 };
 use inference::limits::Budget;
-use protocol::{
-    eventstream::{self, Broken},
-    expansion::Limit,
-};
+use sagemaker::codec::eventstream::{self, Broken};
+use formats::expansion::Limit;
 
 use super::Target;
 use crate::{oracle, seen::Seen};

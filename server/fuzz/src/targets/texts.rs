@@ -10,13 +10,8 @@ use inference::{
     signature::Signature,
     task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, Task},
 };
-use protocol::{
-    EncodedReply, body_model, hub, infinity,
-    json::Reader,
-    openai, rerank,
-    tei::{embed, per_token, predict, similarity, tokens, vertex},
-    terms::Terms,
-};
+use formats::{EncodedReply, body_model, json::Reader};
+use embeddings::codec::{hub, infinity, openai, rerank, tei::{embed, per_token, predict, similarity, tokens, vertex}, terms::Terms};
 
 use super::{Target, invocations::invoke_on, json};
 use crate::{oracle, pipelines, requests::echo, seen::Seen};

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use protocol::expansion::Limit;
+use formats::expansion::Limit;
 use trees::{
     forest::{
         document::Transform,

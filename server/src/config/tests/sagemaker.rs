@@ -1,7 +1,7 @@
 //! Facts about the choice of a container's dialect, and of the forms of bodies.
 
 use super::config;
-use protocol::sagemaker::{Dialect, InferenceType};
+use sagemaker::codec::invocations::{Dialect, InferenceType};
 
 #[test]
 fn the_dialect_is_given_or_follows_from_the_variables_of_a_container() {

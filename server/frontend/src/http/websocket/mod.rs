@@ -30,7 +30,7 @@ use tokio::{
     time::{Sleep, timeout},
 };
 
-use super::{body::Segments, platform::Platform, service::Service};
+use super::{HttpFront, body::Segments, protocol::Protocol, service::Service};
 use crate::{
     drain::Guard,
     exchange::intake::{QUICK, Received},
@@ -62,13 +62,13 @@ pub struct Opening {
 }
 
 /// Serves a session until the peer or the server ends it.
-pub async fn serve<P: Platform>(opening: Opening, platform: Arc<P>, guard: &mut Guard) {
+pub async fn serve<P: Protocol>(opening: Opening, front: Arc<HttpFront<P>>, guard: &mut Guard) {
     let stream = match opening.upgrade.await {
         Ok(upgraded) => TokioIo::new(upgraded),
         Err(error) => return tracing::debug!(%error, "a connection did not become a WebSocket"),
     };
     let most = if opening.is_in_order { 1 } else { MOST_AT_ONCE };
-    let reader = Reader::new(platform.service().settings.body.clone());
+    let reader = Reader::new(front.service.settings.body.clone());
     let now = Instant::now();
     let mut session = Session {
         stream,
@@ -80,7 +80,7 @@ pub async fn serve<P: Platform>(opening: Opening, platform: Arc<P>, guard: &mut 
         since: None,
         holder: None,
         parts: opening.parts,
-        platform,
+        front,
     };
     let ended = match session.run(guard).await {
         Ok(close) => session.close(&close).await,
@@ -109,7 +109,7 @@ struct Session<P> {
     /// What that message is among those who give way, once it takes long.
     holder: Option<Holder>,
     parts: Arc<Parts>,
-    platform: Arc<P>,
+    front: Arc<HttpFront<P>>,
 }
 
 /// The next step of a session.
@@ -126,9 +126,9 @@ enum Step {
     Leave,
 }
 
-impl<P: Platform> Session<P> {
+impl<P: Protocol> Session<P> {
     fn service(&self) -> &Service {
-        self.platform.service()
+        &self.front.service
     }
 
     /// Runs the session, and returns the frame to close it with.
@@ -160,7 +160,7 @@ impl<P: Platform> Session<P> {
                 Step::Answer(kind, answer) => {
                     let response = match answer {
                         Ok(response) => response,
-                        Err(error) => self.platform.message(&self.parts, Err(error)).await,
+                        Err(error) => self.front.message(&self.parts, Err(error)).await,
                     };
                     self.write(kind, response).await?;
                     // The idle time begins when the answer is written.
@@ -208,7 +208,7 @@ impl<P: Platform> Session<P> {
             return;
         };
         if QUICK <= since.elapsed() {
-            let yielding = self.platform.service().settings.body.budget.yielding();
+            let yielding = self.front.service.settings.body.budget.yielding();
             let holder = self.holder.get_or_insert_with(|| yielding.enter());
             holder.note(received, received);
         }
@@ -269,8 +269,8 @@ impl<P: Platform> Session<P> {
 
     /// Queues a request behind those before it.
     fn ask(&mut self, kind: Kind, body: Result<Received, Error>) {
-        let (platform, parts) = (self.platform.clone(), self.parts.clone());
-        self.queue.push(kind, async move { platform.message(&parts, body).await });
+        let (front, parts) = (self.front.clone(), self.parts.clone());
+        self.queue.push(kind, async move { front.message(&parts, body).await });
     }
 
     /// Writes an answer as one message. An error is a text. Otherwise a text is answered by a text if the reply is

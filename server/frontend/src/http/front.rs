@@ -1,0 +1,85 @@
+//! The way of every HTTP request: its route, its permission, its handler, its answer, its count.
+
+use hyper::{Request, Response, body::Incoming, http::request::Parts};
+
+use super::{
+    address::{Head, unknown},
+    answer::{self, forget},
+    body::Segments,
+    protocol::{Failed, Protocol},
+    service::{Listener, Service},
+};
+use crate::exchange::{Failure, intake::Received};
+use inference::{access::Need, error::Error};
+
+/// The HTTP front of a port: the state that handlers share, and the protocols that are spoken. Each I/O thread has a
+/// clone of its own.
+#[derive(Clone)]
+pub struct HttpFront<P> {
+    /// What all handlers need.
+    pub service: Service,
+    /// Every family of clients.
+    pub protocols: P,
+}
+
+impl<P: Protocol> HttpFront<P> {
+    /// The same front on a port with another encryption.
+    pub fn behind(&self, listener: Listener) -> HttpFront<P> {
+        HttpFront { service: Service { listener, ..self.service.clone() }, ..self.clone() }
+    }
+
+    /// The same front for clients on other machines, which may not administrate without more ado.
+    pub fn from_afar(&self) -> HttpFront<P> {
+        let mut front = self.clone();
+        front.service.settings.access = front.service.settings.access.from_afar();
+        front
+    }
+
+    /// The access that a request with this head needs; `None` where its address asks for nothing.
+    pub fn need(&self, parts: &Parts) -> Option<Need> {
+        let operation = self.protocols.route(&Head::of(parts))?.ok()?;
+        Some(self.protocols.need(&operation, &parts.method))
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request<Incoming>) -> Response<Segments> {
+        let (parts, mut body) = request.into_parts();
+        let HttpFront { service, protocols } = self;
+        let head = Head::of(&parts);
+        let route = protocols.route(&head).unwrap_or_else(|| Err(unknown(head.path)));
+        let (operation, outcome) = match route {
+            // The permission is checked before anything else of the request is read.
+            Ok(operation) => {
+                let need = protocols.need(&operation, &parts.method);
+                let outcome = match service.check(need, &parts.headers) {
+                    Ok(()) => protocols.answer(service, &operation, &parts, &mut body).await,
+                    Err(error) => Err(error.into()),
+                };
+                (Some(operation), outcome)
+            }
+            Err(error) => (None, Err(Failure::from(error))),
+        };
+        let operation = operation.as_ref();
+        let label = protocols.label(operation, &head);
+        let mut response = outcome.unwrap_or_else(|failure| {
+            answer::failed(service, &parts, &failure, |failed: &Failed<'_>| {
+                protocols.failure(service, operation, failed)
+            })
+        });
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            forget(&parts, body, &mut response);
+        }
+        service.serving.metrics.http(label, status.as_u16());
+        response
+    }
+
+    /// Answers a message of a WebSocket, or says why it is refused. `parts` is the head of the request that opened it.
+    pub async fn message(
+        &self,
+        parts: &Parts,
+        body: Result<Received, Error>,
+    ) -> Response<Segments> {
+        self.protocols.message(&self.service, parts, body).await
+    }
+}

@@ -1,0 +1,65 @@
+//! That no body of texts takes more memory while it is decoded than is said beforehand. Memory is measured, not computed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    hub, openai,
+    tei::{tokens, vertex},
+    terms,
+};
+use formats::{
+    body_model::expanded,
+    samples::{self, within},
+};
+use inference::{signature::Signature, task::Task};
+
+#[test]
+fn no_body_takes_more_memory_than_is_said_beforehand() {
+    let signature = samples::pipeline(Task::SentenceEmbedding, &["text BYTES [1]"], &[]);
+    let signature = Signature { most_rows: Some(1 << 20), ..signature };
+    let terms = Arc::new(terms::sample());
+    let keys = (0..5_000).map(|it| format!("\"{it:x}\":0")).collect::<Vec<_>>().join(",");
+    let (digits, ids) = ("1".repeat(40_000), "1,".repeat(20_000));
+    for body in [
+        format!(r#"{{"inputs":"a","parameters":{{{keys}}}}}"#),
+        format!(r#"{{"inputs":"a","parameters":{{"x":[{digits}]}}}}"#),
+        format!(r#"{{"inputs":"{digits}","truncation_direction":"{digits}"}}"#),
+    ] {
+        let asked = expanded(&signature, body.as_bytes(), 0);
+        let decode = || hub::decode(&signature, None, terms.clone(), body.as_bytes());
+        within(asked, "hub", decode);
+    }
+    for body in [
+        format!(r#"{{"input":[[{digits}]]}}"#),
+        format!(r#"{{"input":[{ids}1]}}"#),
+        format!(r#"{{{keys},"input":["{digits}","{digits}"]}}"#),
+    ] {
+        let asked = expanded(&signature, body.as_bytes(), 0);
+        let decode = || openai::decode(&signature, terms.clone(), body.as_bytes());
+        within(asked, "embeddings", decode);
+    }
+    for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
+        let body = Bytes::from(body);
+        for most in [4, 1 << 20] {
+            let asked = vertex::expanded(&body, most, 0);
+            within(asked, "instances", || vertex::instances(&body, most));
+        }
+    }
+    let (ones, empty) = ("[1],".repeat(20_000), "\"\",".repeat(20_000));
+    let escapes = "\\u00e9".repeat(10_000);
+    for body in [
+        format!("{{{keys}}}"),
+        format!(r#"{{"inputs":["{digits}",{empty}"a"]}}"#),
+        format!(r#"{{"inputs":["{escapes}","{escapes}"],"prompt_name":"{escapes}"}}"#),
+        format!(r#"{{"ids":[{ids}1]}}"#),
+        format!(r#"{{"ids":[{ones}[1]]}}"#),
+    ] {
+        for most in [4, 1 << 20] {
+            let asked = tokens::expanded(body.as_bytes(), most, 0);
+            within(asked, "tokenize", || tokens::read_tokenize(body.as_bytes(), most));
+            within(asked, "decode", || tokens::read_decode(body.as_bytes(), most));
+        }
+    }
+}

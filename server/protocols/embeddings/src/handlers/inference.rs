@@ -1,0 +1,140 @@
+//! One inference for a client of another server of texts: its model is chosen, its body is run as any other, and the
+//! reply says what it has taken.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use hyper::{body::Incoming, http::request::Parts};
+
+use super::{
+    TextService,
+    choice::{Wanted, check},
+    cost::add_times,
+    received::receive,
+    terms::terms,
+};
+use crate::codec::terms::Terms;
+use ::inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+use formats::{EncodedReply, body_model, reply_form::ReplyForm};
+use frontend::{
+    exchange::{Failure, payload::Payload},
+    http::{
+        address::ModelPath,
+        answer::{Answer, find},
+        captures,
+        inference::{HttpCodec, Work, inference, inference_of_plain},
+    },
+};
+use models::ServedModel;
+use telemetry::capture::Captured;
+
+/// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.
+pub struct Operation<F, D = Decode<F>> {
+    /// What the model must do.
+    pub wanted: Wanted,
+    /// Decodes a body.
+    pub decode: D,
+    /// Encodes a response.
+    pub encode: Encode<F>,
+}
+
+/// A function that decodes a body.
+pub type Decode<F> = fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error>;
+
+/// What decodes a body: such a function, or one that knows more.
+pub trait Decoding<F>:
+    Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+{
+}
+
+impl<F, D> Decoding<F> for D where
+    D: Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+{
+}
+
+/// A function that encodes a response.
+pub type Encode<F> = fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>;
+
+/// Runs a request on the model that the address names, or that its body or its task chooses.
+pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+    operation: Operation<F, D>,
+) -> Answer {
+    let began = Instant::now();
+    let wanted = operation.wanted;
+    let mut response = match path {
+        // The body is received behind the admission, as any other.
+        Some(path) => {
+            let model = check(find(service, path, parts).await?, wanted)?;
+            let captured = begin(service, &model, parts);
+            let codec = codec(service, &model, operation, captured.clone());
+            let answer = inference(service, model, parts, body, codec, None).await;
+            captures::end(captured, &answer);
+            answer?
+        }
+        None => {
+            let (model, received) = receive(service, None, wanted, parts, body).await?;
+            run(service, model, parts, Payload::Here(received), operation).await?
+        }
+    };
+    add_times(&mut response, began);
+    Ok(response)
+}
+
+/// Runs a body that is in memory on its model.
+pub async fn run<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+    service: &TextService<'_>,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    payload: Payload<'_, Incoming>,
+    operation: Operation<F, D>,
+) -> Answer {
+    let captured = begin(service, &model, parts);
+    let codec = codec(service, &model, operation, captured.clone());
+    let answer = inference_of_plain(service, model, parts, payload, codec).await;
+    captures::end(captured, &answer);
+    answer
+}
+
+/// The capture of a request, whose body is JSON where nothing else is said.
+fn begin(service: &TextService<'_>, model: &ServedModel, parts: &Parts) -> Option<Arc<Captured>> {
+    captures::begin(service, model, &parts.headers, Some("application/json"))
+}
+
+/// The codec of an operation, with the terms of that model.
+// Types of closures have no names.
+#[allow(clippy::type_complexity)]
+fn codec<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+    service: &TextService<'_>,
+    model: &ServedModel,
+    operation: Operation<F, D>,
+    captured: Option<Arc<Captured>>,
+) -> HttpCodec<
+    impl Fn(&Signature, &Bytes, usize) -> usize + Send + use<F, D>,
+    impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + use<F, D>,
+    F,
+> {
+    let Operation { decode, encode, .. } = operation;
+    let terms = Arc::new(terms(service, model));
+    HttpCodec {
+        header_length: None,
+        expanded: |signature: &Signature, body: &Bytes, loose| {
+            body_model::expanded(signature, body, loose)
+        },
+        work: Work::Body,
+        decode: move |signature: &Signature, body: Bytes| {
+            if let Some(captured) = captured {
+                captured.input(&body);
+            }
+            Ok(decode(signature, terms, &body)?)
+        },
+        encode,
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests of clients of other servers of texts: the address says what is asked for; it, the body, a header or the
+//! task says of which model.
+
+mod by_task;
+mod choice;
+mod cost;
+mod hub;
+mod inference;
+mod info;
+mod models;
+mod received;
+mod terms;
+mod tokens;
+mod vertex;
+
+use hyper::{body::Incoming, http::request::Parts};
+
+use crate::{
+    codec::{
+        infinity, openai,
+        rerank::{self, RerankFormat},
+        tei::{embed, per_token, predict, similarity},
+    },
+    operation::{Asked, Operation as Asks},
+    settings::TextSettings,
+};
+use ::inference::task::Task;
+use choice::Wanted;
+use frontend::http::{answer::Answer, service::Service};
+use inference::{Decode, Operation, infer};
+
+/// What handlers of requests with texts need: what all handlers do, and what holds at these addresses.
+pub struct TextService<'a> {
+    /// What all handlers need.
+    pub service: &'a Service,
+    /// What holds at these addresses.
+    pub texts: &'a TextSettings,
+}
+
+/// What takes a service takes this one.
+impl std::ops::Deref for TextService<'_> {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        self.service
+    }
+}
+
+/// Answers a request.
+pub async fn answer(
+    service: &TextService<'_>,
+    asked: &Asked<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = asked.model.as_ref();
+    match asked.operation {
+        Asks::Embeddings => {
+            let (decode, encode) = (openai::decode, openai::encode);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::Embed => {
+            let (decode, encode) = (embed::decode, embed::encode);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::EmbedAll => {
+            let (decode, encode) = (per_token::decode_all, per_token::encode_all);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::FeatureExtraction), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::EmbedSparse => {
+            let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SparseEmbedding), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::Predict => {
+            let (decode, encode) = (predict::decode, predict::encode);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::TextClassification), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::Similarity => {
+            let (decode, encode) = (similarity::decode, similarity::encode);
+            let operation =
+                Operation { wanted: Wanted::Task(Task::SentenceSimilarity), decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::Vertex => vertex::vertex(service, model, parts, body).await,
+        Asks::Tokenize => tokens::tokenize(service, model, parts, body).await,
+        Asks::Decode => tokens::decode(service, model, parts, body).await,
+        Asks::Info => info::info(service, model, parts).await,
+        Asks::ListModels => models::list(service, model, parts).await,
+        Asks::Hub(task) => hub::answer(service, task, model, parts, body).await,
+        Asks::Rerank => infer(service, model, parts, body, ranking(rerank::decode_documents)).await,
+        Asks::RerankV1 => infer(service, model, parts, body, ranking(rerank::decode_v1)).await,
+        Asks::RerankV2 => infer(service, model, parts, body, ranking(rerank::decode_v2)).await,
+        Asks::Score => {
+            let operation = Operation {
+                wanted: Wanted::Task(Task::Rerank),
+                decode: rerank::decode_score,
+                encode: rerank::encode_score,
+            };
+            infer(service, model, parts, body, operation).await
+        }
+        Asks::Classify => {
+            let operation = Operation {
+                wanted: Wanted::Task(Task::TextClassification),
+                decode: infinity::decode,
+                encode: infinity::encode,
+            };
+            infer(service, model, parts, body, operation).await
+        }
+    }
+}
+
+/// A ranking whose bodies are read so.
+fn ranking(decode: Decode<RerankFormat>) -> Operation<RerankFormat> {
+    Operation { wanted: Wanted::Task(Task::Rerank), decode, encode: rerank::encode }
+}

@@ -1,0 +1,107 @@
+//! The body of a request for which a model is still to be chosen, and the model that it names.
+
+use std::sync::Arc;
+
+use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
+
+use super::{
+    TextService,
+    choice::{Wanted, check, choose},
+};
+use crate::codec::hub;
+use formats::body_model::model_name;
+use frontend::{
+    exchange::{
+        Arrived,
+        intake::{self, Received},
+        offload::{LARGE, offload},
+    },
+    http::{address::ModelPath, answer::find, encoding, service::text},
+};
+use inference::error::Error;
+use models::ServedModel;
+
+/// Bytes of memory for what a body is read to, above which the separators in it are counted for a closer bound.
+pub const LOOSE: usize = 64 << 10;
+
+/// Receives the body, and finds the model: that of the address, else the one that the body, a header or what is wanted
+/// chooses. That of the address has admitted the request.
+///
+/// # Errors
+/// Why the body cannot be received, and those of [`find`], [`check`] and [`choose`].
+pub async fn receive(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    wanted: Wanted,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<(Arc<ServedModel>, Received), Error> {
+    if let Some(path) = path {
+        let model = check(find(service, path, parts).await?, wanted)?;
+        model.admit()?;
+        return Ok((model, whole(service, parts, body).await?));
+    }
+    let received = whole(service, parts, body).await?;
+    let (received, name) = named(received).await?;
+    Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
+}
+
+/// The same without an address that names a model, for a body that may be a file: then no model is named, and one that
+/// takes such files is wanted.
+///
+/// # Errors
+/// Those of [`receive`].
+pub async fn receive_json_or_file(
+    service: &TextService<'_>,
+    wanted: Wanted,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<(Arc<ServedModel>, Received), Error> {
+    let content_type = text(&parts.headers, &CONTENT_TYPE);
+    let received = whole(service, parts, body).await?;
+    let (wanted, received, name) = match hub::is_file(content_type, &received.bytes) {
+        true => {
+            let medium = hub::medium_of(content_type, &received.bytes).map(Wanted::Files);
+            let wanted =
+                if wanted == Wanted::Any(None) { medium.unwrap_or(wanted) } else { wanted };
+            (wanted, received, None)
+        }
+        false => {
+            let (received, name) = named(received).await?;
+            (wanted, received, name)
+        }
+    };
+    Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
+}
+
+/// The body and the model that it names.
+async fn named(received: Received) -> Result<(Received, Option<String>), Error> {
+    match received.bytes.len() <= LARGE {
+        true => look(received),
+        false => offload(move || look(received)).await?,
+    }
+}
+
+/// The whole body, inflated.
+async fn whole(
+    service: &TextService<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<Received, Error> {
+    let settings = &service.settings;
+    let encoding = encoding::of_body(&parts.headers, settings.compression)?;
+    let received = intake::read(body, 0, &settings.body).await?;
+    match encoding {
+        None => Ok(received),
+        Some(encoding) => {
+            let inflated =
+                Arrived::inflate(encoding, "content-encoding", received, &settings.body)?;
+            inflated.whole().await
+        }
+    }
+}
+
+fn look(received: Received) -> Result<(Received, Option<String>), Error> {
+    let name = model_name(&received.bytes)?;
+    Ok((received, name))
+}

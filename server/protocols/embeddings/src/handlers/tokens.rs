@@ -1,0 +1,135 @@
+//! Texts to tokens and tokens to texts. No model runs for this.
+
+use std::sync::Arc;
+
+use hyper::{Response, body::Incoming, http::request::Parts};
+
+use super::{
+    TextService,
+    choice::Wanted,
+    received::{LOOSE, receive},
+};
+use crate::codec::tei::tokens::{
+    self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, expanded,
+};
+use formats::EncodedReply;
+use frontend::{
+    exchange::{
+        intake::Received,
+        offload::{LARGE, offload},
+    },
+    http::{address::ModelPath, answer::Answer, body::Segments, respond},
+};
+use inference::{error::Error, limits::Permit};
+use models::{ServedModel, TextModel, TextToken, TokenizeOptions};
+
+/// The tokens of texts.
+pub async fn tokenize(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let (model, permit, asked) =
+        receive_and_read(service, path, parts, body, tokens::read_tokenize).await?;
+    let TokenizeRequest { texts, add_special_tokens, prompt_name } = asked;
+    let options = TokenizeOptions { add_special_tokens, prompt_name };
+    let found = of(&model)?.tokenize(texts, options).await?;
+    let count: usize = found.iter().map(Vec::len).sum();
+    let write = move || tokens::write_tokens(found.iter().map(|it| it.iter().map(shown)));
+    let reply = written(count.saturating_mul(TOKEN), write).await?;
+    Ok(with_room(reply, permit))
+}
+
+/// The texts of tokens.
+pub async fn decode(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let (model, permit, asked) =
+        receive_and_read(service, path, parts, body, tokens::read_decode).await?;
+    let DecodeRequest { lists, skip_special_tokens } = asked;
+    let texts = of(&model)?.decode(lists, skip_special_tokens).await?;
+    let length: usize = texts.iter().map(String::len).sum();
+    let reply = written(length, move || tokens::write_texts(&texts)).await?;
+    Ok(with_room(reply, permit))
+}
+
+/// The model, room for its tokens, and what `read` finds in the body, which is of so many texts at most. A long body is
+/// read on the pool.
+async fn receive_and_read<T: Send + 'static>(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+    read: fn(&[u8], usize) -> Result<T, Error>,
+) -> Result<(Arc<ServedModel>, Permit, T), Error> {
+    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    let Received { bytes, mut permit } = received;
+    let most = of(&model)?.most_texts();
+    take_room(&mut permit, &bytes, most)?;
+    let asked = match bytes.len() <= LARGE {
+        true => read(&bytes, most)?,
+        false => offload(move || read(&bytes, most)).await??,
+    };
+    Ok((model, permit, asked))
+}
+
+fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
+    model.text_model().ok_or_else(|| Error::Internal("the model is no model of texts".to_owned()))
+}
+
+/// Room for what a body of at most so many texts is read to, and for its tokens, each of which has a byte of it at
+/// least.
+fn take_room(permit: &mut Permit, body: &[u8], most: usize) -> Result<(), Error> {
+    let tokens = body.len().min(MOST).saturating_mul(TOKEN);
+    permit.make_room(expanded(body, most, LOOSE).saturating_add(tokens))
+}
+
+fn shown(token: &TextToken) -> ShownToken<'_> {
+    ShownToken { id: token.id, text: &token.text, place: token.place }
+}
+
+/// What `write` makes of so many bytes, on the pool where they are many.
+async fn written<T: Send + 'static>(
+    bytes: usize,
+    write: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if bytes <= LARGE { Ok(write()) } else { offload(write).await }
+}
+
+/// A reply that keeps the room it takes until it is written.
+fn with_room(reply: EncodedReply, permit: Permit) -> Response<Segments> {
+    let mut response = respond::ok(reply);
+    response.body_mut().hold(permit);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use bytes::Bytes;
+    use inference::limits::Budget;
+
+    #[test]
+    fn a_body_whose_tokens_never_fit_is_too_large_where_it_is_alone() {
+        let (body, budget) = (Bytes::from(vec![b' '; 100]), Budget::new(1_000));
+        let mut permit = budget.take(body.len()).unwrap();
+        let never = take_room(&mut permit, &body, 1).unwrap_err();
+        assert!(matches!(never, Error::NeverFits { limit: 1_000, .. }), "{never}");
+        let _other = budget.take(1);
+        let later = take_room(&mut permit, &body, 1).unwrap_err();
+        assert!(matches!(later, Error::OutOfBudget(_)), "{later}");
+    }
+
+    #[tokio::test]
+    async fn long_replies_are_written_on_the_pool() {
+        let here = thread::current().id();
+        assert_eq!(written(LARGE, || thread::current().id()).await, Ok(here));
+        assert_ne!(written(LARGE + 1, || thread::current().id()).await, Ok(here));
+    }
+}

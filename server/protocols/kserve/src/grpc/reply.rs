@@ -1,0 +1,255 @@
+//! Encodes responses to inference as pieces of a message, in order. Outputs are passed on as they are: a large one is
+//! neither copied nor joined. Outputs in shared memory are named, not written. Pure.
+
+use std::collections::VecDeque;
+
+use backend::{NamedTensor, Tensor};
+use bytes::{BufMut, Bytes};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use smallvec::SmallVec;
+
+use super::request::{Form, Forms};
+use formats::kserve_v2::{RegionPart, classify::classify};
+use frontend::grpc::{
+    PREFIX,
+    pieces::{MOST, Pieces, SMALL, bytes, field, text},
+};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
+
+/// The message that holds the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// `ModelInferResponse`.
+    Unary,
+    /// `ModelStreamInferResponse`, marked as the last response to its request.
+    Stream,
+}
+
+/// Encodes `response` with the prefix of the message. `forms` are the forms of outputs that the request names.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] where an output cannot be classified, and where the message is too large.
+pub fn encode(
+    response: &InferenceResponse,
+    forms: &Forms,
+    signature: &Signature,
+    frame: Frame,
+) -> Result<VecDeque<Bytes>, Error> {
+    let mut head = Vec::with_capacity(128 + response.model.len());
+    text(&mut head, 1, &response.model);
+    text(&mut head, 2, &response.version.to_string());
+    if let Some(id) = &response.id {
+        text(&mut head, 3, id);
+    }
+    if frame == Frame::Stream {
+        parameter(&mut head, 4, "triton_final_response", 1, 1);
+    }
+    let mut raw: SmallVec<[SmallVec<[Bytes; 1]>; 4]> = SmallVec::new();
+    for NamedTensor { name, tensor } in &response.outputs {
+        let form = forms.iter().find(|(it, _)| it == name).map(|(_, form)| form);
+        let classes = match form {
+            Some(Form::Classes(count)) => Some(classified(signature, name, tensor, *count)?),
+            _ => None,
+        };
+        let tensor = classes.as_ref().unwrap_or(tensor);
+        let part = match form {
+            Some(Form::Shared(part)) => Some(part),
+            _ => None,
+        };
+        output(&mut head, name, tensor, part);
+        raw.push(match part {
+            None => tensor.segments().iter().cloned().collect(),
+            // The bytes lie in shared memory already.
+            Some(_) => SmallVec::new(),
+        });
+    }
+    let lengths: SmallVec<[usize; 4]> =
+        raw.iter().map(|it| it.iter().map(Bytes::len).sum()).collect();
+    let tensors: usize = lengths.iter().map(|&it| field(it)).sum();
+    let length = head.len() + tensors;
+    let (message, nested) = match frame {
+        Frame::Unary => (length, None),
+        Frame::Stream => (field(length), Some(length)),
+    };
+    if MOST < message {
+        let problem = format!(
+            "the response of {message} bytes is larger than a message may be ({MOST} bytes)"
+        );
+        return Err(Error::InvalidRequest(problem));
+    }
+    let small = lengths.iter().filter(|it| **it <= SMALL).sum::<usize>();
+    let mut pieces = Pieces::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len());
+    pieces.open().put_u8(0);
+    // The length is at most MOST, so it fits.
+    pieces.open().put_u32(message as u32);
+    if let Some(length) = nested {
+        encode_key(2, WireType::LengthDelimited, pieces.open());
+        encode_varint(length as u64, pieces.open());
+    }
+    pieces.open().extend_from_slice(&head);
+    for (segments, length) in raw.into_iter().zip(lengths) {
+        encode_key(6, WireType::LengthDelimited, pieces.open());
+        encode_varint(length as u64, pieces.open());
+        segments.into_iter().for_each(|it| pieces.push(it));
+    }
+    Ok(pieces.finish())
+}
+
+/// The classes with the highest values of an output.
+fn classified(
+    signature: &Signature,
+    name: &str,
+    tensor: &Tensor,
+    classes: usize,
+) -> Result<Tensor, Error> {
+    let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+    let classes = classify(tensor, signature.batches(), classes, labels);
+    classes.map_err(|problem| {
+        Error::InvalidRequest(format!("model '{}', output '{name}': {problem}", signature.model))
+    })
+}
+
+/// An `InferOutputTensor`.
+fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, part: Option<&RegionPart>) {
+    let dims = tensor.shape().dims();
+    let shape: usize = dims.iter().map(|&it| encoded_len_varint(it as u64)).sum();
+    let mut places = Vec::new();
+    if let Some(part) = part {
+        parameter_text(&mut places, 4, "shared_memory_region", &part.region);
+        parameter(&mut places, 4, "shared_memory_byte_size", 2, tensor.byte_len() as u64);
+        if 0 < part.offset {
+            parameter(&mut places, 4, "shared_memory_offset", 2, part.offset);
+        }
+    }
+    let datatype = tensor.dtype().name();
+    let packed = if dims.is_empty() { 0 } else { field(shape) };
+    let length = field(name.len()) + field(datatype.len()) + packed + places.len();
+    encode_key(5, WireType::LengthDelimited, head);
+    encode_varint(length as u64, head);
+    text(head, 1, name);
+    text(head, 2, datatype);
+    if !dims.is_empty() {
+        encode_key(3, WireType::LengthDelimited, head);
+        encode_varint(shape as u64, head);
+        dims.iter().for_each(|&it| encode_varint(it as u64, head));
+    }
+    head.extend_from_slice(&places);
+}
+
+/// A map entry for a parameter with a number in the field `choice`.
+fn parameter(out: &mut Vec<u8>, number: u32, key: &str, choice: u32, value: u64) {
+    let mut inner = Vec::with_capacity(12);
+    encode_key(choice, WireType::Varint, &mut inner);
+    encode_varint(value, &mut inner);
+    entry(out, number, key, &inner);
+}
+
+/// A map entry for a parameter with a text.
+fn parameter_text(out: &mut Vec<u8>, number: u32, key: &str, value: &str) {
+    let mut inner = Vec::with_capacity(value.len() + 6);
+    text(&mut inner, 3, value);
+    entry(out, number, key, &inner);
+}
+
+fn entry(out: &mut Vec<u8>, number: u32, key: &str, value: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint((field(key.len()) + field(value.len())) as u64, out);
+    text(out, 1, key);
+    bytes(out, 2, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use backend::Shape;
+    use prost::Message;
+
+    use super::*;
+    use frontend::grpc::proto::{ModelInferResponse, ModelStreamInferResponse};
+    use inference::signature::Port;
+
+    fn signature(labels: &[&str]) -> Signature {
+        let port = Port {
+            name: "y".into(),
+            dtype: backend::DataType::Fp32,
+            dims: vec![None],
+            any_rank: false,
+            scalar: false,
+            optional: false,
+            labels: labels.iter().map(|it| (*it).to_owned()).collect(),
+            text_codes: Default::default(),
+        };
+        Signature {
+            named: None,
+            graph_checks_shapes: false,
+            takes_missing: false,
+            model: "m".into(),
+            version: 3,
+            max_batch_size: 8,
+            most_rows: None,
+            inputs: vec![],
+            outputs: vec![port],
+            on_request: Vec::new(),
+            pipeline: None,
+        }
+    }
+
+    fn response(tensors: Vec<Tensor>) -> InferenceResponse {
+        let named = |tensor| NamedTensor { name: "y".into(), tensor };
+        InferenceResponse {
+            model: "m".into(),
+            version: 3,
+            id: Some(Arc::from("7")),
+            rows: None,
+            outputs: tensors.into_iter().map(named).collect(),
+            timings: None,
+        }
+    }
+
+    /// Decodes the message behind the prefix, and checks the length in the prefix.
+    #[track_caller]
+    fn message(pieces: &VecDeque<Bytes>) -> Vec<u8> {
+        let mut all = pieces.iter().flatten().copied().collect::<Vec<u8>>();
+        let message = all.split_off(PREFIX);
+        assert_eq!(all[0], 0);
+        assert_eq!(all[1..], u32::try_from(message.len()).unwrap().to_be_bytes());
+        message
+    }
+
+    #[test]
+    fn what_is_written_by_hand_reads_back_and_large_outputs_are_not_copied() {
+        let small = Tensor::from_vec(Shape::new(&[1, 2]), vec![1.0f32, 2.0]).unwrap();
+        let large = Tensor::from_vec(Shape::new(&[1, 300]), vec![3.0f32; 300]).unwrap();
+        let scattered = Tensor::concat([&small, &small]).unwrap();
+        let scalar = Tensor::from_vec(Shape::new(&[]), vec![4.0f32]).unwrap();
+        let given = response(vec![small, large.clone(), scattered, scalar]);
+        let pieces = encode(&given, &Forms::new(), &signature(&[]), Frame::Unary).unwrap();
+        let address = large.segments()[0].as_ptr();
+        assert!(pieces.iter().any(|it| it.as_ptr() == address));
+        let read = ModelInferResponse::decode(&*message(&pieces)).unwrap();
+        assert_eq!((&*read.model_name, &*read.model_version, &*read.id), ("m", "3", "7"));
+        let shapes: Vec<_> = read.outputs.iter().map(|it| it.shape.clone()).collect();
+        assert_eq!(shapes, [vec![1, 2], vec![1, 300], vec![2, 2], vec![]]);
+        for (output, raw) in given.outputs.iter().zip(&read.raw_output_contents) {
+            assert_eq!(output.tensor.to_bytes(), *raw);
+        }
+
+        let pieces = encode(&given, &Forms::new(), &signature(&[]), Frame::Stream).unwrap();
+        let streamed = ModelStreamInferResponse::decode(&*message(&pieces)).unwrap();
+        let mut streamed = streamed.infer_response.unwrap();
+        assert!(streamed.parameters.remove("triton_final_response").is_some());
+        assert_eq!(streamed, read);
+    }
+
+    #[test]
+    fn classes_take_the_place_of_values() {
+        let values = Tensor::from_vec(Shape::new(&[1, 2]), vec![1.0f32, 2.0]).unwrap();
+        let forms = vec![("y".into(), Form::Classes(1))];
+        let given = response(vec![values]);
+        let pieces = encode(&given, &forms, &signature(&["no", "yes"]), Frame::Unary).unwrap();
+        let read = ModelInferResponse::decode(&*message(&pieces)).unwrap();
+        assert_eq!((&*read.outputs[0].datatype, &*read.outputs[0].shape), ("BYTES", &[1, 1][..]));
+        assert_eq!(read.raw_output_contents[0][4..], *b"2.000000:1:yes");
+    }
+}

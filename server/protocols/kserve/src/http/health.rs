@@ -1,0 +1,39 @@
+//! Health over HTTP: is the server alive, is it ready, is a model ready?
+
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+
+use frontend::{
+    drain::Stage,
+    http::{address::ModelPath, answer::Answer, body::Segments, respond, service::Service},
+};
+
+pub fn live(service: &Service) -> Response<Segments> {
+    match service.serving.drain.stage() {
+        Stage::Serving => yes(r#"{"live":true}"#),
+        Stage::Leaving | Stage::Closing => {
+            respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
+        }
+    }
+}
+
+pub fn ready(service: &Service) -> Response<Segments> {
+    match service.serving.not_ready() {
+        None => yes(r#"{"ready":true}"#),
+        Some(reason) if service.serving.drain.stage() != Stage::Serving => {
+            respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, reason)
+        }
+        Some(reason) => respond::unhealthy(StatusCode::BAD_REQUEST, reason),
+    }
+}
+
+/// Triton's clients look at the status alone; those of KServe read the body that the open inference protocol has.
+fn yes(body: &'static str) -> Response<Segments> {
+    respond::raw("application/json", Bytes::from_static(body.as_bytes()))
+}
+
+pub fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
+    // A question for readiness does not load the model.
+    service.serving.models.ready(&path.name, path.version)?;
+    Ok(respond::empty(StatusCode::OK))
+}

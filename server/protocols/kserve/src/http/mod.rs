@@ -1,0 +1,87 @@
+//! KServe v2 over HTTP: what is asked, and the answers, one file for each subject.
+
+mod describe;
+mod generate;
+mod health;
+mod infer;
+mod memory;
+mod operation;
+mod repository;
+mod route;
+mod settings;
+mod statistics;
+pub mod vertex;
+
+use hyper::{Method, Response, body::Incoming, http::request::Parts};
+
+use formats::errors::ErrorForm;
+use frontend::http::{
+    Service,
+    address::Head,
+    answer::Answer,
+    body::Segments,
+    protocol::{Failed, Protocol},
+    respond,
+};
+use inference::{access::Need, error::Error};
+pub use operation::Operation;
+use telemetry::metrics::Protocol as Label;
+
+/// KServe v2 over HTTP, with Triton's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct KServe;
+
+impl Protocol for KServe {
+    type Operation<'a> = Operation<'a>;
+
+    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
+        route::route(head).transpose()
+    }
+
+    fn need(&self, operation: &Operation<'_>, method: &Method) -> Need {
+        operation.need(method)
+    }
+
+    fn label(&self, operation: Option<&Operation<'_>>, _: &Head<'_>) -> Label {
+        operation.map_or(Label::Other, |_| Label::KserveV2)
+    }
+
+    async fn answer(
+        &self,
+        service: &Service,
+        operation: &Self::Operation<'_>,
+        parts: &Parts,
+        body: &mut Incoming,
+    ) -> Answer {
+        match operation {
+            Operation::Infer(model) => infer::infer(service, model, parts, body).await,
+            Operation::Live => Ok(health::live(service)),
+            Operation::Ready => Ok(health::ready(service)),
+            Operation::ModelReady(path) => health::model_ready(service, path),
+            Operation::Addresses => Ok(describe::addresses()),
+            Operation::ServerMetadata => Ok(describe::server(service)),
+            Operation::ModelMetadata(path) => describe::model(service, path, parts).await,
+            Operation::ModelConfig(path) => describe::config(service, path, parts).await,
+            Operation::RepositoryIndex => repository::index(service, body).await,
+            Operation::LoadModel(path) => repository::load(service, path, body).await,
+            Operation::UnloadModel(path) => repository::unload(service, path, body).await,
+            Operation::Generate(path) => generate::object(service, path, parts, body).await,
+            Operation::GenerateStream(path) => generate::events(service, path, parts, body).await,
+            Operation::Statistics(path) => statistics::of(service, path.as_ref()),
+            Operation::TraceSetting(path) => {
+                settings::trace(service, path.as_ref(), parts, body).await
+            }
+            Operation::Logging => settings::logging(service, parts, body).await,
+            Operation::SharedMemory(path) => memory::answer(service, path, body).await,
+        }
+    }
+
+    fn failure(
+        &self,
+        _: &Service,
+        _: Option<&Operation<'_>>,
+        failed: &Failed<'_>,
+    ) -> Response<Segments> {
+        respond::error(failed.error, failed.id, ErrorForm::Plain)
+    }
+}

@@ -1,0 +1,15 @@
+//! A local SageMaker runtime: the addresses that clients of AWS call, in front of `/invocations`.
+
+mod accept;
+mod address;
+mod asked;
+mod endpoint;
+mod exception;
+mod headers;
+mod operations;
+pub mod runtime;
+mod state;
+
+pub use asked::{Asked, operations};
+pub use runtime::Call;
+pub use state::Facade;

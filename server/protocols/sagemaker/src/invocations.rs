@@ -1,0 +1,146 @@
+//! SageMaker's `/invocations`: one request in any of its formats, on the model that it is for.
+
+use std::sync::Arc;
+
+use backend::BackendError;
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, StatusCode,
+    body::Incoming,
+    header::{ACCEPT, CONTENT_TYPE},
+    http::request::Parts,
+};
+
+use crate::{
+    codec::invocations::{self, Attributes, Dialect, Invocation, ModelSays, Options},
+    front::Hosting,
+    observed::Observed,
+};
+use frontend::{
+    exchange::{Failure, payload::Payload},
+    http::{
+        answer::Answer,
+        captures::CUSTOM_ATTRIBUTES,
+        inference::{HttpCodec, Work, inference},
+        respond,
+        service::text,
+    },
+};
+use inference::{error::Error, request::Sequence, signature::Signature};
+use models::{LAYOUT, ServedModel, TF_SERVING};
+
+/// The head of a request, parsed. Its content type may still be wrong.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] where its attributes are wrong.
+pub fn parse(headers: &HeaderMap) -> Result<Invocation, Error> {
+    let header = |name| text(headers, name);
+    Invocation::read(header(&CONTENT_TYPE), header(&ACCEPT), header(&CUSTOM_ATTRIBUTES))
+}
+
+/// The model that a request's headers choose.
+pub async fn chosen(
+    hosting: &Hosting<'_>,
+    headers: &HeaderMap,
+    attributes: &Attributes,
+) -> Result<Arc<ServedModel>, Error> {
+    match &attributes.model {
+        Some(name) => {
+            let deadline = || hosting.http.deadline(headers);
+            hosting.http.serving.model(name, attributes.version, deadline).await
+        }
+        None => hosting.invoked(headers, attributes.version).await,
+    }
+}
+
+/// Runs a body in any format on a model. `sequence` is the one of its session.
+pub async fn infer(
+    hosting: &Hosting<'_>,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    invocation: Invocation,
+    mut body: Payload<'_, Incoming>,
+    sequence: Option<&Sequence>,
+) -> Answer {
+    let json_length = invocation.declared.json_length();
+    let work = match (invocation.declared.may_be_sparse(), json_length) {
+        (true, _) => Work::SparseBody,
+        (false, Some(length)) => Work::Bytes(length),
+        (false, None) => Work::Body,
+    };
+    let says = ModelSays::of(|it| model.config.parameters.get(it).map(String::as_str));
+    let is_multi_model = hosting.http.serving.control.multi_model().is_ok();
+    let invocation = Arc::new(Invocation { model: says, is_multi_model, ..invocation });
+    let options = options_for(hosting, &model);
+    let is_xgboost = invocations::speaks_xgboost(&options, &invocation);
+    let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);
+    if is_xgboost && body.length().is_none() {
+        // A body of unknown length shows only at its end whether it is empty.
+        body.admit(|| model.admit())?;
+        let arrived = Box::pin(body.receive(json_length, &hosting.http.settings.body)).await?;
+        body = Payload::Admitted(arrived);
+    }
+    if is_xgboost && body.length() == Some(0) {
+        // XGBoost's container answers an empty body with 204.
+        return Ok(respond::empty(StatusCode::NO_CONTENT));
+    }
+    let observed = Observed::begin(hosting, &model, parts);
+    let captured = observed.captured();
+    // Read twice: for the bound of what decoding takes, and by decoding.
+    let (bounded, rules) = (invocation.clone(), options.clone());
+    let expanded = move |signature: &Signature, body: &Bytes, loose| {
+        invocations::expanded(signature, &bounded, &rules, body, loose)
+    };
+    let decode = move |signature: &Signature, body: Bytes| {
+        if let Some(captured) = captured {
+            captured.input(&body);
+        }
+        Ok(invocations::decode(signature, &invocation, &options, body)?)
+    };
+    let codec = HttpCodec {
+        header_length: json_length,
+        expanded,
+        work,
+        decode,
+        encode: invocations::encode,
+    };
+    let mut answer = inference(hosting.http, model, parts, body, codec, sequence).await;
+    if blames_the_body {
+        answer = answer.map_err(blame_the_body);
+    }
+    observed.end(&mut answer);
+    let mut response = answer?;
+    if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES)
+        && hosting.answers.echo_attributes
+    {
+        // The platform passes these attributes on to the client only if the container repeats them.
+        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
+    }
+    Ok(response)
+}
+
+/// What decoding and encoding go by. Where neither the operator nor the environment says whose container this one takes
+/// the place of, the layout of the model's folder does.
+fn options_for(hosting: &Hosting<'_>, model: &ServedModel) -> Arc<Options> {
+    let options = &hosting.options;
+    let is_open = options.dialect.is_none() && options.vendor.is_none();
+    let layout = model.config.parameters.get(LAYOUT).filter(|_| is_open);
+    match layout.map(String::as_str) {
+        Some(TF_SERVING) => {
+            Arc::new(Options { vendor: Some(Dialect::Tfs), ..Options::clone(options) })
+        }
+        _ => options.clone(),
+    }
+}
+
+/// The containers of XGBoost and Hugging Face blame a failed run on the body, with 400, and their clients look for that
+/// status. The second one does so only where an operator asks for its dialect: 400 tells others not to try again.
+fn blame_the_body(failure: Failure) -> Failure {
+    match &failure.error {
+        Error::Backend(BackendError::Execute(problem)) => {
+            let error = Error::InvalidRequest(problem.clone());
+            failure.with_error(error)
+        }
+        _ => failure,
+    }
+}

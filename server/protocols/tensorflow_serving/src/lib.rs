@@ -1,0 +1,79 @@
+//! TensorFlow Serving's REST and gRPC.
+#![forbid(unsafe_code)]
+
+mod failure;
+pub mod grpc;
+mod rest;
+mod route;
+mod states;
+
+use std::sync::Arc;
+
+use hyper::{Method, Response, body::Incoming, http::request::Parts};
+
+use frontend::http::{
+    Service,
+    address::{GET, Head, check_method},
+    answer::Answer,
+    body::Segments,
+    protocol::{Failed, Protocol},
+};
+pub use grpc::TensorFlowServices;
+use inference::{access::Need, error::Error};
+use route::Operation;
+use telemetry::metrics::Protocol as Label;
+
+/// TensorFlow Serving's REST API.
+#[derive(Debug, Clone)]
+pub struct TensorFlowServing {
+    /// The address of metrics with TensorFlow Serving's names; `None` where there is none.
+    pub metrics_path: Option<Arc<str>>,
+}
+
+impl Protocol for TensorFlowServing {
+    type Operation<'a> = Operation<'a>;
+
+    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
+        if self.metrics_path.as_deref() == Some(head.path) {
+            return Some(check_method(head.method, GET).map(|()| Operation::Metrics));
+        }
+        route::route(head).transpose()
+    }
+
+    fn need(&self, operation: &Operation<'_>, _: &Method) -> Need {
+        operation.need()
+    }
+
+    fn label(&self, operation: Option<&Operation<'_>>, _: &Head<'_>) -> Label {
+        match operation {
+            Some(Operation::Metrics) => Label::Other,
+            _ => Label::TensorflowServing,
+        }
+    }
+
+    async fn answer(
+        &self,
+        service: &Service,
+        operation: &Self::Operation<'_>,
+        parts: &Parts,
+        body: &mut Incoming,
+    ) -> Answer {
+        match operation {
+            Operation::Apply(method, path) => {
+                rest::apply(service, *method, path, parts, body).await
+            }
+            Operation::Status(path) => rest::status(service, path),
+            Operation::Metadata(path) => rest::metadata(service, path, parts).await,
+            Operation::Metrics => rest::metrics(service).await,
+        }
+    }
+
+    fn failure(
+        &self,
+        _: &Service,
+        _: Option<&Operation<'_>>,
+        failed: &Failed<'_>,
+    ) -> Response<Segments> {
+        failure::reply(failed)
+    }
+}

@@ -1,0 +1,87 @@
+//! TensorFlow Serving's REST API: inference, the states of a model's versions, and its signature.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{body::Incoming, http::request::Parts};
+
+use crate::{
+    route::{VersionChoice, VersionPath},
+    states::version_states,
+};
+use formats::tfs::{self, Method};
+use frontend::{
+    exchange::offload::offload,
+    http::{
+        answer::Answer,
+        inference::{HttpCodec, Work, inference},
+        respond,
+        service::Service,
+    },
+};
+use inference::{error::Error, signature::Signature};
+use models::ServedModel;
+use telemetry::metrics::CONTENT_TYPE;
+
+/// `:predict`, `:classify` and `:regress`.
+pub async fn apply(
+    service: &Service,
+    method: Method,
+    path: &VersionPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = find(service, path, parts).await?;
+    let decode = move |signature: &Signature, body: Bytes| {
+        Ok(tfs::decode_examples(signature, method, &body)?)
+    };
+    let codec = HttpCodec {
+        header_length: None,
+        expanded: move |signature: &Signature, body: &Bytes, loose| {
+            tfs::expanded(signature, method, body, loose)
+        },
+        work: Work::Body,
+        decode,
+        encode: tfs::encode_results,
+    };
+    inference(service, model, parts, body, codec, None).await
+}
+
+/// The state of one version, or of all.
+pub fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
+    let models = &service.serving.models;
+    let version = number(service, path)?;
+    let states = version_states(models, &path.name, version)?;
+    Ok(respond::ok(tfs::status(&states)))
+}
+
+pub async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
+    let model = find(service, path, parts).await?;
+    model.check_ready()?;
+    Ok(respond::ok(tfs::metadata(&model.signature)))
+}
+
+async fn find(
+    service: &Service,
+    path: &VersionPath<'_>,
+    parts: &Parts,
+) -> Result<Arc<ServedModel>, Error> {
+    let deadline = || service.deadline(&parts.headers);
+    service.serving.model(&path.name, number(service, path)?, deadline).await
+}
+
+/// The number of the version, where one is named.
+fn number(service: &Service, path: &VersionPath<'_>) -> Result<Option<u64>, Error> {
+    match &path.version {
+        VersionChoice::Any => Ok(None),
+        VersionChoice::Number(version) => Ok(Some(*version)),
+        VersionChoice::Label(label) => service.serving.models.labelled(&path.name, label).map(Some),
+    }
+}
+
+/// The metrics of models, with TensorFlow Serving's names.
+pub async fn metrics(service: &Service) -> Answer {
+    let metrics = service.serving.metrics.clone();
+    let text = offload(move || metrics.render_tensorflow()).await?;
+    Ok(respond::raw(CONTENT_TYPE, text))
+}
