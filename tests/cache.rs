@@ -12,9 +12,9 @@ use std::{
 
 use backend::{NamedTensor, Shape, Tensor};
 use inference::request::{InferenceRequest, Parameter};
-use models::cache::CacheSettings;
-use models::{cache::Cache, infer::Inference};
 use serde_json::{Value, json};
+use serving::cache::CacheSettings;
+use serving::{cache::Cache, infer::Inference};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 use crate::support::{

@@ -10,8 +10,8 @@ use inference::{
     error::{Error, Kind},
     request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
 };
-use models::{ServedModel, infer::Inference};
 use serde_json::{Value, json};
+use serving::{ServedModel, infer::Inference};
 
 use crate::{
     control::{EXPLICIT, index},

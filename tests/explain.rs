@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use backend::Backend;
-use models::{
+use loading::{
     explain::{explain, report, write},
     settings::PipelineSettings,
 };

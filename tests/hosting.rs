@@ -5,7 +5,7 @@ use std::{fs, process::Command, time::Duration};
 
 use ::sagemaker::settings::Vendor;
 use configuration::compat::sagemaker::VariableState;
-use models::settings::{HostedWay, ModelsFrom};
+use loading::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
 use sagemaker::codec::invocations::Dialect;
 

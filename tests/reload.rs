@@ -11,8 +11,8 @@ use std::{
 
 use backend::{NamedTensor, Shape, Tensor};
 use inference::request::InferenceRequest;
-use models::{ServedModel, infer::Inference};
 use serde_json::json;
+use serving::{ServedModel, infer::Inference};
 
 use crate::{
     control::{EXPLICIT, index, load, wait_for_index},

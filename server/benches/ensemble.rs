@@ -14,16 +14,19 @@ use std::{
 use backend::{NamedTensor, Shape, Tensor};
 use identity::Identity;
 use inference::request::InferenceRequest;
-use machine::gpus::{Gpus, Visibility};
-use models::{
-    Catalogue, Control, LoadSettings, Loader, ModelManager, Names,
-    cache::{Cache, CacheSettings},
-    infer::Inference,
+use loading::{
+    Catalogue, Control, LoadSettings, Loader, Names,
     settings::{BackendSetting, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository},
-    stores::StoreSettings,
 };
+use machine::gpus::{Gpus, Visibility};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{Busy, SchedulingSettings, admission::LongestStay};
+use serving::{
+    ModelManager,
+    cache::{Cache, CacheSettings},
+    infer::Inference,
+};
+use stores::StoreSettings;
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Requests of one round.

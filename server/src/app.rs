@@ -46,13 +46,12 @@ use frontend::{
     settings::TlsFiles,
 };
 use inference::{access::TokenFile, ledger::Ledger, trace::Tracing};
+use loading::{Catalogue, Control, Loader, Names};
 use machine::{Machine, gpus::Gpus};
-use models::{
-    Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
-    stores::StoreError,
-};
 use sagemaker::{Asked, Facade};
+use serving::{ModelManager, cache::Cache, infer::Inference};
 use steps::{FileBounds, Steps};
+use stores::StoreError;
 use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// How often models are asked to give back what instances at rest keep.
@@ -77,6 +76,7 @@ const VERTEX_AI: usize = 3;
 pub struct App {
     config: ServerConfig,
     serving: Serving,
+    control: Arc<Control>,
     io: IoThreads,
     listeners: Vec<(&'static str, TcpListener)>,
     /// Are there sensors of GPUs to read?
@@ -146,11 +146,12 @@ impl App {
         let loader = Arc::new(loader);
         let control = control(&config, loader, manager.clone())
             .map_err(|it| AppError::Models(it.to_string()))?;
+        let control = Arc::new(control);
         let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
         let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
         let serving = Serving {
             models: manager,
-            control: Arc::new(control),
+            control: control.clone(),
             inference: Inference::new(cache.clone(), Some(tracing.clone())).within(budget.clone()),
             control_threads: Default::default(),
             request_ids: Default::default(),
@@ -222,6 +223,7 @@ impl App {
         Ok(App {
             config,
             serving,
+            control,
             io,
             listeners,
             samples_gpus,
@@ -297,11 +299,11 @@ impl App {
         if self.samples_gpus {
             samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
         }
-        let control = serving.control.clone();
+        let control = self.control.clone();
         samplers.spawn(quota::watch(self.cpus, Machine::read, control));
-        samplers.spawn(rest(serving.control.clone()));
+        samplers.spawn(rest(self.control.clone()));
         if let Some(limit) = self.memory {
-            let (models, control) = (serving.models.clone(), serving.control.clone());
+            let (models, control) = (serving.models.clone(), self.control.clone());
             let source = Source::open(limit);
             let read = move || source.read(|| models.process_bytes());
             let trim = move || {
@@ -323,11 +325,11 @@ impl App {
 
         let mut stop = std::pin::pin!(stop);
         let exit_on_error = self.config.lifecycle.exit_on_error;
-        let load = load(serving.control.clone(), exit_on_error);
+        let load = load(self.control.clone(), exit_on_error);
         let loaded = tokio::select! {
             loaded = load => Some(loaded),
             () = &mut stop => None,
-            overdue = startup::overdue(&self.config.startup, &serving.control) => Some(Err(overdue)),
+            overdue = startup::overdue(&self.config.startup, &self.control) => Some(Err(overdue)),
         };
         match loaded {
             Some(Ok(())) => {
@@ -339,7 +341,7 @@ impl App {
                     recommender::start(settings, asked)?;
                 }
                 // Polls the repository until it is dropped.
-                let _following = follow::start(&self.config, &serving)?;
+                let _following = follow::start(&self.config, &self.control)?;
                 stop.await;
             }
             Some(Err(error)) => {
@@ -348,7 +350,7 @@ impl App {
             None => tracing::info!("asked to stop while models were loading"),
         }
         samplers.abort_all();
-        drain(&self.config.lifecycle, &serving, self.observers, tasks, io).await
+        drain(&self.config.lifecycle, &serving, &self.control, self.observers, tasks, io).await
     }
 }
 
@@ -384,6 +386,7 @@ async fn sample_gpus(metrics: Metrics, interval: Duration) {
 async fn drain(
     lifecycle: &Lifecycle,
     serving: &Serving,
+    control: &Control,
     observers: Observers,
     mut accepting: JoinSet<io::Result<()>>,
     io: Arc<IoThreads>,
@@ -405,7 +408,7 @@ async fn drain(
     let drained = serving.drain.finished(left()).await;
     let connections = if drained { 0 } else { serving.drain.busy() };
     observers.finish(left().min(LAST_TRACES));
-    let threads = serving.control.close(left());
+    let threads = control.close(left());
     serving.tracing.finish(left().min(LAST_TRACES));
     if !drained || 0 < threads {
         return Err(AppError::NotDrained { connections, threads });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backend::Backend;
-use models::explain::{ExplainError, explain, report, write};
+use loading::explain::{ExplainError, explain, report, write};
 
 use crate::config::ExplainCommand;
 

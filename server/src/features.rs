@@ -105,16 +105,8 @@ pub const TREES: Feature = Feature {
 };
 
 /// All that can be left out.
-pub const FEATURES: [Feature; 8] = [
-    EMBEDDINGS,
-    ISOLATION,
-    PIPELINES,
-    PYTORCH,
-    STORES,
-    TENSORFLOW,
-    TENSORFLOW_SERVING,
-    TREES,
-];
+pub const FEATURES: [Feature; 8] =
+    [EMBEDDINGS, ISOLATION, PIPELINES, PYTORCH, STORES, TENSORFLOW, TENSORFLOW_SERVING, TREES];
 
 impl Feature {
     /// Why something does not work where this was left out, and what to do.

@@ -35,8 +35,9 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("formats", &["backend", "inference"]),
+    ("stores", &["configuration"]),
     (
-        "models",
+        "serving",
         &[
             "backend",
             "configuration",
@@ -49,22 +50,59 @@ const IMPORTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "frontend",
+        "loading",
         &[
             "backend",
             "configuration",
             "inference",
             "machine",
-            "formats",
-            "models",
+            "schedule",
+            "serving",
+            "steps",
+            "stores",
             "telemetry",
             "textproto",
         ],
     ),
-    ("kserve", &["backend", "configuration", "formats", "frontend", "inference", "models", "telemetry"]),
-    ("tensorflow_serving", &["backend", "formats", "frontend", "inference", "models", "telemetry", "textproto"]),
-    ("embeddings", &["backend", "configuration", "formats", "frontend", "inference", "models", "telemetry"]),
-    ("sagemaker", &["backend", "configuration", "formats", "frontend", "inference", "machine", "models", "telemetry"]),
+    (
+        "frontend",
+        &[
+            "backend",
+            "configuration",
+            "formats",
+            "inference",
+            "machine",
+            "serving",
+            "telemetry",
+            "textproto",
+        ],
+    ),
+    (
+        "kserve",
+        &["backend", "configuration", "formats", "frontend", "inference", "serving", "telemetry"],
+    ),
+    (
+        "tensorflow_serving",
+        &["backend", "formats", "frontend", "inference", "serving", "telemetry", "textproto"],
+    ),
+    (
+        "embeddings",
+        &["backend", "configuration", "formats", "frontend", "inference", "serving", "telemetry"],
+    ),
+    (
+        "sagemaker",
+        &[
+            "backend",
+            "configuration",
+            "formats",
+            "frontend",
+            "inference",
+            "machine",
+            "serving",
+            "stores",
+            "telemetry",
+        ],
+    ),
     (
         "muster",
         &[
@@ -79,13 +117,15 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "isolation",
             "kserve",
             "libtensorflow",
+            "loading",
             "machine",
-            "models",
             "onnxruntime",
             "pytorch",
             "sagemaker",
             "schedule",
+            "serving",
             "steps",
+            "stores",
             "telemetry",
             "tensorflow_serving",
             "textproto",
@@ -97,8 +137,13 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
-    ("models", &["identity"]),
+    ("serving", &["identity"]),
+    ("embeddings", &["formats"]),
+    ("kserve", &["formats"]),
+    ("loading", &["identity"]),
     ("muster", &["formats", "image", "loadgen", "recommender"]),
+    ("sagemaker", &["formats"]),
+    ("tensorflow_serving", &["formats"]),
     ("muster_pytorch", &["backend", "pytorch"]),
 ];
 
@@ -222,10 +267,9 @@ fn tests_import_what_their_table_says_and_nothing_else() {
 #[test]
 fn a_protocol_knows_no_other_and_no_engine() {
     let all = crates();
-    let of = |folder| {
-        let lies_there = |it: &&_| it.folder.starts_with(folder);
-        let names = all.iter().filter(lies_there).map(|it| it.name.as_str());
-        names.collect::<BTreeSet<_>>()
+    let of = |folder: &str| {
+        let there = all.iter().filter(|it| it.folder.starts_with(folder));
+        there.map(|it| it.name.as_str()).collect::<BTreeSet<_>>()
     };
     let (protocols, engines) = (of("server/protocols/"), of("backends/"));
     assert!(4 <= protocols.len(), "{protocols:?}");

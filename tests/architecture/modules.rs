@@ -74,7 +74,10 @@ impl Modules {
         let mut found = BTreeSet::new();
         for (at, module) in &self.0 {
             for path in &module.paths {
-                if crates.contains(&*path[0]) && self.first(at, path).is_none() {
+                // Unless the module has imported something else under that name.
+                let other = module.uses.get(&path[0]).filter(|meant| meant[0] != path[0]);
+                let is_crate = crates.contains(&*path[0]) && self.first(at, path).is_none();
+                if is_crate && other.is_none() {
                     found.insert(path[0].clone());
                 }
             }

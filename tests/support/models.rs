@@ -4,10 +4,12 @@ use std::{fs, num::NonZeroUsize, sync::Arc};
 
 use backend::Backend;
 use identity::Identity;
+use loading::settings::ModelDefaults;
+use loading::{Catalogue, Control, LoadSettings, Loader, Names};
 use machine::gpus::{Gpus, Visibility};
-use models::settings::ModelDefaults;
-use models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names};
 use schedule::{SchedulingSettings, admission::LongestStay};
+use serving::LoadOverride;
+use serving::ModelManager;
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 use super::{Repository, Start};
@@ -59,7 +61,7 @@ impl Models {
         let dir = self.repository.path().join(name);
         fs::create_dir_all(dir.join("1")).unwrap();
         fs::write(dir.join("config.pbtxt"), config).unwrap();
-        self.control.load(name, LoadOverride::default()).unwrap();
+        serving::Control::load(&self.control, name, LoadOverride::default()).unwrap();
     }
 
     /// The machine has so many processors from now on.

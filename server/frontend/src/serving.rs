@@ -12,8 +12,8 @@ use crate::{
     memory::SharedMemory,
     net::footprint::Footprint,
 };
+use ::serving::{Control, ModelManager, ServedModel, infer::Inference};
 use inference::{error::Error, ledger::Ledger, limits::Budget, trace::Tracing};
-use models::{Control, ModelManager, ServedModel, infer::Inference};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// The version in the server's metadata. It begins with the version of Triton whose contract the server keeps,
@@ -37,7 +37,7 @@ pub struct Serving {
     /// The table of models, for lookups.
     pub models: Arc<ModelManager>,
     /// The control of models, to load and unload them.
-    pub control: Arc<Control>,
+    pub control: Arc<dyn Control>,
     /// The threads for operations of `control` that take long.
     pub control_threads: ControlThreads,
     /// Makes names for requests without a client's name.
@@ -82,7 +82,7 @@ impl Serving {
     /// `deadline` called.
     ///
     /// # Errors
-    /// Those of `deadline` and of [`models::OnDemand::model`].
+    /// Those of `deadline` and of [`serving::OnDemand::model`].
     pub async fn model(
         &self,
         name: &str,

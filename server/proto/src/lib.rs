@@ -109,7 +109,7 @@ impl Part {
                 for name in messages.chain(file.enum_type.iter().map(|it| it.name())) {
                     config.extern_path(
                         format!(".inference.{name}"),
-                        format!("::models::raw::{name}"),
+                        format!("::serving::raw::{name}"),
                     );
                 }
             }

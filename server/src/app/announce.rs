@@ -14,7 +14,7 @@ use machine::{
     bytes_text,
     gpus::{Gpu, Gpus, Lack},
 };
-use models::{ServedModel, request_of_zeros};
+use serving::{ServedModel, request_of_zeros};
 
 /// Logs the GPUs that models may use. A missing driver is only a debug line, because most machines have none.
 pub(super) fn gpus(gpus: &Gpus) {

@@ -1,15 +1,24 @@
 //! Polling of the model directories, and of the file that names models, so that models come and go while the server
 //! runs.
 
-use std::{io, sync::mpsc, thread};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use crate::config::ServerConfig;
-use frontend::serving::Serving;
-use models::settings::{ControlMode, ModelsFrom, NamedModels};
+use loading::{
+    Control,
+    settings::{ControlMode, ModelsFrom, NamedModels},
+};
 
 /// Starts to follow the repository and the model config file, where the settings say so, until the returned value is
 /// dropped.
-pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<mpsc::Sender<()>>> {
+pub(super) fn start(
+    config: &ServerConfig,
+    control: &Arc<Control>,
+) -> io::Result<Vec<mpsc::Sender<()>>> {
     let mut following = Vec::new();
     let mut spawn = |name: &str, work: Box<dyn FnOnce(mpsc::Receiver<()>) + Send>| {
         let (stop, stopped) = mpsc::channel();
@@ -18,7 +27,7 @@ pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<
         builder.spawn(move || work(stopped)).map(drop)
     };
     if let ControlMode::Poll(every) = config.control.mode {
-        let control = serving.control.clone();
+        let control = control.clone();
         spawn("poll", Box::new(move |stopped| control.follow(every, &stopped)))?;
     }
     let named = match &config.repository.from {
@@ -26,7 +35,7 @@ pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<
         ModelsFrom::Repositories(_) | ModelsFrom::Path(_) => None,
     };
     if let Some(NamedModels::File { path, every: Some(every) }) = named {
-        let control = serving.control.clone();
+        let control = control.clone();
         spawn(
             "config-file",
             Box::new(move |stopped| control.named_models().follow_file(&path, every, &stopped)),

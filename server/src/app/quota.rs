@@ -4,8 +4,8 @@
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
 use backend::MODEL_STACK;
+use loading::Control;
 use machine::Machine;
-use models::Control;
 
 /// How often the limits are read: a dozen small files.
 const EVERY: Duration = Duration::from_secs(10);

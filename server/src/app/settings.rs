@@ -12,11 +12,11 @@ use inference::{
     access::{Access, TokenFile, Wire},
     error::HTTP_BODY_LIMIT,
 };
-use machine::gpus::Gpus;
-use models::{
+use loading::{
     LoadSettings,
     settings::{HostedStart, HostedWay},
 };
+use machine::gpus::Gpus;
 use sagemaker::{Facade, SageMaker, SessionTable};
 use schedule::{Busy, ratelimit::RateLimiter};
 use telemetry::metrics::MetricsSettings;

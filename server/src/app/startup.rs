@@ -10,7 +10,7 @@ use crate::{
     workers::Which,
 };
 use frontend::serving::Serving;
-use models::{
+use loading::{
     Control,
     settings::{ControlMode, ModelsFrom, NamedModels},
     user_script,

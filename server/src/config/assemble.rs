@@ -9,8 +9,10 @@ use super::{
     server_config::ServerConfig,
     startup,
 };
-use crate::protocols::text_settings as texts;
-use crate::features::{self, FEATURES, STORES};
+use crate::{
+    features::{self, FEATURES, STORES},
+    protocols::text_settings as texts,
+};
 use ::sagemaker::settings::{
     answers,
     aws::{self, AwsFacade},
@@ -24,20 +26,18 @@ use frontend::settings::{
     tls::{self, HttpTls, TlsFiles},
 };
 use kserve::settings as vertex;
-use machine::{Machine, gpus::Visibility};
-use models::{
-    cache::cache_settings,
-    settings::{
-        HostedWay, ModelsFrom, NamedModels, Repository, control, hosted_start,
-        model_defaults::{self, Start},
-        multi_model, repository,
-    },
-    stores::store_settings,
+use loading::settings::{
+    HostedWay, ModelsFrom, NamedModels, Repository, control, hosted_start,
+    model_defaults::{self, Start},
+    multi_model, repository,
 };
+use machine::{Machine, gpus::Visibility};
 use schedule::{
     rate_limit_settings,
     scheduling_settings::{self, StartedBy},
 };
+use serving::cache::cache_settings;
+use stores::store_settings;
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
 };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::engines::{self, Engines};
 use configuration::{Environment, FlagTable, command_line::Explain, gather};
-use models::settings::{PipelineSettings, pipelines};
+use serving::pipeline::pipeline_settings::{self, PipelineSettings};
 
 use crate::features::{self, FEATURES, PIPELINES};
 
@@ -29,7 +29,7 @@ pub(super) fn resolve(
     problems: &mut Vec<String>,
 ) -> Option<ExplainCommand> {
     let sources = gather(&command.settings, flags, environment, problems);
-    let pipelines = pipelines::resolve(&sources, environment, problems);
+    let pipelines = pipeline_settings::resolve(&sources, environment, problems);
     let engines = engines::resolve(&sources, problems);
     features::refuse(&FEATURES, &sources, problems);
     if !PIPELINES.is_in {

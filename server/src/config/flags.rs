@@ -3,23 +3,20 @@
 use super::{
     assemble, batching_file, engines, isolation, lifecycle, monitoring_file, recommending, startup,
 };
-use ::sagemaker::settings::{answers, aws, emf, sagemaker, sessions, xgboost};
 use crate::protocols::text_settings as texts;
+use ::sagemaker::settings::{answers, aws, emf, sagemaker, sessions, xgboost};
 use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
 };
 use frontend::settings::{access, clients, grpc, limits, listeners, tls};
 use kserve::settings as vertex;
-use models::{
-    cache::cache_settings,
-    settings::{
-        control, gpu_limit, hosted_start, model_defaults, multi_model, named_models, pipelines,
-        repository,
-    },
-    stores::store_settings,
+use loading::settings::{
+    control, gpu_limit, hosted_start, model_defaults, multi_model, named_models, repository,
 };
 use schedule::{rate_limit_settings, scheduling_settings};
+use serving::{cache::cache_settings, pipeline::pipeline_settings};
+use stores::store_settings;
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
 };
@@ -50,7 +47,7 @@ const PARTS: &[&[Flag]] = &[
     monitoring_file::FLAGS,
     multi_model::FLAGS,
     named_models::FLAGS,
-    pipelines::FLAGS,
+    pipeline_settings::FLAGS,
     rate_limit_settings::FLAGS,
     recommending::FLAGS,
     repository::FLAGS,

@@ -15,8 +15,8 @@ use configuration::{
     gather, variable_text,
 };
 use frontend::settings::Listeners;
+use loading::settings::HostedWay;
 use machine::Machine;
-use models::settings::HostedWay;
 
 /// What follows from the place of TensorFlow Serving's container.
 const ALL_VERSIONS: &str =

@@ -7,10 +7,8 @@ use configuration::{
     variable_text,
 };
 use kserve::settings as vertex;
-use models::{
-    settings::{ModelsFrom, multi_model, named_models},
-    stores::StoreUrl,
-};
+use loading::settings::{ModelsFrom, multi_model, named_models};
+use stores::StoreUrl;
 
 /// The folder in which SageMaker puts the model.
 const HOSTED_MODEL: &str = "/opt/ml/model";

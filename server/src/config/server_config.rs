@@ -4,23 +4,21 @@ use super::{
     engines::Engines, isolation::Isolation, lifecycle::Lifecycle, recommending::Recommending,
     startup::Startup,
 };
+use crate::protocols::text_settings::TextSettings;
 use ::sagemaker::settings::{
     AwsFacade, EmfSettings, HostingSettings, SageMakerSettings, SessionSettings,
 };
 use configuration::Notice;
-use crate::protocols::text_settings::TextSettings;
 use frontend::settings::{
     AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners,
 };
 use inference::trace::TraceConfig;
 use kserve::settings::VertexAi;
+use loading::settings::{ModelControl, ModelDefaults, Repository};
 use machine::gpus::Visibility;
-use models::{
-    cache::CacheSettings,
-    settings::{ModelControl, ModelDefaults, Repository},
-    stores::StoreSettings,
-};
 use schedule::{SchedulingSettings, ratelimit::Supply};
+use serving::cache::CacheSettings;
+use stores::StoreSettings;
 use telemetry::{capture::CaptureSettings, logging::LogSettings, metrics::MetricsSettings};
 
 /// Everything that a server learns at its start.

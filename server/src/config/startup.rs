@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use configuration::{
     Environment, Flag, PathKind, Sources, compat::variables, value, variable_text,
 };
-use models::{settings::ModelsFrom, user_script};
+use loading::{settings::ModelsFrom, user_script};
 
 /// The flags of this part.
 #[rustfmt::skip]

@@ -22,12 +22,10 @@ use crate::tools::{BENCH, RECOMMEND};
 use configuration::{ConfigError, Environment, PathKind, compat::triton_command};
 use frontend::settings::TlsPorts;
 use inference::access::{Categories, Category};
+use loading::settings::{GpuLimit, ModelsFrom};
 use machine::{Machine, gpus::Visibility};
-use models::{
-    settings::{GpuLimit, ModelsFrom},
-    stores::Variables,
-};
 use schedule::admission::LongestStay;
+use stores::Variables;
 use telemetry::logging::LogFormat;
 
 const GIB: u64 = 1 << 30;

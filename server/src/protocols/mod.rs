@@ -1,25 +1,29 @@
-//! The protocols that are served: one line each, over HTTP and over gRPC. An address belongs to the first that takes it.
+//! The protocols that are served, over HTTP and over gRPC: one line each. An address belongs to the first that takes
+//! it.
 
-#[cfg(feature = "embeddings")]
-#[path = "embeddings.rs"]
-mod texts;
 #[cfg(not(feature = "embeddings"))]
-#[path = "no_embeddings.rs"]
-mod texts;
-
-#[cfg(feature = "tensorflow_serving")]
-#[path = "tensorflow_serving.rs"]
-mod tensorflow;
+mod no_embeddings;
 #[cfg(not(feature = "tensorflow_serving"))]
-#[path = "no_tensorflow_serving.rs"]
-mod tensorflow;
+mod no_tensorflow_serving;
+#[cfg(feature = "embeddings")]
+mod with_embeddings;
+#[cfg(feature = "tensorflow_serving")]
+mod with_tensorflow_serving;
 
 use frontend::http::metrics::Prometheus;
 use kserve::{KServe, KServeServices, VertexAiPort};
 use sagemaker::SageMaker;
 
 use crate::config::ServerConfig;
+#[cfg(not(feature = "embeddings"))]
+use no_embeddings as texts;
+#[cfg(not(feature = "tensorflow_serving"))]
+use no_tensorflow_serving as tensorflow;
 pub use texts::settings as text_settings;
+#[cfg(feature = "embeddings")]
+use with_embeddings as texts;
+#[cfg(feature = "tensorflow_serving")]
+use with_tensorflow_serving as tensorflow;
 
 /// Over HTTP. What is asked most comes first.
 pub type Http =

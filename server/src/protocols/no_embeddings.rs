@@ -1,4 +1,5 @@
-//! In the place of `embeddings`, where it was left out of the build: its addresses are nobody's, and its flags are refused.
+//! In the place of `embeddings`, where it was left out of the build: its addresses are nobody's, and its flags are
+//! refused.
 
 use crate::config::ServerConfig;
 

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::offload::offload;
 use crate::{memory::Region, serving::Serving};
+use ::serving::{IndexEntry, LoadOverride, ServedModel, State};
 use inference::{error::Error, limits::Permit, messages, trace::TraceSettings};
-use models::{IndexEntry, LoadOverride, ServedModel, State};
 use telemetry::logging::{LogChangeError, LogValue};
 
 /// The models of the repositories. With `only_ready`, only those that serve.

@@ -13,7 +13,7 @@ use inference::{
     signature::Signature,
     trace::{Trace, Transport},
 };
-use models::ServedModel;
+use serving::ServedModel;
 
 /// The header that names the client's trace of which the request is a part.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

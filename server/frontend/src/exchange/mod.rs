@@ -44,9 +44,9 @@ use inference::{
     trace::{self, Moment, Trace},
 };
 use intake::{Limits, Received, Source};
-use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
 use payload::Payload;
+use serving::ServedModel;
 use shared_memory::{Windows, attach};
 
 /// A reply, and what must live until it is written.

@@ -7,7 +7,7 @@ use prost::Message;
 
 use crate::grpc::{PREFIX, body::Encoded, context::Context};
 use inference::error::Error;
-use models::ServedModel;
+use serving::ServedModel;
 
 /// Bytes of memory that a byte of a message takes at most: two bytes may stand for the configuration of a model, in a
 /// list that has room for twice as many.

@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, http::request::Parts};
 
 use inference::error::Error;
 
-/// Words of a path that are kept: the longest address has seven, and an eighth is enough to see that there are too many.
+/// Words of a path that are kept: the longest address has seven, and an eighth shows that there are too many.
 const MOST_WORDS: usize = 8;
 
 /// The head of a request, by which a protocol knows its own.

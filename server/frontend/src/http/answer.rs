@@ -17,7 +17,7 @@ use super::{
 };
 use crate::exchange::{Failure, failure};
 use inference::error::{Error, Kind};
-use models::ServedModel;
+use serving::ServedModel;
 
 /// SageMaker's headers that the log repeats beside an error.
 const LOGGED_HEADERS: [HeaderName; 5] = [
@@ -60,7 +60,8 @@ pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) 
     }
 }
 
-/// The reply to a failure, as its protocol renders it. The failure is logged, and its trace gets the status of the reply.
+/// The reply to a failure, as its protocol renders it. The failure is logged, and its trace gets the status of the
+/// reply.
 pub fn failed(
     service: &Service,
     parts: &Parts,

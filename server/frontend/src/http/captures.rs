@@ -12,7 +12,7 @@ use super::{
     answer::{Answer, owned_text},
     service::Service,
 };
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::capture::{About, Captured};
 
 /// The client's name for its request.

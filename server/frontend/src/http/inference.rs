@@ -20,7 +20,7 @@ use ::inference::{
     signature::Signature,
     trace::Transport,
 };
-use ::models::ServedModel;
+use ::serving::ServedModel;
 use formats::{EncodedReply, kserve_v2, reply_form::ReplyForm, signature_name::signature_name};
 
 /// Replies of fewer bytes are not compressed: one packet has to be sent in any case.

@@ -107,8 +107,8 @@ impl<A, B> Either<A, B> {
     }
 }
 
-/// A list of protocols is a pair of its first one and the list of the others. An address belongs to the first that takes
-/// it.
+/// A list of protocols is a pair of its first one and the list of the others. An address belongs to the first that
+/// takes it.
 impl<A: Protocol, B: Protocol> Protocol for (A, B) {
     type Operation<'a> = Either<A::Operation<'a>, B::Operation<'a>>;
 

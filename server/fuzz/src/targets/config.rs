@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use models::ConfigReader;
+use loading::ConfigReader;
 use prost::Message;
 use formats::expansion::Limit;
 
@@ -150,7 +150,7 @@ fn seen_all<T>(seen: &mut Seen, read: Result<T, textproto::ReadError>) {
 }
 
 /// What clients are shown of a configuration is that configuration.
-fn reads_back(reader: &ConfigReader, config: &models::raw::ModelConfig) {
+fn reads_back(reader: &ConfigReader, config: &serving::raw::ModelConfig) {
     let json = reader.to_json(config).to_string();
     let again = reader.parse_json("config", &json);
     let again = again.unwrap_or_else(|error| panic!("{error}: {json}"));

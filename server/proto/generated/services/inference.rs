@@ -227,7 +227,7 @@ pub struct ModelConfigRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ModelConfigResponse {
     #[prost(message, optional, tag = "1")]
-    pub config: ::core::option::Option<::models::raw::ModelConfig>,
+    pub config: ::core::option::Option<::serving::raw::ModelConfig>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ModelStatisticsRequest {

@@ -1,5 +1,5 @@
-//! What clients of servers of texts, images and sounds ask: OpenAI's, those of Text Embeddings Inference, Cohere's, Jina's,
-//! and those of Hugging Face's hub. One model answers all of them.
+//! What clients of servers of texts, images and sounds ask: OpenAI's, those of Text Embeddings Inference, Cohere's,
+//! Jina's, and those of Hugging Face's hub. One model answers all of them.
 #![forbid(unsafe_code)]
 
 pub mod codec;

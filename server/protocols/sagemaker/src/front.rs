@@ -16,7 +16,7 @@ use frontend::http::{
     service::{TARGET_MODEL, text},
 };
 use inference::error::Error;
-use models::ServedModel;
+use serving::ServedModel;
 
 /// What clients of SageMaker's containers ask, and of its local runtime.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Hosting<'_> {
             return Some("the server is shutting down".to_owned());
         }
         // Models of a multi-model endpoint come and go. The platform must be able to send requests without any.
-        if self.http.serving.control.is_multi_model() || self.answers.ping == PingMode::Live {
+        if self.http.serving.control.multi_model().is_ok() || self.answers.ping == PingMode::Live {
             return None;
         }
         if !self.http.serving.models.is_started() {
@@ -88,7 +88,7 @@ impl Hosting<'_> {
         headers: &HeaderMap,
         version: Option<u64>,
     ) -> Result<Arc<ServedModel>, Error> {
-        if self.http.serving.control.is_multi_model() {
+        if self.http.serving.control.multi_model().is_ok() {
             return self
                 .http
                 .serving

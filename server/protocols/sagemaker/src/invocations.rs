@@ -27,7 +27,7 @@ use frontend::{
     },
 };
 use inference::{error::Error, request::Sequence, signature::Signature};
-use models::{LAYOUT, ServedModel, TF_SERVING};
+use serving::{LAYOUT, ServedModel, TF_SERVING};
 
 /// The head of a request, parsed. Its content type may still be wrong.
 ///

@@ -11,7 +11,7 @@ use crate::{
     sessions::handler as sessions,
 };
 use frontend::{exchange::payload::Payload, http::answer::Answer};
-use models::ServedModel;
+use serving::ServedModel;
 
 /// `POST /invocations`.
 pub async fn invocations(

@@ -1,5 +1,5 @@
-//! SageMaker: `/ping`, `/invocations` in every format and dialect of its containers, with sessions, multi-model verbs, event
-//! streams and asynchronous invocations, and the local runtime in front of them.
+//! SageMaker: `/ping`, `/invocations` in every format and dialect of its containers, with sessions, multi-model verbs,
+//! event streams and asynchronous invocations, and the local runtime in front of them.
 #![forbid(unsafe_code)]
 
 mod async_invocations;

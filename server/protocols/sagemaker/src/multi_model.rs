@@ -9,7 +9,7 @@ use crate::{
     invoke::invoke,
     operation::MultiModelPath,
 };
-use ::models::EndpointLoad;
+use ::serving::EndpointLoad;
 use frontend::{
     exchange::{
         Failure,

@@ -10,7 +10,7 @@ use frontend::{
     exchange::rendering::Rendering,
     http::{answer::Answer, captures},
 };
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::capture::Captured;
 
 /// An invocation that has begun.

@@ -20,7 +20,7 @@ use frontend::{
     },
 };
 use inference::{error::Error, signature::Signature};
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::metrics::CONTENT_TYPE;
 
 /// `:predict`, `:classify` and `:regress`.

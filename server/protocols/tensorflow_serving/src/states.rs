@@ -2,7 +2,7 @@
 
 use formats::tfs::{VersionState, VersionStatus};
 use inference::error::Error;
-use models::{IndexEntry, ModelManager, State};
+use serving::{IndexEntry, ModelManager, State};
 
 /// The states of a model's versions, the highest first; only of `version`, where one is named.
 ///

@@ -1,7 +1,7 @@
 //! Facts about the cache of answers: its flags and variables.
 
 use super::*;
-use models::cache::{CacheSettings, RedisSettings};
+use serving::cache::{CacheSettings, RedisSettings};
 
 fn redis(args: &str, variables: &[&str]) -> RedisSettings {
     match config(args, variables).cache {

@@ -1,7 +1,7 @@
 //! Facts about multi-model endpoints: their flags and the platform's variables.
 
 use super::*;
-use models::settings::{ControlMode, MultiModel};
+use loading::settings::{ControlMode, MultiModel};
 
 fn mode(args: &str, variables: &[&str]) -> Option<MultiModel> {
     config_at(&[], args, variables).control.multi_model

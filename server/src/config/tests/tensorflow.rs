@@ -2,7 +2,7 @@
 //! environment.
 
 use super::*;
-use models::settings::{ControlMode, LabelRule, NamedModels};
+use loading::settings::{ControlMode, LabelRule, NamedModels};
 
 const PATHS: &[&str] = &["models.config", "/models/half/", "/models/model/", "/srv/half/"];
 

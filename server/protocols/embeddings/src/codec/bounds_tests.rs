@@ -1,4 +1,5 @@
-//! That no body of texts takes more memory while it is decoded than is said beforehand. Memory is measured, not computed.
+//! That no body of texts takes more memory while it is decoded than is said beforehand. Memory is measured, not
+//! computed.
 
 use std::sync::Arc;
 

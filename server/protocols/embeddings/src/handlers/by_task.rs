@@ -18,7 +18,7 @@ use ::inference::{
     task::{Task, TeiKind},
 };
 use frontend::{exchange::payload::Payload, http::answer::Answer};
-use models::ServedModel;
+use serving::ServedModel;
 
 /// Runs a body of Text Embeddings Inference, for whatever the model does.
 pub async fn by_task(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 
 use super::TextService;
-use ::models::ServedModel;
+use ::serving::ServedModel;
 use frontend::http::service::{TARGET_MODEL, text};
 use inference::{
     error::Error,
@@ -151,7 +151,7 @@ async fn of_name(
         Some((name, Some(version.parse().ok().filter(|_| is_number)?)))
     });
     for (name, version) in std::iter::once((name, None)).chain(with_version) {
-        let found = if service.serving.control.is_multi_model() {
+        let found = if service.serving.control.multi_model().is_ok() {
             service.serving.control.multi_model()?.labelled_or_only(Some(name), version)
         } else {
             service.serving.model(name, version, || service.deadline(headers)).await

@@ -29,7 +29,7 @@ use frontend::{
         inference::{HttpCodec, Work, inference, inference_of_plain},
     },
 };
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::capture::Captured;
 
 /// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.

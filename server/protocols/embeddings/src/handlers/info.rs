@@ -8,6 +8,7 @@ use super::{
     terms::terms,
 };
 use crate::codec::tei::info::{Info, ModelKind, write_info};
+use ::serving::TextModel;
 use frontend::{
     http::{
         address::ModelPath,
@@ -17,7 +18,6 @@ use frontend::{
     serving,
 };
 use inference::{error::Error, task::TeiKind};
-use models::TextModel;
 
 /// Of the model that the address or a header names, or of the only one that takes texts.
 pub async fn info(

@@ -6,7 +6,7 @@ use hyper::http::request::Parts;
 
 use super::TextService;
 use crate::codec::openai::{self, ListedModel};
-use ::models::ServedModel;
+use ::serving::ServedModel;
 use frontend::http::{
     address::ModelPath,
     answer::{Answer, find},

@@ -19,7 +19,7 @@ use frontend::{
     http::{address::ModelPath, answer::find, encoding, service::text},
 };
 use inference::error::Error;
-use models::ServedModel;
+use serving::ServedModel;
 
 /// Bytes of memory for what a body is read to, above which the separators in it are counted for a closer bound.
 pub const LOOSE: usize = 64 << 10;

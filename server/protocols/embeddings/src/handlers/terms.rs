@@ -2,7 +2,7 @@
 
 use super::TextService;
 use crate::codec::terms::Terms;
-use models::{ServedModel, TextModel};
+use serving::{ServedModel, TextModel};
 
 /// The terms of requests to that model.
 pub fn terms(service: &TextService<'_>, model: &ServedModel) -> Terms {

@@ -21,7 +21,7 @@ use frontend::{
     http::{address::ModelPath, answer::Answer, body::Segments, respond},
 };
 use inference::{error::Error, limits::Permit};
-use models::{ServedModel, TextModel, TextToken, TokenizeOptions};
+use serving::{ServedModel, TextModel, TextToken, TokenizeOptions};
 
 /// The tokens of texts.
 pub async fn tokenize(

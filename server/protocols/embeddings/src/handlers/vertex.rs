@@ -34,7 +34,7 @@ use frontend::{
     http::{address::ModelPath, answer::Answer, body::Segments},
 };
 use inference::limits::{Permit, out_of_bytes};
-use models::ServedModel;
+use serving::ServedModel;
 
 /// Bodies of a request that run at the same time.
 const AT_ONCE: usize = 8;

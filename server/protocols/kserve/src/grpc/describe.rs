@@ -22,7 +22,7 @@ use inference::{
     error::Error,
     signature::{MERGING, Port, Signature},
 };
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::metrics::Total;
 
 pub(super) fn server(

@@ -1,5 +1,5 @@
-//! KServe v2 over gRPC, with Triton's extensions: the methods, their answers, one file for each subject, and the codecs of
-//! the messages. A handler decodes, makes one call of the core, and encodes.
+//! KServe v2 over gRPC, with Triton's extensions: the methods, their answers, one file for each subject, and the codecs
+//! of the messages. A handler decodes, makes one call of the core, and encodes.
 
 mod contents;
 mod describe;

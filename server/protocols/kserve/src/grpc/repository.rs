@@ -19,7 +19,7 @@ use frontend::{
     serving::Serving,
 };
 use inference::{error::Error, limits::Permit, signature::nearest};
-use models::LoadOverride;
+use serving::LoadOverride;
 
 /// The prefix of a parameter's key that holds the content of a file.
 const FILE: &str = "file:";

@@ -10,7 +10,7 @@ use frontend::{
     },
     http::{address::ModelPath, answer::Answer, respond, service::Service},
 };
-use models::LoadOverride;
+use serving::LoadOverride;
 
 pub async fn index(service: &Service, body: &mut Incoming) -> Answer {
     let received = intake::read(body, 0, &service.settings.body).await?;

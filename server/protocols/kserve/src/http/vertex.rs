@@ -36,7 +36,7 @@ use inference::{
     request::InferenceResponse,
     signature::Signature,
 };
-use models::ServedModel;
+use serving::ServedModel;
 use telemetry::metrics::Protocol as Label;
 
 /// The header that names the address to redirect to.

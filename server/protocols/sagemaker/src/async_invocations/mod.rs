@@ -15,8 +15,8 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use crate::{codec::aws::Location, settings::aws::AsyncInvocations};
 use frontend::exchange::intake::Received;
 use inference::error::Error;
-use models::stores::StoreSettings;
 use objects::Objects;
+use stores::StoreSettings;
 
 /// An invocation that was accepted.
 pub struct Job {

@@ -16,7 +16,7 @@ use inference::{
     identifier::new_uuid,
     limits::{Budget, Permit},
 };
-use models::stores::{self, StoreSettings};
+use stores::{self, StoreSettings};
 
 /// Bytes that are read from a file at once. They are not counted: each invocation that runs has as many.
 const STEP: usize = 64 << 10;

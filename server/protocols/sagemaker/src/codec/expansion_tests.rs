@@ -1,5 +1,5 @@
-//! That no body of `/invocations` takes more memory while it is decoded than is said beforehand. Memory is measured, not
-//! computed.
+//! That no body of `/invocations` takes more memory while it is decoded than is said beforehand. Memory is measured,
+//! not computed.
 
 use allocation_counter::measure;
 use bytes::Bytes;

@@ -17,7 +17,7 @@ use crate::settings::emf::EmfSettings;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use document::Usage;
 use machine::gpus::Sensor;
-use models::ModelManager;
+use serving::ModelManager;
 use telemetry::metrics::{Metrics, Resources};
 use window::{MOST_VALUES, Window};
 

@@ -8,7 +8,7 @@ use super::exception::{Exception, Refusal};
 use crate::{codec::invocations::Invocation, front::Hosting, invocations};
 use frontend::exchange::Failure;
 use inference::error::Error;
-use models::{ServedModel, State};
+use serving::{ServedModel, State};
 
 /// The model behind an endpoint: the one of its name, else the one that `/invocations` would choose.
 pub async fn model_of(

@@ -7,7 +7,7 @@ use crate::{
     async_invocations::{self, Runner, Submitter},
     settings::aws::AwsFacade,
 };
-use models::stores::StoreSettings;
+use stores::StoreSettings;
 
 /// The state of the addresses that clients of AWS call, one for the whole server.
 pub struct Facade {

@@ -26,7 +26,7 @@ use inference::{
     error::Error,
     request::{Sequence, SequenceId},
 };
-use models::ServedModel;
+use serving::ServedModel;
 
 /// The header with the session's id, or with the wish for a new session.
 pub const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");

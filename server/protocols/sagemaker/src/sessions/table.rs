@@ -12,7 +12,7 @@ use crate::{
     sessions::open::{Bounds, Full, Session, Sessions, Used},
 };
 use inference::{error::Error, request::SequenceId};
-use models::{ModelManager, ServedModel};
+use serving::{ModelManager, ServedModel};
 
 /// The sessions of a server.
 pub struct SessionTable {

@@ -6,7 +6,7 @@ use configuration::{
     Environment, Flag, PathKind, Sources,
     value::{self, Parse},
 };
-use models::stores::{Provider, StoreUrl};
+use stores::{Provider, StoreUrl};
 
 /// The flags of this part.
 #[rustfmt::skip]

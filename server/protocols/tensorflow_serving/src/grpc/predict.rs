@@ -26,7 +26,7 @@ use frontend::{
 use inference::{
     error::Error, limits::out_of_bytes, request::InferenceResponse, signature::Signature,
 };
-use models::ServedModel;
+use serving::ServedModel;
 
 /// Answers one of these calls.
 pub(super) async fn unary(

@@ -130,7 +130,7 @@ pub(super) async fn reload(
         )
     })?;
     let control = serving.control.clone();
-    serving.control_threads.run(move || control.named_models().reload(&config)).await??;
+    serving.control_threads.run(move || control.configure(&config)).await??;
     let status = StatusProto { error_code: Code::Ok.into(), error_message: String::new() };
     Ok(ReloadConfigResponse { status: Some(status), ..ReloadConfigResponse::default() })
 }

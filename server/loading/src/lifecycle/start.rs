@@ -1,0 +1,138 @@
+//! The models that are loaded at the start, several at the same time, and whether that is enough to serve.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    lifecycle::{control::Control, select},
+    repository::{
+        catalogue::Wanted,
+        local::{Found, FoundModel},
+        scratch_dir,
+    },
+    settings::control::{AtStart, ControlMode},
+};
+use serving::{model_id::ModelId, state::State};
+
+impl Control {
+    /// Loads what is to serve from the start. What fails is in the log and the index, and keeps nothing else from
+    /// loading. Blocking.
+    ///
+    /// # Errors
+    /// Why there is no use in serving: nothing that was asked for is loaded; or, with `exit_on_error`, something
+    /// is not.
+    pub fn start(&self, exit_on_error: bool) -> Result<(), String> {
+        if self.settings.is_explicit() {
+            scratch_dir::remove_leftovers(&self.settings.scratch);
+        }
+        let wanted = match &self.settings.mode {
+            ControlMode::Explicit(AtStart::These(names)) => Wanted::These(names),
+            ControlMode::None if self.on_demand.is_some() => Wanted::These(&[]),
+            ControlMode::None | ControlMode::Poll(_) | ControlMode::Explicit(AtStart::All) => {
+                Wanted::All
+            }
+        };
+        if let Some(configured) = self.converger.catalogue.configured() {
+            self.named_models.configure_start(configured)?;
+        }
+        let mut found = self.converger.catalogue.look(wanted).map_err(|it| it.to_string())?;
+        found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
+        found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
+        if let Some(rule) = &self.settings.hosted {
+            let others = select::select(rule, &mut found, &self.converger.catalogue.places())?;
+            if !others.is_empty() {
+                tracing::info!(
+                    "not loaded but as far as the default model is made of them: {}",
+                    others.join(", ")
+                );
+            }
+        }
+        if self.settings.is_explicit() || self.on_demand.is_some() {
+            found.models.keys().chain(&found.remote).for_each(|id| self.converger.manager.know(id));
+            let requested = self.asked_for(&mut found);
+            found.models = requested;
+        }
+        // All of them, so that a name in two repositories is seen to be before either serves.
+        for id in found.models.keys().filter(|it| !it.namespace.is_empty()) {
+            self.converger.manager.know(id);
+        }
+        for (id, reason) in &found.refused {
+            self.converger.publisher.failed(id, None, reason);
+        }
+        let models: Vec<FoundModel> = found.models.into_values().collect();
+        for model in &models {
+            self.converger.manager.note(&model.id(), None, State::Loading, "");
+        }
+        self.converger.converge_all(models);
+        if let Some(configured) = self.converger.catalogue.configured() {
+            self.named_models.label_start(configured);
+        }
+        self.judge(exit_on_error)
+    }
+
+    /// Of what was found, that which is to be loaded at the start.
+    fn asked_for(&self, found: &mut Found) -> BTreeMap<ModelId, FoundModel> {
+        let all = std::mem::take(&mut found.models);
+        match &self.settings.mode {
+            ControlMode::Explicit(AtStart::All) => all,
+            // Each is loaded when it is asked for.
+            ControlMode::None | ControlMode::Poll(_) => BTreeMap::new(),
+            ControlMode::Explicit(AtStart::These(names)) => {
+                for name in names {
+                    let is_there =
+                        all.keys().chain(found.refused.keys()).any(|it| *it.name == **name);
+                    if !is_there {
+                        let places = self.converger.catalogue.places();
+                        let reason = format!(
+                            "--load-model names it, and there is no directory of that name in {places}"
+                        );
+                        found.refused.insert(ModelId::named(name), reason);
+                    }
+                }
+                found.refused.retain(|id, _| names.iter().any(|it| **it == *id.name));
+                all.into_iter().filter(|(id, _)| names.iter().any(|it| **it == *id.name)).collect()
+            }
+        }
+    }
+
+    fn judge(&self, exit_on_error: bool) -> Result<(), String> {
+        let index = self.converger.manager.index();
+        let failed: Vec<String> = index
+            .iter()
+            .filter(|it| it.state == State::Unavailable)
+            .map(|it| format!("model '{}': {}", it.name, it.reason))
+            .collect();
+        let ready = index.iter().any(|it| it.state == State::Ready);
+        let polls = matches!(self.settings.mode, ControlMode::Poll(_));
+        let later = polls
+            || self.settings.is_explicit()
+            || self.on_demand.is_some()
+            || self.multi_model.is_some();
+        match failed.as_slice() {
+            [] if ready || later => Ok(()),
+            // An empty list may be replaced by request.
+            [] if self.converger.catalogue.configured().is_some() => Ok(()),
+            [] => Err(self.nothing_found()),
+            failed if exit_on_error && ready => Err(format!(
+                "a model is not served, and --exit-on-error is set; {}",
+                failed.join("; ")
+            )),
+            // What is polled may be repaired.
+            _ if ready || (polls && !exit_on_error) => Ok(()),
+            failed => Err(format!("no model is served; {}", failed.join("; "))),
+        }
+    }
+
+    fn nothing_found(&self) -> String {
+        let catalogue = &self.converger.catalogue;
+        let places = catalogue.places();
+        match catalogue.what_lies_there() {
+            Some(what) => format!(
+                "no models found in {places}: expected <name>/<version>/model.onnx there. {what}"
+            ),
+            None => format!(
+                "no models found in {places}: expected <name>/<version>/model.onnx there, or a single \
+                 model.onnx; in a container, see what is mounted there"
+            ),
+        }
+    }
+}
