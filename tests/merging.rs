@@ -278,6 +278,106 @@ fn a_floor_below_the_loudest_or_the_mean_of_a_run_is_not_merged() {
     check_unmerged("floor_of_mean", &[1, 4], MIXES);
 }
 
+/// Four requests that wait together are four runs, and each is answered so.
+#[track_caller]
+fn check_special(
+    fixture: &str,
+    input: &str,
+    datatype: &str,
+    rows: [&[f64]; 4],
+    answers: [&[f64]; 4],
+) {
+    let server = Server::start(&of(fixture, ""), &["--scheduler-hold=4"]);
+    let why = merging(&config(&server, fixture)).to_owned();
+    assert!(why.starts_with("off: ") && why.contains(MIXES), "{why}");
+    let mut clients = Vec::new();
+    for (waiting, row) in rows.iter().enumerate() {
+        wait_queued(server.http(), fixture, waiting);
+        let data: Value = match datatype {
+            "INT64" => row.iter().map(|it| *it as i64).collect(),
+            _ => json!(row),
+        };
+        let body = json!({"inputs": [{"name": input, "shape": [1, row.len()], "datatype": datatype, "data": data}]});
+        clients.push(ask(server.http(), fixture, body.to_string()));
+    }
+    for (client, expected) in clients.iter_mut().zip(answers) {
+        let reply = client.reply().expect(200).json();
+        assert_eq!(reply["outputs"][0]["data"], json!(expected), "{fixture}");
+    }
+    let page = Page::read(server.http());
+    let counts = ["nv_inference_exec_count", "nv_inference_count"].map(|it| page.of(fixture, it));
+    assert_eq!(counts, [4.0, 4.0], "{fixture}");
+}
+
+#[test]
+fn a_threshold_that_only_a_huge_number_reaches_is_not_merged() {
+    let (large, ordinary): (&[f64], &[f64]) = (&[2e9, 1.0, 2.0, 3.0], &[0.5, 1.5, 2.5, 3.5]);
+    let rows = [ordinary, large, ordinary, ordinary];
+    let turned: &[f64] = &[-2e9, -1.0, -2.0, -3.0];
+    check_special(
+        "threshold_of_run",
+        "INPUT",
+        "FP32",
+        rows,
+        [ordinary, turned, ordinary, ordinary],
+    );
+}
+
+#[test]
+fn zero_times_what_others_are_is_not_merged() {
+    // The sum of all is infinite.
+    let (large, ordinary): (&[f64], &[f64]) = (&[2e38; 4], &[0.5, 1.5, 2.5, 3.5]);
+    let rows = [ordinary, large, large, ordinary];
+    check_special("zero_times_others", "INPUT", "FP32", rows, rows);
+}
+
+#[test]
+fn a_switch_by_the_largest_position_of_a_run_is_not_merged() {
+    let near = |server: &Server, ids: [i64; 3]| {
+        let body =
+            json!({"inputs": [{"name": "IDS", "shape": [1, 3], "datatype": "INT64", "data": ids}]});
+        let answer = answer(&mut server.client(), "far_positions", &body.to_string());
+        let values = answer["data"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
+        values.collect::<Vec<f64>>()
+    };
+    // The same table without the switch.
+    let server = Server::start(&of("far_positions", ""), &[]);
+    assert_eq!(merging(&config(&server, "far_positions")), "");
+    let ordinary = near(&server, [1, 20, 64]);
+    let turned: Vec<f64> = near(&server, [2, 30, 80]).iter().map(|it| -it).collect();
+    let rows: [&[f64]; 4] =
+        [&[1.0, 20.0, 64.0], &[2.0, 30.0, 80.0], &[1.0, 20.0, 64.0], &[1.0, 20.0, 64.0]];
+    let answers: [&[f64]; 4] = [&ordinary, &turned, &ordinary, &ordinary];
+    check_special("far_positions_mix", "IDS", "INT64", rows, answers);
+}
+
+#[test]
+fn models_whose_rows_keep_what_is_no_number_to_themselves_are_merged() {
+    let honest = [
+        "mlp",
+        "convnet",
+        "transformer",
+        "retrieval",
+        "type_fp16",
+        "type_fp32",
+        "type_int64",
+        "type_uint8",
+    ];
+    let mut repository = Repository::new();
+    for model in honest {
+        repository = repository.copy(model, &format!("tests/fixtures/models/{model}"));
+    }
+    for fixture in ["far_positions", "softmax_columns", "static_int8", "masked"] {
+        repository = beside(repository, fixture, "");
+    }
+    let server = Server::start(&repository, &[]);
+    for model in honest.iter().chain(&["far_positions", "softmax_columns", "static_int8", "masked"])
+    {
+        let config = config(&server, model);
+        assert_eq!((merging(&config), &config["max_batch_size"]), ("", &json!(4)), "{model}");
+    }
+}
+
 #[test]
 fn a_graph_whose_operators_say_that_rows_share_a_scale_is_not_merged() {
     check_unmerged("computed_int8", &[1, 16], "by its operator QuantizeLinear");

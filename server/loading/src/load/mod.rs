@@ -30,6 +30,7 @@ pub(crate) mod sample_rows;
 pub(crate) mod scheduler;
 pub(crate) mod sequence_settings;
 mod signatures;
+pub(crate) mod special_rows;
 pub(crate) mod strict_rows;
 pub(crate) mod text_rows;
 pub(crate) mod trial_runs;

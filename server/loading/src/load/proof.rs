@@ -9,13 +9,19 @@
 //! rows. So a row is compared with itself alone, and with itself at the same place of a run of nothing but itself. Its
 //! company is silent, much quieter, as loud, louder and much louder, and each of these rows is compared so: a mean over
 //! the batch, its largest number, or a scale of quantisation that the whole batch shares then changes by much, and
-//! rounding not at all.
+//! rounding not at all. At last it is seen beside rows that are no numbers, beside huge ones, and beside the largest
+//! indices that the model takes: see [`special`].
 
 mod company;
 mod evidence;
+mod indices;
+mod special;
 mod trial;
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use backend::{BackendError, Instance, NamedTensor};
 
@@ -72,7 +78,15 @@ pub(crate) fn prove(
     limit: &RunLimit,
 ) -> Result<Proof, BackendError> {
     let started = Instant::now();
-    let mut tried = Tried { instance, signature, config, limit, started, is_endless: false };
+    let mut tried = Tried {
+        instance,
+        signature,
+        config,
+        limit,
+        started,
+        is_endless: false,
+        unbudgeted: Duration::ZERO,
+    };
     let given = config.warmups.iter().filter_map(|it| {
         let work = sample_work(it, signature, config, dir).ok()?;
         Some(Recipe::Given(first_row(&work)?))
@@ -99,6 +113,9 @@ pub(crate) fn prove(
         }
     };
     let mut proved = tried.prove_by(&best);
+    if proved.is_ok() {
+        proved = tried.special_company(&best, is_on_gpu);
+    }
     if proved.is_ok() {
         proved = tried.further_sizes(&best);
     }

@@ -89,11 +89,11 @@ const MANY: [u64; 4] = [32, 128, 1000, 30_000];
 /// So many inputs are taken for masks in turn where no name says which are.
 const MOST_UNNAMED: usize = 4;
 
-fn is_float(dtype: DataType) -> bool {
+pub(crate) fn is_float(dtype: DataType) -> bool {
     matches!(dtype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
 }
 
-fn is_whole(dtype: DataType) -> bool {
+pub(crate) fn is_whole(dtype: DataType) -> bool {
     !is_float(dtype) && !matches!(dtype, DataType::Bool | DataType::Bytes)
 }
 
@@ -109,7 +109,7 @@ fn range(dtype: DataType) -> Option<(f64, f64)> {
 }
 
 /// Does its name say that an input tells which elements of others count?
-fn is_named_mask(name: &str) -> bool {
+pub(crate) fn is_named_mask(name: &str) -> bool {
     name.to_ascii_lowercase().contains("mask")
 }
 

@@ -17,7 +17,7 @@ use serving::config::model::Scheduling;
 const LARGE_ROW: usize = 512 << 10;
 
 /// So many of those are.
-const FEW_ROWS: usize = 3;
+pub(super) const FEW_ROWS: usize = 3;
 
 /// Sizes of runs beside those that the configuration prefers.
 const SIZES: [usize; 3] = [2, 3, 5];
@@ -32,9 +32,7 @@ const FURTHER: std::ops::Range<u32> = 100..112;
 impl Tried<'_> {
     /// Compares each row of that kind with itself beside the others.
     pub(super) fn prove_by(&mut self, kind: &Kind) -> Result<(), Failure> {
-        let elements = |it: &NamedTensor| it.tensor.elements();
-        let row: usize = kind.rows[0].1.inputs.iter().map(elements).sum();
-        let most = if LARGE_ROW < row { FEW_ROWS } else { ROWS.len() };
+        let most = if is_large(&kind.rows[0].1) { FEW_ROWS } else { ROWS.len() };
         let company = most.min(self.config.max_batch_size).max(2) - 1;
         // The loudest and the most silent are together, and the second ordinary one comes last.
         let special: Vec<usize> = (NEEDED..kind.rows.len()).collect();
@@ -69,9 +67,7 @@ impl Tried<'_> {
 
     /// Runs these rows together, and compares each with itself alone.
     fn compare(&mut self, kind: &Kind, order: &[usize]) -> Result<(), Failure> {
-        if self.is_late() {
-            return Err(Failure::Dependent("to try its rows takes too long".to_owned()));
-        }
+        self.check_time()?;
         let whole = self.run(&works(kind, order)).map_err(several)?;
         let mut may_hide = false;
         for (place, row) in order.iter().enumerate() {
@@ -200,13 +196,19 @@ impl Tried<'_> {
     }
 }
 
+/// Is one such row too large to run many together?
+pub(super) fn is_large(row: &Work) -> bool {
+    let elements = |it: &NamedTensor| it.tensor.elements();
+    LARGE_ROW < row.inputs.iter().map(elements).sum()
+}
+
 /// The rows of that kind with these numbers.
 fn works<'a>(kind: &'a Kind, order: &[usize]) -> Vec<&'a Work> {
     order.iter().map(|it| &kind.rows[*it].1).collect()
 }
 
 /// How far the answers to a row are apart, at its place in one run and in another, if by more than rounding explains.
-fn between(
+pub(super) fn between(
     one: &Answers,
     at: usize,
     other: &Answers,
@@ -218,7 +220,7 @@ fn between(
 }
 
 /// Of several rows whose like it takes alone, it is of their number.
-fn several(failure: Failure) -> Failure {
+pub(super) fn several(failure: Failure) -> Failure {
     match failure {
         Failure::Engine(error @ BackendError::Device(_)) => Failure::Engine(error),
         Failure::Engine(error) => {
@@ -228,7 +230,7 @@ fn several(failure: Failure) -> Failure {
     }
 }
 
-fn by_values(apart: &Apart) -> String {
+pub(super) fn by_values(apart: &Apart) -> String {
     format!(
         "what it answers for a row depends on the other rows of the run (output '{}', by {})",
         apart.output,

@@ -1,5 +1,7 @@
 //! Which models are found to mix rows, and which only round.
 
+mod special;
+
 use std::thread;
 
 use backend::{Batch, DataType, Shape, Tensor, distance};
@@ -202,7 +204,9 @@ fn a_slow_model_runs_each_row_alone_and_all_together_and_a_fast_one_with_every_s
         thread::sleep(BUDGET);
         Ok(it.to_vec())
     });
-    assert_eq!((proof, runs.as_slice()), (Proof::Independent, [1, 1, 1, 1, 1, 1, 6].as_slice()));
+    // And beside huge numbers and what is no number, three of a kind at once.
+    let slow = [1, 1, 1, 1, 1, 1, 6, 4, 4];
+    assert_eq!((proof, runs.as_slice()), (Proof::Independent, slow.as_slice()));
     // Where this thread has to wait for a processor, a fast model is a slow one.
     let mut attempts = (0..50).map(|_| tried(&config, 0, |it, _| Ok(it.to_vec())));
     let has_all = |runs: &[usize]| [1, 2, 3, 5, 6, 7].iter().all(|it| runs.contains(it));
@@ -268,7 +272,7 @@ fn the_search_for_a_proof_does_not_end_with_the_budget() {
         Ok(it.iter().map(|x| if *x < 16.0 { 0.0 } else { *x }).collect())
     });
     assert_eq!(proof, Proof::Independent);
-    assert_eq!(runs.last(), Some(&6));
+    assert!(runs.contains(&6), "{runs:?}");
     // Those behind show how rows mix.
     let (proof, _) = tried(&config, 0, |it, _| {
         let most = it.iter().fold(0.0f32, |most, x| most.max(*x));

@@ -31,12 +31,12 @@ pub(super) const NEEDED: usize = 2;
 
 /// Where a row that is so much louder takes so many times longer, what it says is how much there is to do, and no row
 /// that is louder still is made.
-const LONGER: u32 = 8;
-const MUCH: Duration = Duration::from_millis(2);
+pub(super) const LONGER: u32 = 8;
+pub(super) const MUCH: Duration = Duration::from_millis(2);
 
 /// The loudest row is ended after so much longer than others have taken: times are a guess, and a row that says how
 /// much there is to do may run for ever.
-const LONGEST_EXTREME: Duration = Duration::from_millis(500);
+pub(super) const LONGEST_EXTREME: Duration = Duration::from_millis(500);
 
 /// Why rows have not been found to be independent.
 pub(super) enum Failure {
@@ -56,6 +56,11 @@ pub(super) struct Kind {
     pub(super) rows: Vec<(Loudness, Work)>,
     pub(super) alone: Vec<Answers>,
     pub(super) evidence: Evidence,
+    /// How long a row of no large numbers took alone, at least.
+    pub(super) usual: Duration,
+    /// Did a louder row take much longer, or have answers of another shape? Then its numbers say how much there is to
+    /// do.
+    pub(super) grows: bool,
 }
 
 /// An instance, and what its rows are tried with.
@@ -67,6 +72,8 @@ pub(super) struct Tried<'a> {
     pub(super) started: Instant,
     /// Has the loudest row of a recipe been ended before its time? Then no other is made.
     pub(super) is_endless: bool,
+    /// What the rows have taken that are tried for however long it takes.
+    pub(super) unbudgeted: Duration,
 }
 
 impl Tried<'_> {
@@ -75,15 +82,23 @@ impl Tried<'_> {
         self.limit.part(2) < self.started.elapsed()
     }
 
+    /// Ends the trial where it is late.
+    pub(super) fn check_time(&self) -> Result<(), Failure> {
+        match self.is_late() {
+            true => Err(Failure::Dependent("to try its rows takes too long".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn is_over(&self) -> bool {
-        BUDGET < self.started.elapsed()
+        BUDGET + self.unbudgeted < self.started.elapsed()
     }
 
     /// Runs each row of that recipe alone. The first ones have to be taken; others that are not are left out.
     pub(super) fn alone(&mut self, recipe: Recipe) -> Result<Kind, Failure> {
         let (mut rows, mut alone): (Vec<(Loudness, Work)>, Vec<Answers>) = Default::default();
         let (mut usual, mut is_longer) = (Duration::MAX, self.is_endless);
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut grows) = (Duration::ZERO, self.is_endless);
         for (number, loudness) in (0..).zip(ROWS) {
             if loudness == Loudness::Extreme && is_longer {
                 continue;
@@ -95,6 +110,7 @@ impl Tried<'_> {
                     let limit = self.limit.at_most(most).map_err(Failure::Engine)?;
                     let answers = self.run_within(&[&row], &limit);
                     self.is_endless = limit.check().is_err();
+                    grows |= self.is_endless;
                     return Ok((row, answers?));
                 }
                 let started = Instant::now();
@@ -110,6 +126,7 @@ impl Tried<'_> {
                         took = started.elapsed().min(took);
                     }
                     is_longer = is_much(took) || !has_shape_of(&answers, alone.first());
+                    grows |= is_longer;
                 } else {
                     usual = usual.min(took);
                 }
@@ -133,7 +150,7 @@ impl Tried<'_> {
             }
         }
         let evidence = evidence(&alone, NEEDED);
-        Ok(Kind { recipe, rows, alone, evidence })
+        Ok(Kind { recipe, rows, alone, evidence, usual, grows })
     }
 
     /// Runs these rows together: as many rows of every output.
@@ -142,7 +159,11 @@ impl Tried<'_> {
     }
 
     /// The same within a limit of its own.
-    fn run_within(&mut self, rows: &[&Work], limit: &RunLimit) -> Result<Answers, Failure> {
+    pub(super) fn run_within(
+        &mut self,
+        rows: &[&Work],
+        limit: &RunLimit,
+    ) -> Result<Answers, Failure> {
         let outputs = rows.first().map(|it| it.outputs.as_slice()).unwrap_or_default();
         let columns = rows.first().map(|it| it.inputs.as_slice()).unwrap_or_default();
         let column = |(at, input): (usize, &NamedTensor)| {
@@ -180,7 +201,7 @@ impl Tried<'_> {
 }
 
 /// Have both outputs of the same shapes?
-fn has_shape_of(one: &Answers, other: Option<&Answers>) -> bool {
+pub(super) fn has_shape_of(one: &Answers, other: Option<&Answers>) -> bool {
     let shapes =
         |it: &Answers| -> Vec<_> { it.0.iter().map(|it| it.tensor.shape().clone()).collect() };
     other.is_none_or(|it| shapes(it) == shapes(one))
