@@ -117,10 +117,12 @@ impl OnnxModel {
 
 impl Drop for OnnxModel {
     fn drop(&mut self) {
-        if let Some(wide) = &self.wide {
+        let (wide, places) = (self.wide.take(), std::mem::take(&mut self.places));
+        if let Some(wide) = &wide {
             wide.end();
         }
-        self.opener.runtime.settling.wait();
+        // What these hold is gone when the model is.
+        self.opener.runtime.settling.wait_after(move || drop((wide, places)));
     }
 }
 

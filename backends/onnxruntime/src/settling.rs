@@ -69,8 +69,10 @@ impl Settling {
         state.has_thread = builder.spawn(move || settling.run()).is_ok();
     }
 
-    /// Returns once no session is looked at. One that is ended a moment before it would be looked at is left alone.
-    pub(crate) fn wait(&self) {
+    /// Lets go of sessions, and returns once none is looked at. Then none of them is kept by the thread alone: it either
+    /// began to look before they were let go of, and is waited for, or finds them gone.
+    pub(crate) fn wait_after(&self, let_go: impl FnOnce()) {
+        let_go();
         drop(self.busy.lock());
     }
 
@@ -116,7 +118,47 @@ fn next_pause(last: Duration, settled: &[Settled]) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+
+    /// Says when it is looked at, and is looked at until its owner has gone on or a time has passed.
+    struct Session {
+        begun: Mutex<mpsc::Sender<()>>,
+        is_over: Mutex<mpsc::Receiver<()>>,
+        gone: mpsc::Sender<()>,
+    }
+
+    impl Settle for Session {
+        fn settle(&self) -> Settled {
+            self.begun.lock().unwrap().send(()).unwrap();
+            let _ = self.is_over.lock().unwrap().recv_timeout(Duration::from_millis(100));
+            Settled::Kept
+        }
+    }
+
+    impl Drop for Session {
+        fn drop(&mut self) {
+            self.gone.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_looked_at_as_it_is_let_go_of_is_gone_afterwards() {
+        let settling = Arc::<Settling>::default();
+        let (begin, begun) = mpsc::channel();
+        let (end, is_over) = mpsc::channel();
+        let (gone, is_gone) = mpsc::channel();
+        let (begin, is_over) = (Mutex::new(begin), Mutex::new(is_over));
+        let session: Arc<dyn Settle> = Arc::new(Session { begun: begin, is_over, gone });
+        settling.wait_after(|| {
+            settling.ask(Arc::downgrade(&session));
+            begun.recv().unwrap();
+            drop(session);
+        });
+        end.send(()).unwrap_or_default();
+        assert_eq!(is_gone.try_recv(), Ok(()));
+    }
 
     #[test]
     fn looks_become_rarer_while_they_are_in_vain() {

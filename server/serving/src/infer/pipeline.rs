@@ -87,6 +87,9 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         Ok((asked, ready, of_reply)) => {
             // Before the reply has room: nobody waits for this who has that.
             let first = room_for_texts(bytes, pipeline, &ready.prepared, deadline).await;
+            if let Err(Error::DeadlineExceeded { .. }) = first {
+                metrics.failure(FailureReason::Canceled);
+            }
             // A reply that has no room is refused before its rows are run.
             let first = first.and_then(|first| reply.reserve(of_reply).map(|()| first));
             first.map(|first| (asked, ready, first))

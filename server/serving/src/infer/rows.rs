@@ -72,7 +72,8 @@ impl Counted<'_> {
 /// images and sounds, which are refused where there is none.
 ///
 /// # Errors
-/// [`Error::OutOfBudget`] where others hold it for long.
+/// [`Error::OutOfBudget`] where others hold it for long; [`Error::DeadlineExceeded`] where they do so until the
+/// deadline.
 ///
 /// # Cancel safety
 /// Nothing is lost when the future is dropped.
@@ -87,13 +88,29 @@ pub(super) async fn room_for_texts(
     let largest = rows().map(|it| bytes_to_run(pipeline, std::iter::once(it))).max();
     let job = largest.unwrap_or(0).saturating_mul(pipeline.rows.most_of_job(rows().count()));
     let bytes = job.min(most_of_texts(budget));
-    let until = deadline.into_iter().fold(Instant::now() + WAIT, Instant::min);
+    wait_for_room(budget, bytes, deadline, &pipeline.graph.model).await
+}
+
+/// The same for so many bytes.
+async fn wait_for_room(
+    budget: &Arc<Budget>,
+    bytes: usize,
+    deadline: Option<Instant>,
+    model: &str,
+) -> Result<Option<Arc<Permit>>, Error> {
+    let patience = Instant::now() + WAIT;
     // Slow clients give way once: what is missing then is held by runs, which end by themselves.
     let mut taken = take(Some(budget), bytes);
-    while let Err(Error::OutOfBudget(_)) = taken
-        && Instant::now() < until
-    {
-        tokio::time::sleep(PAUSE).await;
+    while let Err(Error::OutOfBudget(_)) = taken {
+        let now = Instant::now();
+        if deadline.is_some_and(|it| it <= now) {
+            return Err(Error::DeadlineExceeded { model: model.to_owned() });
+        }
+        let until = deadline.into_iter().fold(patience, Instant::min);
+        if until <= now {
+            break;
+        }
+        tokio::time::sleep(PAUSE.min(until - now)).await;
         if let Some(permit) = budget.try_take(bytes) {
             taken = Ok(Some(Arc::new(permit)));
         }
@@ -362,6 +379,40 @@ mod tests {
         assert_eq!(units(6 << 20), None);
         assert_eq!([1 << 20, 1 << 20, 1 << 20].map(&mut units), [1, 2, 5].map(|it| Some(it << 20)));
         assert_eq!(units(1 << 20), None);
+    }
+
+    #[tokio::test]
+    async fn room_that_others_hold_until_the_deadline_is_late_and_no_lack_of_it() {
+        let budget = Budget::new(100 << 20);
+        let held = budget.take(90 << 20).unwrap();
+        let wait = |deadline| wait_for_room(&budget, 20 << 20, deadline, "m");
+        let late = Err(Error::DeadlineExceeded { model: "m".to_owned() });
+        let error = |it: Result<Option<Arc<Permit>>, Error>| it.map(|_| ());
+        let now = Instant::now();
+        for deadline in [now, now + 3 * PAUSE] {
+            assert_eq!(error(wait(Some(deadline)).await), late);
+            assert!(deadline <= Instant::now());
+        }
+        // Where there is room it is taken, whatever the time: what runs then says that it is late.
+        drop(held);
+        assert_eq!(wait(Some(now)).await.unwrap().map(|it| it.units()), Some(20 << 20));
+    }
+
+    #[tokio::test]
+    async fn room_is_waited_for_until_a_run_gives_it_back() {
+        let budget = Budget::new(100 << 20);
+        let held = budget.take(90 << 20).unwrap();
+        let far = Instant::now() + 10 * WAIT;
+        let waiting = wait_for_room(&budget, 20 << 20, Some(far), "m");
+        let give_back = async move {
+            tokio::task::yield_now().await;
+            drop(held);
+        };
+        let (room, ()) = tokio::join!(waiting, give_back);
+        assert_eq!(room.unwrap().map(|it| it.units()), Some(20 << 20));
+        // More than there is for all.
+        let error = wait_for_room(&budget, 200 << 20, Some(far), "m").await.map(|_| ());
+        assert!(matches!(error, Err(Error::InvalidRequest(_))), "{error:?}");
     }
 
     #[test]
