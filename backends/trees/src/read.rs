@@ -94,7 +94,9 @@ fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Vec<Document>
 fn refusal(pickle: &Pickle) -> FormatError {
     let root = pickle.root();
     let Some((module, name)) = pickle.class(root).or_else(|| pickle.global(root)) else {
-        return FormatError::new("this pickle holds no model, but plain values");
+        return FormatError::new(
+            "this pickle holds no model, but plain values: save the fitted model itself",
+        );
     };
     let advice = match module.split('.').next() {
         Some("catboost") => "save it with model.save_model('model.onnx', format='onnx')",

@@ -12,6 +12,9 @@ pub(crate) const LONGEST_FILE: u64 = 256 << 20;
 /// How deep objects and lists may lie in each other.
 const DEEPEST: usize = 64;
 
+/// What may stand in front of a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A file whose content is an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Document {
@@ -43,12 +46,18 @@ pub(crate) fn read_bytes(dir: &Dir, file: &str) -> Result<Option<Vec<u8>>, Folde
 /// # Errors
 /// When it cannot be read, is no JSON, or lies too deep.
 pub(crate) fn read_value(dir: &Dir, file: &str) -> Result<Option<Value>, FolderError> {
-    let Some(bytes) = read_bytes(dir, file)? else { return Ok(None) };
-    let value: Value = serde_json::from_slice(&bytes)
+    read_bytes(dir, file)?.map(|bytes| value_of(file, &bytes)).transpose()
+}
+
+/// The JSON in these bytes of a file.
+fn value_of(file: &str, bytes: &[u8]) -> Result<Value, FolderError> {
+    // Editors put a byte order mark in front.
+    let json = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let value: Value = serde_json::from_slice(json)
         .map_err(|error| FolderError::file(file, format!("it is no JSON: {error}")))?;
     match is_deeper(&value, DEEPEST) {
         true => Err(FolderError::file(file, format!("it is more than {DEEPEST} levels deep"))),
-        false => Ok(Some(value)),
+        false => Ok(value),
     }
 }
 
@@ -197,6 +206,17 @@ mod tests {
         assert_eq!(error, "config.json: num_labels: it is \"two\", not a whole number from 0 on");
         assert_eq!(document.count("a"), Ok(None));
         assert_eq!(document.text("b"), Ok(None));
+    }
+
+    #[test]
+    fn a_byte_order_mark_in_front_is_no_part_of_the_file() {
+        let value = |bytes: &[u8]| value_of("config.json", bytes).map_err(|it| it.to_string());
+        assert_eq!(value(b"\xef\xbb\xbf{\"num_labels\": 2}"), Ok(json!({"num_labels": 2})));
+        assert!(value(b"\xef\xbb\xbf").unwrap_err().starts_with("config.json: it is no JSON"));
+        // Half of one, or one elsewhere.
+        for wrong in [&b"\xef\xbb{}"[..], b"{\xef\xbb\xbf}"] {
+            assert!(value(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -87,6 +87,8 @@ impl Tokenizer {
         file: &str,
         lower_case: bool,
     ) -> Result<Tokenizer, FolderError> {
+        // Editors put a byte order mark in front.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         // The crate panics with what is no JSON, and with some values that it does not know.
         serde_json::from_slice::<IgnoredAny>(bytes)
             .map_err(|error| FolderError::file(file, format!("it is no JSON: {error}")))?;

@@ -60,7 +60,9 @@ fn model<O: Objects>(
     let objects = reader.objects();
     let handle = objects.attribute(booster, name).and_then(|it| objects.bytes_of(it));
     let model = handle.ok_or_else(|| {
-        FormatError::new("the Booster in this estimator holds no model: it was not trained")
+        FormatError::new(
+            "the Booster in this estimator holds no model: it was not trained; fit it and save it again",
+        )
     })?;
     reader.count(model.len(), 0)?;
     Ok(model.into_owned())

@@ -11,6 +11,7 @@ use crate::{
     },
     limits,
     sklearn::{
+        advice,
         objects::{Objects, classes, floats, needed, number, prior},
         tree::{Leaves, TreeReader},
     },
@@ -66,10 +67,10 @@ pub(super) fn histogram<O: Objects>(
 ) -> Result<(), FormatError> {
     let objects = reader.objects();
     if objects.attribute(of, "_preprocessor").is_some_and(|it| !objects.is_none(it)) {
-        return Err(FormatError::new(
-            "it was trained with categories, which are not read from scikit-learn's files: convert it to ONNX, with \
-             skl2onnx",
-        ));
+        return Err(FormatError::new(format!(
+            "it was trained with categories: {}",
+            advice::CATEGORIES
+        )));
     }
     let columns = columns(objects, of, is_classifier, document)?;
     document.rounding = Rounding::Double;

@@ -128,7 +128,7 @@ fn calibrator<O: Objects>(
             Ok(Calibrator::Isotonic(Isotonic::new(x, y, is_single)?))
         }
         other => Err(FormatError::new(format!(
-            "it is calibrated by {}, which is not served: 'sigmoid' and 'isotonic' are",
+            "it is calibrated by {}, which is not served: calibrate it with method='sigmoid' or 'isotonic'",
             other.map_or("something unknown", |it| it.1)
         ))),
     }

@@ -78,7 +78,8 @@ impl<R: Copy> Held<R> {
             };
         }
         Err(FormatError::new(format!(
-            "more than {HOLDERS} pipelines and searches, one within the other"
+            "more than {HOLDERS} pipelines and searches, one within the other: save the innermost alone, as \
+             best_estimator_ of a search"
         )))
     }
 }
@@ -89,7 +90,10 @@ fn pipeline<O: Objects>(objects: &O, root: O::Ref) -> Result<(O::Ref, Vec<O::Ref
         || FormatError::new("the steps of the Pipeline are no list of names and estimators");
     let steps = objects.members(needed(objects, root, "steps")?).ok_or_else(unclear)?;
     if STEPS < steps.len() {
-        return Err(FormatError::new(format!("{} steps, at most {STEPS} are read", steps.len())));
+        return Err(FormatError::new(format!(
+            "{} steps of a pipeline, at most {STEPS} are read: convert it to ONNX, with skl2onnx",
+            steps.len()
+        )));
     }
     let second = |it: &O::Ref| objects.members(*it)?.get(1).copied();
     let mut steps = steps.iter().map(second).collect::<Option<Vec<_>>>().ok_or_else(unclear)?;

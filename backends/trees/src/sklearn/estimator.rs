@@ -70,7 +70,9 @@ enum Kind {
 /// What the estimator is, and whether it tells classes apart.
 fn kind<O: Objects>(objects: &O, of: O::Ref) -> Result<(Kind, bool), FormatError> {
     let Some((module, class)) = objects.class(of) else {
-        return Err(FormatError::new("it holds no estimator of scikit-learn, but plain values"));
+        return Err(FormatError::new(
+            "it holds no estimator of scikit-learn, but plain values: save the fitted estimator itself",
+        ));
     };
     let is_of = |package: &str| module.strip_prefix(package).is_some_and(|it| it.starts_with('.'));
     let (name, is_classifier) = match class.strip_suffix("Classifier") {
@@ -117,7 +119,10 @@ fn forest<O: Objects>(
     let leaves = match is_classifier {
         true => {
             if number(objects, of, "n_outputs_")? != 1.0 {
-                return Err(FormatError::new("classifiers of several targets are not served"));
+                return Err(FormatError::new(
+                    "it is a classifier of several targets, and those of one are served: train one for each target, or \
+                     convert it to ONNX, with skl2onnx",
+                ));
             }
             document.classes = Some(classes(objects, of)?);
             Leaves::Probabilities

@@ -3,6 +3,7 @@
 //! All three hold the same objects. The module `objects` is what they have in common, and estimators are read from that
 //! alone.
 
+mod advice;
 mod booster;
 mod boosting;
 mod calibrated;
@@ -30,7 +31,8 @@ use tree::TreeReader;
 pub fn from_pickle(pickle: &Pickle, format: &'static str) -> Result<Vec<Document>, FormatError> {
     if let Some(stranger) = pickle.stranger() {
         return Err(FormatError::new(format!(
-            "reading this pickle in Python would call {stranger}, which is no part of a model; nothing of it is run"
+            "reading this pickle in Python would call {stranger}, which is no part of a model; nothing of it is run: \
+             save the fitted estimator alone"
         )));
     }
     let (objects, root) = (pickled::Pickled(pickle), pickle.root());

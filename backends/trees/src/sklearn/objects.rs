@@ -49,7 +49,7 @@ pub(super) fn needed<O: Objects>(
     objects.attribute(of, name).ok_or_else(|| {
         let class = objects.class(of).map_or("the object", |it| it.1);
         FormatError::new(format!(
-            "{class} has no {name}: it was not fitted, or is not what it says"
+            "{class} has no {name}: it was not fitted, or is not what it says; fit it and save it again"
         ))
     })
 }

@@ -141,7 +141,9 @@ impl Steps {
     ) -> Result<(), FormatError> {
         match numbers.iter().all(|it| 0.0 < *it) {
             true => self.each(numbers, step),
-            false => Err(FormatError::new("a scale of the pipeline is not above zero")),
+            false => Err(FormatError::new(
+                "a scale of the pipeline is not above zero: convert it to ONNX, with skl2onnx",
+            )),
         }
     }
 
@@ -150,7 +152,8 @@ impl Steps {
         if numbers.len() != columns || numbers.iter().any(|it| !it.is_finite()) {
             let given = numbers.len();
             return Err(FormatError::new(format!(
-                "a step of the pipeline has {given} numbers for {columns} columns, or some that are not finite"
+                "a step of the pipeline has {given} numbers for {columns} columns, or some that are not finite, as of \
+                 a column without values: leave such columns out, or convert it to ONNX, with skl2onnx"
             )));
         }
         let Some(left) = self.left.checked_sub(columns) else {

@@ -5,7 +5,10 @@ use crate::{
     forest::document::{LeafVectors, Tree},
     limits,
     ndarray::{Array, Column},
-    sklearn::objects::{Objects, needed},
+    sklearn::{
+        advice,
+        objects::{Objects, needed},
+    },
 };
 
 /// What the leaves of a tree become.
@@ -159,7 +162,7 @@ impl<'a, O: Objects> TreeReader<'a, O> {
                 continue;
             }
             if is_categorical.is_some_and(|it| it.integer(node) != Some(0)) {
-                let problem = "a split by categories, which are not read from scikit-learn's files";
+                let problem = format!("a split by categories: {}", advice::CATEGORIES);
                 return Err(FormatError::of_node(number, node, problem));
             }
             tree.left.push(child(integer(&left)?, number, node)?);

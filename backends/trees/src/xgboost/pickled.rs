@@ -38,7 +38,8 @@ pub fn is_pickled(pickle: &Pickle) -> bool {
 pub fn find<'a>(pickle: &'a Pickle) -> Result<Pickled<'a>, FormatError> {
     if let Some(stranger) = pickle.stranger() {
         return Err(FormatError::new(format!(
-            "reading this pickle in Python would call {stranger}, which is no part of a model; nothing of it is run"
+            "reading this pickle in Python would call {stranger}, which is no part of a model; nothing of it is run: \
+             save the model alone, with save_model"
         )));
     }
     let Some(booster) = booster(pickle) else {
@@ -47,7 +48,7 @@ pub fn find<'a>(pickle: &'a Pickle) -> Result<Pickled<'a>, FormatError> {
     let handle = pickle.attribute(booster, "handle");
     let Some(model) = handle.and_then(|it| pickle.bytes(it)) else {
         return Err(FormatError::new(
-            "the Booster in this pickle holds no model: it was not trained",
+            "the Booster in this pickle holds no model: it was not trained; train it and save it again",
         ));
     };
     let missing = pickle.attribute(pickle.root(), "missing").and_then(|it| number(pickle, it));

@@ -17,6 +17,13 @@ fn letters(count: usize) -> String {
 }
 
 #[test]
+fn a_byte_order_mark_in_front_of_a_tokenizer_is_no_part_of_it() {
+    let marked = format!("\u{feff}{WORDS}");
+    let tokenizer = Tokenizer::from_bytes(marked.as_bytes(), "tokenizer.json", false);
+    assert!(tokenizer.is_ok(), "{:?}", tokenizer.err());
+}
+
+#[test]
 fn a_template_that_names_a_token_that_is_not_there_is_refused() {
     let template = r#"{"type": "TemplateProcessing", "special_tokens": {}, "pair": [],
       "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}"#;

@@ -1,6 +1,7 @@
 //! Reads and writes a model's configuration: `config.pbtxt` text, and JSON as clients know it.
 
 mod lenient;
+mod place;
 
 use std::sync::OnceLock;
 
@@ -10,13 +11,16 @@ use prost_reflect::{
 };
 use serde_json::Value as Json;
 
-use crate::config::pbtxt::lenient::strict;
+use crate::config::pbtxt::{lenient::strict, place::given_at};
 use inference::signature::nearest;
 use serving::config::raw::ModelConfig as RawConfig;
 pub use textproto::{Problem, ReadError};
 
 /// What errors call it.
 const WHOLE: &str = "a model's configuration";
+
+/// How the library's message about an unknown field begins.
+const UNKNOWN: &str = "unrecognized field name '";
 
 /// Knows the fields of a model's configuration. Made once and shared; costs nothing until first used.
 #[derive(Default)]
@@ -58,7 +62,16 @@ impl ConfigReader {
         match message.and_then(|message| deserializer.end().map(|()| message)) {
             Ok(message) => Ok(typed(&message)),
             Err(error) => {
-                let text = self.with_hint(error.to_string());
+                let text = error.to_string();
+                let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+                let is_of_value = error.is_data() && !text.starts_with(UNKNOWN);
+                let (line, column) = (error.line(), error.column());
+                let given =
+                    is_of_value.then(|| given_at(json, self.descriptor(), line, column)).flatten();
+                let text = match given {
+                    Some(given) => given.said(text),
+                    None => self.with_hint(text),
+                };
                 let problem = Problem { line: error.line(), column: error.column(), text };
                 Err(ReadError { file: file.to_owned(), problems: vec![problem] })
             }
@@ -96,11 +109,9 @@ impl ConfigReader {
         })
     }
 
-    /// Adds the nearest field name to the library's message about an unknown one, and takes away the
-    /// position, which is shown in front.
-    fn with_hint(&self, error: String) -> String {
-        let text = error.rsplit_once(" at line ").map_or(error.as_str(), |(text, _)| text);
-        let unknown = text.strip_prefix("unrecognized field name '");
+    /// Adds the nearest field name to the library's message about an unknown one.
+    fn with_hint(&self, text: &str) -> String {
+        let unknown = text.strip_prefix(UNKNOWN);
         let Some(name) = unknown.and_then(|it| it.strip_suffix('\'')) else {
             return text.to_owned();
         };

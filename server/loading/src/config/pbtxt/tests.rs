@@ -338,6 +338,36 @@ fn json_errors_name_the_place_and_the_nearest_field() {
 }
 
 #[test]
+fn json_errors_of_values_name_the_field_what_was_given_and_what_is_expected() {
+    let whole = "expected a whole number of 32 bits; write it as 8 (";
+    let long = format!("{{\"max_batch_size\": \"{}\"}}", "9".repeat(500));
+    for (json, expected) in [
+        ("{\"max_batch_size\":\"8.0\"}", format!("config:1:23: 'max_batch_size' is \"8.0\", {whole}")),
+        ("{\"name\": \"a\\\"b\", \"maxBatchSize\": 8.5, \"backend\": \"x\"}", format!("'maxBatchSize' is 8.5, {whole}")),
+        ("{\"max_batch_size\": 5000000000}", format!("'max_batch_size' is 5000000000, {whole}")),
+        ("{\"max_batch_size\": true}", format!("'max_batch_size' is true, {whole}")),
+        (&*long, format!("'max_batch_size' is \"{}.., {whole}", "9".repeat(39))),
+        (
+            "{\"input\": [{\"name\": \"x\", \"dims\": [3]},\n {\"dims\": [1, \"x\"]}]}",
+            "'input[1].dims[1]' is \"x\", expected a whole number of 64 bits; write it as 8 (".to_owned(),
+        ),
+        (
+            "{\"parameters\": {\"a\": {\"string_value\": 3}}}",
+            "'parameters.a.string_value': invalid type: ".to_owned(),
+        ),
+        (
+            "{\"dynamic_batching\": {\"priority_queue_policy\": {\"1\": {\"max_queue_size\": \"-1\"}}}}",
+            "'dynamic_batching.priority_queue_policy.1.max_queue_size' is \"-1\", expected a whole number of 32 bits \
+             from 0 on"
+                .to_owned(),
+        ),
+    ] {
+        let error = ConfigReader::default().parse_json("config", json).unwrap_err().to_string();
+        assert!(error.contains(&expected), "{json}: {error}");
+    }
+}
+
+#[test]
 fn deep_nesting_does_not_exhaust_the_stack() {
     for opening in ["{", "<", "["] {
         for field in ["input", "colour"] {
