@@ -69,8 +69,8 @@ impl Settling {
         state.has_thread = builder.spawn(move || settling.run()).is_ok();
     }
 
-    /// Lets go of sessions, and returns once none is looked at. Then none of them is kept by the thread alone: it either
-    /// began to look before they were let go of, and is waited for, or finds them gone.
+    /// Lets go of sessions, and returns once none is looked at. Then none of them is kept by the thread alone: either
+    /// it began to look before they were let go of, and is waited for, or it finds them gone.
     pub(crate) fn wait_after(&self, let_go: impl FnOnce()) {
         let_go();
         drop(self.busy.lock());

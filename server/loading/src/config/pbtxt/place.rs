@@ -19,8 +19,8 @@ enum Open<'a> {
     List { at: usize },
 }
 
-/// The field whose value ends at that line and column of the text, both counted from 1, or is cut short there. `None` in
-/// front of the first one.
+/// The field whose value ends at that line and column of the text, both counted from 1, or is cut short there. `None`
+/// in front of the first one.
 pub(super) fn given_at<'a>(
     json: &'a str,
     message: &MessageDescriptor,
