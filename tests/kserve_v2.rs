@@ -45,6 +45,16 @@ fn a_loaded_server_is_live_and_ready_by_status_and_in_words_that_kserve_reads() 
     server.get("/v2/models/copy/versions/1/ready").expect(200);
 }
 
+/// `[ "$(curl -s -w %{http_code} ../ready)" = 200 ]` is how scripts wait for Triton.
+#[test]
+fn without_health_bodies_a_loaded_server_says_so_by_its_status_alone() {
+    let repository = Repository::identity("copy", &[]);
+    let server = Server::start(&repository, &["--health-bodies=false"]);
+    for path in ["/v2/health/live", "/v2/health/ready", "/v2/models/copy/ready"] {
+        assert_eq!(server.get(path).expect(200).text(), "", "{path}");
+    }
+}
+
 #[test]
 fn the_server_names_itself_its_version_and_its_extensions() {
     let repository = Repository::identity("copy", &[]);

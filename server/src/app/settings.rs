@@ -91,6 +91,7 @@ pub(super) fn http_settings(
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions)
             .of_hosts(access.hosts.clone()),
         forwarding: access.http.forwarding.clone().map(Arc::new),
+        health_bodies: config.clients.health_bodies,
     }
 }
 

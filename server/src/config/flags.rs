@@ -89,6 +89,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "id",
         "exit-on-error",
         "strict-readiness",
+        "health-bodies",
         "exit-timeout-secs",
         "drain-delay-secs",
     ]),

@@ -244,6 +244,7 @@ fn the_command_lines_of_tritons_containers_work_behind_its_name() {
         assert_eq!((ports(&config)[0], config.log.verbose), (9000, 1));
         // The defaults of the other server, where its users would miss them.
         assert_eq!((config.listeners.sagemaker, config.log.format), (None, LogFormat::Default));
+        assert!(!config.clients.health_bodies);
     }
 }
 

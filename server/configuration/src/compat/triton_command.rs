@@ -45,10 +45,11 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
 ];
 
 /// Defaults that are others here, and that its users would miss.
-const DEFAULTS: [(&str, &str); 3] = [
+const DEFAULTS: [(&str, &str); 4] = [
     ("allow-sagemaker", "false"),
     ("log-format", "default"),
     ("allow-remote-administration", "true"),
+    ("health-bodies", "false"),
 ];
 
 /// Called as `tritonserver`: settings that are not given have the defaults of Triton.

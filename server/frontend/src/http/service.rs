@@ -40,6 +40,8 @@ pub struct HttpSettings {
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
+    /// Has the answer about a healthy server a body?
+    pub health_bodies: bool,
 }
 
 /// The encryption of a port.

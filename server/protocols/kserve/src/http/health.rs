@@ -10,7 +10,7 @@ use frontend::{
 
 pub fn live(service: &Service) -> Response<Segments> {
     match service.serving.drain.stage() {
-        Stage::Serving => yes(r#"{"live":true}"#),
+        Stage::Serving => yes(service, r#"{"live":true}"#),
         Stage::Leaving | Stage::Closing => {
             respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
         }
@@ -19,7 +19,7 @@ pub fn live(service: &Service) -> Response<Segments> {
 
 pub fn ready(service: &Service) -> Response<Segments> {
     match service.serving.not_ready() {
-        None => yes(r#"{"ready":true}"#),
+        None => yes(service, r#"{"ready":true}"#),
         Some(reason) if service.serving.drain.stage() != Stage::Serving => {
             respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, reason)
         }
@@ -27,8 +27,12 @@ pub fn ready(service: &Service) -> Response<Segments> {
     }
 }
 
-/// Triton's clients look at the status alone; those of KServe read the body that the open inference protocol has.
-fn yes(body: &'static str) -> Response<Segments> {
+/// Clients of KServe read the body that the open inference protocol has. Triton sends none, and scripts that wait for
+/// Triton compare all that `curl -s -w %{http_code}` prints with the status.
+fn yes(service: &Service, body: &'static str) -> Response<Segments> {
+    if !service.settings.health_bodies {
+        return respond::empty(StatusCode::OK);
+    }
     respond::raw("application/json", Bytes::from_static(body.as_bytes()))
 }
 
