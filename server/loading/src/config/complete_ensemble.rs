@@ -37,6 +37,8 @@ pub(crate) fn complete(
     let latest = Latest { num_versions: 1 };
     raw.version_policy
         .get_or_insert(ModelVersionPolicy { policy_choice: Some(PolicyChoice::Latest(latest)) });
+    // Triton finds out whether an ensemble's answers are decoupled, and shows it of every one.
+    raw.model_transaction_policy.get_or_insert_default();
     let config = check(&raw, engines, &OpenRanks::default(), &mut report);
     let steps = ensemble(&raw, &config.inputs, &config.outputs, &mut report);
     let ((raw, config, steps), warnings) = report.into_result(model, (raw, config, steps))?;
@@ -68,6 +70,16 @@ mod tests {
     #[track_caller]
     fn refused(outer: &str, steps: &[String], expected: &[&str]) {
         assert_eq!(problems(outer, steps), expected);
+    }
+
+    #[test]
+    fn what_triton_fills_in_is_filled_in() {
+        let text = format!("{OUTER} ensemble_scheduling {{ {} }}", step("m", "x", "y"));
+        let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
+        let shown = complete(&raw, "e", &Engines::default()).unwrap().0.raw;
+        assert_eq!((&*shown.name, shown.max_batch_size), ("e", Some(0)));
+        assert!(shown.version_policy.is_some());
+        assert_eq!(shown.model_transaction_policy.map(|it| it.decoupled), Some(false));
     }
 
     #[test]
