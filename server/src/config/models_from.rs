@@ -29,7 +29,13 @@ pub(super) fn models_from(
         let from = of_multi_model(serve.path.as_ref(), sources, environment, problems);
         return (from, multi_model::is_by_platform(sources));
     }
-    let repositories = sources.read_all("model-repository", value::path, problems);
+    let mut repositories: Vec<PathBuf> = Vec::new();
+    for path in sources.read_all("model-repository", value::path, problems) {
+        // Each of its models would be in two repositories otherwise, and none would be served.
+        if !repositories.contains(&path) {
+            repositories.push(path);
+        }
+    }
     let named = named_models::resolve(sources, environment, problems);
     if let Some(named) = named {
         if let Some(path) = &serve.path {

@@ -421,6 +421,12 @@ fn the_place_of_models_is_configured_or_the_usual_one() {
             repositories(&["a", "b"]),
         ),
         (&["a/", "b/"], "", &["MUSTER_MODEL_REPOSITORY=a; b"], repositories(&["a", "b"])),
+        (
+            &["a/", "b/"],
+            "--model-repository a --model-repository b --model-repository a",
+            &[],
+            repositories(&["a", "b"]),
+        ),
         (&[hosted, "a/"], "serve", &["MUSTER_MODEL_REPOSITORY=a"], repositories(&["a"])),
         (&["x/model.onnx"], "serve x/model.onnx", &[], path("x/model.onnx")),
         (&["x/"], "serve x", &["MUSTER_MODEL_REPOSITORY=a"], path("x")),
