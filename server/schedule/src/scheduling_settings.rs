@@ -16,9 +16,10 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
     Flag::value("worker-spin-us", "200", "Microseconds, at most 1000, for which a thread of a model that has run out of work may look for more before it sleeps: while requests come one by one and as soon as that, and where that answers them sooner. 0: never"),
-    // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
-    // on how fast requests arrive.
+    // Triton's TRITONSERVER_DELAY_SCHEDULER and TRITONSERVER_BACKLOG_DELAY_SCHEDULER. Tests of the whole server need
+    // them: without them the sizes of batches depend on how fast requests arrive.
     Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
+    Flag::value("scheduler-hold-backlog", "0", "For tests: with --scheduler-hold, begin once so many of the requests are of sequences that no instance has a place for"),
 ];
 
 /// How requests wait and run.
@@ -37,6 +38,9 @@ pub struct SchedulingSettings {
     /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
     /// For tests; 0 is off.
     pub hold: usize,
+    /// `--scheduler-hold-backlog`, `TRITONSERVER_BACKLOG_DELAY_SCHEDULER`: and so many of them are of sequences that
+    /// wait for a place in a batch.
+    pub hold_backlog: usize,
 }
 
 /// Longer than a client on this machine takes for its next request, and longer than a wake-up.
@@ -54,6 +58,7 @@ impl Default for SchedulingSettings {
             caller_runs_below: CALLER_RUNS_BELOW,
             spin: SPIN,
             hold: 0,
+            hold_backlog: 0,
         }
     }
 }
@@ -103,6 +108,7 @@ pub fn resolve(
             .unwrap_or(CALLER_RUNS_BELOW),
         spin: sources.read("worker-spin-us", spin, problems).unwrap_or(SPIN),
         hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
+        hold_backlog: sources.read("scheduler-hold-backlog", value::number, problems).unwrap_or(0),
     }
 }
 

@@ -298,6 +298,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "rate-limit",
         "rate-limit-resource",
         "scheduler-hold",
+        "scheduler-hold-backlog",
     ]),
     ("Metrics", &[
         "allow-cpu-metrics",

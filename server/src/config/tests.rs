@@ -583,6 +583,7 @@ fn foreign_variables_become_settings() {
             "SAGEMAKER_MODEL_SERVER_TIMEOUT=60",
             "ORT_DYLIB_PATH=/lib/ort.so",
             "TRITONSERVER_DELAY_SCHEDULER=8",
+            "TRITONSERVER_BACKLOG_DELAY_SCHEDULER=2",
             "SAGEMAKER_REGION=eu-central-1",
             "SAGEMAKER_TELEPATHY=1",
             "SAGEMAKER_GUNICORN_WORKERS=2",
@@ -597,7 +598,7 @@ fn foreign_variables_become_settings() {
     assert_eq!(config.model_defaults.instance_count.map(|it| it.get()), Some(3));
     assert_eq!(config.scheduling.request_timeout, Some(Duration::from_secs(60)));
     assert_eq!(config.engines.onnxruntime_library.as_deref(), Some(Path::new("/lib/ort.so")));
-    assert_eq!(config.scheduling.hold, 8);
+    assert_eq!((config.scheduling.hold, config.scheduling.hold_backlog), (8, 2));
     let said = notices(&config);
     assert!(said.contains("SAGEMAKER_MAX_PAYLOAD_IN_MB: --http-max-input-size 6MiB"), "{said}");
     assert!(!said.contains("MAX_CONTENT_LENGTH"), "it was not applied: {said}");

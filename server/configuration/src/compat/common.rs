@@ -42,6 +42,7 @@ pub(super) const NOT_SAGEMAKER: Family = Family {
         ("AIP_HEALTH_ROUTE", Same("vertex-ai-health-route")),
         ("ORT_DYLIB_PATH", Same("onnxruntime-library")),
         ("TRITONSERVER_DELAY_SCHEDULER", Same("scheduler-hold")),
+        ("TRITONSERVER_BACKLOG_DELAY_SCHEDULER", Same("scheduler-hold-backlog")),
     ],
     without_effect: &[],
 };

@@ -80,5 +80,6 @@ pub(crate) fn settings(
         rerun: RerunPolicy::default(),
         engine_keeps_state,
         hold: server.scheduling.hold,
+        hold_backlog: server.scheduling.hold_backlog,
     }
 }

@@ -276,7 +276,9 @@ impl Shared {
         let job = Job { work, start, end, enqueued_at: now, shape_key, reply, counted };
         let (number, ticket) = state.table.enter(sequence, job, now);
         woken.extend(self.reseat(&mut state, now));
-        let is_released = 0 < state.hold && state.hold <= state.table.queued();
+        let is_released = 0 < state.hold
+            && state.hold <= state.table.queued()
+            && self.settings.hold_backlog <= state.table.in_backlog();
         if is_released {
             state.hold = 0;
         }

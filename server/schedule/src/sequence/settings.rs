@@ -41,6 +41,8 @@ pub struct Settings {
     pub engine_keeps_state: bool,
     /// Requests that must wait before the first run; 0 but in tests.
     pub hold: usize,
+    /// So many of them must be of sequences without a seat.
+    pub hold_backlog: usize,
 }
 
 /// Which requests run together.

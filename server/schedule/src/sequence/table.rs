@@ -132,6 +132,12 @@ impl<J> Table<J> {
         self.queued
     }
 
+    /// Those of them that wait for a seat.
+    pub fn in_backlog(&self) -> usize {
+        let sequences = self.backlog.iter().filter_map(|it| self.sequences.get(it));
+        sequences.map(|it| it.jobs.len()).sum()
+    }
+
     /// Is there a sequence of that id that takes more requests?
     pub fn is_open(&self, id: &SequenceId) -> bool {
         self.open.contains_key(id)

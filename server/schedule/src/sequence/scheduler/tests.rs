@@ -107,6 +107,7 @@ fn settings() -> Settings {
         rerun: Default::default(),
         engine_keeps_state: false,
         hold: 0,
+        hold_backlog: 0,
     }
 }
 
@@ -161,6 +162,23 @@ fn spawn(
 ) -> tokio::task::JoinHandle<Result<i32, Error>> {
     let scheduler = scheduler.clone();
     tokio::spawn(async move { send(&scheduler, id, place, submission(value)).await })
+}
+
+#[tokio::test]
+async fn what_is_held_begins_once_enough_requests_wait_of_them_enough_without_a_seat() {
+    let held = Settings { hold: 2, hold_backlog: 1, ..settings() };
+    let (scheduler, _) = scheduler(1, held);
+    let hold = || scheduler.shared.state.lock().unwrap().hold;
+    let seated = [spawn(&scheduler, 1, START, 5), spawn(&scheduler, 1, END, 1)];
+    tokio::task::yield_now().await;
+    assert_eq!(hold(), 2, "both have a seat");
+    let unseated = spawn(&scheduler, 2, (true, true), 7);
+    tokio::task::yield_now().await;
+    assert_eq!(hold(), 0);
+    for (answer, sum) in seated.into_iter().zip([5, 6]) {
+        assert_eq!(answer.await.unwrap(), Ok(sum));
+    }
+    assert_eq!(unseated.await.unwrap(), Ok(7));
 }
 
 #[tokio::test]
