@@ -1,7 +1,7 @@
 //! Loading and unloading by request: what is asked for, what is refused and how, what the index says, and that memory
 //! comes back.
 
-use std::fs;
+use std::{fs, sync::mpsc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -394,6 +394,35 @@ fn ensemble_of(slow: &str, member: &str) -> String {
         "ensembleScheduling": {"step": [step(slow, "INPUT0", "t"), step(member, "t", "OUTPUT0")]},
     });
     json!({"parameters": {"config": config.to_string()}}).to_string()
+}
+
+#[test]
+fn an_unload_of_a_member_waits_for_the_ensemble_that_is_being_loaded() {
+    let gate = Repository::new();
+    let repository = Repository::identity("a", &[])
+        .with_identity("b", &[("creation_gate", &gate.at("open"))])
+        .with_identity("e", &[]);
+    let server = Server::start(&repository, &[EXPLICIT]);
+    let (waits, loaded, unloaded) = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(&server, "e", &ensemble_of("b", "a")));
+        let there = ["a:1 READY", "b:1 LOADING"];
+        wait_for("one member, and the other to come", || {
+            index(&server).starts_with(&there.map(str::to_owned)).then_some(())
+        });
+        let (done, is_done) = mpsc::channel();
+        let server = &server;
+        let unloading = scope.spawn(move || {
+            let reply = unload(server, "a");
+            let _ = done.send(());
+            reply
+        });
+        let waits = is_done.recv_timeout(Duration::from_millis(200)).is_err();
+        let _open = gate.file("open", "");
+        (waits, loading.join().unwrap(), unloading.join().unwrap())
+    });
+    assert!(waits);
+    loaded.expect(200);
+    unloaded.expect(200);
 }
 
 #[test]

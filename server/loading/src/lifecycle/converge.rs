@@ -16,7 +16,7 @@ use crate::{
         find::Finder,
         load_override::ReadOverride,
         load_slots::LoadSlots,
-        members::{MemberWaits, members},
+        members::{MemberWait, MemberWaits, members},
         model_table::{ModelRecord, ModelTable},
         publish::Publisher,
     },
@@ -220,7 +220,8 @@ impl Converger {
             })?;
         }
         let members = members(&target.found.namespace, &target.sources.raw);
-        self.load_members(&id, &members)?;
+        // Until the ensemble serves: an unload of a member waits for that.
+        let _loading = self.load_members(&id, &members)?;
         // What came with a request is the server's own, and does not change.
         let read: &[u64] = if target.found.is_of_request { &[] } else { &work.load };
         let load = || self.load_versions(record, &target, &work, mode);
@@ -244,7 +245,7 @@ impl Converger {
                 Reason::Failed(error.to_string()),
             );
         }
-        self.table.set_members(id, members);
+        self.table.set_members(id.clone(), members);
         self.catalogue.serves(&target.found.dir);
         record.loaded = Some(target.sources);
         Ok(!work.load.is_empty())
@@ -370,16 +371,21 @@ impl Converger {
         self.load_version(target, version).map(Arc::new)
     }
 
-    /// Loads the models that this one hands requests to, unless they serve.
-    fn load_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
+    /// Loads the models that this one hands requests to, unless they serve. It counts as being loaded until what this
+    /// returns is dropped.
+    fn load_members<'a>(
+        &'a self,
+        id: &'a ModelId,
+        members: &[ModelId],
+    ) -> Result<Option<MemberWait<'a>>, Error> {
         if members.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let failed = |reason: String| {
             self.publisher.failed(id, None, &reason);
             Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
         };
-        let _awaiting = self
+        let loading = self
             .member_waits
             .wait_for(id, members, |it| self.members_on_disk(it))
             .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
@@ -401,7 +407,7 @@ impl Converger {
                 self.converge_found(found, LoadMode::BestEffort, true).map_err(problem)?;
             }
         }
-        Ok(())
+        Ok(Some(loading))
     }
 
     /// Compares the ensembles of which this model is a member with what was loaded.

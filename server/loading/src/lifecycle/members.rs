@@ -1,8 +1,9 @@
-//! Ensembles that are made of each other: found before any of them waits for another to be loaded.
+//! Ensembles that are being loaded, and their members: ensembles that are made of each other are found before any of
+//! them waits for another, and an unload of a member waits for the ensemble.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
 use serving::{
@@ -11,10 +12,15 @@ use serving::{
     model_id::ModelId,
 };
 
-/// Guards which members the ensembles have that are being loaded: the load of each may wait for those of its members.
-/// Nothing else is taken under it.
+/// The ensembles that are being loaded.
 #[derive(Default)]
-pub(super) struct MemberWaits(Mutex<BTreeMap<ModelId, Vec<ModelId>>>);
+pub(super) struct MemberWaits {
+    /// Guards which members each of them has: its load may wait for those of its members. Nothing else is taken under
+    /// it.
+    loading: Mutex<BTreeMap<ModelId, Vec<ModelId>>>,
+    /// One of them is loaded, or is not.
+    ended: Condvar,
+}
 
 /// An ensemble is among those that are being loaded until this is dropped.
 pub(super) struct MemberWait<'a> {
@@ -24,7 +30,8 @@ pub(super) struct MemberWait<'a> {
 
 impl Drop for MemberWait<'_> {
     fn drop(&mut self) {
-        lock(&self.awaited.0).remove(self.id);
+        lock(&self.awaited.loading).remove(self.id);
+        self.awaited.ended.notify_all();
     }
 }
 
@@ -52,13 +59,22 @@ impl MemberWaits {
         if let Some(circle) = circle(id, members.to_vec(), on_disk) {
             return Err(circle);
         }
-        let mut awaited = lock(&self.0);
+        let mut awaited = lock(&self.loading);
         let of_load = |it: &ModelId| awaited.get(it).cloned().unwrap_or_default();
         if let Some(circle) = circle(id, members.to_vec(), of_load) {
             return Err(circle);
         }
         awaited.insert(id.clone(), members.to_vec());
         Ok(MemberWait { id, awaited: self })
+    }
+
+    /// Waits until no ensemble is being loaded that this model is a member of. Blocking; to be called without any lock.
+    pub(super) fn until_loaded(&self, member: &ModelId) {
+        let needs = |it: &mut BTreeMap<ModelId, Vec<ModelId>>| {
+            it.values().any(|members| members.contains(member))
+        };
+        let loading = self.ended.wait_while(lock(&self.loading), needs);
+        drop(loading.unwrap_or_else(PoisonError::into_inner));
     }
 }
 

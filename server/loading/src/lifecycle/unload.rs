@@ -8,13 +8,14 @@ use serving::{lock::lock, manager::Versions, model_id::ModelId, state::Reason};
 
 impl Converger {
     /// Unloads a model because a client asked for it, in whichever repository it lies. Waits for a load of it that
-    /// is going on, and not for its requests.
+    /// is going on, and of an ensemble that it is a member of, and not for its requests.
     pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
         self.unload_with(&ModelId::named(name), dependents);
     }
 
     fn unload_with(&self, meant: &ModelId, dependents: bool) {
         for id in self.manager.ids(&meant.name).iter().filter(|it| meant.means(it)) {
+            self.member_waits.until_loaded(id);
             let members = self.unload_one(id);
             for member in members.iter().filter(|_| dependents) {
                 match self.table.needs(member, id) {
