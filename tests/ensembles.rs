@@ -314,6 +314,16 @@ fn an_ensemble_without_a_batch_dimension_may_have_members_with_one() {
 }
 
 #[test]
+fn what_an_ensemble_reshapes_for_its_members_has_the_clients_shape_in_the_answer() {
+    let config = chain("a", "b").replace("dims: [ 4 ]", "dims: [ 2, 2 ] reshape { shape: [ 4 ] }");
+    let server = Server::start(&two(&[]).model("e", &config), &[]);
+    let asked = body(9).replace("[1,4]", "[1,2,2]");
+    let reply = server.post(&infer("e"), asked).expect(200).json();
+    assert_eq!(output(&reply, "y")["shape"], json!([1, 2, 2]));
+    assert_eq!(output(&reply, "y")["data"], json!([9.0, 2.0, 3.0, 4.0]));
+}
+
+#[test]
 fn requests_of_several_clients_share_the_batches_of_members() {
     let merging = "backend: \"identity\" max_batch_size: 8
         input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
@@ -569,5 +579,16 @@ fn an_ensemble_is_not_ready_while_a_member_is_unloaded() {
     assert_eq!(status["model_version_status"][0]["state"], "END");
     server.post("/v2/repository/models/b/load", "").expect(200);
     assert_eq!(line(), "e:1 READY");
+    server.post(&infer("e"), body(1)).expect(200);
+}
+
+#[test]
+fn a_load_of_an_ensemble_brings_back_a_member_that_was_unloaded() {
+    let repository = two(&[]).model("e", &chain("a", "b"));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=e"]);
+    server.post("/v2/repository/models/b/unload", "").expect(200);
+    server.get("/v2/models/e/ready").error(503);
+    server.post("/v2/repository/models/e/load", "").expect(200);
+    server.get("/v2/models/e/ready").expect(200);
     server.post(&infer("e"), body(1)).expect(200);
 }

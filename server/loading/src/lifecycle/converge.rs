@@ -110,6 +110,9 @@ impl Converger {
         let given = given.or_else(|| record.kept_config(&found));
         let target = self.target(&mut record, found, given.as_ref())?;
         let changed = self.converge(&mut record, target, LoadMode::AllOrNothing)?;
+        if let Some(loaded) = record.loaded.as_ref().filter(|_| !changed) {
+            self.load_gone_members(&id, loaded)?;
+        }
         (record.given, record.withheld) = (given, false);
         drop(record);
         self.revalidate_if(changed, &id);
@@ -408,6 +411,16 @@ impl Converger {
             }
         }
         Ok(Some(loading))
+    }
+
+    /// Of an ensemble that was loaded before: loads the members that were unloaded since.
+    fn load_gone_members(&self, id: &ModelId, loaded: &Sources) -> Result<(), Error> {
+        let members = members(&id.namespace, &loaded.raw);
+        if members.iter().any(|it| self.manager.serving(it).is_empty()) {
+            let _loading = self.load_members(id, &members)?;
+            members.iter().for_each(|it| self.manager.revalidate_ensembles(it));
+        }
+        Ok(())
     }
 
     /// Compares the ensembles of which this model is a member with what was loaded.
