@@ -279,11 +279,15 @@ impl Inference {
 
     /// Runs the members of the ensemble that the model is.
     async fn members(&self, ensemble: &dyn Members, call: Call<'_>) -> Result<Answer, Error> {
-        let Call { model, found, prepared, request, trace, .. } = call;
+        let Call { model, found, prepared, config, request, trace, .. } = call;
         let rows = prepared.work.rows.max(1);
-        let answer = self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
+        let mut answer =
+            self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
         if let Some(trace) = trace {
             trace.ran(rows, &answer.timings, &answer.outputs);
+        }
+        for output in &mut answer.outputs {
+            crate::serving::validate::present(config, output)?;
         }
         Ok(answer)
     }
