@@ -324,7 +324,7 @@ impl Queue {
             return Decision::WaitForJob;
         }
         let jobs = self.waiting().map(|(_, it)| it.job.pending);
-        match self.packing.as_deref() {
+        let decision = match self.packing.as_deref() {
             None => decide(jobs, &self.batching, now, closing),
             Some(packing) => {
                 // How many there are decides whether they run, and their lengths which of them do.
@@ -336,7 +336,22 @@ impl Queue {
                 };
                 decide(jobs.map(|it| Pending { shape_key: 0, ..it }), &policy, now, closing)
             }
+        };
+        match decision {
+            // Without a job that is delayed then, the others may be of a preferred size.
+            Decision::WaitUntil(due) => {
+                Decision::WaitUntil(self.next_delayed().map_or(due, |it| it.min(due)))
+            }
+            decision => decision,
         }
+    }
+
+    /// When the next job of a batch is to be delayed.
+    fn next_delayed(&self) -> Option<Instant> {
+        let delays = |it: &&Level| it.policy.timeout_action == TimeoutAction::Delay;
+        let levels = self.levels.iter().filter(delays);
+        let jobs = levels.flat_map(|it| it.live.iter().take(self.batching.max_rows));
+        jobs.filter_map(|it| it.job.expiry).map(|(at, _)| at).min()
     }
 
     /// All that wait, in the order of service, with their level.

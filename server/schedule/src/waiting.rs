@@ -3,17 +3,20 @@
 //! A client that goes away drops this future. Dropping it takes the job out of the queue, or notes that one of its
 //! batch has left. The last job to leave stops the run.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{sync::oneshot, time::timeout_at};
 
-use super::{shared::Shared, work::Done};
+use super::{shared::Shared, work::Done, worker};
 use inference::error::Error;
 use telemetry::metrics::{FailureReason, Rerun};
 
 /// A request that waits for its answer. Dropped before it has one, it leaves the queue or its batch.
 pub(super) struct Waiting<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a Arc<Shared>,
     /// Its place in the queue or in a batch; `None` once it has left.
     pub(super) ticket: Option<u64>,
     pub(super) receiver: oneshot::Receiver<Result<Done, Error>>,
@@ -72,7 +75,12 @@ impl Waiting<'_> {
     /// Takes the job out of the queue. False if it is not there any more.
     fn withdraw(&mut self) -> bool {
         let Some(ticket) = self.ticket else { return false };
-        let Some(job) = self.shared.lock().withdraw(ticket) else { return false };
+        let mut state = self.shared.lock();
+        let Some(job) = state.withdraw(ticket) else { return false };
+        // Without it those that stay may be of a preferred size.
+        let wake = state.wake_needed_worker(Instant::now());
+        drop(state);
+        worker::wake(self.shared, wake);
         self.shared.count_unrun([&job], Rerun::Late);
         self.ticket = None;
         true

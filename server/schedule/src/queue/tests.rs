@@ -94,6 +94,18 @@ fn a_delayed_job_goes_behind_its_level_and_is_never_dropped() {
 }
 
 #[test]
+fn a_worker_looks_again_when_a_job_is_delayed_as_the_others_may_be_of_a_preferred_size() {
+    let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+    let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![4, 8], max_delay: hour };
+    let mut queue = Queue::new(batching, vec![DELAYING], 0, 0);
+    let expiry = now + Duration::from_secs(1);
+    queue.push(0, job(1, Some(expiry))).unwrap();
+    let fresh = [2, 2].map(|rows| queue.push(0, job(rows, None)).unwrap());
+    assert_eq!(queue.decide(now, false), Decision::WaitUntil(expiry));
+    assert_eq!(next(&mut queue, expiry), fresh);
+}
+
+#[test]
 fn a_late_job_is_dropped_even_where_expired_ones_are_delayed() {
     let mut queue = queue(vec![DELAYING]);
     let now = Instant::now();

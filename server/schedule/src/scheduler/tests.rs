@@ -189,6 +189,29 @@ async fn as_many_batches_run_at_once_as_there_are_instances() {
 }
 
 #[tokio::test]
+async fn those_that_stay_run_where_they_are_of_a_preferred_size_without_one_that_leaves() {
+    let hour = Duration::from_secs(3600);
+    let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![4, 8], max_delay: hour };
+    let (scheduler, gate) = scheduler(1, Settings { batching, ..settings() });
+    gate.open();
+    let of_rows = |rows: usize| {
+        let tensor = Tensor::from_vec(Shape::new(&[rows]), vec![0.0f32; rows]).unwrap();
+        let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+        let it = submission(0.0);
+        Submission { work: Work { inputs, rows, ..it.work }, ..it }
+    };
+    let leaves = spawn(&scheduler, of_rows(1));
+    let stay = [2, 2].map(|rows| spawn(&scheduler, of_rows(rows)));
+    until(|| scheduler.queued() == 3).await;
+    leaves.abort();
+    for answer in stay {
+        let answer = tokio::time::timeout(Duration::from_secs(10), answer).await;
+        answer.expect("they run").unwrap().unwrap();
+    }
+    assert_eq!(gate.batches(), [4]);
+}
+
+#[tokio::test]
 async fn a_dropped_call_never_reaches_the_model() {
     let (scheduler, gate) = scheduler(1, settings());
     let running = spawn(&scheduler, submission(1.0));
