@@ -258,7 +258,7 @@ impl Shared {
         Error::Overloaded {
             model: self.settings.model.to_string(),
             reason: format!(
-                "its queue holds max_queue_size {limit} requests of priority {}",
+                "Exceeds maximum queue size: its queue holds max_queue_size {limit} requests of priority {}",
                 self.settings.level(priority)
             ),
             retry_after: Duration::from_secs(1),
