@@ -31,11 +31,11 @@ pub fn json_length(content_type: &str) -> Result<Option<usize>, Error> {
     }
 }
 
-/// The same reply with the length in its content type in place of the header.
+/// The same reply with the length in its content type, too. The header stays: Triton sends it, and clients that reach
+/// the container itself read it.
 pub fn under_type(mut reply: EncodedReply) -> EncodedReply {
-    let header = reply.headers.iter().position(|(name, _)| *name == HEADER_LENGTH);
-    if let Some(at) = header {
-        let (_, length) = reply.headers.swap_remove(at);
+    let header = reply.headers.iter().find(|(name, _)| *name == HEADER_LENGTH);
+    if let Some((_, length)) = header {
         reply.content_type = Cow::Owned(format!("{VERTEX_AI}{length}"));
     }
     reply
@@ -63,7 +63,7 @@ mod tests {
             body: Vec::new(),
         };
         let reply = under_type(reply);
-        assert_eq!((reply.content_type, reply.headers.len()), (format!("{VERTEX_AI}7").into(), 0));
+        assert_eq!((reply.content_type, reply.headers.len()), (format!("{VERTEX_AI}7").into(), 1));
         assert_eq!(under_type(EncodedReply::json(Vec::new())).content_type, "application/json");
     }
 }
