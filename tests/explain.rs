@@ -5,8 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use backend::Backend;
 use loading::{
     explain::{explain, report, write},
-    settings::PipelineSettings,
 };
+use serving::pipeline::pipeline_settings::PipelineSettings;
 use onnxruntime::OnnxRuntime;
 use serde_json::{Value, json};
 

@@ -24,11 +24,11 @@ pub(super) const CONTROL: Target = Target {
             4 => seen.result(kserve_v2::settings::log_request(body).map(|_| ())),
             5 => seen.result(kserve_v2::memory::register_request(body).map(|_| ())),
             6 => seen.result(kserve_v2::memory::cuda_register_request(body).map(|_| ())),
-            7 => seen.result(loading::load_request(body).map(|_| ())),
+            7 => seen.result(models::load_request(body).map(|_| ())),
             8 => {
                 let query = String::from_utf8_lossy(body);
                 let pairs = query.split('&').filter_map(|it| it.split_once('='));
-                seen.result(loading::list_request(pairs).map(|_| ()))
+                seen.result(models::list_request(pairs).map(|_| ()))
             }
             _ => {
                 seen.fact(Control::of(body).is_some());

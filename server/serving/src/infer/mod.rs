@@ -287,7 +287,7 @@ impl Inference {
             trace.ran(rows, &answer.timings, &answer.outputs);
         }
         for output in &mut answer.outputs {
-            crate::serving::validate::present(config, output)?;
+            crate::validate::present(config, output)?;
         }
         Ok(answer)
     }
