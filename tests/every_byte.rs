@@ -4,15 +4,22 @@
 mod attacks; // what clients do
 mod frames; // bytes of HTTP/2 and of WebSocket
 mod random; // numbers from a seed
+mod streams; // streams of gRPC, in whole messages
+mod texts; // bodies with texts
 
 use std::{
     fs, thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use crate::support::{Client, Group, IN_PROCESS, Process, Repository, infer, row, wait_for};
-use attacks::{Attacker, Ports};
+use crate::{
+    pipelines::add_folders,
+    support::{Client, Group, IN_PROCESS, Process, Repository, infer, row, wait_for},
+};
+use attacks::{Answered, Attacker, Ports};
 use random::Random;
+use streams::Streams;
+use texts::Question;
 
 /// The memory of the server, and the part of it that bodies have.
 const MEMORY: u64 = 1 << 30;
@@ -56,27 +63,32 @@ fn status(pid: u32, name: &str) -> u64 {
 struct Honest {
     answered: u32,
     refused: u32,
-    /// Connections that ended.
+    /// New connections that ended without an answer.
     lost: u32,
+    /// The same of connections that had been used before: their client asks again on another one.
+    closed: u32,
 }
 
 /// Sends small requests until then, one after the other.
 fn honest(ports: Ports, until: Instant) -> Honest {
     let mut seen = Honest::default();
-    let mut client = None;
+    let (mut client, mut is_new) = (None, true);
     while Instant::now() < until {
         let Some(it) = client.as_mut() else {
-            client = Client::try_connect(ports.http).ok();
+            (client, is_new) = (Client::try_connect(ports.http).ok(), true);
             continue;
         };
         match Client::try_request(it, "POST", &infer("m"), &[], Some(row(1).as_bytes())) {
-            Ok(Some(reply)) if reply.status == 200 => seen.answered += 1,
-            Ok(Some(_)) => {
-                seen.refused += 1;
-                client = None;
+            Ok(Some(reply)) if reply.status == 200 => {
+                seen.answered += 1;
+                is_new = false;
             }
-            Ok(None) | Err(_) => {
-                seen.lost += 1;
+            other => {
+                match other {
+                    Ok(Some(_)) => seen.refused += 1,
+                    Ok(None) | Err(_) if is_new => seen.lost += 1,
+                    Ok(None) | Err(_) => seen.closed += 1,
+                }
                 client = None;
             }
         }
@@ -84,6 +96,25 @@ fn honest(ports: Ports, until: Instant) -> Honest {
         thread::sleep(Duration::from_millis(10));
     }
     seen
+}
+
+/// Asks once in each form in which attackers ask whole requests.
+fn each_form_is_answered(ports: Ports) {
+    Client::connect(ports.http).post(&infer("m"), &[], row(1)).expect(200);
+    for question in Question::ALL {
+        for path in [question.path(false), question.path(true)] {
+            let body = question.body(&["so happy", "a film"]);
+            Client::connect(ports.http).post(&path, &[], body).expect(200);
+        }
+    }
+    let mut streams = Streams::new(ports.grpc);
+    for request in [
+        streams::floats(3),
+        streams::texts("texts", "x", vec![1, 0], false),
+        streams::texts(texts::VECTORS, "text", vec![5, 9], true),
+    ] {
+        assert_eq!(streams.ask(request, 3).unwrap(), 3);
+    }
 }
 
 #[test]
@@ -95,8 +126,10 @@ fn the_server_lives_and_stays_within_its_memory_whatever_clients_send() {
     // Elsewhere the server is told how much memory it has, and what it takes is looked at all the same.
     let group = Group::make(MEMORY);
     let repository = Repository::identity("m", &[]).model("floats", FLOATS).model("texts", TEXTS);
+    let repository = add_folders(repository, &[texts::VECTORS, texts::RANKS]);
     let budget = format!("--max-inflight-bytes={BUDGET}");
-    let flags = [IN_PROCESS, &budget, "--idle-timeout-secs=20", "--body-grace-secs=5"];
+    let timeouts = ["--idle-timeout-secs=20", "--body-grace-secs=5"];
+    let flags = [IN_PROCESS, &budget, timeouts[0], timeouts[1], "--max-client-batch-size=8192"];
     let mut process = Process::start_within(group.as_ref(), &repository, &flags, &[]);
     process.wait_ready();
     let ports = Ports {
@@ -104,24 +137,28 @@ fn the_server_lives_and_stays_within_its_memory_whatever_clients_send() {
         grpc: process.address("grpc"),
         sagemaker: process.address("sagemaker"),
     };
-    process.client().post(&infer("m"), &[], row(1)).expect(200);
+    each_form_is_answered(ports);
     let base = status(process.id(), "VmRSS:");
     let until = Instant::now() + Duration::from_secs(seconds);
-    let seen = thread::scope(|scope| {
-        for number in 0..CLIENTS {
+    let (seen, answered) = thread::scope(|scope| {
+        let attack = |number: u64| {
             let mut attacker = Attacker::new(ports, Random::new(seed.wrapping_add(number)));
             scope.spawn(move || {
                 while Instant::now() < until {
                     attacker.act();
                 }
-            });
-        }
-        scope.spawn(|| honest(ports, until)).join().unwrap()
+                attacker.answered()
+            })
+        };
+        let attackers: Vec<_> = (0..CLIENTS).map(attack).collect();
+        let seen = scope.spawn(|| honest(ports, until)).join().unwrap();
+        let answered = attackers.into_iter().map(|it| it.join().unwrap());
+        (seen, answered.fold(Answered::default(), Answered::and))
     });
     let peak = status(process.id(), "VmHWM:");
     println!(
-        "base {base}, peak {peak}: {} beside the budget; {seen:?}",
-        peak.saturating_sub(base + BUDGET)
+        "base {base}, peak {peak}: {} MiB beside the budget; {seen:?}; {answered:?}",
+        peak.saturating_sub(base + BUDGET) >> 20
     );
     for line in process.log().iter().filter(|it| it.contains("memory")) {
         println!("{line}");

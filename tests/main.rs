@@ -73,6 +73,7 @@ mod aws_suites; // what the tests of AWS's containers ask over HTTP
 mod bench; // the load generator against this server
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+#[cfg(feature = "pipelines")]
 mod every_byte; // sizes drawn at random in all protocols, in a server with little memory
 #[cfg(feature = "pipelines")]
 mod explain; // the ensembles that do the same as such folders

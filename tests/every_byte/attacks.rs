@@ -8,7 +8,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 
-use super::{frames, random::Random};
+use super::{frames, random::Random, streams::Streams, texts};
 use crate::{support::infer, websocket};
 
 /// How many connections a client holds: the tests have few descriptors.
@@ -25,21 +25,46 @@ pub struct Ports {
     pub sagemaker: SocketAddr,
 }
 
+impl Answered {
+    pub fn and(self, other: Answered) -> Answered {
+        let (texts, streamed) = (self.texts + other.texts, self.streamed + other.streamed);
+        Answered { texts, streamed }
+    }
+}
+
 /// A client.
 pub struct Attacker {
     ports: Ports,
     random: Random,
     held: Vec<TcpStream>,
+    streams: Streams,
+    /// Bodies with texts that were answered.
+    texts: u32,
+}
+
+/// What was answered to attackers as to anybody.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Answered {
+    /// Bodies with texts.
+    pub texts: u32,
+    /// Requests on streams of gRPC.
+    pub streamed: u32,
 }
 
 impl Attacker {
     pub fn new(ports: Ports, random: Random) -> Attacker {
-        Attacker { ports, random, held: Vec::new() }
+        let streams = Streams::new(ports.grpc);
+        Attacker { ports, random, held: Vec::new(), streams, texts: 0 }
+    }
+
+    /// What was answered so far.
+    pub fn answered(&self) -> Answered {
+        Answered { texts: self.texts, streamed: self.streams.answered }
     }
 
     /// Does one thing, whatever comes of it.
     pub fn act(&mut self) {
-        let done = match self.random.below(12) {
+        let done = match self.random.below(16) {
             0 => self.json(),
             1 => self.binary("floats", "FP32"),
             2 => self.binary("texts", "BYTES"),
@@ -50,6 +75,8 @@ impl Attacker {
             8 => self.socket(),
             9 => self.half_heads(),
             10 => self.half_bodies(),
+            11 | 12 => self.texts(),
+            13 | 14 => self.stream(),
             _ => self.leave(),
         };
         // A refusal and a closed connection are answers, too.
@@ -69,16 +96,28 @@ impl Attacker {
 
     /// Sends a request of HTTP and reads as much of its answer as comes at once.
     fn ask(&mut self, address: SocketAddr, head: &str, body: &[u8]) -> std::io::Result<()> {
+        self.ask_within(WAIT, address, head, body).map(drop)
+    }
+
+    /// The same, as much as comes after a wait for so long at most. Is it a success?
+    fn ask_within(
+        &mut self,
+        wait: Duration,
+        address: SocketAddr,
+        head: &str,
+        body: &[u8],
+    ) -> std::io::Result<bool> {
         let mut stream = Attacker::connect(address)?;
+        stream.set_read_timeout(Some(wait))?;
         stream.write_all(head.as_bytes())?;
         let _ = stream.write_all(body);
         let mut answer = vec![0; 1 << self.random.below(20)];
-        let _ = stream.read(&mut answer)?;
+        let length = stream.read(&mut answer)?;
         if self.random.below(4) == 0 {
             // Somebody who does not read the rest.
             self.held.push(stream);
         }
-        Ok(())
+        Ok(answer[..length].starts_with(b"HTTP/1.1 2"))
     }
 
     fn post(path: &str, headers: &str, length: usize) -> String {
@@ -122,6 +161,19 @@ impl Attacker {
         let headers = "content-type: text/csv\r\nx-amzn-sagemaker-target-model: m\r\n";
         let head = Attacker::post("/invocations", headers, body.len());
         self.ask(self.ports.sagemaker, &head, body.as_bytes())
+    }
+
+    fn texts(&mut self) -> std::io::Result<()> {
+        let (path, body) = texts::question(&mut self.random);
+        let head = Attacker::post(&path, "content-type: application/json\r\n", body.len());
+        let wait = Duration::from_millis(self.random.size(11) as u64);
+        let is_answered = self.ask_within(wait, self.ports.http, &head, body.as_bytes())?;
+        self.texts += u32::from(is_answered);
+        Ok(())
+    }
+
+    fn stream(&mut self) -> std::io::Result<()> {
+        self.streams.act(&mut self.random).map_err(std::io::Error::other)
     }
 
     /// A call of gRPC with a part of its message, or all of it.
@@ -204,7 +256,10 @@ impl Attacker {
     /// Leaves all that was begun, or a pause.
     fn leave(&mut self) -> std::io::Result<()> {
         match self.random.below(4) {
-            0 => self.held.clear(),
+            0 => {
+                self.held.clear();
+                self.streams.leave();
+            }
             _ => std::thread::sleep(Duration::from_millis(self.random.below(100) as u64)),
         }
         Ok(())
