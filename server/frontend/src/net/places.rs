@@ -32,6 +32,10 @@ const FREED_OF: usize = 1024;
 /// The same where memory is short: what idle connections hold is little.
 const FREED_OF_WHERE_SHORT: usize = 256;
 
+/// A connection that has been idle for less than that is not closed for want of memory: its client is about to ask, and
+/// it would give little.
+const FRESH: Duration = Duration::from_millis(500);
+
 /// About how many bytes a connection takes at rest.
 const AT_REST: usize = 2 << 10;
 
@@ -117,23 +121,28 @@ impl Places {
     /// bodies give way. Looks seldom, however often it is called.
     fn press(&self, bytes: usize) {
         self.footprint.press(bytes);
-        let now = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let nanos = |it: Duration| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX);
+        let now = nanos(self.epoch.elapsed());
         let last = self.pressed.load(Relaxed);
         let is_due = last == 0 || PAUSE.as_nanos() <= u128::from(now.saturating_sub(last));
         if is_due && self.pressed.compare_exchange(last, now.max(1), Relaxed, Relaxed).is_ok() {
-            self.free(&mut self.lock(), (self.limit / FREED_OF_WHERE_SHORT).max(1));
+            let (count, newest) =
+                ((self.limit / FREED_OF_WHERE_SHORT).max(1), now.saturating_sub(nanos(FRESH)));
+            self.free(&mut self.lock(), count, newest);
         }
     }
 
     /// Frees the place of the oldest idle connection, first of peers that have half of all places.
     fn free_oldest(&self, open: &mut Open) -> bool {
-        self.free(open, (self.limit / FREED_OF).max(1))
+        self.free(open, (self.limit / FREED_OF).max(1), BUSY)
     }
 
-    fn free(&self, open: &mut Open, count: usize) -> bool {
+    /// The same of so many that have been idle since before that time.
+    fn free(&self, open: &mut Open, count: usize, before: u64) -> bool {
+        let is_old = |seat: &Seat| seat.idle_since.load(Relaxed) <= before;
         let crowd = open.peers.iter().find(|(_, own)| self.limit <= **own * 2).map(|it| *it.0);
-        crowd.is_some_and(|crowd| open.free(count, |seat| seat.peer == crowd))
-            || open.free(count, |_| true)
+        crowd.is_some_and(|crowd| open.free(count, |seat| seat.peer == crowd && is_old(seat)))
+            || open.free(count, is_old)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -383,7 +392,11 @@ mod tests {
     async fn where_memory_is_short_idle_connections_make_room_and_without_them_there_is_none() {
         let footprint = Footprint::new(&Ledger::new(0, Some(0)));
         let places = Places::new(100, footprint.clone());
+        let mut places = Arc::try_unwrap(places).unwrap();
+        places.epoch -= 2 * FRESH;
+        let places = Arc::new(places);
         let [old, new] = [1, 2].map(|it| places.take(peer(it)).unwrap());
+        old.seat.idle_since.store(1, Relaxed);
         let mut all = footprint.cover(0);
         while all.grow_to(all.bytes() + AT_REST) {}
         let rest = footprint.take(3 << 20).unwrap();
@@ -394,6 +407,7 @@ mod tests {
             drop(rest);
         };
         assert!(tokio::join!(waits, gives).0.is_some());
+        assert!(!is_evicted(&new).await, "its client may be about to ask");
         drop(all);
         // A connection that has no room is refused where none is idle.
         new.seat.busy();
