@@ -70,6 +70,27 @@ fn an_error_is_an_answer_with_the_id_of_its_request_and_the_stream_goes_on() {
 }
 
 #[test]
+fn a_stream_whose_time_is_over_ends_with_one_error() {
+    let repository =
+        Repository::identity("m", &[]).with_identity("slow", &[("execute_delay_ms", "500")]);
+    // Nothing is refused because it would come too late.
+    let server = Server::start(&repository, &["--max-queue-wait-ms=0"]);
+    let mut client = Client::new(&server);
+    for ends_at_error in ["false", "true"] {
+        let requests = vec![identity("m", &[1.0]), identity("slow", &[2.0]), identity("m", &[3.0])];
+        let metadata = [("x-request-timeout-ms", "100"), ("triton_grpc_error", ends_at_error)];
+        let (answers, end) =
+            client.stream::<_, ModelStreamInferResponse>(STREAM, requests, &metadata);
+        assert!(answers.iter().all(|it| it.error_message.is_empty()), "{answers:?}");
+        let status = end.unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
+        assert!(status.message().starts_with("Deadline Exceeded"), "{status:?}");
+    }
+    let page = server.get("/metrics").text().to_owned();
+    assert!(page.contains("muster_grpc_requests_total{code=\"DEADLINE_EXCEEDED\"} 2"), "{page}");
+}
+
+#[test]
 fn an_open_stream_ends_when_the_server_stops_and_does_not_keep_it() {
     let (mut server, client) = start();
     let Client { runtime, mut grpc } = client;

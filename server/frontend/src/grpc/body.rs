@@ -18,10 +18,14 @@ use super::{
     status::Status,
     watch::{Activity, Call},
 };
-use crate::{exchange::intake::QUICK, net::Task};
+use crate::{
+    exchange::{intake::QUICK, rendering::Code},
+    net::Task,
+};
 use inference::{
     error::Error,
     limits::Permit,
+    messages::DEADLINE_EXCEEDED,
     trace::Sending,
     yielding::{Holder, Yielding},
 };
@@ -139,18 +143,40 @@ pub struct Answers {
     /// The task ends with the reply.
     _reader: Task<()>,
     metrics: Metrics,
+    /// The end of the time that the client gives the call.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Answers {
     /// Sends the answers that `reader` puts into `queue`, in their order. At the queue's bound the reader waits. The
     /// status of the end is counted in `metrics`.
     pub fn new(queue: mpsc::Receiver<Answer>, reader: Task<()>, metrics: Metrics) -> Answers {
-        Answers { queue, next: None, _reader: reader, metrics }
+        Answers { queue, next: None, _reader: reader, metrics, deadline: None }
+    }
+
+    /// The same, which end at that time: nobody waits for an answer after it, nor for an error of one request.
+    pub fn until(self, deadline: Option<Instant>) -> Answers {
+        let timer = |it: Instant| Box::pin(tokio::time::sleep_until(it.into()));
+        Answers { deadline: deadline.map(timer), ..self }
+    }
+
+    /// Is it over? The task is woken when it is.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        self.deadline.as_mut().is_some_and(|it| {
+            // Timers fire up to a millisecond late, and answers that fail at that time do not.
+            it.deadline().into_std() <= Instant::now() || it.as_mut().poll(context).is_ready()
+        })
     }
 
     /// The next message, or the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
         let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
+        if self.is_late(context) {
+            let text =
+                format!("{DEADLINE_EXCEEDED}: the time of the stream was over before its end");
+            let code = Code::DeadlineExceeded;
+            return Poll::Ready(Err(Status { code, text, retry_after_ms: None }));
+        }
         loop {
             if let Some(task) = &mut self.next {
                 let answer = ready!(Pin::new(task).poll(context));

@@ -32,19 +32,25 @@ pub(super) fn start(context: Context, body: RecvStream) -> Answered {
     let room = context.front.settings.grpc.stream_requests.get().saturating_sub(1).max(1);
     let (answers, queue) = mpsc::channel(usize::try_from(room).unwrap_or(1));
     let (encoding, metrics) = (context.reply_encoding(), context.front.serving.metrics.clone());
+    let ends = context.timeout.and_then(|it| Instant::now().checked_add(it));
     let reader = Task::spawn(async move {
-        let status = read(Arc::new(context), body, &answers).await;
+        let status = read(Arc::new(context), body, ends, &answers).await;
         // An error means that the client has left.
         let _ = answers.send(Answer::End(status)).await;
     });
-    Answered::Many(Answers::new(queue, reader, metrics), encoding)
+    Answered::Many(Answers::new(queue, reader, metrics).until(ends), encoding)
 }
 
-/// Reads requests and starts to answer them until there are no more. Returns the status of the call's end.
-async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<Answer>) -> Status {
+/// Reads requests and starts to answer them until there are no more. Returns the status of the call's end. A call whose
+/// time `ends` before is ended by its reply.
+async fn read(
+    context: Arc<Context>,
+    body: RecvStream,
+    ends: Option<Instant>,
+    answers: &mpsc::Sender<Answer>,
+) -> Status {
     let front = &context.front;
     let ends_at_error = metadata::errors_end_the_stream(&context.metadata);
-    let ends = context.timeout.and_then(|it| Instant::now().checked_add(it));
     let mut messages = context.messages(body);
     let mut guard = front.serving.drain.guard();
     let mut closing = std::pin::pin!(guard.closing());
@@ -55,10 +61,6 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
         let next = tokio::select! {
             biased;
             () = closing.as_mut() => return Status::of(&Error::ShuttingDown),
-            () = until(ends) => {
-                let text = "the deadline of the stream passed before its end".to_owned();
-                return Status { code: Code::DeadlineExceeded, text, retry_after_ms: None };
-            }
             next = messages.next_arrived(false) => next,
         };
         let message = match next {
@@ -84,14 +86,6 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
             Err(failure) if ends_at_error => return end(&context, failure),
             Err(failure) => place.send(Answer::Message(error_message(&context, &failure))),
         }
-    }
-}
-
-/// Waits until that time.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time.into()).await,
-        None => std::future::pending().await,
     }
 }
 
