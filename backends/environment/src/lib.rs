@@ -5,7 +5,7 @@
 mod heap;
 mod idle_signals;
 
-pub use heap::give_back_memory;
+pub use heap::{OWN_PAGES, give_back_memory, keep_large_blocks_apart};
 pub use idle_signals::{IDLE_SIGNALS, ignore_idle_signals, real_time_signals};
 
 /// Sets a variable that is not set, while there is no second thread; else does nothing. To be called first thing in
