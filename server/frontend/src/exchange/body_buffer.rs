@@ -1,8 +1,9 @@
 //! The buffer of a body that is coming in, and the room that it has in the budget.
 //!
 //! Room is taken for what has arrived and for one piece more, whatever length was announced: an announcement costs its
-//! sender nothing. The buffer itself is made as long as announced, so that a body is never moved and its tensors lie
-//! aligned; pages that were never written to take no memory.
+//! sender nothing. A buffer of [`OWN_PAGES`] or more is made as long as announced: it lies in pages of its own, and those
+//! that were never written to take no memory. A smaller one may lie where another one was, so that all of it takes memory:
+//! it has room for all of it, and grows with what arrives. Its tensors lie aligned wherever it moves.
 
 use std::sync::Arc;
 
@@ -26,11 +27,18 @@ pub struct Received {
 /// Bytes of room that are taken ahead of what has arrived.
 const PIECE: usize = 64 << 10;
 
+/// The allocator gives a block of so many bytes pages of its own (`environment::keep_large_blocks_apart`).
+const OWN_PAGES: usize = 1 << 20;
+
+/// A smaller buffer that is full moves into one so many times as large.
+const GROWTH: usize = 4;
+
 /// A part of a body, and room for it.
 pub struct BodyBuffer {
     buffer: AlignedBuffer,
     permit: Permit,
     announced: usize,
+    aligned_at: usize,
     /// Bytes that the buffer can hold where it is.
     capacity: usize,
 }
@@ -53,8 +61,9 @@ impl BodyBuffer {
     /// An empty buffer for `announced` bytes, 0 where the length is unknown. The byte at offset `aligned_at` will lie
     /// at an aligned address. `permit` is the room that is taken already.
     pub fn new(announced: usize, aligned_at: usize, permit: Permit) -> BodyBuffer {
-        let buffer = AlignedBuffer::new(announced, aligned_at);
-        BodyBuffer { buffer, permit, announced, capacity: announced }
+        let capacity = announced.min(PIECE);
+        let buffer = AlignedBuffer::new(capacity, aligned_at);
+        BodyBuffer { buffer, permit, announced, aligned_at, capacity }
     }
 
     /// Bytes that have arrived.
@@ -92,6 +101,9 @@ impl BodyBuffer {
                 return Err(out_of_bytes(self.permit.budget()));
             }
         }
+        if self.capacity < length && length <= self.announced {
+            self.move_to_larger(length);
+        }
         self.buffer.extend(chunk);
         if self.capacity < length {
             // It has moved into a larger one, of which a part is free, and which must have room, too.
@@ -101,6 +113,21 @@ impl BodyBuffer {
             }
         }
         Ok(())
+    }
+
+    /// Moves what has arrived into a buffer that holds `length` bytes, for which there is room, and more of those that are
+    /// announced. The smaller buffer is gone a moment later.
+    fn move_to_larger(&mut self, length: usize) {
+        let next = self.capacity.saturating_mul(GROWTH).max(length).min(self.announced);
+        let larger = match next {
+            OWN_PAGES.. => self.announced,
+            // What is not there yet can be done without.
+            _ if self.permit.units() < next && !self.permit.grow_spare_to(next, 0) => length,
+            _ => next,
+        };
+        let mut buffer = AlignedBuffer::new(larger, self.aligned_at);
+        buffer.extend(self.buffer.bytes());
+        (self.buffer, self.capacity) = (buffer, larger);
     }
 
     /// All of them.
@@ -133,9 +160,30 @@ mod tests {
         body.extend(&[1; 1000]).unwrap();
         assert_eq!(budget.used(), PIECE);
         body.extend(&vec![1; PIECE]).unwrap();
-        assert_eq!(budget.used(), 1000 + 2 * PIECE);
+        assert_eq!(budget.used(), GROWTH * PIECE);
         drop(body);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_buffer_that_may_lie_where_another_one_was_has_room_for_all_of_it_and_tensors_lie_aligned()
+    {
+        for announced in [OWN_PAGES - 1, 3 * OWN_PAGES] {
+            let budget = Budget::new(100 << 20);
+            let mut body =
+                BodyBuffer::new(announced, 100, first_piece(&budget, announced).unwrap());
+            let sent: Vec<u8> = (0..announced).map(|it| it as u8).collect();
+            for chunk in sent.chunks(10_000) {
+                body.extend(chunk).unwrap();
+                let has_own_pages = OWN_PAGES <= body.capacity;
+                assert!(has_own_pages || body.capacity <= budget.used());
+                assert!(body.capacity <= announced && budget.used() <= announced);
+                assert!(body.capacity <= PIECE.max(body.received() * 4) || has_own_pages);
+            }
+            let Received { bytes, permit } = body.finish();
+            assert!(*bytes == *sent && permit.units() == announced);
+            assert_eq!((bytes.as_ptr() as usize + 100) % 64, 0);
+        }
     }
 
     #[test]
