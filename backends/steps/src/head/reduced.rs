@@ -47,9 +47,16 @@ pub enum Reduced {
     },
 }
 
+/// Bytes around the values of an outcome, which lies in one list and then in another, and what the allocator adds.
+const AROUND: usize = 2 * size_of::<Reduced>() + 32;
+
 impl Reduced {
-    /// Bytes that it takes.
+    /// Bytes that it takes, with those around its values.
     pub fn bytes(&self) -> usize {
+        AROUND.saturating_add(self.bytes_of_values())
+    }
+
+    fn bytes_of_values(&self) -> usize {
         let floats = |count: usize| count.saturating_mul(size_of::<f32>());
         match self {
             Reduced::Values(values) | Reduced::Tokens { values, .. } => floats(values.len()),
