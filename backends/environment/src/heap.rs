@@ -8,10 +8,14 @@ pub const OWN_PAGES: usize = 1 << 20;
 #[cfg(target_env = "gnu")]
 const KEPT_AT_THE_END: usize = 2 << 20;
 
-/// Variables with which an operator says both, and more.
+/// Variables with which an operator sets one of these bounds, and what they hold then.
 #[cfg(target_env = "gnu")]
-const VARIABLES: [&str; 4] =
-    ["GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"];
+const VARIABLES: [(&str, &str); 4] = [
+    ("MALLOC_MMAP_THRESHOLD_", ""),
+    ("MALLOC_TRIM_THRESHOLD_", ""),
+    ("GLIBC_TUNABLES", "malloc.mmap_threshold"),
+    ("GLIBC_TUNABLES", "malloc.trim_threshold"),
+];
 
 /// Has the allocator give large blocks pages of their own, always. To be called before there are threads.
 ///
@@ -26,7 +30,9 @@ pub fn keep_large_blocks_apart() {
         }
         const M_TRIM_THRESHOLD: std::ffi::c_int = -1;
         const M_MMAP_THRESHOLD: std::ffi::c_int = -3;
-        if VARIABLES.iter().any(|it| std::env::var_os(it).is_some()) {
+        let is_set =
+            |(name, part): &(&str, &str)| std::env::var(name).is_ok_and(|it| it.contains(part));
+        if VARIABLES.iter().any(is_set) {
             return;
         }
         for (parameter, bytes) in
