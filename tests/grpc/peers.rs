@@ -354,3 +354,24 @@ fn a_call_without_its_token_is_refused_before_its_message_takes_room() {
     assert!(page.contains("muster_grpc_requests_total{code=\"UNAUTHENTICATED\"} 1"), "{page}");
     assert!(page.contains("muster_bytes_in_flight 0"), "{page}");
 }
+
+#[test]
+fn a_message_that_comes_slowly_holds_up_no_other_call_of_its_connection() {
+    let server = start(&[]);
+    let mut stream = greet(&server);
+    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, 0, 1, &[0, 0, 0x40, 0, 0])).unwrap();
+    // Each part is read before the next one comes, so that the window of the connection stays narrow. All parts
+    // together are twice as long as that.
+    for _ in 0..64 {
+        let part = [frame(DATA, 0, 1, &[0; 2048]), frame(PING, 0, 0, &[0; 8])].concat();
+        stream.write_all(&part).unwrap();
+        until(&mut stream, &[PING]);
+    }
+    let message = identity("m", &[1.0]).encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = [&[0][..], &length, &message].concat();
+    stream.write_all(&frame(HEADERS, END_HEADERS, 3, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, END_STREAM, 3, &body)).unwrap();
+    until(&mut stream, &[HEADERS]);
+}

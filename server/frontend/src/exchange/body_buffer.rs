@@ -1,9 +1,9 @@
 //! The buffer of a body that is coming in, and the room that it has in the budget.
 //!
 //! Room is taken for what has arrived and for one piece more, whatever length was announced: an announcement costs its
-//! sender nothing. A buffer of [`OWN_PAGES`] or more is made as long as announced: it lies in pages of its own, and those
-//! that were never written to take no memory. A smaller one may lie where another one was, so that all of it takes memory:
-//! it has room for all of it, and grows with what arrives. Its tensors lie aligned wherever it moves.
+//! sender nothing. A buffer of [`OWN_PAGES`] or more is made as long as announced: it lies in pages of its own, and
+//! those that were never written to take no memory. A smaller one may lie where another one was, so that all of it takes
+//! memory: it has room for all of it, and grows with what arrives. Its tensors lie aligned wherever it moves.
 
 use std::sync::Arc;
 
@@ -115,8 +115,8 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Moves what has arrived into a buffer that holds `length` bytes, for which there is room, and more of those that are
-    /// announced. The smaller buffer is gone a moment later.
+    /// Moves what has arrived into a buffer that holds `length` bytes, for which there is room, and more of those that
+    /// are announced. The smaller buffer is gone a moment later.
     fn move_to_larger(&mut self, length: usize) {
         let next = self.capacity.saturating_mul(GROWTH).max(length).min(self.announced);
         let larger = match next {
