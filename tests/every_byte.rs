@@ -174,7 +174,7 @@ fn the_server_lives_and_stays_within_its_memory_whatever_clients_send() {
         let other = large.try_request("POST", &infer("m"), &[], Some(spaces.as_bytes())).ok()??;
         (reply.status == 200 && other.status == 200).then_some(())
     });
-    assert!(seen.refused * 20 <= seen.answered, "{seen:?}, seed {seed}");
+    assert!((seen.refused + seen.lost) * 20 <= seen.answered, "{seen:?}, seed {seed}");
     process.signal("TERM");
     assert!(process.wait().status.success());
     drop(group);
