@@ -3,12 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use backend::Backend;
-use loading::{
-    explain::{explain, report, write},
-};
-use serving::pipeline::pipeline_settings::PipelineSettings;
+use loading::explain::{explain, report, write};
 use onnxruntime::OnnxRuntime;
 use serde_json::{Value, json};
+use serving::pipeline::pipeline_settings::PipelineSettings;
 
 use crate::{
     image_pipelines::{as_of_timm, graphs},

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::infer;
 use crate::grpc::{Method, reply::Frame};
 use frontend::{
-    exchange::{Failure, rendering::Code},
+    exchange::Failure,
     grpc::{
         body::{Answer, Answers, Encoded},
         context::{Answered, Context},
