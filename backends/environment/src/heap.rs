@@ -63,7 +63,8 @@ pub fn give_back_memory() {
     }
 }
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(test)]
+#[cfg(target_env = "gnu")]
 mod tests {
     use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! The buffer of a body that is coming in, and the room that it has in the budget.
 //!
 //! Room is taken for what has arrived and for one piece more, whatever length was announced: an announcement costs its
-//! sender nothing. A buffer of [`OWN_PAGES`] or more is made as long as announced: it lies in pages of its own, and
+//! sender nothing. A buffer of `OWN_PAGES` or more is made as long as announced: it lies in pages of its own, and
 //! those that were never written to take no memory. A smaller one may lie where another one was, so that all of it
 //! takes memory: it has room for all of it, and grows with what arrives. Its tensors lie aligned wherever it moves.
 

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use formats::expansion::Limit;
 use loading::ConfigReader;
 use prost::Message;
-use formats::expansion::Limit;
 
 use super::Target;
 use crate::{oracle, seen::Seen};

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
 
 use backend::{ModelSpec, TensorSpec};
-use inference::task::{Medium, RowForm, Task};
 use formats::expansion::Limit;
+use inference::task::{Medium, RowForm, Task};
 use steps::{
     Dir, Folder, Input, JpegLibrary, Opened, Overrides, Parameters, Pipeline, Step, is_pipeline,
 };

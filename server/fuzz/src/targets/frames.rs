@@ -1,8 +1,8 @@
 //! What a worker sends to the server, and writes into the memory that they share.
 
 use backend::DataType;
-use isolation::peer::{Awaited, Peer};
 use formats::expansion::Limit;
+use isolation::peer::{Awaited, Peer};
 
 use super::Target;
 use crate::{oracle, seen::Seen};

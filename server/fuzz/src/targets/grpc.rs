@@ -1,11 +1,15 @@
 //! Messages of KServe's and of TensorFlow Serving's gRPC services.
 
 use bytes::Bytes;
-use kserve::grpc::{infer_message, request};
-use frontend::grpc::{proto::{InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice, model_infer_request::{InferInputTensor, InferRequestedOutputTensor}}};
-use tensorflow_serving::grpc::{Method, messages};
-use prost::Message;
 use formats::expansion::Limit;
+use frontend::grpc::proto::{
+    InferParameter, InferTensorContents, ModelInferRequest,
+    infer_parameter::ParameterChoice,
+    model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+};
+use kserve::grpc::{infer_message, request};
+use prost::Message;
+use tensorflow_serving::grpc::{Method, messages};
 
 use super::Target;
 use crate::{
@@ -147,7 +151,8 @@ fn tensorflow(data: &[u8], method: impl Fn(u8) -> Method) -> Seen {
     let mut seen = Seen::default();
     let Some(Input { signature, choice, body }) = Input::of(data) else { return seen };
     let message = Bytes::copy_from_slice(body);
-    let parsed = oracle::within(PARTS, body.len(), || messages::Request::of(method(choice), &message));
+    let parsed =
+        oracle::within(PARTS, body.len(), || messages::Request::of(method(choice), &message));
     let Some(parsed) = seen.result(parsed) else { return seen };
     seen.fact(parsed.spec().name.len().min(2));
     let asked = parsed.expanded(&signature);

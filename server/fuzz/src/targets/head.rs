@@ -1,5 +1,10 @@
 //! What stands in front of a body: the address and the headers.
 
+use formats::{
+    expansion::Limit,
+    kserve_v2,
+    negotiate::{self, Media},
+};
 use frontend::{
     grpc::{metadata, services::Services},
     http::{
@@ -13,8 +18,10 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use inference::access::{Forwarding, Restriction, Tokens};
-use sagemaker::codec::{aws::Location, invocations::{Attributes, Invocation}};
-use formats::{expansion::Limit, kserve_v2, negotiate::{self, Media}};
+use sagemaker::codec::{
+    aws::Location,
+    invocations::{Attributes, Invocation},
+};
 
 use std::sync::Arc;
 

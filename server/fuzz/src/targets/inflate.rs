@@ -7,8 +7,8 @@ use flate2::{
     Compression,
     write::{GzEncoder, ZlibEncoder},
 };
-use frontend::exchange::{Inflation, compression::Encoding, intake::Received};
 use formats::expansion::Limit;
+use frontend::exchange::{Inflation, compression::Encoding, intake::Received};
 
 use super::{Target, stream::limits};
 use crate::{oracle, seen::Seen};

@@ -1,8 +1,11 @@
 //! Bodies of KServe v2, of Triton's generate extension and of TensorFlow Serving.
 
 use bytes::Bytes;
+use formats::{
+    kserve_v2::{self, generate},
+    tfs,
+};
 use inference::request::InferenceRequest;
-use formats::{kserve_v2::{self, generate}, tfs};
 
 use super::Target;
 use crate::{

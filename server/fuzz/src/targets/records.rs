@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use formats::recordio::{
+    MAGIC,
+    record::{self, Float32Tensor, Int32Tensor, Record, Value, value},
+};
 use prost::Message;
-use formats::recordio::{MAGIC, record::{self, Float32Tensor, Int32Tensor, Record, Value, value}};
 
 use super::{
     Target,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use formats::expansion::Limit;
 use frontend::{
     exchange::intake::Limits,
     http::websocket::reader::{Event, Reader},
@@ -10,7 +11,6 @@ use frontend::{
 };
 use inference::limits::Budget;
 use sagemaker::codec::eventstream::{self, Broken};
-use formats::expansion::Limit;
 
 use super::Target;
 use crate::{oracle, seen::Seen};

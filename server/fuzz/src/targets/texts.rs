@@ -4,14 +4,18 @@ use std::{iter, sync::Arc};
 
 use backend::{NamedTensor, Shape, Tensor};
 use bytes::Bytes;
+use embeddings::codec::{
+    hub, infinity, openai, rerank,
+    tei::{embed, per_token, predict, similarity, tokens, vertex},
+    terms::Terms,
+};
+use formats::{EncodedReply, body_model, json::Reader};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, Task},
 };
-use formats::{EncodedReply, body_model, json::Reader};
-use embeddings::codec::{hub, infinity, openai, rerank, tei::{embed, per_token, predict, similarity, tokens, vertex}, terms::Terms};
 
 use super::{Target, invocations::invoke_on, json};
 use crate::{oracle, pipelines, requests::echo, seen::Seen};
