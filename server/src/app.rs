@@ -191,7 +191,9 @@ impl App {
             let patience = config.lifecycle.patience();
             runner.start(service.clone(), sagemaker.clone(), patience)?;
         }
-        let http = HttpFront { service, protocols: protocols::http(&config, sagemaker) };
+        let metrics_path = config.metrics.tensorflow_path.as_deref().map(Into::into);
+        let protocols = protocols::http(sagemaker, metrics_path, config.texts.clone());
+        let http = HttpFront { service, protocols };
         let health_only = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let access = messages.access.from_afar();

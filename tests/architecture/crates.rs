@@ -83,7 +83,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
     (
         "tensorflow_serving",
-        &["backend", "formats", "frontend", "inference", "serving", "telemetry", "textproto"],
+        &["backend", "formats", "frontend", "inference", "serving", "telemetry"],
     ),
     (
         "embeddings",
@@ -128,7 +128,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "stores",
             "telemetry",
             "tensorflow_serving",
-            "textproto",
             "trees",
             "unverified_tls",
         ],
@@ -137,9 +136,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
-    ("serving", &["identity"]),
     ("embeddings", &["formats"]),
-    ("kserve", &["formats"]),
     ("loading", &["identity"]),
     ("muster", &["formats", "image", "loadgen", "recommender"]),
     ("sagemaker", &["formats"]),

@@ -1,7 +1,7 @@
 //! Formats that more than one protocol reads or writes: bytes to tensors of an
 //! [`InferenceRequest`](inference::request::InferenceRequest), and tensors of an
-//! [`InferenceResponse`](inference::request::InferenceResponse) to bytes. Pure functions, one module per format; none of
-//! them knows a model manager, a socket or a clock.
+//! [`InferenceResponse`](inference::request::InferenceResponse) to bytes. Pure functions, one module per format; none
+//! of them knows a model manager, a socket or a clock.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;

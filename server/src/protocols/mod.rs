@@ -10,11 +10,12 @@ mod with_embeddings;
 #[cfg(feature = "tensorflow_serving")]
 mod with_tensorflow_serving;
 
+use std::sync::Arc;
+
 use frontend::http::metrics::Prometheus;
 use kserve::{KServe, KServeServices, VertexAiPort};
 use sagemaker::SageMaker;
 
-use crate::config::ServerConfig;
 #[cfg(not(feature = "embeddings"))]
 use no_embeddings as texts;
 #[cfg(not(feature = "tensorflow_serving"))]
@@ -33,9 +34,15 @@ pub type Http =
 pub type Grpc = (KServeServices, (tensorflow::Services, ()));
 
 /// Those of all HTTP ports but that of Vertex AI.
-pub fn http(config: &ServerConfig, sagemaker: SageMaker) -> Http {
+///
+/// `metrics_path` is where metrics have TensorFlow Serving's names.
+pub fn http(
+    sagemaker: SageMaker,
+    metrics_path: Option<Arc<str>>,
+    texts: text_settings::TextSettings,
+) -> Http {
     let vertex_ai = VertexAiPort { routes: None };
-    let (tensorflow, texts) = (tensorflow::rest(config), texts::texts(config));
+    let (tensorflow, texts) = (tensorflow::rest(metrics_path), texts::texts(texts));
     (vertex_ai, (KServe, (sagemaker, (tensorflow, (texts, (Prometheus, ()))))))
 }
 

@@ -1,13 +1,11 @@
 //! In the place of `embeddings`, where it was left out of the build: its addresses are nobody's, and its flags are
 //! refused.
 
-use crate::config::ServerConfig;
-
 /// No address.
 pub type Texts = ();
 
 /// No address.
-pub fn texts(_: &ServerConfig) {}
+pub fn texts(_: settings::TextSettings) {}
 
 /// Flags that are known, so that they can be refused by the name of the feature.
 pub mod settings {

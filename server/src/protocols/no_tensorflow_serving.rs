@@ -1,6 +1,6 @@
 //! In the place of `tensorflow_serving`, where it was left out of the build: its addresses and methods are nobody's.
 
-use crate::config::ServerConfig;
+use std::sync::Arc;
 
 /// No address.
 pub type Rest = ();
@@ -12,4 +12,4 @@ pub type Services = ();
 pub const SERVICES: Services = ();
 
 /// No address.
-pub fn rest(_: &ServerConfig) {}
+pub fn rest(_: Option<Arc<str>>) {}

@@ -1,12 +1,10 @@
 //! What clients of servers of texts ask.
 
-pub use embeddings::{Embeddings as Texts, settings};
-
 use std::sync::Arc;
 
-use crate::config::ServerConfig;
+pub use embeddings::{Embeddings as Texts, settings};
 
 /// Their addresses.
-pub fn texts(config: &ServerConfig) -> Texts {
-    Texts { settings: Arc::new(config.texts.clone()) }
+pub fn texts(settings: settings::TextSettings) -> Texts {
+    Texts { settings: Arc::new(settings) }
 }

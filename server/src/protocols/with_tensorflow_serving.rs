@@ -1,12 +1,12 @@
 //! TensorFlow Serving.
 
+use std::sync::Arc;
+
 pub use tensorflow_serving::{
     TensorFlowServices as Services, TensorFlowServices as SERVICES, TensorFlowServing as Rest,
 };
 
-use crate::config::ServerConfig;
-
 /// Its addresses.
-pub fn rest(config: &ServerConfig) -> Rest {
-    Rest { metrics_path: config.metrics.tensorflow_path.as_deref().map(Into::into) }
+pub fn rest(metrics_path: Option<Arc<str>>) -> Rest {
+    Rest { metrics_path }
 }

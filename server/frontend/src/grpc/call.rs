@@ -14,9 +14,9 @@ use hyper::{
 use super::{
     Grpc, GrpcFront,
     body::Reply,
-    context::{Answered, Context},
+    context::{Answered, Context, Facts},
     failure, metadata,
-    services::{Facts, Services},
+    services::Services,
     status::Status,
     watch::Call,
 };

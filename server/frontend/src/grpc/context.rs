@@ -8,12 +8,24 @@ use hyper::HeaderMap;
 use super::{
     body::{Answers, Encoded},
     compress::level,
+    layout::FieldPath,
     message::Messages,
     metadata,
     service::Grpc,
-    services::Facts,
 };
 use crate::exchange::compression::Encoding;
+use inference::access::Need;
+
+/// What is known of a method before its messages are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
+    /// The access that a client needs to call it.
+    pub need: Need,
+    /// Do its messages have inputs or files, which are as large as the client likes? All others are short.
+    pub has_data: bool,
+    /// The fields that lead to the first raw tensor of a message, which is to lie aligned.
+    pub first_tensor: FieldPath,
+}
 
 /// The head of a call, before its messages are read.
 pub struct Context {

@@ -2,12 +2,8 @@
 
 use h2::RecvStream;
 
-use super::{
-    context::{Answered, Context},
-    layout::FieldPath,
-};
+use super::context::{Answered, Context, Facts};
 use crate::exchange::Failure;
-use inference::access::Need;
 
 /// The gRPC services of one family of clients: their methods, and the answers. Its methods are called statically, and
 /// their futures are part of those of the calls.
@@ -31,17 +27,6 @@ pub trait Services: Clone + Send + Sync + 'static {
         context: Context,
         body: RecvStream,
     ) -> impl Future<Output = Result<Answered, Failure>> + Send;
-}
-
-/// What is known of a method before its messages are read.
-#[derive(Debug, Clone, Copy)]
-pub struct Facts {
-    /// The access that a client needs to call it.
-    pub need: Need,
-    /// Do its messages have inputs or files, which are as large as the client likes? All others are short.
-    pub has_data: bool,
-    /// The fields that lead to the first raw tensor of a message, which is to lie aligned.
-    pub first_tensor: FieldPath,
 }
 
 /// A method of one family of a list, or of those behind it.

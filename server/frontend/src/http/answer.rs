@@ -12,7 +12,7 @@ use hyper::{
 use super::{
     address::ModelPath,
     body::{self, Segments},
-    protocol::Failed,
+    failed::Failed,
     service::{Service, TARGET_MODEL, text},
 };
 use crate::exchange::{Failure, failure};

@@ -6,7 +6,8 @@ use super::{
     address::{Head, unknown},
     answer::{self, forget},
     body::Segments,
-    protocol::{Failed, Protocol},
+    failed::Failed,
+    protocol::Protocol,
     service::{Listener, Service},
 };
 use crate::exchange::{Failure, intake::Received};

@@ -6,7 +6,8 @@ use super::{
     address::{GET, Head, check_method},
     answer::Answer,
     body::Segments,
-    protocol::{Failed, Protocol},
+    failed::Failed,
+    protocol::Protocol,
     respond,
     service::Service,
 };

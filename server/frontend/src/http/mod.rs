@@ -7,6 +7,7 @@ pub mod captures;
 mod compress;
 mod connection;
 pub mod encoding;
+pub mod failed;
 pub mod framing;
 mod front;
 pub mod inference;

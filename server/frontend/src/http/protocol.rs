@@ -3,11 +3,7 @@
 use hyper::{Method, Response, StatusCode, body::Incoming, http::request::Parts};
 
 use super::{
-    address::Head,
-    answer::Answer,
-    body::Segments,
-    respond,
-    service::{Service, text},
+    address::Head, answer::Answer, body::Segments, failed::Failed, respond, service::Service,
 };
 use crate::exchange::intake::Received;
 use formats::errors::ErrorForm;
@@ -61,24 +57,6 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<Segments>> + Send {
         let _ = (service, parts, body);
         async { respond::empty(StatusCode::NOT_FOUND) }
-    }
-}
-
-/// A request that failed, as what renders its reply sees it.
-#[derive(Clone, Copy)]
-pub struct Failed<'a> {
-    /// The head of the request.
-    pub parts: &'a Parts,
-    /// What went wrong.
-    pub error: &'a Error,
-    /// The name of the request in the log.
-    pub id: &'a str,
-}
-
-impl Failed<'_> {
-    /// The value of a header; `None` where it is absent or not text.
-    pub fn header(&self, name: &hyper::header::HeaderName) -> Option<&str> {
-        text(&self.parts.headers, name)
     }
 }
 

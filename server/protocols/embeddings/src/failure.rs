@@ -11,7 +11,7 @@ use crate::{
     operation::Family,
 };
 use formats::errors::ErrorForm;
-use frontend::http::{body::Segments, protocol::Failed, respond};
+use frontend::http::{body::Segments, failed::Failed, respond};
 use inference::{
     error::{Error, Kind},
     task,

@@ -15,11 +15,7 @@ use hyper::{Method, Response, body::Incoming, http::request::Parts};
 
 use formats::errors::ErrorForm;
 use frontend::http::{
-    Service,
-    address::Head,
-    answer::Answer,
-    body::Segments,
-    protocol::{Failed, Protocol},
+    Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
     respond,
 };
 use handlers::TextService;

@@ -14,11 +14,7 @@ use formats::errors::ErrorForm;
 use frontend::{
     exchange::intake::Received,
     http::{
-        Service,
-        address::Head,
-        answer::Answer,
-        body::Segments,
-        protocol::{Failed, Protocol},
+        Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
         respond,
     },
 };

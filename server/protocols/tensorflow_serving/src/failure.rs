@@ -5,7 +5,7 @@ use hyper::{Response, StatusCode};
 use formats::errors::{ErrorForm, error_body};
 use frontend::{
     exchange::rendering::Rendering,
-    http::{body::Segments, protocol::Failed, respond},
+    http::{body::Segments, failed::Failed, respond},
 };
 use inference::error::Kind;
 

@@ -16,7 +16,8 @@ use frontend::http::{
     address::{GET, Head, check_method},
     answer::Answer,
     body::Segments,
-    protocol::{Failed, Protocol},
+    failed::Failed,
+    protocol::Protocol,
 };
 pub use grpc::TensorFlowServices;
 use inference::{access::Need, error::Error};

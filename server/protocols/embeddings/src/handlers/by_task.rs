@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
-    TextService,
     choice::Wanted,
     inference::{Operation, run},
+    text_service::TextService,
 };
 use crate::codec::{
     rerank,

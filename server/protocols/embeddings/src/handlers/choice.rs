@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::HeaderMap;
 
-use super::TextService;
+use super::text_service::TextService;
 use ::serving::ServedModel;
 use frontend::http::service::{TARGET_MODEL, text};
 use inference::{

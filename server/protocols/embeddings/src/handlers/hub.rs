@@ -5,11 +5,11 @@ use std::time::Instant;
 use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
-    TextService,
     choice::Wanted,
     cost::add_times,
     inference::{Operation, infer, run},
     received::receive_json_or_file,
+    text_service::TextService,
 };
 use crate::codec::hub;
 use ::inference::task::Task;

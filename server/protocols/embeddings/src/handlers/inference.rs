@@ -7,11 +7,11 @@ use bytes::Bytes;
 use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
-    TextService,
     choice::{Wanted, check},
     cost::add_times,
     received::receive,
     terms::terms,
+    text_service::TextService,
 };
 use crate::codec::terms::Terms;
 use ::inference::{

@@ -3,9 +3,9 @@
 use hyper::http::request::Parts;
 
 use super::{
-    TextService,
     choice::{Wanted, check, choose},
     terms::terms,
+    text_service::TextService,
 };
 use crate::codec::tei::info::{Info, ModelKind, write_info};
 use ::serving::TextModel;

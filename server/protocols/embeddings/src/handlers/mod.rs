@@ -10,6 +10,7 @@ mod info;
 mod models;
 mod received;
 mod terms;
+mod text_service;
 mod tokens;
 mod vertex;
 
@@ -22,29 +23,12 @@ use crate::{
         tei::{embed, per_token, predict, similarity},
     },
     operation::{Asked, Operation as Asks},
-    settings::TextSettings,
 };
 use ::inference::task::Task;
 use choice::Wanted;
-use frontend::http::{answer::Answer, service::Service};
+use frontend::http::answer::Answer;
 use inference::{Decode, Operation, infer};
-
-/// What handlers of requests with texts need: what all handlers do, and what holds at these addresses.
-pub struct TextService<'a> {
-    /// What all handlers need.
-    pub service: &'a Service,
-    /// What holds at these addresses.
-    pub texts: &'a TextSettings,
-}
-
-/// What takes a service takes this one.
-impl std::ops::Deref for TextService<'_> {
-    type Target = Service;
-
-    fn deref(&self) -> &Service {
-        self.service
-    }
-}
+pub use text_service::TextService;
 
 /// Answers a request.
 pub async fn answer(

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use hyper::http::request::Parts;
 
-use super::TextService;
+use super::text_service::TextService;
 use crate::codec::openai::{self, ListedModel};
 use ::serving::ServedModel;
 use frontend::http::{

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
-    TextService,
     choice::{Wanted, check, choose},
+    text_service::TextService,
 };
 use crate::codec::hub;
 use formats::body_model::model_name;

@@ -1,6 +1,6 @@
 //! What the server says of the model that answers, and what holds where a request says nothing.
 
-use super::TextService;
+use super::text_service::TextService;
 use crate::codec::terms::Terms;
 use serving::{ServedModel, TextModel};
 

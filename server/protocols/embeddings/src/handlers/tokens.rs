@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hyper::{Response, body::Incoming, http::request::Parts};
 
 use super::{
-    TextService,
     choice::Wanted,
     received::{LOOSE, receive},
+    text_service::TextService,
 };
 use crate::codec::tei::tokens::{
     self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, expanded,

@@ -17,11 +17,11 @@ use hyper::{
 };
 
 use super::{
-    TextService,
     by_task::by_task,
     choice::Wanted,
     cost::add_times,
     received::{LOOSE, receive},
+    text_service::TextService,
 };
 use crate::codec::tei::vertex::{expanded, instances};
 use frontend::{

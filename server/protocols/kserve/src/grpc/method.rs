@@ -1,7 +1,7 @@
 //! The methods of KServe v2 with Triton's extensions, of gRPC's own health checks and of its list of services, by their
 //! paths.
 
-use frontend::grpc::{layout::RAW_INPUT, services::Facts};
+use frontend::grpc::{context::Facts, layout::RAW_INPUT};
 use inference::access::{Category, Need};
 
 /// A method that is served.

@@ -22,9 +22,9 @@ use frontend::{
     exchange::{Failure, intake::Received},
     grpc::{
         body::Encoded,
-        context::{Answered, Context},
+        context::{Answered, Context, Facts},
         messages::{self, decode, encode},
-        services::{Facts, Services},
+        services::Services,
     },
 };
 use inference::error::Error;

@@ -24,9 +24,10 @@ use frontend::http::{
     address::{GET, Head, ModelPath, POST, check_method},
     answer::{Answer, find},
     body::Segments,
+    failed::Failed,
     inference::{HttpCodec, Work, inference, of_request},
     metrics::{self, Page, Prometheus},
-    protocol::{Either, Failed, Protocol},
+    protocol::{Either, Protocol},
     respond,
     service::text,
 };

@@ -3,6 +3,7 @@
 mod accept;
 mod address;
 mod asked;
+mod call;
 mod endpoint;
 mod exception;
 mod headers;
@@ -11,5 +12,5 @@ pub mod runtime;
 mod state;
 
 pub use asked::{Asked, operations};
-pub use runtime::Call;
+pub use call::Call;
 pub use state::Facade;

@@ -13,6 +13,7 @@ use hyper::{
 use super::{
     Facade, accept,
     address::{self, Endpoint, Operation},
+    call::Call,
     endpoint::{model_of, of_model},
     exception::{self, Exception, Refusal},
     headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
@@ -27,9 +28,9 @@ use crate::{
 };
 use frontend::{
     exchange::{intake::Received, payload::Payload, rendering::Rendering},
-    http::{address::Head, answer::failed, body::Segments, protocol::Failed},
+    http::{address::Head, answer::failed, body::Segments, failed::Failed},
 };
-use inference::{access::Need, error::Kind, identifier::new_uuid};
+use inference::{error::Kind, identifier::new_uuid};
 
 /// The platform's name for a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
@@ -52,25 +53,6 @@ pub fn asked<'a>(sagemaker: &SageMaker, head: &Head<'_>) -> Option<operation::Op
         () => return None,
     };
     Some(operation::Operation::Runtime(facade.clone(), call))
-}
-
-/// A call of the local runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// One below `/endpoints`.
-    Endpoint,
-    /// An operation on jobs of the Inference Recommender.
-    Job,
-}
-
-impl Call {
-    /// The access that a client needs for it.
-    pub fn need(self) -> Need {
-        match self {
-            Call::Endpoint => address::NEED,
-            Call::Job => operations::NEED,
-        }
-    }
 }
 
 /// Answers a request that is for the local runtime.

@@ -1,8 +1,8 @@
 //! The methods of TensorFlow Serving by their paths.
 
 use frontend::grpc::{
+    context::Facts,
     layout::{RAW_INPUT, TENSOR_CONTENT},
-    services::Facts,
 };
 use inference::access::{Category, Need};
 
