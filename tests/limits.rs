@@ -191,7 +191,8 @@ fn a_connection_over_the_cap_is_told_so_and_closed() {
 
 #[test]
 fn idle_connections_close_no_port() {
-    let server = start(&["--max-connections=8"]);
+    // However long it takes to open them.
+    let server = start(&["--max-connections=8", "--body-grace-secs=600"]);
     let grpc = server.address("grpc").unwrap();
     let mut busy = server.client();
     let body = row(7);

@@ -128,6 +128,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "stores",
             "telemetry",
             "tensorflow_serving",
+            "textproto",
             "trees",
             "unverified_tls",
         ],

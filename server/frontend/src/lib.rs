@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod drain;
+pub mod either;
 pub mod exchange;
 pub mod grpc;
 pub mod http;

@@ -6,7 +6,7 @@ use std::{sync::Arc, thread};
 use backend::MODEL_STACK;
 use tokio::sync::{Semaphore, oneshot};
 
-use inference::error::Error;
+use inference::{error::Error, limits::Permit};
 
 /// Text of more bytes than this is decoded and encoded on the pool, so that the other connections of the I/O thread
 /// do not wait. The same holds for copies of as many bytes.
@@ -31,6 +31,21 @@ pub async fn offload<T: Send + 'static>(
 ) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
+}
+
+/// The same for work on memory that `permit` covers: it moves along and comes back, so that the memory is counted until
+/// the work has let go of it, also where the client leaves meanwhile.
+///
+/// # Errors
+/// Those of [`offload`].
+///
+/// # Cancel safety
+/// As of [`offload`].
+pub async fn offload_covered<T: Send + 'static>(
+    permit: Permit,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<(T, Permit), Error> {
+    offload(move || (work(), permit)).await
 }
 
 /// Runs loads, unloads and scans of repositories, each on a thread of its own.
@@ -72,9 +87,31 @@ impl ControlThreads {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::{future::poll_fn, sync::mpsc, task::Poll};
 
     use super::*;
+    use inference::limits::Budget;
+
+    #[tokio::test]
+    async fn memory_is_counted_until_work_lets_go_of_it_also_where_nobody_waits_any_more() {
+        let budget = Budget::new(100);
+        let (go, wait) = mpsc::channel::<()>();
+        let (ended, end) = mpsc::channel::<()>();
+        let work = move || {
+            let _ended = ended;
+            wait.recv()
+        };
+        let mut future = Box::pin(offload_covered(budget.take(70).unwrap(), work));
+        let begun = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        assert!(begun.is_pending());
+        drop(future);
+        assert_eq!(budget.used(), 70);
+        go.send(()).unwrap();
+        assert!(end.recv().is_err());
+        while budget.used() > 0 {
+            thread::yield_now();
+        }
+    }
 
     #[tokio::test]
     async fn work_has_a_thread_of_its_own_and_its_panic_is_an_error() {

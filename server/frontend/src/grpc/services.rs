@@ -3,7 +3,7 @@
 use h2::RecvStream;
 
 use super::context::{Answered, Context, Facts};
-use crate::exchange::Failure;
+use crate::{either::Either, exchange::Failure};
 
 /// The gRPC services of one family of clients: their methods, and the answers. Its methods are called statically, and
 /// their futures are part of those of the calls.
@@ -27,15 +27,6 @@ pub trait Services: Clone + Send + Sync + 'static {
         context: Context,
         body: RecvStream,
     ) -> impl Future<Output = Result<Answered, Failure>> + Send;
-}
-
-/// A method of one family of a list, or of those behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Either<A, B> {
-    /// Of the first one.
-    First(A),
-    /// Of one of the others.
-    Other(B),
 }
 
 /// A list of families is a pair of its first one and the list of the others.

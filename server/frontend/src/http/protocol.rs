@@ -5,7 +5,7 @@ use hyper::{Method, Response, StatusCode, body::Incoming, http::request::Parts};
 use super::{
     address::Head, answer::Answer, body::Segments, failed::Failed, respond, service::Service,
 };
-use crate::exchange::intake::Received;
+use crate::{either::Either, exchange::intake::Received};
 use formats::errors::ErrorForm;
 use inference::{access::Need, error::Error};
 use telemetry::metrics::Protocol as Label;
@@ -57,31 +57,6 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<Segments>> + Send {
         let _ = (service, parts, body);
         async { respond::empty(StatusCode::NOT_FOUND) }
-    }
-}
-
-/// An operation of one protocol of a list, or of those behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Either<A, B> {
-    /// Of the first one.
-    First(A),
-    /// Of one of the others.
-    Other(B),
-}
-
-impl<A, B> Either<A, B> {
-    fn first(&self) -> Option<&A> {
-        match self {
-            Either::First(operation) => Some(operation),
-            Either::Other(_) => None,
-        }
-    }
-
-    fn other(&self) -> Option<&B> {
-        match self {
-            Either::First(_) => None,
-            Either::Other(operation) => Some(operation),
-        }
     }
 }
 

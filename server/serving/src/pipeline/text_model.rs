@@ -8,6 +8,7 @@ use super::{elsewhere::Effort, open::ServedPipeline, pace::AT_ONCE, row_error::o
 use crate::served::ServedModel;
 use inference::{
     error::Error,
+    limits::Permit,
     task::{Medium, Task},
 };
 use schedule::prepare::Wanted;
@@ -98,7 +99,7 @@ impl<'a> TextModel<'a> {
         types.next().unwrap_or(DataType::Fp32)
     }
 
-    /// The tokens of each text, none of which is cut.
+    /// The tokens of each text, none of which is cut. `permit` covers both, and comes back once the texts are gone.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] when there are too many texts or tokens, a text is too long, no prompt has this name,
@@ -110,7 +111,8 @@ impl<'a> TextModel<'a> {
         self,
         texts: Vec<String>,
         options: TokenizeOptions,
-    ) -> Result<Vec<Vec<TextToken>>, Error> {
+        permit: Permit,
+    ) -> Result<(Vec<Vec<TextToken>>, Permit), Error> {
         self.check_texts(texts.len())?;
         let is_short = self.pipeline.pace.is_short(texts.iter().map(String::len).sum());
         let steps = self.text.clone();
@@ -127,12 +129,12 @@ impl<'a> TextModel<'a> {
                 check_tokens(count)?;
                 all.push(tokens);
             }
-            Ok(all)
+            Ok((all, permit))
         };
         self.pipeline.work(Effort::short_if(is_short), None, work).await
     }
 
-    /// The text of each list of token ids.
+    /// The text of each list of token ids. `permit` covers both, and comes back once the lists are gone.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] when there are too many lists or ids, an id is beyond the vocabulary, or the tokenizer
@@ -144,7 +146,8 @@ impl<'a> TextModel<'a> {
         self,
         lists: Vec<Vec<u32>>,
         skip_special_tokens: bool,
-    ) -> Result<Vec<String>, Error> {
+        permit: Permit,
+    ) -> Result<(Vec<String>, Permit), Error> {
         self.check_texts(lists.len())?;
         let count = lists.iter().map(Vec::len).sum();
         check_tokens(count)?;
@@ -157,7 +160,8 @@ impl<'a> TextModel<'a> {
                 let text = tokenizer.decode_known(ids, skip_special_tokens);
                 text.map_err(|it| of_input(Medium::Text, at, lists.len(), &it))
             };
-            lists.iter().enumerate().map(text).collect()
+            let texts: Result<_, Error> = lists.iter().enumerate().map(text).collect();
+            Ok((texts?, permit))
         };
         self.pipeline.work(Effort::short_if(is_short), None, work).await
     }

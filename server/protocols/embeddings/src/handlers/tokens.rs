@@ -16,7 +16,7 @@ use formats::EncodedReply;
 use frontend::{
     exchange::{
         intake::Received,
-        offload::{LARGE, offload},
+        offload::{LARGE, offload_covered},
     },
     http::{address::ModelPath, answer::Answer, body::Segments, respond},
 };
@@ -34,10 +34,10 @@ pub async fn tokenize(
         receive_and_read(service, path, parts, body, tokens::read_tokenize).await?;
     let TokenizeRequest { texts, add_special_tokens, prompt_name } = asked;
     let options = TokenizeOptions { add_special_tokens, prompt_name };
-    let found = of(&model)?.tokenize(texts, options).await?;
+    let (found, permit) = of(&model)?.tokenize(texts, options, permit).await?;
     let count: usize = found.iter().map(Vec::len).sum();
     let write = move || tokens::write_tokens(found.iter().map(|it| it.iter().map(shown)));
-    let reply = written(count.saturating_mul(TOKEN), write).await?;
+    let (reply, permit) = written(count.saturating_mul(TOKEN), permit, write).await?;
     Ok(with_room(reply, permit))
 }
 
@@ -51,9 +51,9 @@ pub async fn decode(
     let (model, permit, asked) =
         receive_and_read(service, path, parts, body, tokens::read_decode).await?;
     let DecodeRequest { lists, skip_special_tokens } = asked;
-    let texts = of(&model)?.decode(lists, skip_special_tokens).await?;
+    let (texts, permit) = of(&model)?.decode(lists, skip_special_tokens, permit).await?;
     let length: usize = texts.iter().map(String::len).sum();
-    let reply = written(length, move || tokens::write_texts(&texts)).await?;
+    let (reply, permit) = written(length, permit, move || tokens::write_texts(&texts)).await?;
     Ok(with_room(reply, permit))
 }
 
@@ -70,11 +70,11 @@ async fn receive_and_read<T: Send + 'static>(
     let Received { bytes, mut permit } = received;
     let most = of(&model)?.most_texts();
     take_room(&mut permit, &bytes, most)?;
-    let asked = match bytes.len() <= LARGE {
-        true => read(&bytes, most)?,
-        false => offload(move || read(&bytes, most)).await??,
-    };
-    Ok((model, permit, asked))
+    if bytes.len() <= LARGE {
+        return Ok((model, permit, read(&bytes, most)?));
+    }
+    let (asked, permit) = offload_covered(permit, move || read(&bytes, most)).await?;
+    Ok((model, permit, asked?))
 }
 
 fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
@@ -92,12 +92,16 @@ fn shown(token: &TextToken) -> ShownToken<'_> {
     ShownToken { id: token.id, text: &token.text, place: token.place }
 }
 
-/// What `write` makes of so many bytes, on the pool where they are many.
+/// What `write` makes of so many bytes, which `permit` covers, on the pool where they are many.
 async fn written<T: Send + 'static>(
     bytes: usize,
+    permit: Permit,
     write: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    if bytes <= LARGE { Ok(write()) } else { offload(write).await }
+) -> Result<(T, Permit), Error> {
+    match bytes <= LARGE {
+        true => Ok((write(), permit)),
+        false => offload_covered(permit, write).await,
+    }
 }
 
 /// A reply that keeps the room it takes until it is written.
@@ -129,7 +133,12 @@ mod tests {
     #[tokio::test]
     async fn long_replies_are_written_on_the_pool() {
         let here = thread::current().id();
-        assert_eq!(written(LARGE, || thread::current().id()).await, Ok(here));
-        assert_ne!(written(LARGE + 1, || thread::current().id()).await, Ok(here));
+        let budget = Budget::new(1);
+        let place = async |bytes| {
+            let permit = budget.take(0).unwrap();
+            written(bytes, permit, || thread::current().id()).await.unwrap().0
+        };
+        assert_eq!(place(LARGE).await, here);
+        assert_ne!(place(LARGE + 1).await, here);
     }
 }

@@ -28,7 +28,7 @@ use frontend::{
     exchange::{
         Failure,
         intake::Received,
-        offload::{LARGE, offload},
+        offload::{LARGE, offload_covered},
         payload::Payload,
     },
     http::{address::ModelPath, answer::Answer, body::Segments},
@@ -58,9 +58,12 @@ pub async fn vertex(
     let most = model.signature.most_rows.unwrap_or(usize::MAX);
     permit.make_room(expanded(&bytes, most, LOOSE))?;
     let mut covered = permit.units();
-    let bodies = match bytes.len() <= LARGE {
-        true => instances(&bytes, most)?,
-        false => offload(move || instances(&bytes, most)).await??,
+    let (bodies, mut permit) = match bytes.len() <= LARGE {
+        true => (instances(&bytes, most)?, permit),
+        false => {
+            let (bodies, permit) = offload_covered(permit, move || instances(&bytes, most)).await?;
+            (bodies?, permit)
+        }
     };
     let run = |body: Bytes| (body.len(), one(service, &model, parts, body));
     let cover = |reply: &Segments| {

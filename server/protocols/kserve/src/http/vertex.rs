@@ -19,6 +19,7 @@ use formats::{
     EncodedReply,
     kserve_v2::{self, media},
 };
+use frontend::either::Either;
 use frontend::http::{
     Service,
     address::{GET, Head, ModelPath, POST, check_method},
@@ -27,7 +28,7 @@ use frontend::http::{
     failed::Failed,
     inference::{HttpCodec, Work, inference, of_request},
     metrics::{self, Page, Prometheus},
-    protocol::{Either, Protocol},
+    protocol::Protocol,
     respond,
     service::text,
 };
