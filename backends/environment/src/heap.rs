@@ -1,4 +1,5 @@
-//! What the C library's allocator keeps of memory that was freed, and from what size on memory is the system's own.
+//! What the C library's allocator keeps of memory that was freed, in how many heaps, and from what size on memory is
+//! the system's own.
 
 /// A block of so many bytes or more lies in pages of its own, which take no memory before they are written to, and
 /// which the system has again as soon as the block is freed. A smaller one may lie where another one was.
@@ -8,16 +9,24 @@ pub const OWN_PAGES: usize = 1 << 20;
 #[cfg(target_env = "gnu")]
 const KEPT_AT_THE_END: usize = 2 << 20;
 
+/// Heaps for each processor. Each keeps free pieces between those that are in use: by itself glibc makes four times as
+/// many.
+#[cfg(target_env = "gnu")]
+const HEAPS_A_PROCESSOR: usize = 2;
+
 /// Variables with which an operator sets one of these bounds, and what they hold then.
 #[cfg(target_env = "gnu")]
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 6] = [
+    ("MALLOC_ARENA_MAX", ""),
     ("MALLOC_MMAP_THRESHOLD_", ""),
     ("MALLOC_TRIM_THRESHOLD_", ""),
+    ("GLIBC_TUNABLES", "malloc.arena_max"),
     ("GLIBC_TUNABLES", "malloc.mmap_threshold"),
     ("GLIBC_TUNABLES", "malloc.trim_threshold"),
 ];
 
-/// Has the allocator give large blocks pages of their own, always. To be called before there are threads.
+/// Has the allocator give large blocks pages of their own, always, and keep few heaps. To be called before there are
+/// threads.
 ///
 /// glibc moves that bound up to 32 MiB when such a block is freed. Then a body that was announced and has not come
 /// lies in pages that others have written to, and takes all of its length; and each heap keeps up to 64 MiB at its end,
@@ -30,19 +39,22 @@ pub fn keep_large_blocks_apart() {
         }
         const M_TRIM_THRESHOLD: std::ffi::c_int = -1;
         const M_MMAP_THRESHOLD: std::ffi::c_int = -3;
+        const M_ARENA_MAX: std::ffi::c_int = -8;
         let is_set =
             |(name, part): &(&str, &str)| std::env::var(name).is_ok_and(|it| it.contains(part));
         if VARIABLES.iter().any(is_set) {
             return;
         }
-        for (parameter, bytes) in
-            [(M_MMAP_THRESHOLD, OWN_PAGES), (M_TRIM_THRESHOLD, KEPT_AT_THE_END)]
-        {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        for (parameter, number) in [
+            (M_MMAP_THRESHOLD, OWN_PAGES),
+            (M_TRIM_THRESHOLD, KEPT_AT_THE_END),
+            (M_ARENA_MAX, processors.saturating_mul(HEAPS_A_PROCESSOR)),
+        ] {
+            let number = std::ffi::c_int::try_from(number).unwrap_or(std::ffi::c_int::MAX);
             // SAFETY: the call sets numbers of the allocator, under its own lock. One that it does not know changes
             // nothing.
-            unsafe {
-                mallopt(parameter, std::ffi::c_int::try_from(bytes).unwrap_or(std::ffi::c_int::MAX))
-            };
+            unsafe { mallopt(parameter, number) };
         }
     }
 }

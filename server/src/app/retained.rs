@@ -13,7 +13,7 @@ use std::{
 use tokio::time::Instant;
 
 /// So much may lie there, as a part of the memory, and at least.
-const OF_MEMORY: u64 = 32;
+const OF_MEMORY: u64 = 64;
 const LEAST: u64 = 16 << 20;
 
 /// The shortest time from one time to the next: other threads may wait for the allocator meanwhile.
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The longest: it is doubled up to this where one time follows another at once, as what was given back is taken again
 /// by a load that goes on.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What this process takes beyond the ledger, as it has been seen.
 pub(super) struct Retained {
@@ -91,17 +91,17 @@ mod tests {
         let begin = Instant::now();
         let mut is_due =
             |beyond, millis| retained.is_due(beyond * MIB, begin + Duration::from_millis(millis));
-        assert!(!is_due(100, 0) && !is_due(132, 20));
-        assert!(is_due(133, 40));
+        assert!(!is_due(100, 0) && !is_due(116, 20));
+        assert!(is_due(117, 40));
         // All of it could be given back.
         assert!(!is_due(100, 60));
         assert!(!is_due(300, 80), "not so soon");
         assert!(is_due(300, 300));
         // Nothing could: a model was loaded.
-        assert!(!is_due(300, 600) && !is_due(332, 900));
-        assert!(is_due(333, 920));
+        assert!(!is_due(300, 600) && !is_due(316, 900));
+        assert!(is_due(317, 920));
         // It has followed at once twice.
-        assert!(!is_due(250, 1200) && !is_due(283, 1900) && is_due(283, 1930));
+        assert!(!is_due(250, 1200) && !is_due(267, 1900) && is_due(267, 1930));
         // After some rest it is as it was.
         assert!(!is_due(100, 6000) && is_due(200, 9000));
         assert!(!is_due(100, 9100) && !is_due(200, 9240) && is_due(200, 9260));
