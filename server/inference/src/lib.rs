@@ -5,6 +5,7 @@
 pub mod access;
 pub mod aligned;
 pub mod error;
+pub mod grant;
 pub mod identifier;
 pub mod ledger;
 pub mod limits;
