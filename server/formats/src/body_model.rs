@@ -5,7 +5,7 @@ use crate::{
     json::{Reader, Token, begins_with_bracket},
     parameter,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// Most bytes of a name as it stands in a body, for which nothing is asked.
 const LONGEST_NAME: usize = 1 << 10;
@@ -36,8 +36,15 @@ pub fn model_name(body: &[u8]) -> Result<Option<String>, Error> {
     Ok(name)
 }
 
-/// Bytes that decoding a body of texts, or of a file, takes at most beside the body.
-pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+/// Asks for the bytes that decoding a body of texts, or of a file, takes at most beside the body.
+///
+/// # Errors
+/// When they are not granted.
+pub fn take(grant: &Grant<'_>, signature: &Signature, body: &[u8]) -> Result<(), Error> {
+    grant.take(|loose| bound(signature, body, loose))
+}
+
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     if !begins_with_bracket(body) {
         // A file becomes a string, with its length in front of it; other bodies are refused.
         return body.len().saturating_add(expansion::of_ports(signature));

@@ -10,10 +10,10 @@
 //! | [`REPEATED`]: text that is read again for each row | 1 MiB | 100 | 64 MiB | `context` of examples |
 //! | [`MOST_CELLS`]: cells that records of a table leave out | | | 4 Mi cells | `dataframe_records` |
 //!
-//! Within these limits, each codec has a function `expanded`: the bytes that its `decode` takes at most beside the
-//! body, known before anything is decoded. The caller takes that much of the byte budget first. The bound holds for any
-//! body. It is found by the length alone where that gives at most the bytes that the caller can easily spare, `loose`;
-//! else it is a close one, for which separators are counted.
+//! Within these limits, each decoder asks its [`Grant`](inference::grant::Grant) for the bytes that it takes at most
+//! beside the body, before it takes any. Most know only a bound, which holds for any body. It is found by the length
+//! alone where that gives at most the bytes that the caller can easily spare, `loose`; else it is a close one, for which
+//! separators are counted.
 
 use backend::DataType;
 use inference::{error::Error, signature::Signature};
@@ -70,16 +70,16 @@ impl Limit {
 }
 
 /// What is left of a limit that several tensors share.
-pub struct Room {
+pub struct Allowance {
     limit: Limit,
     sent: usize,
     taken: usize,
 }
 
-impl Room {
+impl Allowance {
     /// All of it, for a body of `sent` bytes.
-    pub fn of(limit: Limit, sent: usize) -> Room {
-        Room { limit, sent, taken: 0 }
+    pub fn of(limit: Limit, sent: usize) -> Allowance {
+        Allowance { limit, sent, taken: 0 }
     }
 
     /// Takes `length` bytes for a tensor.

@@ -1,10 +1,10 @@
-//! That no body takes more memory while it is decoded than its codec says beforehand. Memory is measured, not computed.
+//! That no body takes more memory while it is decoded than its codec asks for. Memory is measured, not computed.
 
 use bytes::Bytes;
 
 use crate::{
     kserve_v2::{self, generate},
-    samples::{bodies::*, model, within},
+    samples::{bodies::*, model, within_grant},
     tfs,
 };
 
@@ -31,24 +31,27 @@ fn kserve_v2() {
             }
             for body in bodies {
                 let name = format!("{dtype} {length} {:.60}", body);
-                let bound = kserve_v2::expanded(&signature, None, body.as_bytes(), LOOSE);
                 let body = Bytes::from(body);
-                within(bound, &name, || kserve_v2::decode(&signature, None, body.clone()));
-                let bound = generate::expanded(&signature, &body, LOOSE);
-                within(bound, &name, || generate::decode(&signature, &body));
+                within_grant(LOOSE, &name, |grant| {
+                    kserve_v2::decode(&signature, None, body.clone(), grant)
+                });
+                within_grant(LOOSE, &name, |grant| generate::decode(&signature, &body, grant));
             }
             for unit in UNITS {
                 let body = repeated("{\"x\":[", unit, "]}", length);
-                let bound = generate::expanded(&signature, body.as_bytes(), LOOSE);
-                within(bound, &body[..20], || generate::decode(&signature, body.as_bytes()));
+                within_grant(LOOSE, &body[..20], |grant| {
+                    generate::decode(&signature, body.as_bytes(), grant)
+                });
             }
             let body = format!("{{{}}}", keys(length));
-            let bound = generate::expanded(&signature, body.as_bytes(), LOOSE);
-            within(bound, "generate", || generate::decode(&signature, body.as_bytes()));
+            within_grant(LOOSE, "generate", |grant| {
+                generate::decode(&signature, body.as_bytes(), grant)
+            });
         }
         let raw = Bytes::from(vec![1; 24_000]);
-        let bound = kserve_v2::expanded(&signature, Some(0), &raw, LOOSE);
-        within(bound, "raw", || kserve_v2::decode(&signature, Some(0), raw.clone()));
+        within_grant(LOOSE, "raw", |grant| {
+            kserve_v2::decode(&signature, Some(0), raw.clone(), grant)
+        });
     }
 }
 
@@ -68,14 +71,15 @@ fn tensorflow_serving() {
                 {
                     let body = repeated(open, unit, close, length);
                     let name = format!("{length} {:.40}", body);
-                    let bound =
-                        tfs::expanded(&signature, tfs::Method::Predict, body.as_bytes(), LOOSE);
-                    within(bound, &name, || tfs::decode_predict(&signature, body.as_bytes()));
+                    within_grant(LOOSE, &name, |grant| {
+                        tfs::decode_predict(&signature, body.as_bytes(), grant)
+                    });
                 }
             }
             let body = format!("{{{},\"instances\":[0]}}", keys(length));
-            let bound = tfs::expanded(&signature, tfs::Method::Predict, body.as_bytes(), LOOSE);
-            within(bound, "keys", || tfs::decode_predict(&signature, body.as_bytes()));
+            within_grant(LOOSE, "keys", |grant| {
+                tfs::decode_predict(&signature, body.as_bytes(), grant)
+            });
         }
     }
 }
@@ -105,14 +109,9 @@ fn examples_with_a_context() {
                         repeated("{\"examples\":[", "{\"x\":[0,0,0],\"y\":1},", "]}", length),
                     ];
                     for body in bodies {
-                        let bound = tfs::expanded(
-                            &signature,
-                            tfs::Method::Classify,
-                            body.as_bytes(),
-                            LOOSE,
-                        );
-                        within(bound, &format!("{length} {body:.60}"), || {
-                            tfs::decode_examples(&signature, tfs::Method::Classify, body.as_bytes())
+                        within_grant(LOOSE, &format!("{length} {body:.60}"), |grant| {
+                            let (method, body) = (tfs::Method::Classify, body.as_bytes());
+                            tfs::decode_examples(&signature, method, body, grant)
                         });
                     }
                 }
@@ -131,9 +130,13 @@ fn an_ordinary_body_takes_no_absurd_room() {
         r#"{{"inputs":[{{"name":"x","shape":[1,150528],"datatype":"FP32","data":[{row}]}}]}}"#
     );
     let own = 150_528 * 4;
-    let bound = kserve_v2::expanded(&signature, None, v2.as_bytes(), LOOSE);
+    let bound = within_grant(LOOSE, "v2", |grant| {
+        kserve_v2::decode(&signature, None, Bytes::from(v2), grant)
+    });
     assert!(bound < 6 * own, "{bound}");
     let rows = format!(r#"{{"instances":[[{row}]]}}"#);
-    let bound = tfs::expanded(&signature, tfs::Method::Predict, rows.as_bytes(), LOOSE);
+    let bound = within_grant(LOOSE, "rows", |grant| {
+        tfs::decode_predict(&signature, rows.as_bytes(), grant)
+    });
     assert!(bound < 4 * own, "{bound}");
 }

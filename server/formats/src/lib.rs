@@ -30,7 +30,6 @@ pub mod pipeline_body;
 pub mod recordio;
 pub mod records;
 pub mod reply;
-pub mod reply_form;
 pub mod reply_size;
 pub mod rows;
 /// Signatures and requests for tests, here and in the crates above.

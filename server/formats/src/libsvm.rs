@@ -7,7 +7,7 @@ use crate::{
     matrix::{self, Matrix, MissingValue},
     number::Excerpt,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// Which index of libsvm is that of the first column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,9 @@ pub fn decode(
     base: IndexBase,
     missing: MissingValue,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
+    grant.take(|_| bound(signature, body))?;
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the libsvm text is not UTF-8, at byte {offset}"))
@@ -120,7 +122,7 @@ fn add_up(entries: &mut Vec<(usize, Value<'_>)>) -> Result<(), String> {
 }
 
 /// Bytes that [`decode`] takes at most beside the body.
-pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
+fn bound(signature: &Signature, body: &[u8]) -> usize {
     /// Bytes of a value's place in the list of a row, which grows by doubling and is sorted.
     const ENTRY: usize = 4 * size_of::<(usize, Value<'_>)>();
     let Ok(text) = std::str::from_utf8(body) else { return 0 };
@@ -136,7 +138,7 @@ pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
     let line = |line: &[u8]| expansion::count(line, |it| it == b':');
     let entries = body.split(|&it| it == b'\n').map(line).max().unwrap_or(0);
     let rows = 1 + expansion::count(body, |it| it == b'\n');
-    matrix::expanded(signature, body.len(), rows, width)
+    matrix::bound(signature, body.len(), rows, width)
         .saturating_add(entries.saturating_mul(ENTRY))
         .saturating_add(expansion::of_ports(signature))
 }
@@ -198,6 +200,15 @@ mod tests {
     use super::*;
     use crate::samples::{model, show_inputs};
     use proptest::prelude::*;
+
+    fn decode(
+        signature: &Signature,
+        base: IndexBase,
+        missing: MissingValue,
+        body: &[u8],
+    ) -> Result<Vec<NamedTensor>, Error> {
+        super::decode(signature, base, missing, body, &Grant::all(0))
+    }
 
     #[track_caller]
     fn check_as(base: IndexBase, dims: &str, text: &str, expected: &str) {

@@ -267,7 +267,7 @@ impl<'s> Matrix<'s> {
 }
 
 /// Bytes that sparse rows take at most in a body of `sent` bytes, with `width` numbers in each of so many rows.
-pub fn expanded(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
+pub fn bound(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
     let size = Elements::of(signature).size;
     let most_rows = signature.most_rows.filter(|_| signature.batches());
     let rows = most_rows.map_or(rows, |it| it.min(rows));

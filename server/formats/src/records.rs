@@ -9,7 +9,7 @@ use crate::{
     number::Excerpt,
     table::{self, Table, check_columns},
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// The records so far.
 pub struct Records<'s> {
@@ -111,14 +111,26 @@ fn keys(signature: &Signature, gaps: Gaps, reader: &mut Reader<'_>) -> Result<Ve
     Ok(keys)
 }
 
-/// Bytes that rows in JSON take at most beside a body, be they arrays or objects.
-pub fn expanded(signature: &Signature, separators: Separators, body: &[u8], loose: usize) -> usize {
+/// Asks for the bytes that rows in JSON take at most beside a body, be they arrays or objects.
+///
+/// # Errors
+/// When they are not granted.
+pub fn take(
+    grant: &Grant<'_>,
+    signature: &Signature,
+    separators: Separators,
+    body: &[u8],
+) -> Result<(), Error> {
+    grant.take(|loose| bound(signature, separators, body, loose))
+}
+
+fn bound(signature: &Signature, separators: Separators, body: &[u8], loose: usize) -> usize {
     let columns = only_input(signature).map_or(0, |it| it.labels.len());
     let table = match columns {
         0 => 0,
         columns => {
             let size = Elements::of(signature).size;
-            table::expanded(signature, body.len(), columns + UNKNOWN, 0, size)
+            table::bound(signature, body.len(), columns + UNKNOWN, 0, size)
         }
     };
     expansion::of_rows(signature, separators, body, loose).saturating_add(table)

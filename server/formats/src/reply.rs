@@ -13,14 +13,17 @@ use crate::{
     json::write::{self, BytesAs},
     negotiate::Media,
     npy,
+    reply_size::{self, TextForm},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// `{"predictions": [..]}`: for each row the value of the only output, or an object by output.
 pub fn predictions(
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     let mut out = b"{\"predictions\":".to_vec();
     match (response.outputs.as_slice(), rows_of(signature, response)) {
         ([only], Some(_)) => value(&mut out, only)?,
@@ -46,7 +49,9 @@ pub fn objects(
     signature: &Signature,
     response: &InferenceResponse,
     one: bool,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     let bare = one && response.outputs.len() > 1;
     let rows = rows_of(signature, response);
     let mut columns = split_outputs(response, rows)?;
@@ -62,7 +67,8 @@ pub fn objects(
 }
 
 /// `{"outputs": ..}`: the whole of the only output, or an object by output.
-pub fn columns(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+pub fn columns(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     let mut out = b"{\"outputs\":".to_vec();
     values(&mut out, &response.outputs)?;
     out.push(b'}');
@@ -70,7 +76,8 @@ pub fn columns(response: &InferenceResponse) -> Result<EncodedReply, Error> {
 }
 
 /// The whole of the only output, or an object by output, without a key around it.
-pub fn bare(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+pub fn bare(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     let mut out = Vec::new();
     values(&mut out, &response.outputs)?;
     Ok(EncodedReply::json(out))
@@ -81,7 +88,9 @@ pub fn json_lines(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     let mut out = Vec::new();
     let rows = rows_of(signature, response);
     let mut columns = split_outputs(response, rows)?;
@@ -94,7 +103,19 @@ pub fn json_lines(
 
 /// For each row a line with the elements of all outputs. Text is quoted where it must be; bytes that are
 /// not text are written as base64.
-pub fn csv(signature: &Signature, response: &InferenceResponse) -> Result<EncodedReply, Error> {
+pub fn csv(
+    signature: &Signature,
+    response: &InferenceResponse,
+    grant: &Grant<'_>,
+) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
+    lines_of_fields(signature, response)
+}
+
+fn lines_of_fields(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
     let rows = rows_of(signature, response);
     let mut columns = split_outputs(response, rows)?;
     let (mut out, mut scratch) = (Vec::new(), Vec::new());
@@ -127,7 +148,9 @@ pub fn csv(signature: &Signature, response: &InferenceResponse) -> Result<Encode
 pub fn csv_with_names(
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let rows = rows_of(signature, response).unwrap_or(1);
     let mut head = Vec::new();
     for NamedTensor { name, tensor } in &response.outputs {
@@ -143,7 +166,7 @@ pub fn csv_with_names(
         }
     }
     head.push(b'\n');
-    let mut reply = csv(signature, response)?;
+    let mut reply = lines_of_fields(signature, response)?;
     reply.body.insert(0, head.into());
     Ok(reply)
 }
@@ -152,7 +175,12 @@ pub fn csv_with_names(
 ///
 /// # Errors
 /// When there are several, or it is of strings.
-pub fn npy(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+pub fn npy(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+    // Of all types but this one, the tensor is sent as it is.
+    let widened = response.outputs.iter().filter(|it| it.tensor.dtype() == DataType::Bf16);
+    grant.take(|_| {
+        widened.map(|it| it.tensor.byte_len().saturating_mul(2)).fold(0, usize::saturating_add)
+    })?;
     let parts = match response.outputs.as_slice() {
         [only] => npy::encode(&only.tensor),
         _ => None,
@@ -162,6 +190,11 @@ pub fn npy(response: &InferenceResponse) -> Result<EncodedReply, Error> {
         Error::NotAcceptable(format!("{name} carries one output of numbers, this reply is another"))
     })?;
     Ok(typed(Media::Npy, parts))
+}
+
+/// Asks for the bytes of a reply as text.
+fn take(grant: &Grant<'_>, response: &InferenceResponse) -> Result<(), Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))
 }
 
 /// A reply of that type with this body.

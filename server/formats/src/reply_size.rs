@@ -98,8 +98,10 @@ mod tests {
     use super::*;
     use crate::{
         json::write::BytesAs,
+        reply,
         samples::{body, model, only},
     };
+    use inference::grant::Grant;
 
     fn estimates(tensor: Tensor) -> (usize, usize) {
         let response = only("y", tensor);
@@ -129,8 +131,9 @@ mod tests {
         for tensor in tensors {
             let mut nested = Vec::new();
             write::nested(&mut nested, &tensor, BytesAs::TextOrBase64).unwrap();
-            let csv = body(&crate::reply::csv(&signature, &only("y", tensor.clone())).unwrap());
-            let lines = crate::reply::predictions(&signature, &only("y", tensor.clone())).unwrap();
+            let (response, grant) = (only("y", tensor.clone()), Grant::uncounted());
+            let csv = body(&reply::csv(&signature, &response, &grant).unwrap());
+            let lines = reply::predictions(&signature, &response, &grant).unwrap();
             let (rough, precise) = estimates(tensor);
             assert!(nested.len() <= precise && precise <= rough, "{precise} {rough}");
             assert!(csv.len() <= precise && body(&lines).len() <= precise + 32, "{csv}");

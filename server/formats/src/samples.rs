@@ -15,6 +15,7 @@ use crate::{
     json::write::{self, BytesAs},
 };
 use inference::{
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::{Pipeline, Port, Signature},
     task::Task,
@@ -162,12 +163,25 @@ pub fn golden(path: &str, text: &str) {
     assert_eq!(text, expected, "{}; UPDATE_GOLDEN=1 writes it", path.display());
 }
 
+/// Runs `work`, and fails where that takes more memory than it was granted, and more than an error's text. Of bounds,
+/// those of at most so many `loose` bytes may be rough. Returns what was granted.
+#[track_caller]
+pub fn within_grant<T>(loose: usize, name: &str, work: impl FnOnce(&Grant<'_>) -> T) -> usize {
+    let grant = Grant::all(loose);
+    let mut done = None;
+    let most = allocation_counter::measure(|| done = Some(work(&grant))).bytes_max;
+    let granted = grant.granted();
+    assert!(most <= granted as u64 + SMALL, "{name}: takes {most} bytes, {granted} were granted");
+    granted
+}
+
 /// Runs `work`, and fails where that takes more memory than `asked`, and more than an error's text.
 #[track_caller]
 pub fn within<T>(asked: usize, name: &str, work: impl FnOnce() -> T) {
-    /// Bytes that stand for an error's text, and for what a lone small request takes.
-    const SMALL: u64 = 4 << 10;
     let mut done = None;
     let most = allocation_counter::measure(|| done = Some(work())).bytes_max;
     assert!(most <= asked as u64 + SMALL, "{name}: takes {most} bytes, {asked} were asked for");
 }
+
+/// Bytes that stand for an error's text, and for what a lone small request takes.
+const SMALL: u64 = 4 << 10;

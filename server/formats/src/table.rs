@@ -316,7 +316,7 @@ fn interleaved(dtype: DataType, lists: &[Tensor], rows: usize) -> Bytes {
 
 /// Bytes that a table takes at most beside its cells in a text of `length` bytes, when it has so many columns and rows
 /// and any row may leave cells out. 0 rows: none does.
-pub fn expanded(
+pub fn bound(
     signature: &Signature,
     length: usize,
     columns: usize,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use formats::expansion::Limit;
+use inference::grant::Grant;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{seen::Seen, targets::Target};
@@ -19,6 +20,9 @@ const TIME_OF_A_BYTE: Duration = Duration::from_micros(1);
 
 /// Bytes of memory for which there is as much time as for a byte of the input.
 const ALLOCATED: u64 = 64;
+
+/// Bounds of at most so many bytes may be rough.
+pub const LOOSE: usize = 64 << 10;
 
 /// How often an input is tried again that took too long.
 const TRIES: usize = 3;
@@ -47,6 +51,19 @@ pub fn run(target: &Target, data: &[u8]) -> Seen {
             data.len()
         );
     }
+}
+
+/// Decodes with what is granted. The input may take so many bytes `beside`, for which nothing is asked.
+///
+/// # Panics
+/// Where it takes more.
+pub fn within_grant<T>(beside: usize, decode: impl FnOnce(&Grant<'_>) -> T) -> T {
+    let grant = Grant::all(LOOSE);
+    let (decoded, most) = measured(|| decode(&grant));
+    let granted = grant.granted();
+    let bound = granted.saturating_add(beside) as u64 + SMALL;
+    assert!(most <= bound, "takes {most} bytes, {granted} were granted");
+    decoded
 }
 
 /// Decodes where the caller has asked the byte budget for `asked` bytes beside the body.

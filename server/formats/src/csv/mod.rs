@@ -19,6 +19,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
 };
 
@@ -35,7 +36,12 @@ use inference::{
 /// # Errors
 /// When a record has another number of columns, or a field is not of its input's type: both name the
 /// record, counted from 1.
-pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+pub fn decode(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
+    grant.take(|loose| bound(signature, body, loose))?;
     let text = text(body)?;
     let columns = count_columns(Reader::new(text)).map_err(Error::InvalidRequest)?;
     if columns == 0 {
@@ -55,7 +61,7 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Er
 }
 
 /// Bytes that [`decode`] takes at most beside the body. Fields that are quoted and hold a quote are copied.
-pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     expansion::of_rows(signature, Separators::Fields, body, loose)
 }
 
@@ -64,7 +70,12 @@ pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
 ///
 /// # Errors
 /// Those of [`decode`], and when the columns are neither.
-pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+pub fn decode_table(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
+    grant.take(|loose| bound_of_table(signature, body, loose))?;
     let mut reader = Reader::new(text(body)?);
     let mut names = Vec::new();
     while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
@@ -102,12 +113,12 @@ pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTenso
 }
 
 /// Bytes that [`decode_table`] takes at most beside the body.
-pub fn expanded_table(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound_of_table(signature: &Signature, body: &[u8], loose: usize) -> usize {
     let columns = text(body).ok().and_then(|it| count_columns(Reader::preview(it, 0)).ok());
     // None that can be counted: the table is refused at its first record.
     let columns = columns.unwrap_or(body.len() + 1);
     let size = Elements::of(signature).size;
-    expanded(signature, body, loose).saturating_add(table::expanded(
+    bound(signature, body, loose).saturating_add(table::bound(
         signature,
         body.len(),
         columns,

@@ -5,6 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::samples::{model, show_inputs};
 
+fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+    super::decode_table(signature, body, &Grant::all(0))
+}
+
+fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+    super::decode(signature, body, &Grant::all(0))
+}
+
 #[track_caller]
 fn check(signature: &Signature, text: &str, expected: &str) {
     let inputs = decode(signature, text.as_bytes()).unwrap();

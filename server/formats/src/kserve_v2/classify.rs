@@ -57,7 +57,7 @@ fn extent(tensor: &Tensor, batches: bool) -> (usize, usize) {
 
 /// Bytes of memory that [`classify`] and JSON of its classes take at most, besides the tensor. An estimate of up to
 /// `rough` bytes is made by the type alone, and a larger one by a pass over the values.
-pub fn classes_expanded(
+pub fn bound(
     tensor: &Tensor,
     batches: bool,
     classes: usize,
@@ -217,7 +217,7 @@ mod tests {
             let mut json = Vec::new();
             write::flat(&mut json, &best, BytesAs::Text).unwrap();
             let strings: usize = best.strings().map(|it| size_of::<String>() + it.len()).sum();
-            let of = |rough| classes_expanded(&tensor, true, classes, &labels, rough);
+            let of = |rough| bound(&tensor, true, classes, &labels, rough);
             let (rough, precise) = (of(usize::MAX), of(0));
             let taken = (strings + best.byte_len()).max(best.byte_len() + json.len());
             assert!(taken <= precise && precise <= rough, "{taken} {precise} {rough}");

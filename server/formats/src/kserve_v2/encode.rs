@@ -5,14 +5,15 @@ use backend::{DataType, NamedTensor, Tensor};
 use bytes::Bytes;
 
 use super::{
-    classify::classify,
+    classify::{self, classify},
     format::{HEADER_LENGTH, ReplyFormat},
 };
 use crate::{
     EncodedReply,
     json::write::{self, BytesAs, NotText},
+    reply_size::{self, TextForm},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// Encodes `response` as the client asked for it.
 ///
@@ -23,7 +24,9 @@ pub fn encode(
     format: &ReplyFormat,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| bound(format, signature, response, loose))?;
     let mut json = Vec::with_capacity(length(format, response));
     let mut binary: Vec<Bytes> = Vec::new();
     json.push(b'{');
@@ -62,6 +65,29 @@ pub fn encode(
     let headers = vec![(HEADER_LENGTH, json.len().to_string())];
     binary.insert(0, json.into());
     Ok(EncodedReply { content_type: "application/octet-stream".into(), headers, body: binary })
+}
+
+/// Bytes that [`encode`] takes at most beside the outputs. An estimate of up to `loose` bytes may be rough.
+fn bound(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+    loose: usize,
+) -> usize {
+    let plain = response.outputs.iter().filter(|it| {
+        let form = format.of(&it.name);
+        !form.shared && form.classes.is_none() && !form.binary
+    });
+    let plain = reply_size::of_outputs(plain, TextForm::PLAIN, loose);
+    let classes = response.outputs.iter().map(|NamedTensor { name, tensor }| {
+        let form = format.of(name);
+        let classes = form.classes.filter(|_| !form.shared);
+        classes.map_or(0, |it| {
+            let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+            classify::bound(tensor, signature.batches(), it, labels, loose)
+        })
+    });
+    classes.fold(plain, usize::saturating_add)
 }
 
 /// About as many bytes as the JSON will have; what is missing is added as it is written.

@@ -15,10 +15,12 @@ use crate::{
         write::{self, BytesAs, NotText},
     },
     number::Excerpt,
+    reply_size::{self, TextForm},
     typed_outputs,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     messages,
     request::{InferenceRequest, InferenceResponse},
     signature::{Port, Signature},
@@ -38,7 +40,13 @@ pub enum Framing {
 ///
 /// # Errors
 /// What is wrong with the request, with the place.
-pub fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, DecodeError> {
+pub fn decode(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<InferenceRequest, DecodeError> {
+    let unnamed = |error| DecodeError { id: None, error };
+    grant.take(|loose| bound(signature, body, loose)).map_err(unnamed)?;
     let mut decoding = Decoding {
         signature,
         request: InferenceRequest::default(),
@@ -56,7 +64,7 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, De
 }
 
 /// Bytes that [`decode`] takes at most beside the body.
-pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     let elements = Elements::of(signature);
     let bytes = Text::bound(Separators::Document, body, loose, |text| {
         // Names and values of parameters are copied.
@@ -167,7 +175,9 @@ pub fn encode(
     framing: &Framing,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut json = b"{".to_vec();
     // An output of such a name is what the client asked for.
     let mut say = |key: &str, value: &str| {
@@ -211,6 +221,18 @@ fn not_text(output: &Arc<str>, element: usize) -> Error {
 mod tests {
     use super::*;
     use crate::samples::{model, show};
+
+    fn encode(
+        framing: &Framing,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(framing, signature, response, &Grant::all(0))
+    }
+
+    fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, DecodeError> {
+        super::decode(signature, body, &Grant::all(0))
+    }
 
     fn text_model() -> Signature {
         model(4, &["text BYTES [1]", "ids INT32 [-1,2]", "scale? FP32 [1]"], &["out BYTES [1]"])

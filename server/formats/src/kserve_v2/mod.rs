@@ -32,7 +32,7 @@ pub use shared::{RegionPart, SharedInput, SharedParts};
 pub use statistics::model_statistics;
 
 use crate::expansion::{self, Elements, PARAMETER, Separators, Text};
-use inference::{request::InferenceRequest, signature::Signature};
+use inference::{grant::Grant, request::InferenceRequest, signature::Signature};
 
 /// Decodes an inference request.
 ///
@@ -52,23 +52,18 @@ pub fn decode(
     signature: &Signature,
     header_length: Option<usize>,
     body: Bytes,
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+    let unnamed = |error| DecodeError { id: None, error };
     if header_length == Some(0) && !body.is_empty() {
-        return raw::decode(signature, body).map_err(|error| DecodeError { id: None, error });
+        return raw::decode(signature, body, grant).map_err(unnamed);
     }
+    grant.take(|loose| bound(signature, header_length, &body, loose)).map_err(unnamed)?;
     decode::decode(signature, header_length, body)
 }
 
-/// Bytes that [`decode`] takes at most beside the body. Tensors behind the JSON take none: they are slices of the body.
-pub fn expanded(
-    signature: &Signature,
-    header_length: Option<usize>,
-    body: &[u8],
-    loose: usize,
-) -> usize {
-    if header_length == Some(0) && !body.is_empty() {
-        return raw::expanded(signature, body);
-    }
+/// Bytes that the JSON takes at most beside the body. Tensors behind it take none: they are slices of the body.
+fn bound(signature: &Signature, header_length: Option<usize>, body: &[u8], loose: usize) -> usize {
     // A length beyond the body is refused.
     let Some(text) = body.get(..header_length.unwrap_or(body.len())) else { return 0 };
     let elements = Elements::of(signature);

@@ -7,6 +7,7 @@ use super::format::ReplyFormat;
 use crate::expansion;
 use inference::{
     error::Error,
+    grant::Grant,
     messages,
     request::InferenceRequest,
     signature::{Port, Signature},
@@ -16,6 +17,7 @@ use inference::{
 pub(super) fn decode(
     signature: &Signature,
     body: Bytes,
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let [port] = signature.inputs.as_slice() else {
         let inputs = signature.inputs.iter();
@@ -31,7 +33,11 @@ pub(super) fn decode(
     let problem = |problem| Error::input(&*port.name, format!("in a raw request, {problem}"));
     let (dims, data) = match port.dtype.size() {
         Some(size) => (deduce(port, size, body.len()).map_err(problem)?, body),
-        None => string(port, &body).map_err(problem)?,
+        None => {
+            // The string is copied, with its length in front of it.
+            grant.take(|_| body.len().saturating_add(expansion::of_ports(signature)))?;
+            string(port, &body).map_err(problem)?
+        }
     };
     let batch = signature.batches().then_some(1);
     let shape: Shape = batch.into_iter().chain(dims).collect();
@@ -40,12 +46,6 @@ pub(super) fn decode(
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
-}
-
-/// Bytes that [`decode`] takes at most beside the body: a string gets its length in front of it.
-pub(super) fn expanded(signature: &Signature, body: &[u8]) -> usize {
-    let strings = signature.inputs.iter().any(|it| it.dtype == DataType::Bytes);
-    if strings { body.len().saturating_add(expansion::of_ports(signature)) } else { 0 }
 }
 
 /// The dimensions of `given` bytes: at most one of the port's may be open.

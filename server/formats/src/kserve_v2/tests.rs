@@ -15,6 +15,22 @@ use inference::{
     signature::{Named, Port, Signature},
 };
 
+fn encode(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode(format, signature, response, &Grant::all(0))
+}
+
+fn decode(
+    signature: &Signature,
+    header_length: Option<usize>,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+    super::decode(signature, header_length, body, &Grant::all(0))
+}
+
 /// A model with an input and an output of each type, `[-1]`, named by it in lower case.
 fn sample(max_batch_size: usize) -> Signature {
     let port = |dtype: DataType| Port {
@@ -634,11 +650,27 @@ proptest! {
         let mut flat = br#"{"id":"7","text":["a","b"],"ids":[1,2],"parameters":{"x":{"b64":"AA=="}}}"#.to_vec();
         let at = cut.index(flat.len());
         flat[at] = body[at.min(body.len() - 1)];
-        let _ = generate::decode(&sample(8), &flat);
+        let _ = generate::decode(&sample(8), &flat, &Grant::all(0));
         let _ = memory::register_request(&flat);
         let _ = settings::trace_request(&flat);
         body.truncate(cut.index(body.len()));
         let _ = decode(&sample(8), length, body.clone().into());
         let _ = decode(&single(DataType::Fp32, &[None], 8), Some(0), body.into());
     }
+}
+
+#[test]
+fn classes_with_long_numbers_and_labels_are_asked_for() {
+    let labels = [(); 100].map(|()| "l".repeat(500)).into();
+    let mut signature = single(DataType::Fp64, &[None], 1);
+    signature.outputs = vec![Port { name: "y".into(), labels, ..signature.inputs[0].clone() }];
+    let tensor = Tensor::from_vec(Shape::new(&[1, 100]), vec![-1.7e308; 100]).unwrap();
+    let response = crate::samples::only("y", tensor);
+    let form = OutputFormat { classes: Some(100), ..OutputFormat::default() };
+    let format = ReplyFormat { outputs: vec![("y".into(), form)], ..ReplyFormat::default() };
+    let grant = Grant::all(0);
+    let reply = super::encode(&format, &signature, &response, &grant).unwrap();
+    let written: usize = reply.body.iter().map(|it| it.len()).sum();
+    // The texts of the classes are there beside those of the JSON.
+    assert!(2 * written <= grant.granted());
 }

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use header::Header;
 pub use header::MAGIC;
-use inference::{error::Error, signature::Port};
+use inference::{error::Error, grant::Grant, signature::Port};
 use order::{Elements, Straight, Transposed};
 
 /// The array of `body` as a tensor of the input's type and the array's own shape.
@@ -23,7 +23,7 @@ use order::{Elements, Straight, Transposed};
 ///
 /// # Errors
 /// When the file is malformed, of a kind that is refused, or does not fit the input's type.
-pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
+pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Error> {
     let header = Header::parse(body).map_err(Error::InvalidRequest)?;
     let Header { dtype, ref shape, data_start, .. } = header;
     let data = body.slice(data_start.min(body.len())..);
@@ -47,6 +47,12 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
         return Tensor::new(dtype, shape.clone(), data)
             .map_err(|it| Error::input(&*port.name, it.to_string()));
     }
+    grant.take(|_| {
+        data.len()
+            .saturating_div(size)
+            .saturating_mul(port.dtype.size().unwrap_or(0))
+            .saturating_add(OWNER)
+    })?;
     let big_endian = header.big_endian;
     let converted = match header.is_transposed() {
         true => {
@@ -58,20 +64,6 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
     converted.map_err(|it| Error::input(&*port.name, it))
 }
 
-/// Bytes that [`decode`] takes at most beside the file. An array of the input's type is a slice of it.
-pub fn expanded(port: &Port, body: &[u8]) -> usize {
-    match Header::parse(body) {
-        Ok(header) if header.is_in_place(port) => 0,
-        Ok(header) => {
-            let elements = header.shape.elements().unwrap_or(usize::MAX);
-            // The file has as many elements as its header says, or is refused.
-            let given = body.len() / header.dtype.size().unwrap_or(1);
-            elements.min(given).saturating_mul(port.dtype.size().unwrap_or(0)).saturating_add(OWNER)
-        }
-        Err(_) => 0,
-    }
-}
-
 /// Type and shape of the array in a file, by its header.
 ///
 /// # Errors
@@ -79,17 +71,6 @@ pub fn expanded(port: &Port, body: &[u8]) -> usize {
 pub fn described(file: &[u8]) -> Result<(DataType, Shape), Error> {
     let header = Header::parse(file).map_err(Error::InvalidRequest)?;
     Ok((header.dtype, header.shape))
-}
-
-/// Elements of a file of `length` bytes that begins with `start`, where its header is in there.
-pub fn elements(start: &[u8], length: usize) -> Option<usize> {
-    let header = Header::parse(start).ok()?;
-    Some(length.saturating_sub(header.data_start) / header.dtype.size().unwrap_or(1))
-}
-
-/// Is a file that begins with `start` a slice of itself as a tensor of the input's type?
-pub fn is_in_place(port: &Port, start: &[u8]) -> bool {
-    Header::parse(start).is_ok_and(|it| it.is_in_place(port))
 }
 
 /// Bytes of what owns the elements of a tensor.
@@ -271,6 +252,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
+        super::decode(port, body, &Grant::all(0))
+    }
+
+    /// Bytes that are asked for.
+    fn granted(dtype: DataType, body: &Bytes) -> usize {
+        let grant = Grant::all(0);
+        super::decode(&port(dtype), body, &grant).unwrap();
+        grant.granted()
+    }
+
     fn port(dtype: DataType) -> Port {
         Port {
             name: "x".into(),
@@ -343,7 +335,7 @@ mod tests {
         assert_eq!(same.as_slice_of(), Some([1i16, 3, 5, 2, 4, 6].as_slice()));
         let floats = decode(&port(DataType::Fp32), &body).unwrap();
         assert_eq!(floats.as_slice_of(), Some([1f32, 3.0, 5.0, 2.0, 4.0, 6.0].as_slice()));
-        assert_eq!(expanded(&port(DataType::Int16), &body), 12 + OWNER);
+        assert_eq!(granted(DataType::Int16, &body), 12 + OWNER);
         let data: Vec<u8> = (1..=6i16).flat_map(i16::to_be_bytes).collect();
         let body = ordered(">i2", "True", "(2, 3)", &data);
         for dtype in [DataType::Int16, DataType::Int64] {
@@ -365,7 +357,7 @@ mod tests {
                 tensor.contiguous().unwrap().as_ptr(),
                 body.slice(body.len() - 4..).as_ptr()
             );
-            assert_eq!(expanded(&port(DataType::Fp32), &body), 0);
+            assert_eq!(granted(DataType::Fp32, &body), 0);
         }
         let short = ordered("<f4", "True", "(2, 2)", &[0; 15]);
         refused(DataType::Fp32, short, "takes 16 bytes, the file has 15");

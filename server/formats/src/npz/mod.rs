@@ -9,7 +9,7 @@ use backend::{NamedTensor, Tensor};
 use bytes::Bytes;
 
 use crate::{
-    expansion::{self, Elements, OMITTED, Room},
+    expansion::{Allowance, OMITTED},
     inputs,
     number::Excerpt,
     shapes,
@@ -17,6 +17,7 @@ use crate::{
 use array::array;
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
 };
 use zip::File;
@@ -32,8 +33,9 @@ pub fn decode(
     signature: &Signature,
     body: &Bytes,
     limit: Option<u64>,
+    grant: &Grant<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut files = zip::files(body, limit)?;
+    let mut files = zip::files(body, limit, grant)?;
     if files.is_empty() {
         return Err(Error::InvalidRequest("npz: the archive has no arrays".to_owned()));
     }
@@ -47,40 +49,19 @@ pub fn decode(
                 "npz: a sparse matrix is one input, the model has {names}"
             ))
         })?;
-        let tensor = sparse::decode(port, &files, body.len(), limit)?;
+        let tensor = sparse::decode(port, &files, body.len(), limit, grant)?;
         return Ok(vec![input(signature, port, tensor)]);
     }
     if let ([only], Some(port)) = (files.as_slice(), inputs::only_input(signature)) {
-        let tensor = array(port, only, &mut Room::of(OMITTED, body.len()))?;
+        let tensor = array(port, only, &mut Allowance::of(OMITTED, body.len()), grant)?;
         return Ok(vec![input(signature, port, tensor)]);
     }
-    let mut room = Room::of(OMITTED, body.len());
+    let mut allowance = Allowance::of(OMITTED, body.len());
     let named = files.iter().map(|file| {
         let port = port_of(signature, file)?;
-        Ok(input(signature, port, array(port, file, &mut room)?))
+        Ok(input(signature, port, array(port, file, &mut allowance, grant)?))
     });
     named.collect()
-}
-
-/// Bytes that [`decode`] takes at most beside the archive: for the files that are deflated, and for arrays of another
-/// type than their input's.
-pub fn expanded(signature: &Signature, body: &[u8], limit: Option<u64>) -> usize {
-    let mut sizes = zip::sizes(body);
-    for file in &mut sizes.files {
-        file.name.truncate(file.name.strip_suffix(".npy").unwrap_or(&file.name).len());
-    }
-    let most = OMITTED.bytes(body.len());
-    let arrays = match sparse::is_sparse(|name| sizes.files.iter().any(|it| it.name == name)) {
-        true => sparse::expanded(Elements::of(signature).size, &sizes.files, most, limit),
-        false => {
-            let arrays = sizes.files.iter().map(|it| array::expanded(signature, it));
-            arrays.fold(0, usize::saturating_add).min(most)
-        }
-    };
-    arrays
-        .saturating_add(sizes.inflated)
-        .saturating_add(sizes.list)
-        .saturating_add(expansion::of_ports(signature))
 }
 
 fn port_of<'s>(signature: &'s Signature, file: &File) -> Result<&'s Port, Error> {

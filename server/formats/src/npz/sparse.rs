@@ -1,56 +1,18 @@
 //! A sparse matrix of SciPy's in the form `csr`: for each row the columns that are not zero, and their values.
 
 use backend::{DataType, Shape, Tensor};
-use bytes::Bytes;
 
-use super::{
-    array::{self, array},
-    zip::{File, Listed},
-};
-use crate::{
-    expansion::{OMITTED, Room},
-    npy,
-};
+use super::{array::array, zip::File};
+use crate::expansion::{Allowance, OMITTED};
 use inference::{
     error::{Error, HTTP_BODY_LIMIT},
+    grant::Grant,
     signature::Port,
 };
 
 /// Is an archive with these files, without their ending, one that `scipy.sparse.save_npz` writes?
 pub(super) fn is_sparse(has: impl Fn(&str) -> bool) -> bool {
     has("format") && has("shape") && has("data")
-}
-
-/// Bytes that [`decode`] takes at most for these files: indices are widened to eight bytes twice, values to an element
-/// of `size`. The dense rows may be as large as `most`.
-pub(super) fn expanded(size: usize, files: &[Listed], most: usize, limit: Option<u64>) -> usize {
-    let limit = limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
-    let widened = files.iter().map(|it| array::elements(it).saturating_mul(16 + size));
-    let shape = files.iter().find(|it| it.name == "shape").and_then(|it| numbers(&it.start));
-    let dense = match shape.as_deref() {
-        Some([rows, width]) => rows.saturating_mul(*width).saturating_mul(size),
-        _ => usize::MAX,
-    };
-    let widened = widened.fold(0, usize::saturating_add);
-    widened.saturating_add(dense.min(most).min(limit))
-}
-
-/// The numbers of a file that is short enough to be known whole by its first bytes.
-fn numbers(file: &[u8]) -> Option<Vec<usize>> {
-    let (name, labels) = ("".into(), [].into());
-    let port = Port {
-        name,
-        dtype: DataType::Int64,
-        dims: vec![None],
-        any_rank: false,
-        scalar: false,
-        optional: false,
-        labels,
-        text_codes: Default::default(),
-    };
-    let words = npy::decode(&port, &Bytes::copy_from_slice(file)).ok()?.to_bytes();
-    let words = words.as_chunks::<8>().0.iter().map(|it| i64::from_le_bytes(*it));
-    words.map(|it| usize::try_from(it).ok()).collect()
 }
 
 /// The matrix as rows of the input's type, zeros included. `sent`: bytes of the archive.
@@ -62,6 +24,7 @@ pub(super) fn decode(
     files: &[File],
     sent: usize,
     limit: Option<u64>,
+    grant: &Grant<'_>,
 ) -> Result<Tensor, Error> {
     let file = |name: &str| {
         let found = files.iter().find(|it| it.name == name);
@@ -72,8 +35,10 @@ pub(super) fn decode(
     }
     let integers = |name: &str| -> Result<Vec<usize>, Error> {
         let port = Port { name: name.into(), dtype: DataType::Int64, ..port.clone() };
-        let tensor = array(&port, file(name)?, &mut Room::of(OMITTED, sent))?.to_bytes();
+        let tensor =
+            array(&port, file(name)?, &mut Allowance::of(OMITTED, sent), grant)?.to_bytes();
         let words = tensor.as_chunks::<8>().0.iter();
+        grant.take(|_| words.len().saturating_mul(size_of::<usize>()))?;
         let mut sizes = Vec::with_capacity(words.len());
         for word in words {
             let size = usize::try_from(i64::from_le_bytes(*word));
@@ -97,12 +62,13 @@ pub(super) fn decode(
     if let Some(limit) = limit.filter(|&it| it < length as u64) {
         return Err(Error::BodyTooLarge { given: length as u64, limit, setting: HTTP_BODY_LIMIT });
     }
-    let values = array(port, file("data")?, &mut Room::of(OMITTED, sent))?;
+    let values = array(port, file("data")?, &mut Allowance::of(OMITTED, sent), grant)?;
     if values.elements() != columns.len() {
         let (data, indices) = (values.elements(), columns.len());
         return Err(invalid(format!("data has {data} numbers, indices has {indices}")));
     }
     let values = values.to_bytes();
+    grant.take(|_| length)?;
     let mut dense = vec![0u8; length];
     for (row, (start, end)) in starts.iter().zip(starts.iter().skip(1)).enumerate() {
         let places = columns.get(*start..*end);

@@ -7,7 +7,10 @@ use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use crate::expansion::COMPRESSED;
-use inference::error::{Error, HTTP_BODY_LIMIT};
+use inference::{
+    error::{Error, HTTP_BODY_LIMIT},
+    grant::Grant,
+};
 
 /// One file.
 #[derive(Debug)]
@@ -29,15 +32,28 @@ const END: usize = 22;
 /// # Errors
 /// [`Error::InvalidRequest`] where the archive is damaged, of a kind that NumPy does not write, or has
 /// files that share bytes; [`Error::BodyExpands`] and [`Error::BodyTooLarge`] where its files become too large.
-pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Error> {
+pub(super) fn files(
+    archive: &Bytes,
+    limit: Option<u64>,
+    grant: &Grant<'_>,
+) -> Result<Vec<File>, Error> {
+    /// Bytes of a file's place in the list, and of the owner of its bytes.
+    const FILE: usize = 256;
+    /// Bytes of the state of inflation.
+    const INFLATION: usize = 64 << 10;
     let sent = archive.len();
     let (count, start) = directory(archive).map_err(invalid)?;
     if count > MOST_FILES {
         return Err(invalid(format!("it has {count} files, expected {MOST_FILES} at most")));
     }
+    grant.take(|_| count * FILE)?;
     let mut rest = archive.get(start..).unwrap_or_default();
     let (mut files, mut total, mut packed) = (Vec::with_capacity(count), 0usize, 0usize);
+    // One file after the other is inflated.
+    let mut inflation = INFLATION;
     for _ in 0..count {
+        // A byte of a name that is no UTF-8 becomes three.
+        grant.take(|_| 3 * Entry::name_length(rest))?;
         let (entry, tail) = Entry::read(rest).map_err(invalid)?;
         rest = tail;
         total = total.saturating_add(entry.plain);
@@ -56,67 +72,13 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
             ));
         }
         let named = |problem: String| invalid(format!("file '{}': {problem}", entry.name));
+        if entry.method != 0 {
+            grant.take(|_| entry.plain.saturating_add(std::mem::take(&mut inflation)))?;
+        }
         let data = entry.data(archive).map_err(named)?;
         files.push(File { name: entry.name, data });
     }
     Ok(files)
-}
-
-/// What [`files`] takes at most beside the archive, by the archive's directory.
-#[derive(Debug, Default)]
-pub(super) struct Sizes {
-    /// Bytes of all files, when they are plain.
-    pub(super) plain: usize,
-    /// Bytes of those that are deflated, and of what inflates them.
-    pub(super) inflated: usize,
-    /// Bytes of the list of files.
-    pub(super) list: usize,
-    /// The files, in their order.
-    pub(super) files: Vec<Listed>,
-}
-
-/// A file as the archive's directory lists it.
-#[derive(Debug)]
-pub(super) struct Listed {
-    /// Its name.
-    pub(super) name: String,
-    /// Its bytes, when it is plain.
-    pub(super) plain: usize,
-    /// Its first bytes, up to [`START`]; empty where they cannot be read.
-    pub(super) start: Vec<u8>,
-}
-
-/// Bytes at the start of a file that are read before the file is: the header of an array with few dimensions, and all
-/// of an array of a few numbers.
-pub(super) const START: usize = 256;
-
-/// The sizes of the files. Empty where [`files`] refuses the archive before it takes memory.
-pub(super) fn sizes(archive: &[u8]) -> Sizes {
-    /// Bytes of a file's place in the list, and of the owner of its bytes.
-    const FILE: usize = 256;
-    /// Bytes of the state of inflation.
-    const INFLATION: usize = 64 << 10;
-    let (count, start) = directory(archive).unwrap_or_default();
-    let mut rest = archive.get(start..).unwrap_or_default();
-    let mut sizes = Sizes::default();
-    for _ in 0..count.min(MOST_FILES) {
-        let Ok((entry, tail)) = Entry::read(rest) else { break };
-        rest = tail;
-        sizes.plain = sizes.plain.saturating_add(entry.plain);
-        if entry.method != 0 {
-            sizes.inflated = sizes.inflated.saturating_add(entry.plain);
-        }
-        sizes.list += FILE + 3 * entry.name.len();
-        let start = entry.start(archive);
-        sizes.files.push(Listed { name: entry.name, plain: entry.plain, start });
-    }
-    let most = COMPRESSED.bytes(archive.len());
-    sizes.plain = sizes.plain.min(most);
-    if 0 < sizes.inflated {
-        // One file after the other is inflated.
-        sizes.inflated = sizes.inflated.min(most).saturating_add(INFLATION);
-    }
-    sizes
 }
 
 fn invalid(problem: impl std::fmt::Display) -> Error {
@@ -157,6 +119,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// Bytes of the name of the entry that a directory begins with.
+    fn name_length(directory: &[u8]) -> usize {
+        short(directory, 28).into()
+    }
+
     fn read(directory: &[u8]) -> Result<(Entry, &[u8]), String> {
         const HEAD: usize = 46;
         const DAMAGED: &str = "the archive's directory is damaged";
@@ -196,18 +163,6 @@ impl Entry {
             self.offset + HEAD + usize::from(short(head, 26)) + usize::from(short(head, 28));
         let end = start.checked_add(self.packed).filter(|&it| it <= archive.len());
         Ok(start..end.ok_or("the archive ends inside of it")?)
-    }
-
-    /// The first bytes of the file, plain.
-    fn start(&self, archive: &[u8]) -> Vec<u8> {
-        let packed = self.place(archive).ok().and_then(|it| archive.get(it)).unwrap_or_default();
-        if self.method == 0 {
-            return packed.get(..START.min(packed.len())).unwrap_or_default().to_vec();
-        }
-        let mut start = Vec::with_capacity(START);
-        // Nothing is known of what is damaged, and its file will be refused.
-        let _ = Decompress::new(false).decompress_vec(packed, &mut start, FlushDecompress::None);
-        start
     }
 
     /// What is in the file.

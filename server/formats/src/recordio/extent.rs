@@ -6,15 +6,16 @@ use prost::encoding::decode_varint;
 use super::frames::Frames;
 use crate::{
     expansion::{self, DOUBLING, Elements, MOST_ELEMENTS},
-    matrix,
+    matrix::{self, MissingValue},
 };
 
 /// Bytes that a decoded record takes at most for each byte of it: a position of one byte becomes eight, in a list that
 /// grows by doubling, and stands in the list of the row's entries; a label of seven bytes is a node of a map.
 const RECORD: usize = 40;
 
-/// Bytes that [`super::decode`] takes at most beside the body. All rows have as many numbers as the first one.
-pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
+/// Bytes that [`super::decode`] takes at most beside the body. All rows have as many numbers as the first one, or, where
+/// they may have fewer columns than the model, as many as the model.
+pub(super) fn bound(signature: &Signature, missing: MissingValue, body: &[u8]) -> usize {
     let (mut frames, mut largest, mut first) = (0usize, 0, None);
     for frame in Frames::new(body).map_while(Result::ok) {
         frames += 1;
@@ -28,11 +29,17 @@ pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
     let width = width(signature, first);
     // Dense rows are not bounded by what sparse ones may become, but have a byte for each number.
     let elements = frames.saturating_mul(width).min(sparse.saturating_add(body.len()));
-    elements
+    let given = elements
         .saturating_add(largest)
         .saturating_mul(DOUBLING * size)
         .saturating_add(largest.saturating_mul(RECORD))
-        .saturating_add(expansion::of_ports(signature))
+        .saturating_add(expansion::of_ports(signature));
+    match (missing, matrix::width_of(signature)) {
+        (MissingValue::Nan, Some(width)) => {
+            given.max(matrix::bound(signature, body.len(), frames, width))
+        }
+        _ => given,
+    }
 }
 
 /// The most numbers that the row of a record has.

@@ -10,14 +10,13 @@ use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 use prost::Message;
 
-pub use extent::expanded;
 pub use frames::{Frames, MAGIC};
 
 use crate::{
     matrix::{LeftOut, Matrix, MissingValue},
     number::Excerpt,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 use record::{Float32Tensor, Record, Value, value};
 
 /// What rows come in, for errors.
@@ -38,7 +37,9 @@ pub fn decode(
     missing: MissingValue,
     left_out: LeftOut,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
+    grant.take(|_| extent::bound(signature, missing, body))?;
     let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
     let mut first = None;
     for (record, frame) in (1..).zip(Frames::new(body)) {
@@ -58,11 +59,6 @@ pub fn decode(
         push(&mut matrix, missing, value).map_err(broken)?;
     }
     matrix.finish(FORMAT)
-}
-
-/// How many records a body has.
-pub fn records(body: &[u8]) -> usize {
-    Frames::new(body).map_while(Result::ok).count()
 }
 
 /// How many columns a row has: its values, or what its shape says where it is sparse. `None` where it does not say.

@@ -6,6 +6,15 @@ use super::*;
 use crate::samples::{model, show_inputs};
 use proptest::prelude::*;
 
+fn decode(
+    signature: &Signature,
+    missing: MissingValue,
+    left_out: LeftOut,
+    body: &[u8],
+) -> Result<Vec<NamedTensor>, Error> {
+    super::decode(signature, missing, left_out, body, &Grant::all(0))
+}
+
 /// A body that the SageMaker Python SDK encoded (`tests/fixtures/make_recordio.py`).
 fn written_by_the_sdk(name: &str) -> Vec<u8> {
     let path =

@@ -4,8 +4,32 @@ use backend::{NamedTensor, Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
-use crate::samples::{body, model, only, respond, show};
-use inference::{error::Error, request::InferenceResponse};
+use crate::{
+    EncodedReply,
+    samples::{body, model, only, respond, show},
+};
+use inference::{
+    error::Error,
+    grant::Grant,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+
+fn encode_results(
+    results: &Results,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode_results(results, signature, response, &Grant::all(0))
+}
+
+fn decode_examples(
+    signature: &Signature,
+    method: Method,
+    body: &[u8],
+) -> Result<(InferenceRequest, Results), Error> {
+    super::decode_examples(signature, method, body, &Grant::all(0))
+}
 
 /// `y`'s classes have these names.
 fn labelled(mut signature: Signature, labels: &[&str]) -> Signature {

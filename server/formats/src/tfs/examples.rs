@@ -7,7 +7,7 @@ use super::{
     predict::{Method, check_signature, decode_predict},
     results::Results,
     serialized::{
-        Examples, expanded as expanded_serialized, input_of, read_example, read_examples,
+        Examples, bound as bound_of_serialized, input_of, read_example, read_examples,
         takes_serialized,
     },
     sharing::Sharing,
@@ -21,6 +21,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::InferenceRequest,
     signature::{Port, Signature},
 };
@@ -35,12 +36,14 @@ pub fn decode_examples(
     signature: &Signature,
     method: Method,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, Results), Error> {
     if method == Method::Predict {
-        let (request, form) = decode_predict(signature, body)?;
+        let (request, form) = decode_predict(signature, body, grant)?;
         return Ok((request, Results::Predictions(form)));
     }
     let results = Results::of(signature, method)?;
+    grant.take(|loose| bound(signature, body, loose))?;
     let sharing = Sharing::of(body.len());
     let inputs = match takes_serialized(signature) {
         true => {
@@ -58,9 +61,9 @@ pub fn decode_examples(
 }
 
 /// Bytes that [`decode_examples`] takes at most beside the body, where it reads examples.
-pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     if takes_serialized(signature) {
-        return expanded_serialized(body);
+        return bound_of_serialized(body);
     }
     let elements = Elements::of(signature);
     let bytes = Text::bound(Separators::Document, body, loose, |text| {

@@ -10,9 +10,6 @@ mod serialized;
 mod sharing;
 pub mod types;
 
-use crate::{expansion::Separators, records};
-use inference::signature::Signature;
-
 pub use crate::shapes::with_scalars;
 pub use describe::{VersionState, VersionStatus, metadata, status};
 pub use examples::{Column, Columns, Unfinished, decode_examples};
@@ -20,14 +17,6 @@ pub use predict::{Form, Method, decode_predict, encode, read_predict};
 pub use results::{Classes, Results, Scored, encode_results, regressions};
 pub use serialized::{Examples, input_of, takes_serialized};
 pub use sharing::Sharing;
-
-/// Bytes that [`decode_examples`] takes at most beside the body, or for [`Method::Predict`] [`decode_predict`].
-pub fn expanded(signature: &Signature, method: Method, body: &[u8], loose: usize) -> usize {
-    match method {
-        Method::Predict => records::expanded(signature, Separators::Document, body, loose),
-        Method::Classify | Method::Regress => examples::expanded(signature, body, loose),
-    }
-}
 
 #[cfg(test)]
 mod example_tests;

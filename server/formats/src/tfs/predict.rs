@@ -4,9 +4,10 @@ use backend::NamedTensor;
 
 use crate::{
     EncodedReply,
+    expansion::Separators,
     json::{Reader, Token},
     number::Excerpt,
-    reply,
+    records, reply,
     rows::{self, List},
     shapes::with_scalars,
     signature_name::SIGNATURE_NAME,
@@ -14,6 +15,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -58,7 +60,9 @@ pub enum Form {
 pub fn decode_predict(
     signature: &Signature,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, Form), Error> {
+    records::take(grant, signature, Separators::Document, body)?;
     let (inputs, form) = Reader::document(body, |reader| {
         reader.takes_missing(signature.takes_missing);
         read_predict(signature, reader)
@@ -132,10 +136,11 @@ pub fn encode(
     form: Form,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
     let response = with_scalars(signature, response);
     match form {
-        Form::Row => reply::predictions(signature, &response),
-        Form::Column => reply::columns(&response),
+        Form::Row => reply::predictions(signature, &response, grant),
+        Form::Column => reply::columns(&response, grant),
     }
 }

@@ -12,9 +12,11 @@ use super::{
 use crate::{
     EncodedReply,
     json::write::{self, BytesAs},
+    reply_size::{self, TextForm},
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::InferenceResponse,
     signature::{Port, Signature},
 };
@@ -96,10 +98,16 @@ pub fn encode_results(
     results: &Results,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    if let Results::Predictions(form) = results {
+        return encode(*form, signature, response, grant);
+    }
+    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let mut out = b"{\"results\":".to_vec();
     match results {
-        Results::Predictions(form) => return encode(*form, signature, response),
+        // These are encoded above.
+        Results::Predictions(_) => {}
         Results::Classes(scored) => {
             let classes = Classes::of(scored, signature, response)?;
             out.push(b'[');

@@ -57,7 +57,7 @@ pub fn input_of(signature: &Signature, examples: Examples) -> Result<Vec<NamedTe
 
 /// Bytes that reading examples of a body takes at most beside it. A number of three letters may take ten bytes, and
 /// a list that grows is there three times while it moves.
-pub(super) fn expanded(body: &[u8]) -> usize {
+pub(super) fn bound(body: &[u8]) -> usize {
     body.len().saturating_mul(10).saturating_add(Sharing::most(body.len()).saturating_mul(3))
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let mut sharing = Sharing::of(json.len());
         let examples = Reader::document(json.as_bytes(), |it| read_examples(it, &[], &mut sharing));
         // While a list grows, its last two sizes are there.
-        (examples.unwrap().elements.capacity() * 3 / 2, expanded(json.as_bytes()))
+        (examples.unwrap().elements.capacity() * 3 / 2, bound(json.as_bytes()))
     }
 
     #[test]

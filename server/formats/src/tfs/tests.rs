@@ -5,8 +5,28 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::samples::{body, golden, model, only, respond, show};
-use inference::signature::Named;
+use crate::{
+    EncodedReply,
+    samples::{body, golden, model, only, respond, show},
+};
+use inference::{
+    error::Error,
+    grant::Grant,
+    request::{InferenceRequest, InferenceResponse},
+    signature::{Named, Signature},
+};
+
+fn encode(
+    form: Form,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode(form, signature, response, &Grant::all(0))
+}
+
+fn decode_predict(signature: &Signature, body: &[u8]) -> Result<(InferenceRequest, Form), Error> {
+    super::decode_predict(signature, body, &Grant::all(0))
+}
 
 /// A request, what was read of it, and the reply to it.
 #[track_caller]

@@ -7,6 +7,7 @@ use super::{compression::Encoding, failure::Failure};
 use formats::kserve_v2::SharedParts;
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -45,21 +46,18 @@ pub trait Codec: Sized + Send + 'static {
         parsed: &Self::Parsed<'_>,
     ) -> Result<&'s Signature, Error>;
 
-    /// Bytes of memory that decoding takes at most, besides the body. An estimate of up to `rough` bytes may be rough,
-    /// because a precise one may take a pass over the body.
-    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>, rough: usize) -> usize;
-
     /// Bytes that decoding reads one by one: a measure of its time.
     fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
 
-    /// Decodes a body into a request.
+    /// Decodes a body into a request. Asks `grant` for what that takes besides the body, before it is taken.
     ///
     /// # Errors
-    /// What is wrong with it, and the client's name for the request where it has one.
+    /// What is wrong with it, and the client's name for the request where it has one; what is not granted.
     fn decode(
         self,
         signature: &Signature,
         parsed: Self::Parsed<'_>,
+        grant: &Grant<'_>,
     ) -> Result<Decoded<Self::Format>, Failure>;
 
     /// Bytes that encoding writes one by one: a measure of its time.
@@ -67,26 +65,19 @@ pub trait Codec: Sized + Send + 'static {
         response.outputs.iter().map(|it| it.tensor.byte_len()).sum()
     }
 
-    /// Bytes of memory that encoding takes at most, besides the outputs. An estimate of up to `rough` bytes may be
-    /// rough, because a precise one may take as long as encoding.
-    fn reply_expanded(
-        format: &Self::Format,
-        signature: &Signature,
-        response: &InferenceResponse,
-        rough: usize,
-    ) -> usize;
-
     /// Advice for the error text: what a client can ask for in place of a reply that takes too much memory.
     const SMALLER_REPLY: &'static str;
 
-    /// Encodes a response into a reply.
+    /// Encodes a response into a reply. Asks `grant` for what that takes besides the outputs, all at once and before
+    /// anything else is done.
     ///
     /// # Errors
-    /// Why the outputs cannot be written in this format.
+    /// Why the outputs cannot be written in this format; what is not granted.
     fn encode(
         format: &Self::Format,
         signature: &Signature,
         response: &InferenceResponse,
+        grant: &Grant<'_>,
     ) -> Result<Self::Reply, Error>;
 }
 

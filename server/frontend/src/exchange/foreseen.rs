@@ -5,6 +5,7 @@ use backend::{NamedTensor, Shape, Tensor};
 use super::codec::Codec;
 use inference::{
     error::Error,
+    grant::Grant,
     limits::Permit,
     request::{InferenceRequest, InferenceResponse},
     signature::{Port, Signature},
@@ -59,12 +60,17 @@ pub(super) fn check<C: Codec>(
             timings: None,
         }
     };
-    let rough = C::reply_expanded(format, signature, &zeros(rows), usize::MAX);
-    if rough.saturating_add(bytes) <= limit {
+    let asked = |rows: usize, loose: usize| {
+        let grant = Grant::nothing(loose);
+        // It asks first, gets nothing, and does not begin.
+        let _ = C::encode(format, signature, &zeros(rows), &grant);
+        grant.granted()
+    };
+    if asked(rows, usize::MAX).saturating_add(bytes) <= limit {
         return Ok(());
     }
     // No number has a shorter text. Each further row takes as much as the second, so that few are looked at.
-    let of = |rows: usize| C::reply_expanded(format, signature, &zeros(rows), 0);
+    let of = |rows: usize| asked(rows, 0);
     let text = match signature.batches() && 2 < rows {
         true => {
             let (one, two) = (of(1), of(2));

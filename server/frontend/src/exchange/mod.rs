@@ -38,6 +38,7 @@ use formats::signature_name::SIGNATURE_NAME;
 use held_body::HeldBody;
 use inference::{
     error::Error,
+    grant::{FREE, Grant},
     limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
@@ -223,14 +224,11 @@ impl<C: Codec> Decoding<C> {
     }
 }
 
-/// Decoding may take this many bytes outside the budget. The buffers of a connection take about as much.
-const FREE_EXPANSION: usize = 64 << 10;
-
 /// The largest estimate that may be computed from the length of a body alone. A larger one is made precise by a pass
 /// over the body, so that a request that fits is not refused.
 const LARGEST_ROUGH_ESTIMATE: usize = 16 << 20;
 
-/// Takes a permit for the decoded body, and decodes it. The permit that comes back covers both.
+/// Decodes a body with what its permit grows by. The permit that comes back covers both.
 fn decode<C: Codec>(
     codec: C,
     signature: &Signature,
@@ -239,22 +237,19 @@ fn decode<C: Codec>(
     mut permit: Permit,
 ) -> Result<(Decoded<C::Format>, Permit), Failure> {
     let signature = codec.signature(signature, &parsed)?;
-    let rough = LARGEST_ROUGH_ESTIMATE.min(limits.budget.left() / 16).max(FREE_EXPANSION);
-    let expanded = codec.expanded(signature, &parsed, rough);
-    if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
-        // A request that exceeds the budget while it is alone will never fit.
-        let error = match permit.is_alone() {
-            true => Error::InvalidRequest(format!(
-                "model '{}': the contents take up to {expanded} bytes while they are read, more than all requests may \
-                 take together (--max-inflight-bytes); {}",
-                signature.model,
-                C::SMALLER
-            )),
-            false => out_of_bytes(&limits.budget),
-        };
+    let rough = LARGEST_ROUGH_ESTIMATE.min(limits.budget.left() / 16).max(FREE);
+    let grant = Grant::of(&mut permit, rough);
+    let decoded = codec.decode(signature, parsed, &grant);
+    if let Some(bytes) = grant.excess() {
+        let error = Error::InvalidRequest(format!(
+            "model '{}': the contents take up to {bytes} bytes while they are read, more than all requests may \
+             take together (--max-inflight-bytes); {}",
+            signature.model,
+            C::SMALLER
+        ));
         return Err(error.into());
     }
-    let mut decoded = codec.decode(signature, parsed)?;
+    let mut decoded = decoded?;
     decoded.request.signature = signature.index();
     if signature.named.is_some() {
         decoded.request.parameters.retain(|(name, _)| &**name != SIGNATURE_NAME);
@@ -298,7 +293,7 @@ fn is_uncounted(work: usize, response: &InferenceResponse) -> bool {
     work <= UNCOUNTED_OUTPUTS && response.outputs.iter().all(|it| it.tensor.elements() != 0)
 }
 
-/// Takes room for the reply, and encodes it. The permit then covers the reply.
+/// Encodes a reply with what the permit grows by. The permit then covers the reply.
 fn encode<C: Codec>(
     format: &C::Format,
     signature: &Signature,
@@ -306,19 +301,18 @@ fn encode<C: Codec>(
     permit: &mut Permit,
 ) -> Result<C::Reply, Error> {
     let before = permit.units();
-    let expanded = C::reply_expanded(format, signature, response, permit.budget().left());
-    if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
-        return Err(match permit.is_alone() {
-            true => Error::InvalidRequest(format!(
-                "model '{}': the reply takes up to {expanded} bytes while it is written, more than all requests may \
-                 take together (--max-inflight-bytes); {}",
-                signature.model,
-                C::SMALLER_REPLY
-            )),
-            false => out_of_bytes(permit.budget()),
-        });
+    let left = permit.budget().left();
+    let grant = Grant::of(permit, left);
+    let reply = C::encode(format, signature, response, &grant);
+    if let Some(bytes) = grant.excess() {
+        return Err(Error::InvalidRequest(format!(
+            "model '{}': the reply takes up to {bytes} bytes while it is written, more than all requests may \
+             take together (--max-inflight-bytes); {}",
+            signature.model,
+            C::SMALLER_REPLY
+        )));
     }
-    let reply = C::encode(format, signature, response)?;
+    let reply = reply?;
     permit.resize(before.max(reply.byte_len()));
     Ok(reply)
 }
@@ -389,7 +383,7 @@ impl<C: Codec> Prepared<C> {
             windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
             let signature = model.signature.at(named);
             let reply = match is_uncounted(work, &response) {
-                true => C::encode(&format, signature, &response),
+                true => C::encode(&format, signature, &response, &Grant::uncounted()),
                 false => encode::<C>(&format, signature, &response, &mut permit),
             };
             let reply = reply.map_err(failed)?;

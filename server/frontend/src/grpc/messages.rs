@@ -14,7 +14,7 @@ use serving::ServedModel;
 const EXPANDED: usize = 256;
 
 /// Bytes of memory that the message of a call without data takes at most when it is decoded.
-pub fn expanded(message: &[u8]) -> usize {
+pub fn bound(message: &[u8]) -> usize {
     message.len().saturating_mul(EXPANDED)
 }
 
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_message_of_two_bytes_for_each_part_has_its_room() {
         let message = [0x0a, 0].repeat(5_000);
-        let room = expanded(&message);
+        let room = bound(&message);
         let list: ModelConfigList = decode(message.into()).unwrap();
         assert_eq!(list.config.len(), 5_000);
         // While the list grows there is the one before it, half as long.

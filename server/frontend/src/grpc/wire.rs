@@ -74,7 +74,7 @@ pub struct Lists {
 
 /// Bytes of memory that the lists of one message take. The count ends at malformed bytes, because no decoder gets
 /// past them.
-pub fn expanded(contents: &[u8], lists: &Lists) -> usize {
+pub fn bound(contents: &[u8], lists: &Lists) -> usize {
     let mut rest = contents;
     let mut sum = 0usize;
     while let Ok(Some((number, kind))) = field(&mut rest) {

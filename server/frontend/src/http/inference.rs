@@ -16,12 +16,13 @@ use crate::{
 };
 use ::inference::{
     error::Error,
-    request::{InferenceRequest, InferenceResponse, Sequence},
+    grant::Grant,
+    request::{InferenceResponse, Sequence},
     signature::Signature,
     trace::Transport,
 };
 use ::serving::ServedModel;
-use formats::{EncodedReply, kserve_v2, reply_form::ReplyForm, signature_name::signature_name};
+use formats::{EncodedReply, kserve_v2, signature_name::signature_name};
 
 /// Replies of fewer bytes are not compressed: one packet has to be sent in any case.
 const SMALLEST_COMPRESSED: usize = 1 << 10;
@@ -40,18 +41,42 @@ pub fn of_request(failed: kserve_v2::DecodeError) -> Failure {
     Failure::of(failed.id, failed.error)
 }
 
-/// How a protocol over HTTP reads requests and writes replies. `F` is the form of a reply.
-pub struct HttpCodec<X, D, F> {
+/// How a protocol over HTTP reads requests and writes replies: a [`Codec`] of whole bodies.
+pub trait HttpCodec: Sized + Send + 'static {
+    /// What the reply needs to know of its request.
+    type Format: Send + 'static;
+
     /// Bytes of the body in front of raw tensors; `None` where there are none.
-    pub header_length: Option<usize>,
-    /// Bytes of memory that decoding takes at most, besides the body.
-    pub expanded: X,
+    fn header_length(&self) -> Option<usize> {
+        None
+    }
+
     /// The part of the body that is read byte by byte.
-    pub work: Work,
-    /// Decodes the body into a request and the form of its reply.
-    pub decode: D,
-    /// Encodes the response in that form.
-    pub encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+    fn work(&self) -> Work {
+        Work::Body
+    }
+
+    /// As of [`Codec::decode`].
+    ///
+    /// # Errors
+    /// As of [`Codec::decode`].
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<Self::Format>, Failure>;
+
+    /// As of [`Codec::encode`].
+    ///
+    /// # Errors
+    /// As of [`Codec::encode`].
+    fn encode(
+        format: &Self::Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error>;
 }
 
 /// The part of a body that is read byte by byte, as a measure of the time for it.
@@ -68,21 +93,16 @@ pub enum Work {
 /// The time for a byte of a sparse body, in bytes of a body that spells out all its elements.
 const SPARSE: usize = 64;
 
-impl<X, D, F> Codec for HttpCodec<X, D, F>
-where
-    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
-    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: ReplyForm + Send + 'static,
-{
+impl<C: HttpCodec> Codec for C {
     type Parsed<'b> = &'b Bytes;
-    type Format = Format<F>;
+    type Format = C::Format;
     type Reply = EncodedReply;
 
     const SMALLER: &'static str = "expected binary tensors, or fewer elements";
     const SMALLER_REPLY: &'static str = "ask for binary outputs, or fewer elements";
 
     fn header_length(&self) -> Option<usize> {
-        self.header_length
+        HttpCodec::header_length(self)
     }
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<&'b Bytes, Error> {
@@ -93,17 +113,13 @@ where
         if default.named.is_none() {
             return Ok(default);
         }
-        let json = body.get(..self.header_length.unwrap_or(body.len())).unwrap_or(body);
+        let json = body.get(..HttpCodec::header_length(self).unwrap_or(body.len())).unwrap_or(body);
         let name = signature_name(json).unwrap_or_default();
         default.of_name(&name).map_err(Error::NoSuchSignature)
     }
 
-    fn expanded(&self, signature: &Signature, body: &&Bytes, rough: usize) -> usize {
-        (self.expanded)(signature, body, rough)
-    }
-
     fn decode_work(&self, signature: &Signature, body: &&Bytes) -> usize {
-        match self.work {
+        match self.work() {
             Work::Bytes(bytes) if reads_raw(signature) => body.len().max(bytes),
             Work::Bytes(bytes) => bytes,
             Work::Body => body.len(),
@@ -111,27 +127,22 @@ where
         }
     }
 
-    fn decode(self, signature: &Signature, body: &Bytes) -> Result<Decoded<Format<F>>, Failure> {
-        let (request, mut format) = (self.decode)(signature, body.clone())?;
-        let shared = format.take_shared();
-        Ok(Decoded { request, format: Format { format, encode: self.encode }, shared })
-    }
-
-    fn reply_expanded(
-        format: &Self::Format,
+    fn decode(
+        self,
         signature: &Signature,
-        response: &InferenceResponse,
-        rough: usize,
-    ) -> usize {
-        format.format.expanded(signature, response, rough)
+        body: &Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<C::Format>, Failure> {
+        HttpCodec::decode(self, signature, body.clone(), grant)
     }
 
     fn encode(
-        format: &Self::Format,
+        format: &C::Format,
         signature: &Signature,
         response: &InferenceResponse,
+        grant: &Grant<'_>,
     ) -> Result<EncodedReply, Error> {
-        (format.encode)(&format.format, signature, response)
+        <C as HttpCodec>::encode(format, signature, response, grant)
     }
 }
 
@@ -145,44 +156,28 @@ fn reads_raw(signature: &Signature) -> bool {
         .any(|it| matches!(it.dtype, DataType::Bytes | DataType::Bool))
 }
 
-/// The form of a reply, and the function that encodes it.
-pub struct Format<F> {
-    format: F,
-    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
-}
-
 /// Runs a request on `model`. `sequence` is the one that the request belongs to, whatever its body says.
-pub async fn inference<X, D, F>(
+pub async fn inference<C: HttpCodec>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: impl Into<Payload<'_, Incoming>>,
-    codec: HttpCodec<X, D, F>,
+    codec: C,
     sequence: Option<&Sequence>,
-) -> Answer
-where
-    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
-    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: ReplyForm + Send + 'static,
-{
+) -> Answer {
     let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
     let call = Call { sequence, ..call(service, parts, encoding)? };
     exchange(service, model, body.into(), codec, call).await
 }
 
 /// Runs a request on `model` whose body is in memory, and plain whatever its head says.
-pub async fn inference_of_plain<X, D, F>(
+pub async fn inference_of_plain<C: HttpCodec>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: Payload<'_, Incoming>,
-    codec: HttpCodec<X, D, F>,
-) -> Answer
-where
-    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
-    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: ReplyForm + Send + 'static,
-{
+    codec: C,
+) -> Answer {
     exchange(service, model, body, codec, call(service, parts, None)?).await
 }
 
@@ -207,18 +202,13 @@ fn call<'a>(
     })
 }
 
-async fn exchange<X, D, F>(
+async fn exchange<C: HttpCodec>(
     service: &Service,
     model: Arc<ServedModel>,
     body: Payload<'_, Incoming>,
-    codec: HttpCodec<X, D, F>,
+    codec: C,
     call: Call<'_>,
-) -> Answer
-where
-    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
-    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: ReplyForm + Send + 'static,
-{
+) -> Answer {
     let Service { serving, settings, .. } = service;
     let answer = exchange::infer(serving, &settings.body, model, &call, body, codec).await?;
     let mut response = respond::ok(answer.reply);
@@ -262,21 +252,33 @@ mod tests {
         }
     }
 
+    /// A codec of bodies with ten bytes in front of their tensors.
+    struct Raw;
+
+    impl HttpCodec for Raw {
+        type Format = ();
+
+        fn work(&self) -> Work {
+            Work::Bytes(10)
+        }
+
+        fn decode(self, _: &Signature, _: Bytes, _: &Grant<'_>) -> Result<Decoded<()>, Failure> {
+            unreachable!("nothing is decoded")
+        }
+
+        fn encode(
+            (): &(),
+            _: &Signature,
+            _: &InferenceResponse,
+            _: &Grant<'_>,
+        ) -> Result<EncodedReply, Error> {
+            unreachable!("nothing is encoded")
+        }
+    }
+
     #[test]
     fn raw_strings_and_booleans_are_work() {
-        let work = |dtype| {
-            let codec = HttpCodec {
-                header_length: Some(10),
-                expanded: |_: &Signature, _: &Bytes, _| 0,
-                work: Work::Bytes(10),
-                decode: |_: &Signature, _| {
-                    let format = kserve_v2::ReplyFormat::default();
-                    Ok::<_, Failure>((InferenceRequest::default(), format))
-                },
-                encode: kserve_v2::encode,
-            };
-            codec.decode_work(&model(dtype), &&Bytes::from(vec![0; 1000]))
-        };
+        let work = |dtype| Raw.decode_work(&model(dtype), &&Bytes::from(vec![0; 1000]));
         assert_eq!(work(DataType::Fp32), 10);
         assert_eq!(work(DataType::Bytes), 1000);
         assert_eq!(work(DataType::Bool), 1000);

@@ -61,10 +61,9 @@ pub(super) const INFER: Target = Target {
         let parsed = oracle::within(PARTS, body.len(), || infer_message::Request::of(&message));
         assert!(target.is_ok() || parsed.is_err(), "the start of a good message is good");
         let Some(parsed) = seen.result(parsed) else { return seen };
-        let asked = parsed.expanded();
         // An error may name a part of the message; the list of inputs is as long as the message's.
-        let decoded = oracle::within_asked(asked + 4 * body.len() + (4 << 10), || {
-            request::decode(&signature, parsed)
+        let decoded = oracle::within_grant(4 * body.len() + (4 << 10), |grant| {
+            request::decode(&signature, parsed, grant)
         });
         let Some((request, wanted)) = seen.result(decoded) else { return seen };
         seen.fact((request.inputs.len(), wanted.forms.len(), wanted.shared.is_some()));
@@ -155,9 +154,9 @@ fn tensorflow(data: &[u8], method: impl Fn(u8) -> Method) -> Seen {
         oracle::within(PARTS, body.len(), || messages::Request::of(method(choice), &message));
     let Some(parsed) = seen.result(parsed) else { return seen };
     seen.fact(parsed.spec().name.len().min(2));
-    let asked = parsed.expanded(&signature);
-    let decoded =
-        oracle::within_asked(asked + 4 * body.len() + (4 << 10), || parsed.decode(&signature));
+    let decoded = oracle::within_grant(4 * body.len() + (4 << 10), |grant| {
+        parsed.decode(&signature, grant)
+    });
     let Some((request, _)) = seen.result(decoded) else { return seen };
     seen.fact((request.inputs.len(), request.outputs.len()));
     seen

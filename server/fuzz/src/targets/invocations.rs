@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use inference::{
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -9,14 +10,11 @@ use sagemaker::codec::invocations::{self, Dialect, InferenceType, Invocation, Op
 
 use super::{Target, json};
 use crate::{
-    oracle,
+    oracle::{self, LOOSE},
     requests::{Input, echo, inputs},
     seen::Seen,
     signatures::numbers,
 };
-
-/// Bounds above this are by separators.
-const LOOSE: usize = 64 << 10;
 
 /// State and buffers of an inflation, which are not asked for.
 const INFLATION: usize = 64 << 10;
@@ -66,16 +64,16 @@ pub(super) fn invoke_on(
     let Some(invocation) = seen.result(Invocation::read(content_type, accept, None)) else {
         return;
     };
-    let asked = invocations::expanded(signature, &invocation, &options, body, LOOSE);
     let body = Bytes::copy_from_slice(body);
     // An error may repeat the content type, and what inflates an archive is small.
-    let asked = asked + 4 * content_type.unwrap_or_default().len();
-    let asked = if body.windows(2).any(|it| it == b"PK") { asked + INFLATION } else { asked };
-    let decoded =
-        oracle::within_asked(asked, || invocations::decode(signature, &invocation, &options, body));
+    let inflation = if body.windows(2).any(|it| it == b"PK") { INFLATION } else { 0 };
+    let beside = 4 * content_type.unwrap_or_default().len() + inflation;
+    let decoded = oracle::within_grant(beside, |grant| {
+        invocations::decode(signature, &invocation, &options, body, grant)
+    });
     let Some((request, format)) = seen.result(decoded) else { return };
     seen.fact((request.inputs.len(), format!("{format:?}").chars().take(12).collect::<String>()));
-    seen.result(invocations::encode(&format, signature, &answer(request)));
+    seen.result(invocations::encode(&format, signature, &answer(request), &Grant::all(LOOSE)));
 }
 
 /// Examples for all models, in some dialects.
@@ -184,8 +182,7 @@ pub(super) const CSV: Target = Target {
     decode: |data| {
         let mut seen = invoke(Some("text/csv"), data);
         let Some(Input { signature, body, .. }) = Input::of(data) else { return seen };
-        let asked = formats::csv::expanded_table(&signature, body, LOOSE);
-        let table = oracle::within_asked(asked, || formats::csv::decode_table(&signature, body));
+        let table = oracle::within_grant(0, |it| formats::csv::decode_table(&signature, body, it));
         seen.result(table);
         seen
     },

@@ -5,18 +5,15 @@ use formats::{
     kserve_v2::{self, generate},
     tfs,
 };
-use inference::request::InferenceRequest;
+use inference::{grant::Grant, request::InferenceRequest};
 
 use super::Target;
 use crate::{
-    oracle,
+    oracle::{self, LOOSE},
     requests::{Input, echo, inputs},
     seen::Seen,
     signatures::numbers,
 };
-
-/// Bounds above this are by separators.
-const LOOSE: usize = 64 << 10;
 
 /// What stands between the names and values of any JSON, and the values that have no quotes.
 const SIGNS: [&str; 8] = ["{", "}", "[", "]", ",", ":", "null", "true"];
@@ -129,12 +126,11 @@ fn kserve_body(
     header: Option<usize>,
     body: &[u8],
 ) {
-    let asked = kserve_v2::expanded(signature, header, body, LOOSE);
     let body = Bytes::copy_from_slice(body);
-    let decoded = oracle::within_asked(asked, || kserve_v2::decode(signature, header, body));
+    let decoded = oracle::within_grant(0, |it| kserve_v2::decode(signature, header, body, it));
     let Some((request, format)) = seen.result(decoded.map_err(|it| it.error)) else { return };
     seen.fact((request.inputs.len(), request.outputs.len(), request.parameters.len()));
-    seen.result(kserve_v2::encode(&format, signature, &echo(request.inputs)));
+    seen.result(kserve_v2::encode(&format, signature, &echo(request.inputs), &Grant::all(LOOSE)));
 }
 
 /// The same with binary tensors. Behind the model and the choice stands the length of the JSON, in two bytes.
@@ -182,15 +178,14 @@ pub(super) const GENERATE: Target = Target {
     decode: |data| {
         let mut seen = Seen::default();
         let Some(Input { signature, choice, body }) = Input::of(data) else { return seen };
-        let asked = generate::expanded(&signature, body, LOOSE);
-        let decoded = oracle::within_asked(asked, || generate::decode(&signature, body));
+        let decoded = oracle::within_grant(0, |it| generate::decode(&signature, body, it));
         let request = decoded.map_err(|it| it.error);
         let Some(InferenceRequest { inputs, .. }) = seen.result(request) else { return seen };
         let framing = match choice % 2 {
             0 => generate::Framing::Object,
             _ => generate::Framing::Events,
         };
-        seen.result(generate::encode(&framing, &signature, &echo(inputs)));
+        seen.result(generate::encode(&framing, &signature, &echo(inputs), &Grant::all(LOOSE)));
         seen
     },
     examples: || {
@@ -224,11 +219,10 @@ pub(super) const TFS_JSON: Target = Target {
     decode: |data| {
         let mut seen = Seen::default();
         let Some(Input { signature, body, .. }) = Input::of(data) else { return seen };
-        let asked = tfs::expanded(&signature, tfs::Method::Predict, body, LOOSE);
-        let decoded = oracle::within_asked(asked, || tfs::decode_predict(&signature, body));
+        let decoded = oracle::within_grant(0, |it| tfs::decode_predict(&signature, body, it));
         let Some((request, form)) = seen.result(decoded) else { return seen };
         seen.fact(request.inputs.len());
-        seen.result(tfs::encode(form, &signature, &echo(request.inputs)));
+        seen.result(tfs::encode(form, &signature, &echo(request.inputs), &Grant::all(LOOSE)));
         seen
     },
     examples: || inputs(numbers(), [0], &tfs_bodies()),
@@ -245,11 +239,10 @@ pub(super) const TFS_EXAMPLES: Target = Target {
             0 => tfs::Method::Classify,
             _ => tfs::Method::Regress,
         };
-        let asked = tfs::expanded(&signature, method, body, LOOSE);
         let decoded =
-            oracle::within_asked(asked, || tfs::decode_examples(&signature, method, body));
+            oracle::within_grant(0, |it| tfs::decode_examples(&signature, method, body, it));
         let Some((request, results)) = seen.result(decoded) else { return seen };
-        seen.result(tfs::encode_results(&results, &signature, &echo(request.inputs)));
+        seen.result(tfs::encode_results(&results, &signature, &echo(request.inputs), &Grant::all(LOOSE)));
         seen
     },
     examples: || {

@@ -12,16 +12,14 @@ use embeddings::codec::{
 use formats::{EncodedReply, body_model, json::Reader};
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, Task},
 };
 
 use super::{Target, invocations::invoke_on, json};
-use crate::{oracle, pipelines, requests::echo, seen::Seen};
-
-/// Bounds above this are by separators.
-const LOOSE: usize = 64 << 10;
+use crate::{oracle::{self, LOOSE}, pipelines, requests::echo, seen::Seen};
 
 /// Dialects of bodies.
 const DIALECTS: u8 = 19;
@@ -126,21 +124,21 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
             run(seen, input, decode, hub::encode);
         }
         13 => {
-            let asked = tokens::expanded(input.body, most(input), LOOSE);
+            let asked = tokens::bound(input.body, most(input), LOOSE);
             let read =
                 oracle::within_asked(asked, || tokens::read_tokenize(input.body, most(input)));
             seen.fact(read.as_ref().map_or(0, |it| it.texts.len().min(3)));
             seen.result(read);
         }
         14 => {
-            let asked = tokens::expanded(input.body, most(input), LOOSE);
+            let asked = tokens::bound(input.body, most(input), LOOSE);
             let read = oracle::within_asked(asked, || tokens::read_decode(input.body, most(input)));
             seen.fact(read.as_ref().map_or(0, |it| it.lists.len().min(3)));
             seen.result(read);
         }
         15 => {
             let body = Bytes::copy_from_slice(input.body);
-            let asked = vertex::expanded(&body, most(input), LOOSE);
+            let asked = vertex::bound(&body, most(input), LOOSE);
             let read = oracle::within_asked(asked, || vertex::instances(&body, most(input)));
             if let Some(bodies) = seen.result(read) {
                 assert!((1..=most(input)).contains(&bodies.len()), "as many as may be");
@@ -172,7 +170,7 @@ fn run<F>(
     seen: &mut Seen,
     input: &Input<'_>,
     decode: impl Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error>,
-    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+    encode: fn(&F, &Signature, &InferenceResponse, &Grant<'_>) -> Result<EncodedReply, Error>,
 ) {
     let Input { signature, body, .. } = input;
     let terms = Arc::new(Terms {
@@ -181,12 +179,14 @@ fn run<F>(
         device: "cpu",
         prompts: vec!["query".to_owned()],
     });
-    let asked = body_model::expanded(signature, body, LOOSE);
-    let decoded = oracle::within_asked(asked, || decode(signature, terms, body));
+    let decoded = oracle::within_grant(0, |grant| {
+        body_model::take(grant, signature, body)?;
+        decode(signature, terms, body)
+    });
     let Some((request, format)) = seen.result(decoded) else { return };
     seen.fact((request.inputs.len(), request.parameters.len().min(8), request.task));
     let answered = answer(&request);
-    if let Some(reply) = seen.result(encode(&format, signature, &answered)) {
+    if let Some(reply) = seen.result(encode(&format, signature, &answered, &Grant::all(LOOSE))) {
         let json = reply.body.concat();
         let read = Reader::document(&json, |reader| reader.skip_value());
         read.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&json)));

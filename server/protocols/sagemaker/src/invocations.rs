@@ -12,12 +12,13 @@ use hyper::{
 };
 
 use crate::{
-    codec::invocations::{self, Attributes, Dialect, Invocation, ModelSays, Options},
+    codec::invocations::{self, Attributes, Dialect, Invocation, ModelSays, Options, ReplyFormat},
     front::Hosting,
     observed::Observed,
 };
+use formats::EncodedReply;
 use frontend::{
-    exchange::{Failure, payload::Payload},
+    exchange::{Decoded, Failure, payload::Payload},
     http::{
         answer::Answer,
         captures::CUSTOM_ATTRIBUTES,
@@ -26,8 +27,14 @@ use frontend::{
         service::text,
     },
 };
-use inference::{error::Error, request::Sequence, signature::Signature};
+use inference::{
+    error::Error,
+    grant::Grant,
+    request::{InferenceResponse, Sequence},
+    signature::Signature,
+};
 use serving::{LAYOUT, ServedModel, TF_SERVING};
+use telemetry::capture::Captured;
 
 /// The head of a request, parsed. Its content type may still be wrong.
 ///
@@ -70,7 +77,7 @@ pub async fn infer(
     };
     let says = ModelSays::of(|it| model.config.parameters.get(it).map(String::as_str));
     let is_multi_model = hosting.http.serving.control.multi_model().is_ok();
-    let invocation = Arc::new(Invocation { model: says, is_multi_model, ..invocation });
+    let invocation = Box::new(Invocation { model: says, is_multi_model, ..invocation });
     let options = options_for(hosting, &model);
     let is_xgboost = invocations::speaks_xgboost(&options, &invocation);
     let blames_the_body = is_xgboost || options.dialect == Some(Dialect::HuggingFace);
@@ -86,24 +93,7 @@ pub async fn infer(
     }
     let observed = Observed::begin(hosting, &model, parts);
     let captured = observed.captured();
-    // Read twice: for the bound of what decoding takes, and by decoding.
-    let (bounded, rules) = (invocation.clone(), options.clone());
-    let expanded = move |signature: &Signature, body: &Bytes, loose| {
-        invocations::expanded(signature, &bounded, &rules, body, loose)
-    };
-    let decode = move |signature: &Signature, body: Bytes| {
-        if let Some(captured) = captured {
-            captured.input(&body);
-        }
-        Ok(invocations::decode(signature, &invocation, &options, body)?)
-    };
-    let codec = HttpCodec {
-        header_length: json_length,
-        expanded,
-        work,
-        decode,
-        encode: invocations::encode,
-    };
+    let codec = InvocationCodec { invocation, options, captured, work };
     let mut answer = inference(hosting.http, model, parts, body, codec, sequence).await;
     if blames_the_body {
         answer = answer.map_err(blame_the_body);
@@ -117,6 +107,51 @@ pub async fn infer(
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
+}
+
+/// The codec of a body in any format.
+struct InvocationCodec {
+    invocation: Box<Invocation>,
+    options: Arc<Options>,
+    captured: Option<Arc<Captured>>,
+    work: Work,
+}
+
+impl HttpCodec for InvocationCodec {
+    type Format = ReplyFormat;
+
+    fn header_length(&self) -> Option<usize> {
+        self.invocation.declared.json_length()
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<ReplyFormat>, Failure> {
+        let InvocationCodec { invocation, options, captured, .. } = self;
+        if let Some(captured) = captured {
+            captured.input(&body);
+        }
+        let (request, mut format) =
+            invocations::decode(signature, &invocation, &options, body, grant)?;
+        let shared = format.take_shared();
+        Ok(Decoded { request, format, shared })
+    }
+
+    fn encode(
+        format: &ReplyFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        invocations::encode(format, signature, response, grant)
+    }
 }
 
 /// What decoding and encoding go by. Where neither the operator nor the environment says whose container this one takes

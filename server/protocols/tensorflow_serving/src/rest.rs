@@ -9,17 +9,20 @@ use crate::{
     route::{VersionChoice, VersionPath},
     states::version_states,
 };
-use formats::tfs::{self, Method};
+use formats::{
+    EncodedReply,
+    tfs::{self, Method, Results},
+};
 use frontend::{
-    exchange::offload::offload,
+    exchange::{Decoded, Failure, offload::offload},
     http::{
         answer::Answer,
-        inference::{HttpCodec, Work, inference},
+        inference::{HttpCodec, inference},
         respond,
         service::Service,
     },
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 use serving::ServedModel;
 use telemetry::metrics::CONTENT_TYPE;
 
@@ -32,19 +35,35 @@ pub async fn apply(
     body: &mut Incoming,
 ) -> Answer {
     let model = find(service, path, parts).await?;
-    let decode = move |signature: &Signature, body: Bytes| {
-        Ok(tfs::decode_examples(signature, method, &body)?)
-    };
-    let codec = HttpCodec {
-        header_length: None,
-        expanded: move |signature: &Signature, body: &Bytes, loose| {
-            tfs::expanded(signature, method, body, loose)
-        },
-        work: Work::Body,
-        decode,
-        encode: tfs::encode_results,
-    };
-    inference(service, model, parts, body, codec, None).await
+    inference(service, model, parts, body, Apply { method }, None).await
+}
+
+/// The codec of these.
+struct Apply {
+    method: Method,
+}
+
+impl HttpCodec for Apply {
+    type Format = Results;
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<Results>, Failure> {
+        let (request, format) = tfs::decode_examples(signature, self.method, &body, grant)?;
+        Ok(Decoded { request, format, shared: None })
+    }
+
+    fn encode(
+        results: &Results,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        tfs::encode_results(results, signature, response, grant)
+    }
 }
 
 /// The state of one version, or of all.

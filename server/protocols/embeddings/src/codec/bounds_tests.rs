@@ -11,8 +11,8 @@ use super::{
     terms,
 };
 use formats::{
-    body_model::expanded,
-    samples::{self, within},
+    body_model,
+    samples::{self, within, within_grant},
 };
 use inference::{signature::Signature, task::Task};
 
@@ -28,23 +28,25 @@ fn no_body_takes_more_memory_than_is_said_beforehand() {
         format!(r#"{{"inputs":"a","parameters":{{"x":[{digits}]}}}}"#),
         format!(r#"{{"inputs":"{digits}","truncation_direction":"{digits}"}}"#),
     ] {
-        let asked = expanded(&signature, body.as_bytes(), 0);
-        let decode = || hub::decode(&signature, None, terms.clone(), body.as_bytes());
-        within(asked, "hub", decode);
+        within_grant(0, "hub", |grant| {
+            body_model::take(grant, &signature, body.as_bytes())?;
+            hub::decode(&signature, None, terms.clone(), body.as_bytes())
+        });
     }
     for body in [
         format!(r#"{{"input":[[{digits}]]}}"#),
         format!(r#"{{"input":[{ids}1]}}"#),
         format!(r#"{{{keys},"input":["{digits}","{digits}"]}}"#),
     ] {
-        let asked = expanded(&signature, body.as_bytes(), 0);
-        let decode = || openai::decode(&signature, terms.clone(), body.as_bytes());
-        within(asked, "embeddings", decode);
+        within_grant(0, "embeddings", |grant| {
+            body_model::take(grant, &signature, body.as_bytes())?;
+            openai::decode(&signature, terms.clone(), body.as_bytes())
+        });
     }
     for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
         let body = Bytes::from(body);
         for most in [4, 1 << 20] {
-            let asked = vertex::expanded(&body, most, 0);
+            let asked = vertex::bound(&body, most, 0);
             within(asked, "instances", || vertex::instances(&body, most));
         }
     }
@@ -58,7 +60,7 @@ fn no_body_takes_more_memory_than_is_said_beforehand() {
         format!(r#"{{"ids":[{ones}[1]]}}"#),
     ] {
         for most in [4, 1 << 20] {
-            let asked = tokens::expanded(body.as_bytes(), most, 0);
+            let asked = tokens::bound(body.as_bytes(), most, 0);
             within(asked, "tokenize", || tokens::read_tokenize(body.as_bytes(), most));
             within(asked, "decode", || tokens::read_decode(body.as_bytes(), most));
         }

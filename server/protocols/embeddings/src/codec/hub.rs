@@ -13,10 +13,13 @@ use formats::{
     json::{self, Reader, Token, write},
     medium,
     negotiate::{self, Declared},
-    parameter, pipeline_body, vectors,
+    parameter, pipeline_body,
+    reply_size::{self, TextForm},
+    vectors,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
     task::{HubReply, Medium, RESULT, TOKENS, Task, takes_tensors},
@@ -211,11 +214,16 @@ pub fn encode(
     format: &HubFormat,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
     let format = match format {
-        HubFormat::Ranking(format) => return rerank::encode(format, signature, response),
+        HubFormat::Ranking(format) => return rerank::encode(format, signature, response, grant),
         HubFormat::Rows(format) => format,
     };
+    // Candidates are written twice.
+    grant.take(|loose| {
+        reply_size::of_response(response, TextForm::LABELLED, loose).saturating_mul(2)
+    })?;
     let mut out = Vec::new();
     if !format.is_one {
         out.push(b'[');
@@ -274,6 +282,14 @@ mod tests {
         signature::{Form, Pipeline},
         task::TOP_K,
     };
+
+    fn encode(
+        format: &HubFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     /// A model of that task, and of another with these inputs.
     fn model(task: Task, inputs: &[&str], other: Option<(Task, &[&str])>) -> Signature {

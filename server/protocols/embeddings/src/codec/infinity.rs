@@ -6,10 +6,13 @@ use crate::codec::{cost::TextCost, reply_id, terms::Terms, texts, usage};
 use formats::{
     EncodedReply,
     json::{Reader, Token, write},
-    parameter, vectors,
+    parameter,
+    reply_size::{self, TextForm},
+    vectors,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
     task::{LABEL, SCORE, Task},
@@ -66,7 +69,9 @@ pub fn encode(
     format: &ClassifyFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let tokens = vectors::tokens(response)?;
     let labels = vectors::output(response, LABEL)?;
     let scores = vectors::output(response, SCORE)?;
@@ -105,6 +110,14 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::task::TOKENS;
+
+    fn encode(
+        format: &ClassifyFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn read(body: &str) -> Result<(InferenceRequest, ClassifyFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &[]);

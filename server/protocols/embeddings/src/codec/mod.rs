@@ -6,7 +6,6 @@ pub mod cost;
 pub mod hub;
 pub mod infinity;
 pub mod openai;
-mod reply_forms;
 mod reply_id;
 pub mod rerank;
 pub mod tei;

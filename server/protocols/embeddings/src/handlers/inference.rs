@@ -16,17 +16,18 @@ use super::{
 use crate::codec::terms::Terms;
 use ::inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use formats::{EncodedReply, body_model, reply_form::ReplyForm};
+use formats::{EncodedReply, body_model};
 use frontend::{
-    exchange::{Failure, payload::Payload},
+    exchange::{Decoded, Failure, payload::Payload},
     http::{
         address::ModelPath,
         answer::{Answer, find},
         captures,
-        inference::{HttpCodec, Work, inference, inference_of_plain},
+        inference::{HttpCodec, inference, inference_of_plain},
     },
 };
 use serving::ServedModel;
@@ -57,10 +58,11 @@ impl<F, D> Decoding<F> for D where
 }
 
 /// A function that encodes a response.
-pub type Encode<F> = fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>;
+pub type Encode<F> =
+    fn(&F, &Signature, &InferenceResponse, &Grant<'_>) -> Result<EncodedReply, Error>;
 
 /// Runs a request on the model that the address names, or that its body or its task chooses.
-pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+pub async fn infer<F: Send + 'static, D: Decoding<F>>(
     service: &TextService<'_>,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
@@ -89,7 +91,7 @@ pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
 }
 
 /// Runs a body that is in memory on its model.
-pub async fn run<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+pub async fn run<F: Send + 'static, D: Decoding<F>>(
     service: &TextService<'_>,
     model: Arc<ServedModel>,
     parts: &Parts,
@@ -109,32 +111,45 @@ fn begin(service: &TextService<'_>, model: &ServedModel, parts: &Parts) -> Optio
 }
 
 /// The codec of an operation, with the terms of that model.
-// Types of closures have no names.
-#[allow(clippy::type_complexity)]
-fn codec<F: ReplyForm + Send + 'static, D: Decoding<F>>(
+fn codec<F, D: Decoding<F>>(
     service: &TextService<'_>,
     model: &ServedModel,
     operation: Operation<F, D>,
     captured: Option<Arc<Captured>>,
-) -> HttpCodec<
-    impl Fn(&Signature, &Bytes, usize) -> usize + Send + use<F, D>,
-    impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + use<F, D>,
-    F,
-> {
-    let Operation { decode, encode, .. } = operation;
-    let terms = Arc::new(terms(service, model));
-    HttpCodec {
-        header_length: None,
-        expanded: |signature: &Signature, body: &Bytes, loose| {
-            body_model::expanded(signature, body, loose)
-        },
-        work: Work::Body,
-        decode: move |signature: &Signature, body: Bytes| {
-            if let Some(captured) = captured {
-                captured.input(&body);
-            }
-            Ok(decode(signature, terms, &body)?)
-        },
-        encode,
+) -> OperationCodec<F, D> {
+    OperationCodec { operation, terms: Arc::new(terms(service, model)), captured }
+}
+
+struct OperationCodec<F, D> {
+    operation: Operation<F, D>,
+    terms: Arc<Terms>,
+    captured: Option<Arc<Captured>>,
+}
+
+impl<F: Send + 'static, D: Decoding<F>> HttpCodec for OperationCodec<F, D> {
+    type Format = (F, Encode<F>);
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<(F, Encode<F>)>, Failure> {
+        let OperationCodec { operation: Operation { decode, encode, .. }, terms, captured } = self;
+        if let Some(captured) = captured {
+            captured.input(&body);
+        }
+        body_model::take(grant, signature, &body)?;
+        let (request, format) = decode(signature, terms, &body)?;
+        Ok(Decoded { request, format: (format, encode), shared: None })
+    }
+
+    fn encode(
+        (format, encode): &(F, Encode<F>),
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        encode(format, signature, response, grant)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     text_service::TextService,
 };
 use crate::codec::tei::tokens::{
-    self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, expanded,
+    self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, bound,
 };
 use formats::EncodedReply;
 use frontend::{
@@ -85,7 +85,7 @@ fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
 /// least.
 fn take_room(permit: &mut Permit, body: &[u8], most: usize) -> Result<(), Error> {
     let tokens = body.len().min(MOST).saturating_mul(TOKEN);
-    permit.make_room(expanded(body, most, LOOSE).saturating_add(tokens))
+    permit.make_room(bound(body, most, LOOSE).saturating_add(tokens))
 }
 
 fn shown(token: &TextToken) -> ShownToken<'_> {

@@ -23,7 +23,7 @@ use super::{
     received::{LOOSE, receive},
     text_service::TextService,
 };
-use crate::codec::tei::vertex::{expanded, instances};
+use crate::codec::tei::vertex::{bound, instances};
 use frontend::{
     exchange::{
         Failure,
@@ -56,7 +56,7 @@ pub async fn vertex(
     // reply has no permit of its own.
     let Received { bytes, mut permit } = received;
     let most = model.signature.most_rows.unwrap_or(usize::MAX);
-    permit.make_room(expanded(&bytes, most, LOOSE))?;
+    permit.make_room(bound(&bytes, most, LOOSE))?;
     let mut covered = permit.units();
     let (bodies, mut permit) = match bytes.len() <= LARGE {
         true => (instances(&bytes, most)?, permit),

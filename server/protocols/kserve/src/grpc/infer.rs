@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use backend::NamedTensor;
 use bytes::Bytes;
 use h2::RecvStream;
 
@@ -12,7 +11,7 @@ use super::{
     reply::{self, Frame},
     request::{self, Forms, Wanted},
 };
-use formats::{kserve_v2::classify::classes_expanded, signature_name::SIGNATURE_NAME};
+use formats::signature_name::SIGNATURE_NAME;
 use frontend::{
     exchange::{
         self, Arrived, Codec, Decoded, Failure, Prepared,
@@ -25,7 +24,7 @@ use frontend::{
         messages::version,
     },
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// Answers `ModelInfer`.
 pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
@@ -121,20 +120,17 @@ impl Codec for ModelInfer {
         default.of_name(name).map_err(Error::InvalidRequest)
     }
 
-    fn expanded(&self, _: &Signature, message: &infer_message::Request<'_>, _: usize) -> usize {
-        message.expanded()
-    }
-
     fn decode_work(&self, _: &Signature, message: &infer_message::Request<'_>) -> usize {
-        message.expanded().saturating_add(message.checked())
+        message.bound().saturating_add(message.checked())
     }
 
     fn decode(
         self,
         signature: &Signature,
         message: infer_message::Request<'_>,
+        grant: &Grant<'_>,
     ) -> Result<Decoded<Format>, Failure> {
-        let (request, Wanted { forms, shared }) = request::decode(signature, message)?;
+        let (request, Wanted { forms, shared }) = request::decode(signature, message, grant)?;
         Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
     }
 
@@ -146,26 +142,13 @@ impl Codec for ModelInfer {
         }
     }
 
-    fn reply_expanded(
-        format: &Format,
-        signature: &Signature,
-        response: &InferenceResponse,
-        rough: usize,
-    ) -> usize {
-        let classes = response.outputs.iter().filter_map(|NamedTensor { name, tensor }| {
-            let classes = format.forms.iter().find(|it| it.0 == *name)?.1.classes()?;
-            let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
-            Some(classes_expanded(tensor, signature.batches(), classes, labels, rough))
-        });
-        classes.fold(0, usize::saturating_add)
-    }
-
     fn encode(
         format: &Format,
         signature: &Signature,
         response: &InferenceResponse,
+        grant: &Grant<'_>,
     ) -> Result<VecDeque<Bytes>, Error> {
-        reply::encode(response, &format.forms, signature, format.frame)
+        reply::encode(response, &format.forms, signature, format.frame, grant)
     }
 }
 

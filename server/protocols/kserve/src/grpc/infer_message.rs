@@ -190,9 +190,9 @@ impl<'a> Request<'a> {
     /// Bytes of memory that decoding takes at most, besides the message. An element of typed contents may be sixteen
     /// times as large as on the wire, and a growing list has room for twice its elements. The id and the texts of
     /// parameters are copied.
-    pub fn expanded(&self) -> usize {
+    pub fn bound(&self) -> usize {
         let contents = self.inputs.iter().flat_map(|it| &it.contents);
-        let contents = contents.map(|it| wire::expanded(it, &CONTENTS).saturating_mul(2));
+        let contents = contents.map(|it| wire::bound(it, &CONTENTS).saturating_mul(2));
         let inputs = self.inputs.iter().map(|it| &it.parameters);
         let outputs = self.outputs.iter().map(|it| &it.parameters);
         let parameters = inputs.chain(outputs).chain([&self.parameters]).map(parameters::copied);
@@ -346,23 +346,23 @@ mod tests {
 
     #[test]
     fn what_typed_contents_take_in_memory_is_known_before_they_are_decoded() {
-        let expanded = |contents: InferTensorContents| {
+        let bound = |contents: InferTensorContents| {
             let input = InferInputTensor { contents: Some(contents), ..Default::default() };
             let request = ModelInferRequest { inputs: vec![input], ..Default::default() };
-            Request::of(&request.encode_to_vec().into()).unwrap().expanded()
+            Request::of(&request.encode_to_vec().into()).unwrap().bound()
         };
         let strings =
             InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
-        assert!(1000 * 32 * 2 <= expanded(strings));
+        assert!(1000 * 32 * 2 <= bound(strings));
         let numbers = InferTensorContents { int64_contents: vec![1; 1000], ..Default::default() };
-        assert!(1000 * 8 * 2 <= expanded(numbers));
+        assert!(1000 * 8 * 2 <= bound(numbers));
         let floats = InferTensorContents { fp32_contents: vec![1.0; 1000], ..Default::default() };
-        assert!(1000 * 4 * 2 <= expanded(floats));
+        assert!(1000 * 4 * 2 <= bound(floats));
         let without = ModelInferRequest {
             raw_input_contents: vec![Bytes::from(vec![0; 1000])],
             ..Default::default()
         };
-        assert_eq!(Request::of(&without.encode_to_vec().into()).unwrap().expanded(), 0);
+        assert_eq!(Request::of(&without.encode_to_vec().into()).unwrap().bound(), 0);
     }
 
     #[test]
@@ -378,8 +378,8 @@ mod tests {
             ModelInferRequest { inputs: vec![input], ..Default::default() },
             ModelInferRequest { outputs: vec![output], ..Default::default() },
         ] {
-            let expanded = Request::of(&request.encode_to_vec().into()).unwrap().expanded();
-            assert!((10_000..11_000).contains(&expanded), "{expanded}");
+            let bound = Request::of(&request.encode_to_vec().into()).unwrap().bound();
+            assert!((10_000..11_000).contains(&bound), "{bound}");
         }
     }
 }

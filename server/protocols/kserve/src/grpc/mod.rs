@@ -70,8 +70,8 @@ impl Services for KServeServices {
 async fn unary(method: Method, context: &Context, body: RecvStream) -> Result<Encoded, Error> {
     let Received { bytes, mut permit } = context.messages(body).only().await?;
     permit.make_room(match method {
-        Method::RepositoryModelLoad => repository::expanded(&bytes),
-        _ => messages::expanded(&bytes),
+        Method::RepositoryModelLoad => repository::bound(&bytes),
+        _ => messages::bound(&bytes),
     })?;
     let serving = &context.front.serving;
     Ok(match method {

@@ -13,7 +13,7 @@ use frontend::{
         body::{Answer, Answers},
         context::{Answered, Context},
         failure,
-        messages::{decode, encode, expanded},
+        messages::{bound, decode, encode},
         proto::{
             DEFINITIONS,
             reflection::{
@@ -65,7 +65,7 @@ async fn read(
             next = messages.next(false) => next?,
         };
         let Some(Received { bytes, mut permit }) = next else { return Ok(()) };
-        permit.make_room(expanded(&bytes))?;
+        permit.make_room(bound(&bytes))?;
         let request: ServerReflectionRequest = decode(bytes)?;
         let answer = match &request.message_request {
             Some(asked) => answer(&pool, asked),

@@ -9,12 +9,15 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use smallvec::SmallVec;
 
 use super::request::{Form, Forms};
-use formats::kserve_v2::{RegionPart, classify::classify};
+use formats::kserve_v2::{
+    RegionPart,
+    classify::{self, classify},
+};
 use frontend::grpc::{
     PREFIX,
     pieces::{MOST, Pieces, SMALL, bytes, field, text},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// The message that holds the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +37,9 @@ pub fn encode(
     forms: &Forms,
     signature: &Signature,
     frame: Frame,
+    grant: &Grant<'_>,
 ) -> Result<VecDeque<Bytes>, Error> {
+    grant.take(|loose| bound(response, forms, signature, loose))?;
     let mut head = Vec::with_capacity(128 + response.model.len());
     text(&mut head, 1, &response.model);
     text(&mut head, 2, &response.version.to_string());
@@ -93,6 +98,21 @@ pub fn encode(
         segments.into_iter().for_each(|it| pieces.push(it));
     }
     Ok(pieces.finish())
+}
+
+/// Bytes that [`encode`] takes at most beside the outputs. An estimate of up to `loose` bytes may be rough.
+fn bound(
+    response: &InferenceResponse,
+    forms: &Forms,
+    signature: &Signature,
+    loose: usize,
+) -> usize {
+    let classes = response.outputs.iter().filter_map(|NamedTensor { name, tensor }| {
+        let classes = forms.iter().find(|it| it.0 == *name)?.1.classes()?;
+        let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+        Some(classify::bound(tensor, signature.batches(), classes, labels, loose))
+    });
+    classes.fold(0, usize::saturating_add)
 }
 
 /// The classes with the highest values of an output.
@@ -168,6 +188,15 @@ mod tests {
     use super::*;
     use frontend::grpc::proto::{ModelInferResponse, ModelStreamInferResponse};
     use inference::signature::Port;
+
+    fn encode(
+        response: &InferenceResponse,
+        forms: &Forms,
+        signature: &Signature,
+        frame: Frame,
+    ) -> Result<VecDeque<Bytes>, Error> {
+        super::encode(response, forms, signature, frame, &Grant::all(0))
+    }
 
     fn signature(labels: &[&str]) -> Signature {
         let port = Port {

@@ -40,7 +40,7 @@ const STRING_PARAM: u32 = 3;
 
 /// Bytes of memory that the message of a load takes at most when it is decoded. Contents of files stay where they are.
 /// The count ends at malformed bytes, because no decoder gets past them.
-pub(super) fn expanded(message: &[u8]) -> usize {
+pub(super) fn bound(message: &[u8]) -> usize {
     let taken = sum(message, |number, part| match number {
         PARAMETERS => sum(part, |number, part| match number {
             // The name of a file is copied.
@@ -196,7 +196,7 @@ mod tests {
             load(Vec::new()),
         ];
         for message in messages {
-            let (room, bytes) = (expanded(&message), message.len());
+            let (room, bytes) = (bound(&message), message.len());
             let used = measure(|| {
                 let request = RepositoryModelLoadRequest::decode(message).unwrap();
                 drop(load_override(request.parameters));
@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn the_content_of_a_file_needs_no_room_as_it_stays_in_the_message() {
         let content = ParameterChoice::BytesParam(vec![0; 1 << 20].into());
-        assert!(expanded(&load(vec![("file:1/model.onnx".to_owned(), content)])) < 1 << 11);
+        assert!(bound(&load(vec![("file:1/model.onnx".to_owned(), content)])) < 1 << 11);
         // Malformed: a field that reaches past the end.
-        assert_eq!(expanded(&[0x1a, 0x7f, 0]), expanded(&[]));
+        assert_eq!(bound(&[0x1a, 0x7f, 0]), bound(&[]));
     }
 }

@@ -13,6 +13,7 @@ use super::{
 use formats::kserve_v2::{RegionPart, SharedInput, SharedParts, check_booleans, suggestion};
 use inference::{
     error::Error,
+    grant::Grant,
     messages,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
     signature::{Port, Signature},
@@ -59,7 +60,9 @@ impl Form {
 pub fn decode(
     signature: &Signature,
     message: infer_message::Request<'_>,
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, Wanted), Error> {
+    grant.take(|_| message.bound())?;
     let infer_message::Request { id, parameters, inputs, outputs, raw, .. } = message;
     let mut request = InferenceRequest {
         id: (!id.is_empty()).then(|| id.into()),

@@ -3,14 +3,20 @@
 use bytes::Bytes;
 use hyper::{body::Incoming, http::request::Parts};
 
-use formats::kserve_v2::generate::{self, Framing};
-use frontend::http::{
-    address::ModelPath,
-    answer::{Answer, find},
-    inference::{HttpCodec, Work, inference, of_request},
-    service::Service,
+use formats::{
+    EncodedReply,
+    kserve_v2::generate::{self, Framing},
 };
-use inference::signature::Signature;
+use frontend::{
+    exchange::{Decoded, Failure},
+    http::{
+        address::ModelPath,
+        answer::{Answer, find},
+        inference::{HttpCodec, inference, of_request},
+        service::Service,
+    },
+};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 pub async fn object(
     service: &Service,
@@ -39,18 +45,33 @@ async fn answer(
     framing: Framing,
 ) -> Answer {
     let model = find(service, path, parts).await?;
-    let decode = move |signature: &Signature, body: Bytes| {
-        let request = generate::decode(signature, &body);
-        Ok((request.map_err(of_request)?, framing))
-    };
-    let codec = HttpCodec {
-        header_length: None,
-        expanded: |signature: &Signature, body: &Bytes, loose| {
-            generate::expanded(signature, body, loose)
-        },
-        work: Work::Body,
-        decode,
-        encode: generate::encode,
-    };
-    inference(service, model, parts, body, codec, None).await
+    inference(service, model, parts, body, Generate { framing }, None).await
+}
+
+/// The codec of the extension.
+struct Generate {
+    framing: Framing,
+}
+
+impl HttpCodec for Generate {
+    type Format = Framing;
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<Framing>, Failure> {
+        let request = generate::decode(signature, &body, grant).map_err(of_request)?;
+        Ok(Decoded { request, format: self.framing, shared: None })
+    }
+
+    fn encode(
+        framing: &Framing,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        generate::encode(framing, signature, response, grant)
+    }
 }

@@ -8,13 +8,19 @@ use hyper::{
     http::request::Parts,
 };
 
-use ::inference::{error::Error, signature::Signature};
-use formats::kserve_v2;
-use frontend::http::{
-    address::ModelPath,
-    answer::{Answer, find},
-    inference::{HttpCodec, Work, inference, of_request},
-    service::Service,
+use ::inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
+use formats::{
+    EncodedReply,
+    kserve_v2::{self, ReplyFormat},
+};
+use frontend::{
+    exchange::{Decoded, Failure},
+    http::{
+        address::ModelPath,
+        answer::{Answer, find},
+        inference::{HttpCodec, Work, inference, of_request},
+        service::Service,
+    },
 };
 
 /// The header with the length of a KServe request's JSON, behind which its tensors begin.
@@ -29,27 +35,61 @@ pub async fn infer(
     let model = find(service, path, parts).await?;
     let header = header_length(&parts.headers)?;
     let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
-    // Such a request is refused.
-    let unreadable = header.is_some() && length.is_none();
-    let decode = move |signature: &Signature, body: Bytes| {
-        let length = header.map(|it| {
+    inference(service, model, parts, body, Infer { header, length }, None).await
+}
+
+/// The codec of inference.
+struct Infer {
+    header: Option<HeaderValue>,
+    /// What the header says; `None` also where it cannot be read, which is refused.
+    length: Option<usize>,
+}
+
+impl HttpCodec for Infer {
+    type Format = ReplyFormat;
+
+    fn header_length(&self) -> Option<usize> {
+        self.length
+    }
+
+    fn work(&self) -> Work {
+        self.length.map_or(Work::Body, Work::Bytes)
+    }
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<ReplyFormat>, Failure> {
+        let length = self.header.map(|it| {
             let text = String::from_utf8_lossy(it.as_bytes());
             kserve_v2::parse_header_length(&text, body.len())
         });
-        let decoded = kserve_v2::decode(signature, length.transpose()?, body);
-        decoded.map_err(of_request)
-    };
-    let codec = HttpCodec {
-        header_length: length,
-        expanded: move |signature: &Signature, body: &Bytes, loose| match unreadable {
-            true => 0,
-            false => kserve_v2::expanded(signature, length, body, loose),
-        },
-        work: length.map_or(Work::Body, Work::Bytes),
-        decode,
-        encode: kserve_v2::encode,
-    };
-    inference(service, model, parts, body, codec, None).await
+        decode(signature, length.transpose()?, body, grant)
+    }
+
+    fn encode(
+        format: &ReplyFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        kserve_v2::encode(format, signature, response, grant)
+    }
+}
+
+/// Decodes a body of which so many bytes are JSON.
+pub fn decode(
+    signature: &Signature,
+    json_length: Option<usize>,
+    body: Bytes,
+    grant: &Grant<'_>,
+) -> Result<Decoded<ReplyFormat>, Failure> {
+    let decoded = kserve_v2::decode(signature, json_length, body, grant);
+    let (request, mut format) = decoded.map_err(of_request)?;
+    let shared = format.shared.take();
+    Ok(Decoded { request, format, shared })
 }
 
 /// The header with the length of the JSON, which must be there at most once.

@@ -11,22 +11,23 @@ use hyper::{
 };
 
 use super::{
-    KServe, Operation,
+    KServe, Operation, infer,
     operation::{MemoryAction, MemoryPath},
 };
 use crate::settings::VertexAi;
 use formats::{
     EncodedReply,
-    kserve_v2::{self, media},
+    kserve_v2::{self, ReplyFormat, media},
 };
 use frontend::either::Either;
+use frontend::exchange::{Decoded, Failure};
 use frontend::http::{
     Service,
     address::{GET, Head, ModelPath, POST, check_method},
     answer::{Answer, find},
     body::Segments,
     failed::Failed,
-    inference::{HttpCodec, Work, inference, of_request},
+    inference::{HttpCodec, Work, inference},
     metrics::{self, Page, Prometheus},
     protocol::Protocol,
     respond,
@@ -35,6 +36,7 @@ use frontend::http::{
 use inference::{
     access::{Category, Need},
     error::Error,
+    grant::Grant,
     request::InferenceResponse,
     signature::Signature,
 };
@@ -206,29 +208,43 @@ async fn infer(
         None => invoked(port, service)?,
     };
     let content_type = text(&parts.headers, &CONTENT_TYPE).unwrap_or_default();
-    let json_length = media::json_length(content_type)?;
-    let decode = move |signature: &Signature, body: Bytes| {
-        let decoded = kserve_v2::decode(signature, json_length, body);
-        decoded.map_err(of_request)
-    };
-    let codec = HttpCodec {
-        header_length: json_length,
-        expanded: move |signature: &Signature, body: &Bytes, loose| {
-            kserve_v2::expanded(signature, json_length, body, loose)
-        },
-        work: json_length.map_or(Work::Body, Work::Bytes),
-        decode,
-        encode,
-    };
+    let codec = Predict { json_length: media::json_length(content_type)? };
     inference(service, model, parts, body, codec, None).await
 }
 
-fn encode(
-    format: &kserve_v2::ReplyFormat,
-    signature: &Signature,
-    response: &InferenceResponse,
-) -> Result<EncodedReply, Error> {
-    kserve_v2::encode(format, signature, response).map(media::under_type)
+/// The codec of inference on the platform.
+struct Predict {
+    json_length: Option<usize>,
+}
+
+impl HttpCodec for Predict {
+    type Format = ReplyFormat;
+
+    fn header_length(&self) -> Option<usize> {
+        self.json_length
+    }
+
+    fn work(&self) -> Work {
+        self.json_length.map_or(Work::Body, Work::Bytes)
+    }
+
+    fn decode(
+        self,
+        signature: &Signature,
+        body: Bytes,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<ReplyFormat>, Failure> {
+        infer::decode(signature, self.json_length, body, grant)
+    }
+
+    fn encode(
+        format: &ReplyFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+        grant: &Grant<'_>,
+    ) -> Result<EncodedReply, Error> {
+        kserve_v2::encode(format, signature, response, grant).map(media::under_type)
+    }
 }
 
 /// The model that answers requests without a name: the default one, or the only one.

@@ -9,7 +9,7 @@ use formats::{
     matrix::{self, Matrix, MissingValue, numbers},
     recordio, rows,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// What a row is called in errors.
 const FORMAT: &str = "JSON";
@@ -96,8 +96,17 @@ pub(super) enum Rows {
     Documents,
 }
 
-/// Bytes that [`read_list`] and [`read_lines`] take at most beside the body.
-pub(super) fn expanded(signature: &Signature, rows: Rows, body: &[u8], loose: usize) -> usize {
+/// Asks for the bytes that [`read_list`] and [`read_lines`] take at most beside the body.
+pub(super) fn take(
+    grant: &Grant<'_>,
+    signature: &Signature,
+    rows: Rows,
+    body: &[u8],
+) -> Result<(), Error> {
+    grant.take(|loose| bound(signature, rows, body, loose))
+}
+
+fn bound(signature: &Signature, rows: Rows, body: &[u8], loose: usize) -> usize {
     /// Bytes that a number of a row takes until it is in the tensor: its text in a list that grows by doubling. A value
     /// with a position takes less than two of these: a place in such a list of positions, which are half as large, and
     /// one in the list of entries, which is sorted.
@@ -111,7 +120,7 @@ pub(super) fn expanded(signature: &Signature, rows: Rows, body: &[u8], loose: us
         true => {
             // Each row is an object, and has as many numbers as the first one.
             let objects = expansion::count(body, |it| it == b'{');
-            matrix::expanded(signature, body.len(), objects, first_width(signature, rows, body))
+            matrix::bound(signature, body.len(), objects, first_width(signature, rows, body))
         }
         false => 0,
     };

@@ -1,23 +1,26 @@
-//! That no body of `/invocations` takes more memory while it is decoded than is said beforehand. Memory is measured,
+//! That no body of `/invocations` takes more memory while it is decoded than is asked for. Memory is measured,
 //! not computed.
 
-use allocation_counter::measure;
+use backend::{Shape, Tensor};
 use bytes::Bytes;
 
 use flate2::{Compression, write::DeflateEncoder};
 use prost::Message;
 use std::{collections::BTreeMap, io::Write};
 
-use super::invocations::{self, Dialect, Invocation, Options};
+use super::invocations::{self, Dialect, Invocation, Options, PipelineReply, ReplyFormat};
 use formats::{
     csv,
+    kserve_v2::{self, generate::Framing},
+    negotiate::Media,
     recordio::{
         self,
         record::{Float32Tensor, Int32Tensor, Record, Value, value},
     },
-    samples::{bodies::*, model, within},
+    samples::{bodies::*, model, only, within_grant},
+    tfs::{Form, Results},
 };
-use inference::signature::Signature;
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// Decodes under every option that picks another decoder.
 #[track_caller]
@@ -36,15 +39,8 @@ fn invoke(signature: &Signature, content_type: Option<&str>, body: impl Into<Byt
         let options = Options { dialect, largest_body: Some(1 << 30), ..Options::default() };
         let invocation = Invocation::read(content_type, None, None).unwrap();
         let name = format!("{content_type:?} {dialect:?} {:?}", &body[..body.len().min(60)]);
-        let mut bound = 0;
-        let look = measure(|| {
-            bound = invocations::expanded(signature, &invocation, &options, &body, LOOSE)
-        });
-        // The header of an array is inflated.
-        let most = if content_type == Some("application/x-npz") { 64 << 10 } else { 8 << 10 };
-        assert!(look.bytes_max <= most, "{name}: the look takes {} bytes", look.bytes_max);
-        within(bound, &name, || {
-            invocations::decode(signature, &invocation, &options, body.clone())
+        within_grant(LOOSE, &name, |grant| {
+            invocations::decode(signature, &invocation, &options, body.clone(), grant)
         });
     }
 }
@@ -169,8 +165,9 @@ fn delimited_text_and_libsvm() {
             let header: Vec<String> = (0..length / 6).map(|it| format!("c{it}")).collect();
             let header = format!("{}\n{}", header.join(","), vec!["0"; length / 6].join(","));
             invoke(&signature, Some("text/csv"), header.clone());
-            let bound = csv::expanded_table(&signature, header.as_bytes(), LOOSE);
-            within(bound, "table", || csv::decode_table(&signature, header.as_bytes()));
+            within_grant(LOOSE, "table", |grant| {
+                csv::decode_table(&signature, header.as_bytes(), grant)
+            });
             for body in [
                 repeated("", "1\n", "", length),
                 repeated("", "0:1 ", "", length),
@@ -334,19 +331,51 @@ fn an_ordinary_body_takes_no_absurd_room() {
     let row = row.trim_end_matches(", ");
     let own = 150_528 * 4;
     let rows = format!(r#"{{"instances":[[{row}]]}}"#);
-    let invocation = Invocation::read(Some("application/json"), None, None).unwrap();
-    let bound =
-        invocations::expanded(&signature, &invocation, &Options::default(), rows.as_bytes(), LOOSE);
+    let granted = |content_type: &str, body: Bytes| {
+        let invocation = Invocation::read(Some(content_type), None, None).unwrap();
+        within_grant(LOOSE, content_type, |grant| {
+            invocations::decode(&signature, &invocation, &Options::default(), body, grant)
+        })
+    };
+    let bound = granted("application/json", rows.into());
     assert!(bound < 7 * own, "{bound}");
-    let invocation = Invocation::read(Some("text/csv"), None, None).unwrap();
-    let bound =
-        invocations::expanded(&signature, &invocation, &Options::default(), row.as_bytes(), LOOSE);
+    let bound = granted("text/csv", Bytes::copy_from_slice(row.as_bytes()));
     assert!(bound < 7 * own, "{bound}");
     // What needs no memory of its own gets none.
     let file = npy("<f4", "(1, 150528)", &vec![0; own]);
-    let invocation = Invocation::read(Some("application/x-npy"), None, None).unwrap();
-    assert_eq!(
-        invocations::expanded(&signature, &invocation, &Options::default(), &file, LOOSE),
-        0
-    );
+    assert_eq!(granted("application/x-npy", file.into()), 0);
+}
+
+#[test]
+fn a_reply_that_gets_no_memory_is_not_begun() {
+    let signature = model(1 << 20, &["x FP32 [-1]"], &["y FP32 [2]"]);
+    let rows = Tensor::from_vec(Shape::new(&[50_000, 2]), vec![0.5f32; 100_000]).unwrap();
+    let response = only("y", rows);
+    for format in [
+        ReplyFormat::Rows,
+        ReplyFormat::Columns,
+        ReplyFormat::Bare,
+        ReplyFormat::Csv,
+        ReplyFormat::Npy,
+        ReplyFormat::HuggingFaceCsv,
+        ReplyFormat::JsonLines(Media::Json),
+        ReplyFormat::HuggingFaceLines(PipelineReply::default(), Media::Json),
+        ReplyFormat::HuggingFace(PipelineReply::default()),
+        ReplyFormat::Objects(Media::Json),
+        ReplyFormat::Objects(Media::Csv),
+        ReplyFormat::Generate(Framing::Object),
+        ReplyFormat::KserveV2(kserve_v2::ReplyFormat::default()),
+        ReplyFormat::Results(Results::Predictions(Form::Row)),
+        ReplyFormat::Line(Box::new(ReplyFormat::Results(Results::Values("y".into())))),
+    ] {
+        let grant = Grant::nothing(0);
+        let mut reply = None;
+        let encode = || reply = Some(invocations::encode(&format, &signature, &response, &grant));
+        let most = allocation_counter::measure(encode).bytes_max;
+        assert!(matches!(reply, Some(Err(Error::NeverFits { .. }))), "{format:?}: {reply:?}");
+        // How much it takes is found with a buffer.
+        assert!(most <= 64 << 10, "{format:?}: takes {most} bytes");
+        let asked = grant.granted();
+        assert!(format == ReplyFormat::Npy || 100_000 < asked, "{format:?}: {asked}");
+    }
 }

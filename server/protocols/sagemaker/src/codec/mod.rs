@@ -7,5 +7,4 @@ pub mod eventstream;
 mod expansion_tests;
 pub mod invocations;
 mod predictions;
-mod reply_form;
 pub mod xgboost;

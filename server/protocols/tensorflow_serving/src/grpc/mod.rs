@@ -62,7 +62,7 @@ impl Services for TensorFlowServices {
 /// The calls about models.
 async fn about(method: Method, context: &Context, body: RecvStream) -> Result<Encoded, Error> {
     let Received { bytes, mut permit } = context.messages(body).only().await?;
-    permit.make_room(control::expanded(&bytes))?;
+    permit.make_room(control::bound(&bytes))?;
     let serving = &context.front.serving;
     Ok(match method {
         Method::GetModelStatus => encode(&versions::status(serving, &decode(bytes)?)?),

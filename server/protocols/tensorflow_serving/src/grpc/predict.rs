@@ -24,7 +24,8 @@ use frontend::{
     serving::Serving,
 };
 use inference::{
-    error::Error, limits::out_of_bytes, request::InferenceResponse, signature::Signature,
+    error::Error, grant::Grant, limits::out_of_bytes, request::InferenceResponse,
+    signature::Signature,
 };
 use serving::ServedModel;
 
@@ -149,16 +150,17 @@ impl Codec for Predict {
         })
     }
 
-    fn expanded(&self, signature: &Signature, request: &Request<'_>, _: usize) -> usize {
-        request.expanded(signature)
-    }
-
     fn decode_work(&self, signature: &Signature, request: &Request<'_>) -> usize {
-        request.expanded(signature)
+        request.bound(signature)
     }
 
-    fn decode(self, signature: &Signature, request: Request<'_>) -> Result<Decoded<Form>, Failure> {
-        let (request, format) = request.decode(signature)?;
+    fn decode(
+        self,
+        signature: &Signature,
+        request: Request<'_>,
+        grant: &Grant<'_>,
+    ) -> Result<Decoded<Form>, Failure> {
+        let (request, format) = request.decode(signature, grant)?;
         Ok(Decoded { request, format, shared: None })
     }
 
@@ -166,16 +168,13 @@ impl Codec for Predict {
         messages::work(form, response)
     }
 
-    fn reply_expanded(form: &Form, _: &Signature, response: &InferenceResponse, _: usize) -> usize {
-        messages::reply_expanded(form, response)
-    }
-
     fn encode(
         form: &Form,
         signature: &Signature,
         response: &InferenceResponse,
+        grant: &Grant<'_>,
     ) -> Result<VecDeque<Bytes>, Error> {
-        messages::encode(form, signature, response)
+        messages::encode(form, signature, response, grant)
     }
 }
 

@@ -7,10 +7,12 @@ use formats::{
     EncodedReply,
     json::{Reader, Token, write},
     parameter,
+    reply_size::{self, TextForm},
     vectors::{self, Vectors},
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
     task::{EMBEDDING, Task},
@@ -92,6 +94,19 @@ fn unknown_format(given: &str) -> Error {
     parameter::invalid("encoding_format", problem)
 }
 
+/// Bytes that [`encode`] takes at most beside the outputs. An estimate of up to `loose` bytes may be rough.
+fn bound(format: &EmbeddingsFormat, response: &InferenceResponse, loose: usize) -> usize {
+    match format.is_base64 {
+        true => {
+            let rows = response.outputs.iter().filter_map(|it| it.tensor.shape().rows());
+            let bytes = response.outputs.iter().map(|it| it.tensor.byte_len());
+            let beside = rows.max().unwrap_or(0).saturating_mul(TextForm::LABELLED.element);
+            bytes.sum::<usize>() / 3 * 4 + beside
+        }
+        false => reply_size::of_response(response, TextForm::PLAIN, loose),
+    }
+}
+
 /// `{"object":"list","data":[{"object":"embedding","embedding":..,"index":0}],"model","usage"}`.
 ///
 /// # Errors
@@ -100,7 +115,9 @@ pub fn encode(
     format: &EmbeddingsFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| bound(format, response, loose))?;
     let tokens = vectors::tokens(response)?;
     let mut out = b"{\"object\":\"list\",\"data\":[".to_vec();
     for (index, vector) in Vectors::of(response)?.rows().enumerate() {
@@ -128,6 +145,14 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::task::TOKENS;
+
+    fn encode(
+        format: &EmbeddingsFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);

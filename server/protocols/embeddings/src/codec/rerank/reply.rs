@@ -7,8 +7,13 @@ use super::{
     ranking::{best, scores},
 };
 use crate::codec::{cost::TextCost, reply_id, usage};
-use formats::{EncodedReply, json::write, vectors};
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use formats::{
+    EncodedReply,
+    json::write,
+    reply_size::{self, TextForm},
+    vectors,
+};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// Whose body it is, and whose reply is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +68,12 @@ pub fn encode(
     format: &RerankFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| {
+        let scores = reply_size::of_response(response, TextForm::LABELLED, loose);
+        scores.saturating_add(format.repeated())
+    })?;
     let tokens = vectors::tokens(response)?;
     let ranking = best(&scores(response)?, format.most);
     let mut out = Vec::new();
@@ -164,6 +174,14 @@ mod tests {
     use backend::{NamedTensor, Shape};
     use formats::samples;
     use inference::task::{SCORE, TOKENS};
+
+    fn encode(
+        format: &RerankFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn format(style: Style) -> RerankFormat {
         let documents = Tensor::from_strings(Shape::new(&[1, 2]), ["a", "b \"c\""]).unwrap();

@@ -13,10 +13,13 @@ use crate::codec::{
 use formats::{
     EncodedReply,
     json::{Reader, Token, write},
-    parameter, vectors,
+    parameter,
+    reply_size::{self, TextForm},
+    vectors,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
     task::{QUERY, SCORE, TEXTS, Task},
@@ -90,7 +93,9 @@ pub fn encode(
     format: &ScoreFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let tokens = vectors::tokens(response)?;
     let mut out = b"{".to_vec();
     write::key(&mut out, "id");
@@ -118,6 +123,14 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::task::TOKENS;
+
+    fn encode(
+        format: &ScoreFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn decoded(body: &str) -> Result<(InferenceRequest, ScoreFormat), Error> {
         decode(

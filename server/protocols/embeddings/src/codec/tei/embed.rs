@@ -7,10 +7,12 @@ use crate::codec::{cost::TextCost, terms::Terms, texts};
 use formats::{
     EncodedReply,
     json::write,
+    reply_size::{self, TextForm},
     vectors::{self, Vectors},
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{EMBEDDING, Task},
@@ -49,7 +51,9 @@ pub fn encode(
     format: &EmbedFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut out = b"[".to_vec();
     for vector in Vectors::of(response)?.rows() {
         write::item(&mut out);
@@ -65,6 +69,14 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::{request::Parameter, task::TOKENS};
+
+    fn encode(
+        format: &EmbedFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbedFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);

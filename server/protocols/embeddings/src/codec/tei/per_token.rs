@@ -7,6 +7,7 @@ use crate::codec::{cost::TextCost, terms::Terms, texts};
 use formats::EncodedReply;
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{RESULT, Task},
@@ -62,7 +63,9 @@ pub fn encode_all(
     format: &PerTokenFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
     // Each row is a list of one text.
     let rows = rows.into_iter();
@@ -79,7 +82,9 @@ pub fn encode_sparse(
     format: &PerTokenFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
     format.cost.reply(results::list(&rows), response)
 }
@@ -90,6 +95,22 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::task::TOKENS;
+
+    fn encode_sparse(
+        format: &PerTokenFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode_sparse(format, signature, response, &Grant::all(0))
+    }
+
+    fn encode_all(
+        format: &PerTokenFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode_all(format, signature, response, &Grant::all(0))
+    }
 
     fn response(rows: &[&str]) -> InferenceResponse {
         let result = Tensor::from_strings(Shape::new(&[rows.len(), 1]), rows).unwrap();

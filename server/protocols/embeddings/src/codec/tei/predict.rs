@@ -15,6 +15,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{RESULT, TEXT, TEXT_PAIR, Task},
@@ -118,7 +119,9 @@ pub fn encode(
     format: &PredictFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
     let reply = match (format.is_single, rows.as_slice()) {
         (true, [only]) => only.to_vec(),
@@ -131,6 +134,14 @@ pub fn encode(
 mod tests {
     use super::*;
     use formats::samples;
+
+    fn encode(
+        format: &PredictFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn read(inputs: &str) -> Result<(InferenceRequest, PredictFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]", "text_pair? BYTES [1]"], &[]);

@@ -3,6 +3,11 @@
 use formats::{json::write, vectors};
 use inference::{error::Error, request::InferenceResponse, task::RESULT};
 
+/// Bytes of a reply of all rows, besides the outputs.
+pub(super) fn joined(response: &InferenceResponse) -> usize {
+    response.outputs.iter().map(|it| it.tensor.byte_len()).fold(2, usize::saturating_add)
+}
+
 /// What the rows say, as JSON.
 ///
 /// # Errors

@@ -11,10 +11,12 @@ use crate::codec::{
 use formats::{
     EncodedReply,
     json::{Reader, Token},
+    reply_size::{self, TextForm},
     vectors,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
     task::{SCORE, SENTENCES, SOURCE_SENTENCE, Task},
@@ -84,7 +86,9 @@ pub fn encode(
     format: &SimilarityFormat,
     _: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut out = Vec::new();
     vectors::write_list(&mut out, &vectors::output(response, SCORE)?.to_bytes());
     format.cost.reply(out, response)
@@ -96,6 +100,14 @@ mod tests {
     use backend::{DataType, NamedTensor, Shape, Tensor};
     use formats::samples;
     use inference::task::TOKENS;
+
+    fn encode(
+        format: &SimilarityFormat,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(format, signature, response, &Grant::all(0))
+    }
 
     fn read(body: &str) -> Result<(InferenceRequest, SimilarityFormat), Error> {
         let inputs = ["source_sentence BYTES [1]", "sentences BYTES [-1]"];

@@ -47,7 +47,7 @@ pub const MOST: usize = 1 << 20;
 pub const TOKEN: usize = 256;
 
 /// Bytes that reading a body of at most so many texts, or lists of ids, takes at most beside the body.
-pub fn expanded(body: &[u8], most: usize, loose: usize) -> usize {
+pub fn bound(body: &[u8], most: usize, loose: usize) -> usize {
     /// A text, or a list of ids, in a list that grows by doubling.
     const LIST: usize = size_of::<Vec<u32>>() * DOUBLING;
     /// An id in a list that grows by doubling, or alone in one, which has room for four.

@@ -10,7 +10,7 @@ use formats::{
 use inference::error::Error;
 
 /// Bytes that reading at most so many bodies takes at most beside the body that they are in.
-pub fn expanded(body: &[u8], most: usize, loose: usize) -> usize {
+pub fn bound(body: &[u8], most: usize, loose: usize) -> usize {
     Text::bound(Separators::Document, body, loose, |text| {
         let list = text.values.min(most).saturating_mul(size_of::<Bytes>() * DOUBLING);
         list.saturating_add(text.read(KEY))

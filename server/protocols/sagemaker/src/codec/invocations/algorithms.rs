@@ -7,9 +7,17 @@ use std::sync::Arc;
 use backend::{DataType, NamedTensor, Tensor};
 
 use super::dialect::Dialect;
-use formats::{EncodedReply, json::write, negotiate::Media, parameter, vectors::output};
+use formats::{
+    EncodedReply,
+    json::write,
+    negotiate::Media,
+    parameter,
+    reply_size::{self, TextForm},
+    vectors::output,
+};
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceResponse, Parameter},
     signature::Signature,
     task::{BOX, CLASS, COUNT, EMBEDDING, LABEL, RETURN_ALL_SCORES, SCORE, SIZE, TOP_K, Task},
@@ -101,7 +109,9 @@ impl AlgorithmReply {
         self,
         signature: &Signature,
         response: &InferenceResponse,
+        grant: &Grant<'_>,
     ) -> Result<EncodedReply, Error> {
+        grant.take(|loose| reply_size::of_response(response, TextForm::QUOTED, loose))?;
         let mut rows = match self.content {
             Content::Classes => self.classes(response)?,
             Content::Objects => self.objects(signature, response)?,
@@ -323,7 +333,7 @@ mod tests {
         let mut class = samples::ports(&["class INT64 [-1]"]).remove(0);
         class.labels = ["cat".to_owned(), "dog".to_owned()].into();
         signature.outputs.push(class);
-        let reply = reply.encode(&signature, response).unwrap();
+        let reply = reply.encode(&signature, response, &Grant::all(0)).unwrap();
         assert_eq!(samples::body(&reply), expected);
     }
 

@@ -8,6 +8,7 @@ use super::{Decoded, ReplyFormat, huggingface::PipelineReply};
 use formats::{expansion, inputs, negotiate::Media, npy};
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
     task::Medium,
 };
@@ -28,7 +29,16 @@ pub(super) fn are_taken(signature: &Signature) -> bool {
 ///
 /// # Errors
 /// When the array has not the type and the shape that the model takes.
-pub(super) fn decode(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
+pub(super) fn decode(
+    signature: &Signature,
+    body: &Bytes,
+    grant: &Grant<'_>,
+) -> Result<Decoded, Error> {
+    let take = |files: usize, data: usize| {
+        let in_front = files.saturating_mul(IN_FRONT);
+        let ports = expansion::of_ports(signature);
+        grant.take(|_| data.saturating_add(in_front).saturating_add(ports))
+    };
     let (dtype, shape) = npy::described(body)?;
     let dims = shape.dims();
     let is_sound = signature.medium() == Some(Medium::Audio);
@@ -37,14 +47,16 @@ pub(super) fn decode(signature: &Signature, body: &Bytes) -> Result<Decoded, Err
         (true, DataType::Fp16 | DataType::Fp32 | DataType::Fp64, [count]) => {
             let rate = signature.pipeline.as_ref().and_then(|it| it.sampling_rate);
             let rate = rate.ok_or_else(|| wrong("the model says no rate of samples".to_owned()))?;
-            let samples = npy::decode(&port_of(DataType::Fp32), body)?.to_bytes();
+            let samples = npy::decode(&port_of(DataType::Fp32), body, grant)?.to_bytes();
+            take(1, samples.len())?;
             (elements(&wav(rate, *count)?, std::iter::once(&*samples))?, 1)
         }
         (false, DataType::Uint8, [.., height, width, 3]) if matches!(dims.len(), 3 | 4) => {
-            let pixels = npy::decode(&port_of(DataType::Uint8), body)?.to_bytes();
+            let pixels = npy::decode(&port_of(DataType::Uint8), body, grant)?.to_bytes();
             let of_image = height * width * 3;
             let images = pixels.chunks_exact(of_image);
             let rows = images.len();
+            take(rows, pixels.len())?;
             (elements(&tiff(*height, *width)?, images)?, rows)
         }
         _ => {
@@ -68,22 +80,6 @@ pub(super) fn decode(signature: &Signature, body: &Bytes) -> Result<Decoded, Err
         json_reply: ReplyFormat::HuggingFace(reply),
         ..Decoded::whole(inputs, Media::Json)
     })
-}
-
-/// Bytes that [`decode`] takes at most beside the body.
-pub(super) fn expanded(signature: &Signature, body: &[u8]) -> usize {
-    let Ok((dtype, shape)) = npy::described(body) else { return 0 };
-    let files = match shape.dims() {
-        [count, _, _, _] => (*count).min(body.len()),
-        _ => 1,
-    };
-    // Floating-point numbers become those of four bytes, which are copied into the file.
-    let data = match dtype {
-        DataType::Fp16 => body.len().saturating_mul(4),
-        _ => body.len().saturating_mul(2),
-    };
-    let in_front = files.saturating_mul(IN_FRONT);
-    data.saturating_add(in_front).saturating_add(expansion::of_ports(signature))
 }
 
 fn wrong(problem: String) -> Error {

@@ -9,12 +9,13 @@ use super::{
     huggingface::{self, PipelineReply},
 };
 use formats::{
-    csv, inputs, medium,
+    csv, expansion, inputs, medium,
     negotiate::{self, Media},
     npy, npz, shapes, tfs,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
 };
 
@@ -26,11 +27,12 @@ pub(super) fn csv(
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
     let is_headed = has_header(signature, invocation, options, body);
     let mut inputs = match is_headed {
-        true => csv::decode_table(signature, body)?,
-        false => csv::decode(signature, body)?,
+        true => csv::decode_table(signature, body, grant)?,
+        false => csv::decode(signature, body, grant)?,
     };
     if options.rules().scalars {
         inputs.iter_mut().for_each(|it| shapes::without_columns(signature, it));
@@ -42,20 +44,6 @@ pub(super) fn csv(
         false => ReplyFormat::Rows,
     };
     Ok(Decoded { json_reply, is_headed, ..Decoded::rows(inputs, Media::Csv) })
-}
-
-/// Bytes that [`csv`] takes at most beside the body.
-pub(super) fn csv_expanded(
-    signature: &Signature,
-    invocation: &Invocation,
-    options: &Options,
-    body: &[u8],
-    loose: usize,
-) -> usize {
-    match has_header(signature, invocation, options, body) {
-        true => csv::expanded_table(signature, body, loose),
-        false => csv::expanded(signature, body, loose),
-    }
 }
 
 /// Does the first record name the columns?
@@ -81,17 +69,22 @@ pub(super) fn npz(
     signature: &Signature,
     options: &Options,
     body: &Bytes,
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
-    let inputs = npz::decode(signature, body, options.largest_body)?;
+    let inputs = npz::decode(signature, body, options.largest_body, grant)?;
     Ok(Decoded::whole(inputs, Media::Npy))
 }
 
-pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
+pub(super) fn npy(
+    signature: &Signature,
+    body: &Bytes,
+    grant: &Grant<'_>,
+) -> Result<Decoded, Error> {
     let port = inputs::only_input(signature).ok_or_else(|| {
         let names = inputs::names_of(signature);
         Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
     })?;
-    let tensor = shapes::as_rows_or_one(signature, port, npy::decode(port, body)?);
+    let tensor = shapes::as_rows_or_one(signature, port, npy::decode(port, body, grant)?);
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     Ok(Decoded::whole(inputs, Media::Npy))
 }
@@ -102,6 +95,7 @@ pub(super) fn file(
     kind: &str,
     pipeline: PipelineReply,
     body: &Bytes,
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
     let port = inputs::only_input(signature).filter(|it| {
         it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
@@ -115,6 +109,8 @@ pub(super) fn file(
             negotiate::supported()
         )));
     };
+    // The file becomes a string, with its length in front of it.
+    grant.take(|_| body.len().saturating_add(expansion::of_ports(signature)))?;
     let inputs = vec![medium::input(signature, port, body)?];
     if signature.pipeline.is_some() {
         let json_reply = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));

@@ -7,6 +7,14 @@ use super::*;
 use formats::samples::{body as text_of, image_model, only, pipeline, show, sound_model};
 use inference::{error::Kind, task::Task};
 
+fn encode(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode(format, signature, response, &Grant::all(0))
+}
+
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0 and more";
 /// The same in base64.
 const BASE64: &str = "/9j/4CBhbmQgbW9yZQ==";
@@ -19,7 +27,13 @@ fn ask(
     body: &[u8],
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let invocation = Invocation::read(Some(content_type), Some(accept), None).unwrap();
-    decode(signature, &invocation, &Options::default(), Bytes::copy_from_slice(body))
+    decode(
+        signature,
+        &invocation,
+        &Options::default(),
+        Bytes::copy_from_slice(body),
+        &Grant::all(0),
+    )
 }
 
 /// The images that are read of a body.
@@ -158,8 +172,9 @@ fn arrays_take_no_more_than_was_announced() {
     let halves = array("<f2", "(4096,)", &[0; 2 * 4096]);
     for (signature, body) in [(image_model(), many), (sound_model(), halves)] {
         let invocation = Invocation::read(Some("application/x-npy"), None, None).unwrap();
-        let room = expanded(&signature, &invocation, &Options::default(), &body, 0);
-        let (request, _) = ask(&signature, "application/x-npy", "", &body).unwrap();
+        let (grant, options) = (Grant::all(0), Options::default());
+        let decoded = decode(&signature, &invocation, &options, body.clone().into(), &grant);
+        let ((request, _), room) = (decoded.unwrap(), grant.granted());
         let taken: usize = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
         assert!(taken <= room && room <= taken + body.len() + 32_768, "{taken} {room}");
     }
@@ -216,10 +231,11 @@ fn decoding_takes_no_more_than_was_announced() {
     let body = format!(r#"{{"inputs":"{}"}}"#, "A".repeat(1 << 16));
     let invocation = Invocation::read(Some("application/json"), None, None).unwrap();
     let options = Options::default();
-    let room = expanded(&image_model(), &invocation, &options, body.as_bytes(), 0);
-    let (request, _) = ask(&image_model(), "application/json", "", body.as_bytes()).unwrap();
+    let (grant, length) = (Grant::all(0), body.len());
+    let decoded = decode(&image_model(), &invocation, &options, body.into(), &grant);
+    let ((request, _), room) = (decoded.unwrap(), grant.granted());
     let taken: usize = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-    assert!(taken <= room && room <= 5 * body.len(), "{taken} {room}");
+    assert!(taken <= room && room <= 5 * length, "{taken} {room}");
 }
 
 fn ask_in(
@@ -230,7 +246,8 @@ fn ask_in(
 ) -> (InferenceRequest, ReplyFormat) {
     let invocation = Invocation::read(Some(content_type), Some(accept), None).unwrap();
     let options = Options { dialect, ..Options::default() };
-    decode(&image_model(), &invocation, &options, Bytes::copy_from_slice(body)).unwrap()
+    decode(&image_model(), &invocation, &options, Bytes::copy_from_slice(body), &Grant::all(0))
+        .unwrap()
 }
 
 #[test]

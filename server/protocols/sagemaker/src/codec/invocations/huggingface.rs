@@ -22,6 +22,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
 };
 
@@ -66,7 +67,12 @@ pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
 ///
 /// # Errors
 /// When a text is missing or none; when a parameter that is an input is not of its type.
-pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Option<Decoded>, Error> {
+pub(super) fn decode(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<Option<Decoded>, Error> {
+    grant.take(|loose| bound(signature, body, loose))?;
     let mut reader = Reader::new(body)?;
     let is_plain = signature.pipeline.is_some() && task::is_plain(&mut reader);
     let (inputs, pipeline, parameters) = match &signature.pipeline {
@@ -91,7 +97,7 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Option<Decode
 }
 
 /// Bytes that [`decode`] takes at most beside the body. A parameter is repeated for each row by reference.
-pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     /// Bytes of a reference, in a list that grows by doubling.
     const REFERENCE: usize = DOUBLING * size_of::<Bytes>();
     let rows = Text::bound(Separators::Documents, body, loose, |text| {
@@ -230,7 +236,23 @@ mod tests {
     use backend::Shape;
 
     use super::*;
-    use formats::samples::{body as text_of, model, only, show_inputs};
+    use formats::{
+        EncodedReply,
+        samples::{body as text_of, model, only, show_inputs},
+    };
+    use inference::request::InferenceResponse;
+
+    fn encode(
+        pipeline: PipelineReply,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        super::encode(pipeline, signature, response, &Grant::all(0))
+    }
+
+    fn decode(signature: &Signature, body: &[u8]) -> Result<Option<Decoded>, Error> {
+        super::decode(signature, body, &Grant::all(0))
+    }
 
     fn texts() -> Signature {
         model(8, &["IN BYTES [1]"], &["scores FP32 [2]"])

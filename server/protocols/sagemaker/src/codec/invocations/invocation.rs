@@ -12,7 +12,7 @@ use super::{
 };
 use crate::codec::xgboost::{self, XgboostOptions};
 use formats::{
-    kserve_v2::{self, generate},
+    kserve_v2::{self, SharedParts, generate},
     negotiate::{self, Declared, Media},
     tfs,
 };
@@ -149,6 +149,15 @@ pub enum ReplyFormat {
 }
 
 impl ReplyFormat {
+    /// Takes the list of inputs and outputs that lie in shared memory out of the format.
+    pub fn take_shared(&mut self) -> Option<Box<SharedParts>> {
+        match self {
+            ReplyFormat::KserveV2(format) => format.shared.take(),
+            ReplyFormat::Line(format) => format.take_shared(),
+            _ => None,
+        }
+    }
+
     /// The format without the line that it stands on.
     pub(super) fn inner(&self) -> &ReplyFormat {
         match self {

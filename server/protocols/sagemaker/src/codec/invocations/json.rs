@@ -13,7 +13,7 @@ use formats::{
     rows::{self, List, RowBuilder},
     shapes, tfs,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects, sniff::Document};
 
@@ -142,38 +142,25 @@ fn holds_tensors(reader: &mut Reader<'_>) -> bool {
     named && typed
 }
 
-/// Bytes that [`decode`] takes at most beside a body with that document, and [`decode_lines`].
-pub(super) fn expanded(
-    signature: &Signature,
-    document: Option<Document>,
-    body: &[u8],
-    loose: usize,
-) -> usize {
-    let documents = || records::expanded(signature, Separators::Documents, body, loose);
-    match document {
-        Some(Document::HuggingFace) => huggingface::expanded(signature, body, loose),
-        // In lines of JSON, several tables are no tables.
-        Some(Document::Mlflow) => mlflow::expanded(signature, body, loose).max(documents()),
-        Some(Document::Instances) => builtin::expanded(signature, Rows::Instances, body, loose),
-        Some(Document::Features) => builtin::expanded(signature, Rows::Documents, body, loose),
-        Some(
-            Document::Tfs
-            | Document::KserveV2
-            | Document::Examples
-            | Document::Scalar
-            | Document::Named
-            | Document::Bare,
-        )
-        | None => documents(),
-    }
-}
-
 /// One such document, or several that are rows.
 pub(super) fn decode(
     signature: &Signature,
     document: Document,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
+    // Each time for several documents that are rows, too.
+    match document {
+        Document::HuggingFace | Document::Mlflow => {}
+        Document::Instances => builtin::take(grant, signature, Rows::Instances, body)?,
+        Document::Features => builtin::take(grant, signature, Rows::Documents, body)?,
+        Document::Tfs
+        | Document::KserveV2
+        | Document::Examples
+        | Document::Scalar
+        | Document::Named
+        | Document::Bare => records::take(grant, signature, Separators::Documents, body)?,
+    }
     let mut reader = Reader::new(body)?;
     reader.takes_missing(signature.takes_missing);
     let decoded = match document {
@@ -188,12 +175,12 @@ pub(super) fn decode(
             Decoded::stated(inputs, json_reply)
         }
         Document::HuggingFace => {
-            return match huggingface::decode(signature, body)? {
+            return match huggingface::decode(signature, body, grant)? {
                 Some(decoded) => Ok(decoded),
                 None => decode_documents(signature, body),
             };
         }
-        Document::Mlflow => return mlflow::decode(signature, body),
+        Document::Mlflow => return mlflow::decode(signature, body, grant),
         Document::Scalar => {
             let mut rows = RowBuilder::new(signature);
             rows.push(&mut reader)?;
@@ -226,15 +213,19 @@ pub(super) fn decode_lines(
     signature: &Signature,
     document: Option<Document>,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     reader.skip_value()?;
     let document = match document {
         Some(document @ (Document::Features | Document::HuggingFace)) => document,
         Some(document) if reader.finish().is_ok() => document,
-        _ => return decode_documents(signature, body),
+        _ => {
+            records::take(grant, signature, Separators::Documents, body)?;
+            return decode_documents(signature, body);
+        }
     };
-    let decoded = decode(signature, document, body)?;
+    let decoded = decode(signature, document, body, grant)?;
     // A line without a key around it came from a file of rows.
     let json_reply = match decoded.json_reply {
         ReplyFormat::Bare => ReplyFormat::Rows,

@@ -9,7 +9,7 @@ use formats::{
     rows::{self, List},
     table::{self, Table, check_columns, column_name},
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// The keys of which a body has exactly one.
 const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "inputs"];
@@ -18,7 +18,12 @@ const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "i
 ///
 /// # Errors
 /// When it has several of them; when the table or the tensors do not fit the model, with row and column.
-pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+pub(super) fn decode(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<Decoded, Error> {
+    grant.take(|loose| bound(signature, body, loose))?;
     let mut found: Option<(String, _)> = None;
     Reader::document(body, |reader| {
         reader.takes_missing(signature.takes_missing);
@@ -48,15 +53,20 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Erro
 }
 
 /// Bytes that [`decode`] takes at most beside the body.
-pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
     let mut extent = Extent::default();
     // What is broken is refused as soon as it is decoded.
     let _ = Reader::preview(body).and_then(|mut reader| extent.read(&mut reader));
     let Extent { columns, rows, records } = extent;
     let rows = if records { rows } else { 0 };
     let size = Elements::of(signature).size;
-    expansion::of_rows(signature, Separators::Document, body, loose)
-        .saturating_add(table::expanded(signature, body.len(), columns, rows, size))
+    expansion::of_rows(signature, Separators::Document, body, loose).saturating_add(table::bound(
+        signature,
+        body.len(),
+        columns,
+        rows,
+        size,
+    ))
 }
 
 /// How many columns and rows a table has at most.
@@ -193,6 +203,10 @@ fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Err
 mod tests {
     use super::*;
     use formats::samples::{model, show_inputs};
+
+    fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+        super::decode(signature, body, &Grant::all(0))
+    }
 
     fn read(body: &str) -> Result<String, Error> {
         let signature = model(8, &["a FP32 []", "b INT64 [1]"], &["y FP32 []"]);

@@ -32,16 +32,16 @@ use bytes::Bytes;
 
 use crate::codec::xgboost;
 use formats::{
-    EncodedReply, expansion, inputs,
+    EncodedReply,
     kserve_v2::{self, generate},
-    libsvm,
     negotiate::{self, LinesName, Media},
-    npy, npz, recordio, reply,
+    reply,
     shapes::with_scalars,
     tfs,
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -71,54 +71,64 @@ pub fn decode(
     invocation: &Invocation,
     options: &Options,
     body: Bytes,
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let (body_type, json) = match look(signature, invocation, options, &body)? {
         Found::Generate(framing) => {
-            let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
+            let request =
+                generate::decode(signature, &body, grant).map_err(|problem| problem.error)?;
             return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
         }
         Found::Examples(method) => {
-            return decode_examples(signature, invocation, options, method, &body);
+            return decode_examples(signature, invocation, options, method, &body, grant);
         }
         Found::KserveV2(header) => {
-            return decode_kserve_v2(signature, invocation, options, header, body);
+            return decode_kserve_v2(signature, invocation, options, header, body, grant);
         }
         Found::Other(body_type, json) => (body_type, json),
     };
     if let BodyType::Media(media) = body_type
-        && let Some(read) = objects::xgboost(signature, invocation, options, media, &body)?
+        && let Some(read) = objects::xgboost(signature, invocation, options, media, &body, grant)?
     {
         return Ok(read);
     }
     let decoded = match body_type {
         BodyType::Media(Media::Json) => {
             let document = json.unwrap_or_else(|| json::look(signature, options, &body))?;
-            json::decode(signature, document, &body)?
+            json::decode(signature, document, &body, grant)?
         }
         BodyType::Media(Media::JsonLines(name)) => {
             // Lines need not begin with a bracket, nor the first be a known document.
             let document = json.and_then(Result::ok);
-            let decoded = json::decode_lines(signature, document, &body)?;
+            let decoded = json::decode_lines(signature, document, &body, grant)?;
             Decoded { reply_media: Media::JsonLines(name), ..decoded }
         }
-        BodyType::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
+        BodyType::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body, grant)?,
         BodyType::Media(Media::Npy) if arrays::are_taken(signature) => {
-            arrays::decode(signature, &body)?
+            arrays::decode(signature, &body, grant)?
         }
-        BodyType::Media(Media::Npy) => bodies::npy(signature, &body)?,
+        BodyType::Media(Media::Npy) => bodies::npy(signature, &body, grant)?,
         BodyType::File => {
             let content_type = invocation.content_type.as_deref();
-            bodies::file(signature, content_type.unwrap_or("image/*"), PipelineReply::IMAGE, &body)?
+            bodies::file(
+                signature,
+                content_type.unwrap_or("image/*"),
+                PipelineReply::IMAGE,
+                &body,
+                grant,
+            )?
         }
         BodyType::Text => {
             // Editors put a byte order mark in front, which is no part of the text.
             let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&body);
             let text = body.slice_ref(text);
-            bodies::file(signature, "text/plain", PipelineReply::TEXT, &text)?
+            bodies::file(signature, "text/plain", PipelineReply::TEXT, &text, grant)?
         }
-        BodyType::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
-        BodyType::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
-        BodyType::Media(Media::Libsvm) => objects::libsvm(signature, invocation, options, &body)?,
+        BodyType::Media(Media::Npz) => bodies::npz(signature, options, &body, grant)?,
+        BodyType::Media(Media::RecordIo) => objects::recordio(signature, &body, grant)?,
+        BodyType::Media(Media::Libsvm) => {
+            objects::libsvm(signature, invocation, options, &body, grant)?
+        }
         BodyType::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
         BodyType::Other => bodies::raw(signature, &body)?,
     };
@@ -143,58 +153,6 @@ pub fn decode(
     Ok((request, format))
 }
 
-/// Bytes that [`decode`] takes at most beside the body. Found by the same look at head and body, before anything is
-/// decoded.
-pub fn expanded(
-    signature: &Signature,
-    invocation: &Invocation,
-    options: &Options,
-    body: &[u8],
-    loose: usize,
-) -> usize {
-    let (body_type, document) = match look(signature, invocation, options, body) {
-        Err(_) => return 0,
-        Ok(Found::Generate(_)) => return generate::expanded(signature, body, loose),
-        Ok(Found::Examples(method)) => return tfs::expanded(signature, method, body, loose),
-        Ok(Found::KserveV2(header)) => {
-            return kserve_v2::expanded(signature, header, body, loose);
-        }
-        Ok(Found::Other(body_type, document)) => (body_type, document),
-    };
-    if let BodyType::Media(media) = body_type
-        && objects::is_xgboost(options, invocation, media)
-        && let Some(bytes) = xgboost::expanded(signature, media, body, loose)
-    {
-        return bytes;
-    }
-    match body_type {
-        BodyType::Media(Media::Json) => {
-            let document = document.unwrap_or_else(|| json::look(signature, options, body));
-            document.map_or(0, |it| json::expanded(signature, Some(it), body, loose))
-        }
-        BodyType::Media(Media::JsonLines(_)) => {
-            json::expanded(signature, document.and_then(Result::ok), body, loose)
-        }
-        BodyType::Media(Media::Csv) => {
-            bodies::csv_expanded(signature, invocation, options, body, loose)
-        }
-        BodyType::Media(Media::Npy) if arrays::are_taken(signature) => {
-            arrays::expanded(signature, body)
-        }
-        BodyType::Media(Media::Npy) => {
-            inputs::only_input(signature).map_or(0, |it| npy::expanded(it, body))
-        }
-        BodyType::Media(Media::Npz) => npz::expanded(signature, body, options.largest_body),
-        BodyType::Media(Media::RecordIo) => recordio::expanded(signature, body),
-        BodyType::Media(Media::Libsvm) => libsvm::expanded(signature, body),
-        BodyType::Media(Media::Binary) | BodyType::Other => 0,
-        // The file becomes a string, with its length in front of it.
-        BodyType::File | BodyType::Text => {
-            body.len().saturating_add(expansion::of_ports(signature))
-        }
-    }
-}
-
 /// The reply in the format that [`decode`] found.
 ///
 /// # Errors
@@ -203,31 +161,36 @@ pub fn encode(
     format: &ReplyFormat,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
     match format {
         ReplyFormat::KserveV2(format) => {
-            kserve_v2::encode(format, signature, response).map(under_binary_type)
+            kserve_v2::encode(format, signature, response, grant).map(under_binary_type)
         }
-        ReplyFormat::Generate(framing) => generate::encode(framing, signature, response),
-        ReplyFormat::Results(results) => tfs::encode_results(results, signature, response),
-        ReplyFormat::HuggingFace(pipeline) => huggingface::encode(*pipeline, signature, response),
+        ReplyFormat::Generate(framing) => generate::encode(framing, signature, response, grant),
+        ReplyFormat::Results(results) => tfs::encode_results(results, signature, response, grant),
+        ReplyFormat::HuggingFace(pipeline) => {
+            huggingface::encode(*pipeline, signature, response, grant)
+        }
         ReplyFormat::HuggingFaceLines(pipeline, media) => {
-            huggingface::encode_lines(*pipeline, *media, signature, response)
+            huggingface::encode_lines(*pipeline, *media, signature, response, grant)
         }
-        ReplyFormat::HuggingFaceCsv => huggingface::encode_csv(signature, response),
-        ReplyFormat::Rows => reply::predictions(signature, &with_scalars(signature, response)),
-        ReplyFormat::Columns => reply::columns(&with_scalars(signature, response)),
-        ReplyFormat::Bare => reply::bare(&with_scalars(signature, response)),
+        ReplyFormat::HuggingFaceCsv => huggingface::encode_csv(signature, response, grant),
+        ReplyFormat::Rows => {
+            reply::predictions(signature, &with_scalars(signature, response), grant)
+        }
+        ReplyFormat::Columns => reply::columns(&with_scalars(signature, response), grant),
+        ReplyFormat::Bare => reply::bare(&with_scalars(signature, response), grant),
         ReplyFormat::JsonLines(media) => {
-            reply::json_lines(*media, signature, &with_scalars(signature, response))
+            reply::json_lines(*media, signature, &with_scalars(signature, response), grant)
         }
-        ReplyFormat::Csv => reply::csv(signature, response),
-        ReplyFormat::Npy => reply::npy(&with_scalars(signature, response)),
-        ReplyFormat::Objects(media) => objects::encode(*media, signature, response),
-        ReplyFormat::Algorithm(reply) => reply.encode(signature, response),
-        ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response),
+        ReplyFormat::Csv => reply::csv(signature, response, grant),
+        ReplyFormat::Npy => reply::npy(&with_scalars(signature, response), grant),
+        ReplyFormat::Objects(media) => objects::encode(*media, signature, response, grant),
+        ReplyFormat::Algorithm(reply) => reply.encode(signature, response, grant),
+        ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response, grant),
         ReplyFormat::Line(format) => {
-            let mut reply = encode(format, signature, response)?;
+            let mut reply = encode(format, signature, response, grant)?;
             // Behind tensors, or events, a line would be part of them.
             if reply.content_type == Media::Json.name() {
                 reply.body.push(Bytes::from_static(b"\n"));
@@ -330,6 +293,7 @@ fn decode_kserve_v2(
     options: &Options,
     header: Option<usize>,
     body: Bytes,
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     choose(invocation, options, Media::Json, &KSERVE_V2)?;
     if let Some(header) = header.filter(|&it| it > body.len()) {
@@ -338,7 +302,7 @@ fn decode_kserve_v2(
             body.len()
         )));
     }
-    let decoded = kserve_v2::decode(signature, header, body);
+    let decoded = kserve_v2::decode(signature, header, body, grant);
     let (request, format) = decoded.map_err(|problem| problem.error)?;
     Ok((request, on_a_line(options, ReplyFormat::KserveV2(format))))
 }
@@ -350,9 +314,10 @@ fn decode_examples(
     options: &Options,
     method: tfs::Method,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     choose(invocation, options, Media::Json, &[Media::Json])?;
-    let (request, results) = tfs::decode_examples(signature, method, body)?;
+    let (request, results) = tfs::decode_examples(signature, method, body, grant)?;
     Ok((request, on_a_line(options, ReplyFormat::Results(results))))
 }
 

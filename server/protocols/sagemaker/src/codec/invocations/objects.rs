@@ -15,9 +15,11 @@ use formats::{
     matrix::{LeftOut, MissingValue},
     negotiate::{self, Declared, LinesName, Media},
     recordio, reply,
+    reply_size::{self, TextForm},
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -52,6 +54,7 @@ pub(super) fn xgboost(
     options: &Options,
     media: Media,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Option<(InferenceRequest, ReplyFormat)>, Error> {
     if !is_xgboost(options, invocation, media) {
         return Ok(None);
@@ -60,7 +63,7 @@ pub(super) fn xgboost(
     if media == Media::Csv {
         check_label_size(invocation)?;
     }
-    let inputs = xgboost::decode(signature, settings, says.is_pickled, media, body);
+    let inputs = xgboost::decode(signature, settings, says.is_pickled, media, body, grant);
     let Some(inputs) = inputs else { return Ok(None) };
     let inputs = inputs?;
     let endpoint = match invocation.is_multi_model {
@@ -92,7 +95,7 @@ fn check_label_size(invocation: &Invocation) -> Result<(), Error> {
 }
 
 /// Is a body of this format read as XGBoost's container reads it?
-pub(super) fn is_xgboost(options: &Options, invocation: &Invocation, media: Media) -> bool {
+fn is_xgboost(options: &Options, invocation: &Invocation, media: Media) -> bool {
     // libsvm may also have come without its type.
     let is_of_another = invocation.model.library.is_some();
     let own = media == Media::Libsvm && options.dialect.is_none() && !is_of_another;
@@ -100,8 +103,12 @@ pub(super) fn is_xgboost(options: &Options, invocation: &Invocation, media: Medi
 }
 
 /// Records of AWS's algorithms.
-pub(super) fn recordio(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let inputs = recordio::decode(signature, MissingValue::Zero, LeftOut::Any, body)?;
+pub(super) fn recordio(
+    signature: &Signature,
+    body: &[u8],
+    grant: &Grant<'_>,
+) -> Result<Decoded, Error> {
+    let inputs = recordio::decode(signature, MissingValue::Zero, LeftOut::Any, body, grant)?;
     Ok(Decoded { json_reply: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
 }
 
@@ -112,12 +119,13 @@ pub(super) fn libsvm(
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Decoded, Error> {
     let missing = match invocation.model.library {
         Some(_) => MissingValue::Zero,
         None => MissingValue::Nan,
     };
-    let inputs = libsvm::decode(signature, options.xgboost.index_base, missing, body)?;
+    let inputs = libsvm::decode(signature, options.xgboost.index_base, missing, body, grant)?;
     Ok(Decoded::rows(inputs, Media::Csv))
 }
 
@@ -181,12 +189,16 @@ pub(super) fn encode(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
-    let predictions = || Predictions::of_outputs(signature, response);
+    let predictions = || {
+        grant.take(|loose| reply_size::of_response(response, TextForm::QUOTED, loose))?;
+        Predictions::of_outputs(signature, response)
+    };
     match media {
         Media::JsonLines(name) => predictions()?.json_lines(name),
         Media::RecordIo => predictions()?.recordio(),
-        Media::Csv => reply::csv(signature, response),
+        Media::Csv => reply::csv(signature, response, grant),
         Media::Json | Media::Npy | Media::Npz | Media::Libsvm | Media::Binary => {
             predictions()?.json()
         }

@@ -10,6 +10,23 @@ use formats::{
 };
 use inference::error::Kind;
 
+fn encode(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode(format, signature, response, &Grant::all(0))
+}
+
+fn decode(
+    signature: &Signature,
+    invocation: &Invocation,
+    options: &Options,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    super::decode(signature, invocation, options, body, &Grant::all(0))
+}
+
 const NDJSON: &str = "application/x-ndjson";
 
 fn ask(
@@ -198,7 +215,8 @@ fn npy_gets_npy() {
         assert_eq!(show(&request), "x FP32 [1,2] [1.0,2.0]\n");
         let reply = encode(&format, &one(), &respond(&one(), 1)).unwrap();
         assert_eq!(reply.content_type, "application/x-npy");
-        let reply = npy::decode(&one().inputs[0], &reply.body.concat().into()).unwrap();
+        let reply =
+            npy::decode(&one().inputs[0], &reply.body.concat().into(), &Grant::all(0)).unwrap();
         assert_eq!(reply.as_slice_of(), Some([0.0f32, 0.5].as_slice()));
     }
     refused(&two(), "application/x-npy", &file, Kind::InvalidArgument, "the model has 'a', 'b'");

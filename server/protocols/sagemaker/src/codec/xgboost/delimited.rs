@@ -2,8 +2,11 @@
 
 use backend::NamedTensor;
 
-use formats::matrix::{LeftOut, Matrix};
-use inference::{error::Error, signature::Signature};
+use formats::{
+    expansion::{self, Separators},
+    matrix::{self, LeftOut, Matrix},
+};
+use inference::{error::Error, grant::Grant, signature::Signature};
 
 /// What rows come in, for errors.
 const FORMAT: &str = "CSV";
@@ -27,7 +30,9 @@ pub(super) fn decode(
     signature: &Signature,
     left_out: LeftOut,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
+    grant.take(|loose| bound(signature, body, loose))?;
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
@@ -53,6 +58,14 @@ pub(super) fn decode(
         }
     }
     matrix.finish(FORMAT)
+}
+
+/// Bytes that [`decode`] takes at most beside the body. What records leave out at their ends is made up for.
+fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    let rows = 1 + expansion::count(body, |it| it == b'\n');
+    let completed = matrix::width_of(signature)
+        .map_or(0, |width| matrix::bound(signature, body.len(), rows, width));
+    expansion::of_rows(signature, Separators::Fields, body, loose).max(completed)
 }
 
 /// The character between the fields of the first line.
@@ -92,6 +105,14 @@ mod tests {
     use super::*;
     use formats::samples::{model, show_inputs};
     use proptest::prelude::*;
+
+    fn decode(
+        signature: &Signature,
+        left_out: LeftOut,
+        body: &[u8],
+    ) -> Result<Vec<NamedTensor>, Error> {
+        super::decode(signature, left_out, body, &Grant::all(0))
+    }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {

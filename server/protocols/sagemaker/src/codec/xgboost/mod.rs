@@ -13,15 +13,13 @@ pub use predict::Told;
 
 use super::predictions::{CsvForm, Lists};
 use formats::{
-    EncodedReply,
-    expansion::{self, Separators},
-    libsvm,
+    EncodedReply, libsvm,
     matrix::{self, LeftOut, MissingValue},
     negotiate::{LinesName, Media},
     recordio,
     reply_size::{self, TextForm},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 use predict::Raw;
 
 /// Which of the container's programs answers.
@@ -87,43 +85,22 @@ pub fn decode(
     is_pickled: bool,
     media: Media,
     body: &[u8],
+    grant: &Grant<'_>,
 ) -> Option<Result<Vec<NamedTensor>, Error>> {
     matrix::numbers(signature)?;
     let left_out = if is_pickled { LeftOut::One } else { LeftOut::Any };
     let inputs = match media {
-        Media::Csv => delimited::decode(signature, left_out, body),
-        Media::Libsvm => libsvm::decode(signature, settings.index_base, MissingValue::Nan, body),
-        Media::RecordIo => recordio::decode(signature, MissingValue::Nan, left_out, body),
+        Media::Csv => delimited::decode(signature, left_out, body, grant),
+        Media::Libsvm => {
+            libsvm::decode(signature, settings.index_base, MissingValue::Nan, body, grant)
+        }
+        Media::RecordIo => recordio::decode(signature, MissingValue::Nan, left_out, body, grant),
         Media::Json | Media::JsonLines(_) | Media::Npy | Media::Npz | Media::Binary => return None,
     };
     Some(inputs.map_err(|error| match error {
         Error::InvalidRequest(problem) => Error::UnsupportedMediaType(problem),
         other => other,
     }))
-}
-
-/// Bytes that [`decode`] takes at most beside the body; `None` where it does not read the format.
-pub fn expanded(signature: &Signature, media: Media, body: &[u8], loose: usize) -> Option<usize> {
-    matrix::numbers(signature)?;
-    match media {
-        Media::Csv => {
-            // What records leave out at their ends is made up for.
-            let rows = 1 + expansion::count(body, |it| it == b'\n');
-            let completed = matrix::width_of(signature)
-                .map_or(0, |width| matrix::expanded(signature, body.len(), rows, width));
-            let given = expansion::of_rows(signature, Separators::Fields, body, loose);
-            Some(given.max(completed))
-        }
-        Media::Libsvm => Some(libsvm::expanded(signature, body)),
-        Media::RecordIo => {
-            // So do records.
-            let rows = recordio::records(body);
-            let completed = matrix::width_of(signature)
-                .map_or(0, |width| matrix::expanded(signature, body.len(), rows, width));
-            Some(recordio::expanded(signature, body).max(completed))
-        }
-        Media::Json | Media::JsonLines(_) | Media::Npy | Media::Npz | Media::Binary => None,
-    }
 }
 
 /// The form of a reply.
@@ -144,7 +121,7 @@ pub struct Reply {
 impl Reply {
     /// Bytes of memory that [`encode`] takes at most beside the outputs, of which an estimate of up to `rough` may be
     /// rough.
-    pub fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+    fn bound(&self, response: &InferenceResponse, rough: usize) -> usize {
         let of_outputs = reply_size::of_response(response, FORM, rough);
         let rows = response.outputs.iter().filter_map(|it| it.tensor.shape().rows()).max();
         let rows = rows.unwrap_or(1).max(1);
@@ -184,7 +161,9 @@ pub fn encode(
     reply: &Reply,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    grant.take(|loose| reply.bound(response, loose))?;
     let Reply { media, told, endpoint, is_batch, settings } = reply;
     let raw = Raw::of(told, signature, response)?;
     let output = endpoint.output(settings);

@@ -5,6 +5,14 @@ use backend::{Shape, Tensor};
 use super::{options::OutputKey, *};
 use formats::samples::{body, model};
 
+fn encode(
+    reply: &Reply,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    super::encode(reply, signature, response, &Grant::all(0))
+}
+
 /// A response with these outputs: names, columns (0 for none) and numbers; an integer type where the name is `label`.
 fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) {
     let signature = model(8, &["x FP32 [2]"], &[]);
@@ -187,7 +195,7 @@ fn no_reply_with_keys_takes_more_than_its_estimate() {
             let raw = Raw::of(&reply.told, &signature, &response).unwrap();
             let numbers = raw.select(keys).unwrap().bytes();
             let text = encode(&reply, &signature, &response).unwrap().body.concat().len();
-            let estimate = reply.expanded(&response, 0);
+            let estimate = reply.bound(&response, 0);
             assert!(numbers + 2 * text <= estimate, "{numbers} {text} {estimate} {reply:?}");
         }
     }
@@ -285,7 +293,7 @@ fn outputs_that_cannot_be_the_objectives_are_refused_by_name() {
 fn a_body_that_cannot_be_read_is_of_an_unsupported_type() {
     let signature = model(8, &["x FP32 [2]"], &[]);
     let decode = |media, body: &[u8]| {
-        decode(&signature, &XgboostOptions::default(), false, media, body).unwrap()
+        decode(&signature, &XgboostOptions::default(), false, media, body, &Grant::all(0)).unwrap()
     };
     for media in [Media::Csv, Media::Libsvm, Media::RecordIo] {
         assert!(matches!(decode(media, b"x"), Err(Error::UnsupportedMediaType(_))), "{media}");
@@ -293,5 +301,6 @@ fn a_body_that_cannot_be_read_is_of_an_unsupported_type() {
     assert!(matches!(decode(Media::Csv, b"1,2,3"), Err(Error::InvalidInput { .. })));
     assert!(matches!(decode(Media::Libsvm, b"0:1 9:1"), Err(Error::InvalidInput { .. })));
     let texts = model(8, &["x BYTES [2]"], &[]);
-    assert!(super::decode(&texts, &XgboostOptions::default(), false, Media::Csv, b"a,b").is_none());
+    let (options, grant) = (XgboostOptions::default(), Grant::all(0));
+    assert!(super::decode(&texts, &options, false, Media::Csv, b"a,b", &grant).is_none());
 }

@@ -120,7 +120,7 @@ impl<'a> Request<'a> {
     }
 
     /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn expanded(&self, signature: &Signature) -> usize {
+    pub fn bound(&self, signature: &Signature) -> usize {
         // An integer may take one byte in the message, a string two bytes there and four more in the tensor. A
         // growing list has room for twice its elements.
         let sizes = signature.inputs.iter().map(|it| it.dtype.size().unwrap_or(3));

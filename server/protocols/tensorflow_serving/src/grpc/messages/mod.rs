@@ -25,6 +25,7 @@ use formats::{
 use frontend::grpc::wire;
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
@@ -89,10 +90,10 @@ impl<'a> Request<'a> {
     }
 
     /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn expanded(&self, signature: &Signature) -> usize {
+    pub fn bound(&self, signature: &Signature) -> usize {
         match self {
-            Request::Predict(request) => request.expanded(),
-            Request::Examples(request) => request.expanded(signature),
+            Request::Predict(request) => request.bound(),
+            Request::Examples(request) => request.bound(signature),
         }
     }
 
@@ -100,7 +101,12 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// The name of the input or output, what is wrong, what was expected and what was given.
-    pub fn decode(self, signature: &Signature) -> Result<(InferenceRequest, Form), Error> {
+    pub fn decode(
+        self,
+        signature: &Signature,
+        grant: &Grant<'_>,
+    ) -> Result<(InferenceRequest, Form), Error> {
+        grant.take(|_| self.bound(signature))?;
         match self {
             Request::Predict(request) => {
                 request.decode(signature).map(|request| (request, Form::Predict))
@@ -131,17 +137,6 @@ pub fn work(form: &Form, response: &InferenceResponse) -> usize {
     }
 }
 
-/// Bytes of memory that encoding takes at most, besides the outputs.
-pub fn reply_expanded(form: &Form, response: &InferenceResponse) -> usize {
-    match form {
-        Form::Predict => reply::expanded(response),
-        Form::One(_) => reply_size::of_response(response, TextForm::LABELLED, usize::MAX),
-        // Each result is encoded by itself, and then put into the message.
-        Form::Many(several) => reply_size::of_response(response, TextForm::LABELLED, usize::MAX)
-            .saturating_mul(2 * several.len()),
-    }
-}
-
 /// Encodes the response with the prefix of its message.
 ///
 /// # Errors
@@ -150,11 +145,23 @@ pub fn encode(
     form: &Form,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<VecDeque<Bytes>, Error> {
+    let labelled = || reply_size::of_response(response, TextForm::LABELLED, usize::MAX);
     match form {
-        Form::Predict => reply::encode(signature, &with_scalars(signature, response)),
-        Form::One(results) => results::encode_one(results, signature, response),
-        Form::Many(several) => results::encode_many(several, signature, response),
+        Form::Predict => {
+            grant.take(|_| reply::bound(response))?;
+            reply::encode(signature, &with_scalars(signature, response))
+        }
+        Form::One(results) => {
+            grant.take(|_| labelled())?;
+            results::encode_one(results, signature, response)
+        }
+        Form::Many(several) => {
+            // Each result is encoded by itself, and then put into the message.
+            grant.take(|_| labelled().saturating_mul(2 * several.len()))?;
+            results::encode_many(several, signature, response)
+        }
     }
 }
 

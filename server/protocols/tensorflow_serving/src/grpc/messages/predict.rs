@@ -61,8 +61,8 @@ impl<'a> Request<'a> {
     }
 
     /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn expanded(&self) -> usize {
-        self.inputs.iter().map(|(_, given)| given.expanded()).fold(0, usize::saturating_add)
+    pub fn bound(&self) -> usize {
+        self.inputs.iter().map(|(_, given)| given.bound()).fold(0, usize::saturating_add)
     }
 
     /// All inputs that are missing, and all that are not the signature's, as TensorFlow Serving names them.

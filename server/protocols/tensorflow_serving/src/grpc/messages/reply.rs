@@ -26,7 +26,7 @@ pub fn raw_bytes(response: &InferenceResponse) -> usize {
 
 /// Bytes of memory that [`encode`] takes at most, besides the outputs: a varint has up to ten bytes, and the bytes of
 /// several segments are joined.
-pub fn expanded(response: &InferenceResponse) -> usize {
+pub fn bound(response: &InferenceResponse) -> usize {
     const VARINT: usize = 10;
     let encoded = response.outputs.iter().map(|it| &it.tensor);
     let encoded = encoded.filter(|it| raw_list(it.dtype()).is_none()).map(|it| match it.dtype() {

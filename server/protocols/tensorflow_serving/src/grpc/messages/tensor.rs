@@ -86,7 +86,7 @@ impl Given {
     }
 
     /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn expanded(&self) -> usize {
+    pub fn bound(&self) -> usize {
         let elements = self.shape().and_then(|it| it.elements()).unwrap_or(0);
         let dtype = types::of_number(self.dtype);
         let Some(size) = dtype.and_then(DataType::size) else {
@@ -97,7 +97,7 @@ impl Given {
             let listed = self
                 .lists
                 .as_ref()
-                .map_or(self.content.len(), |it| wire::expanded(it, &LISTS).saturating_mul(2));
+                .map_or(self.content.len(), |it| wire::bound(it, &LISTS).saturating_mul(2));
             return elements
                 .saturating_mul(PER_STRING)
                 .saturating_add(copies)
@@ -106,7 +106,7 @@ impl Given {
         match &self.lists {
             // A growing list has room for twice its elements, and missing elements are filled in.
             Some(message) => {
-                let listed = wire::expanded(message, &LISTS).saturating_mul(2);
+                let listed = wire::bound(message, &LISTS).saturating_mul(2);
                 listed.saturating_add(elements.saturating_mul(size))
             }
             None if self.content.is_empty() => elements.saturating_mul(size),

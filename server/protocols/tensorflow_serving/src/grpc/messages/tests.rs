@@ -19,6 +19,14 @@ use frontend::grpc::proto::tensorflow::{
 };
 use inference::signature::Port;
 
+fn encode(
+    form: &Form,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<VecDeque<Bytes>, Error> {
+    super::encode(form, signature, response, &Grant::all(0))
+}
+
 fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) -> Port {
     Port {
         name: name.into(),
@@ -74,7 +82,7 @@ fn read(
     message: &impl Message,
 ) -> Result<(InferenceRequest, Form), Error> {
     let message = Bytes::from(message.encode_to_vec());
-    Request::of(method, &message)?.decode(signature)
+    Request::of(method, &message)?.decode(signature, &Grant::all(0))
 }
 
 /// The tensor that a request with `given` is decoded into.
@@ -156,8 +164,8 @@ fn tensor_content_is_the_memory_of_the_tensor_and_not_copied() {
         };
         let bytes = Bytes::from(predict(proto).encode_to_vec());
         let request = Request::of(Method::Predict, &bytes).unwrap();
-        assert_eq!(request.expanded(&one(dtype)), 0);
-        let (request, _) = request.decode(&one(dtype)).unwrap();
+        assert_eq!(request.bound(&one(dtype)), 0);
+        let (request, _) = request.decode(&one(dtype), &Grant::all(0)).unwrap();
         let read = request.inputs[0].tensor.to_bytes();
         assert_eq!(read, sample.to_bytes(), "{dtype}");
         assert!(bytes.as_ptr_range().contains(&read.as_ptr()), "{dtype}");
@@ -225,7 +233,7 @@ fn what_a_short_message_becomes_is_known_before_it_is_decoded() {
     ] {
         let bytes = Bytes::from(predict(proto).encode_to_vec());
         let request = Request::of(Method::Predict, &bytes).unwrap();
-        assert!(request.expanded(&one(DataType::Fp32)) >= 4 << 30);
+        assert!(request.bound(&one(DataType::Fp32)) >= 4 << 30);
     }
 }
 
@@ -239,7 +247,7 @@ fn strings_in_the_content_count_with_what_gathers_them() {
     };
     let bytes = Bytes::from(predict(proto).encode_to_vec());
     let request = Request::of(Method::Predict, &bytes).unwrap();
-    assert!(request.expanded(&one(DataType::Bytes)) >= 28 * 1000);
+    assert!(request.bound(&one(DataType::Bytes)) >= 28 * 1000);
 }
 
 #[test]
@@ -317,7 +325,7 @@ fn fields_for_language_models_are_passed_over() {
     bytes.extend_from_slice(b"\x2a\x00\x32\x02id\x3a\x02\x18\x01");
     let bytes = Bytes::from(bytes);
     let request = Request::of(Method::Predict, &bytes).unwrap();
-    assert_eq!(request.decode(&one(DataType::Fp32)).unwrap().0.inputs.len(), 1);
+    assert_eq!(request.decode(&one(DataType::Fp32), &Grant::all(0)).unwrap().0.inputs.len(), 1);
 }
 
 #[test]
@@ -435,8 +443,8 @@ fn a_long_context_is_not_repeated_without_end() {
     let request = classify(vec![Example::default(); 30], Some(context));
     let bytes = Bytes::from(request.encode_to_vec());
     let request = Request::of(Method::Regress, &bytes).unwrap();
-    assert!(request.expanded(&signature) >= 64 << 20);
-    let error = request.decode(&signature).err().unwrap().to_string();
+    assert!(request.bound(&signature) >= 64 << 20);
+    let error = request.decode(&signature, &Grant::all(0)).err().unwrap().to_string();
     assert!(error.starts_with("examples[15]: the context is repeated"), "{error}");
 }
 
@@ -454,7 +462,7 @@ fn a_context_in_several_pieces_is_reckoned_with_whole() {
     prost::encoding::bytes::encode(2, &input, &mut message);
     let bytes = Bytes::from(message);
     let request = Request::of(Method::Regress, &bytes).unwrap();
-    assert!(request.expanded(&signature) >= 30 << 20);
+    assert!(request.bound(&signature) >= 30 << 20);
 }
 
 #[test]
@@ -520,9 +528,9 @@ proptest::proptest! {
         for message in [bytes, predict, classify].map(Bytes::from) {
             for method in [Method::Predict, Method::Classify, Method::MultiInference] {
                 if let Ok(request) = Request::of(method, &message)
-                    && request.expanded(&classifier()) < 1 << 20
+                    && request.bound(&classifier()) < 1 << 20
                 {
-                    let _ = request.decode(&classifier());
+                    let _ = request.decode(&classifier(), &Grant::all(0));
                 }
             }
         }

@@ -11,9 +11,10 @@ use formats::{
     json::write,
     negotiate::Media,
     reply,
+    reply_size::{self, TextForm},
     tfs::{Classes, Method, Results, Scored},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 
 /// What the pipeline says of each row: the best class, where the model has names for its classes; numbers, nested,
 /// where its only output is of them; else an object of all outputs.
@@ -24,7 +25,9 @@ pub(in crate::codec::invocations) fn encode(
     pipeline: PipelineReply,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     if let Some(reply) = result::json(pipeline, response).filter(|_| signature.pipeline.is_some()) {
         return Ok(reply);
     }
@@ -34,9 +37,10 @@ pub(in crate::codec::invocations) fn encode(
     if let Ok(Results::Classes(scored)) = Results::of(signature, Method::Classify) {
         return classes(pipeline, &scored, signature, response);
     }
+    let taken = Grant::uncounted();
     match response.outputs.as_slice() {
-        [only] if only.tensor.dtype() != DataType::Bytes => reply::bare(response),
-        _ => reply::objects(signature, response, pipeline.one),
+        [only] if only.tensor.dtype() != DataType::Bytes => reply::bare(response, &taken),
+        _ => reply::objects(signature, response, pipeline.one, &taken),
     }
 }
 
@@ -49,7 +53,9 @@ pub(in crate::codec::invocations) fn encode_lines(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     if let Some(reply) = result::lines(media, response).filter(|_| signature.pipeline.is_some()) {
         return Ok(reply);
     }
@@ -57,7 +63,7 @@ pub(in crate::codec::invocations) fn encode_lines(
         check_numbers(output)?;
     }
     let Ok(Results::Classes(scored)) = Results::of(signature, Method::Classify) else {
-        return reply::json_lines(media, signature, response);
+        return reply::json_lines(media, signature, response, &Grant::uncounted());
     };
     let mut out = Vec::new();
     for row in Classes::of(&scored, signature, response)?.rows() {
@@ -75,14 +81,16 @@ pub(in crate::codec::invocations) fn encode_lines(
 pub(in crate::codec::invocations) fn encode_csv(
     signature: &Signature,
     response: &InferenceResponse,
+    grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
+    take(grant, response)?;
     if let Some(pipeline) = &signature.pipeline
         && let Some(rows) = result::rows(response)
     {
         return result_csv::encode(pipeline.task, rows);
     }
     let Ok(Results::Classes(scored)) = Results::of(signature, Method::Classify) else {
-        return reply::csv_with_names(signature, response);
+        return reply::csv_with_names(signature, response, &Grant::uncounted());
     };
     let mut out = b"label,score\n".to_vec();
     for row in Classes::of(&scored, signature, response)?.rows() {
@@ -94,6 +102,11 @@ pub(in crate::codec::invocations) fn encode_csv(
         out.push(b'\n');
     }
     Ok(EncodedReply { content_type: Media::Csv.name().into(), ..EncodedReply::json(out) })
+}
+
+/// Asks for the bytes of any reply of these.
+fn take(grant: &Grant<'_>, response: &InferenceResponse) -> Result<(), Error> {
+    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))
 }
 
 fn classes(
