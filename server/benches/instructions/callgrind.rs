@@ -16,10 +16,35 @@ use crate::{
 /// Instructions by function.
 type Profile = BTreeMap<String, u64>;
 
+/// Instructions of a request.
+pub struct PerRequest {
+    /// Of the threads that serve it.
+    pub served: f64,
+    /// Of the main thread, which accepts connections and watches the process by the clock: so much fell into the time of
+    /// a request, which is some fifty times longer here.
+    pub beside: f64,
+    /// Of each function of the threads that serve it, the largest first.
+    pub functions: Vec<(f64, String)>,
+}
+
+/// What one run of the server took.
+struct Counts {
+    /// The threads that serve requests.
+    serving: Profile,
+    main: u64,
+}
+
 /// Runs of the server whose instructions are counted.
 pub struct Callgrind {
-    output: PathBuf,
+    /// Of its own files.
+    folder: PathBuf,
 }
+
+/// What callgrind's files are called, in front of the number of a thread.
+const NAME: &str = "threads.out";
+
+/// The number of the main thread.
+const MAIN: &str = "-01";
 
 impl Callgrind {
     /// # Errors
@@ -27,57 +52,82 @@ impl Callgrind {
     pub fn new(folder: &Path) -> Outcome<Callgrind> {
         let found = Command::new("valgrind").arg("--version").output();
         match found.is_ok_and(|it| it.status.success()) {
-            true => Ok(Callgrind { output: folder.join("callgrind.out") }),
+            true => {
+                let folder = folder.join("callgrind");
+                fs::create_dir_all(&folder)?;
+                Ok(Callgrind { folder })
+            }
             false => Err("valgrind is missing: install it, or use a machine where \
                           'perf stat -e instructions:u' counts"
                 .into()),
         }
     }
 
-    /// The difference of two runs of the server: of all functions together, and of each, the largest first.
-    pub fn per_request(
-        &self,
-        bench: &Bench<'_>,
-        few: u64,
-        many: u64,
-    ) -> Outcome<(f64, Vec<(f64, String)>)> {
-        let (less, more) = (self.profile(bench, few)?, self.profile(bench, many)?);
-        let each = |difference: i64| difference as f64 / (many - few) as f64;
-        let count = |profile: &Profile, name: &str| profile.get(name).map_or(0, |&it| it as i64);
-        let difference = |name: &String| each(count(&more, name) - count(&less, name));
-        let mut functions: Vec<_> = more.keys().map(|it| (difference(it), it.clone())).collect();
+    /// The difference of two runs of the server.
+    pub fn per_request(&self, bench: &Bench<'_>, few: u64, many: u64) -> Outcome<PerRequest> {
+        let (less, more) = (self.counts(bench, few)?, self.counts(bench, many)?);
+        let each = |more: u64, less: u64| (more as f64 - less as f64) / (many - few) as f64;
+        let of = |name: &String| less.serving.get(name).copied().unwrap_or_default();
+        let function = |(name, count): (&String, &u64)| (each(*count, of(name)), name.clone());
+        let mut functions: Vec<_> = more.serving.iter().map(function).collect();
         functions.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let total = |profile: &Profile| profile.values().sum::<u64>() as i64;
-        Ok((each(total(&more) - total(&less)), functions))
+        let all = |profile: &Profile| profile.values().sum();
+        Ok(PerRequest {
+            served: each(all(&more.serving), all(&less.serving)),
+            beside: each(more.main, less.main),
+            functions,
+        })
     }
 
-    fn profile(&self, bench: &Bench<'_>, requests: u64) -> Outcome<Profile> {
+    fn counts(&self, bench: &Bench<'_>, requests: u64) -> Outcome<Counts> {
         let mut output = OsString::from("--callgrind-out-file=");
-        output.push(&self.output);
-        let under = ["valgrind", "-q", "--tool=callgrind"].map(OsStr::new);
-        let under = [&under[..], &[&output]].concat();
+        output.push(self.folder.join(NAME));
+        let under = ["valgrind", "-q", "--tool=callgrind", "--separate-threads=yes"];
+        let under = [&under.map(OsStr::new)[..], &[&output]].concat();
         let start = Start { flags: &FLAGS, under: &under, ..Start::new(bench.repository) };
         let server = start.start()?;
         bench.send(&server, requests)?;
         // The counts are written at the end.
         server.stop()?;
-        let annotated = Command::new("callgrind_annotate")
-            .args(["--threshold=100", "--auto=no"])
-            .arg(&self.output)
-            .output()
-            .map_err(|it| format!("cannot run callgrind_annotate: {it}"))?;
-        fs::remove_file(&self.output)?;
-        let text = String::from_utf8_lossy(&annotated.stdout);
-        let mut profile = Profile::new();
-        // A function has a line for every file from which code was inlined into it.
-        for (name, count) in text.lines().filter_map(function) {
-            *profile.entry(name).or_default() += count;
+        let mut counts = Counts { serving: Profile::new(), main: 0 };
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            // The one without a number has the head of all others.
+            if let Some(thread) = name.strip_prefix(NAME).filter(|it| !it.is_empty()) {
+                let profile = profile(&path)?;
+                match thread == MAIN {
+                    true => counts.main = profile.values().sum(),
+                    false => {
+                        for (name, count) in profile {
+                            *counts.serving.entry(name).or_default() += count;
+                        }
+                    }
+                }
+            }
+            fs::remove_file(&path)?;
         }
-        match profile.is_empty() {
-            true => Err(format!("callgrind_annotate names no function:\n{text}").into()),
-            false => Ok(profile),
+        match counts.serving.is_empty() || counts.main == 0 {
+            true => Err("callgrind has not counted the threads apart".into()),
+            false => Ok(counts),
         }
     }
+}
+
+/// Instructions of one thread.
+fn profile(path: &Path) -> Outcome<Profile> {
+    let annotated = Command::new("callgrind_annotate")
+        .args(["--threshold=100", "--auto=no"])
+        .arg(path)
+        .output()
+        .map_err(|it| format!("cannot run callgrind_annotate: {it}"))?;
+    let text = String::from_utf8_lossy(&annotated.stdout);
+    let mut profile = Profile::new();
+    // A function has a line for every file from which code was inlined into it.
+    for (name, count) in text.lines().filter_map(function) {
+        *profile.entry(name).or_default() += count;
+    }
+    Ok(profile)
 }
 
 /// `1,234 (5.67%)  file.rs:name [program]` → the name and the count.

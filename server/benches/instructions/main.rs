@@ -87,12 +87,13 @@ fn run(arguments: &Arguments) -> Outcome<()> {
             Counter::Perf => perf::per_request(&bench, few, many)?,
             Counter::Callgrind => {
                 let callgrind = Callgrind::new(folder.path())?;
-                let (per_request, top) = callgrind.per_request(&bench, few, many)?;
+                let counted = callgrind.per_request(&bench, few, many)?;
                 functions += &format!("\n{format}, instructions per request:\n\n");
-                for (count, name) in top.into_iter().take(TOP) {
+                for (count, name) in counted.functions.into_iter().take(TOP) {
                     functions += &format!("- {count:.0} `{name}`\n");
                 }
-                per_request
+                eprintln!("{:.0} of the main thread beside them", counted.beside);
+                counted.served
             }
         };
         table += &format!("| {}, {format} | {per_request:.0} |\n", workload.name);
