@@ -13,7 +13,7 @@ use recommender::{
     Job,
     basis::Basis,
     child::cpus,
-    journal::{Journal, Place},
+    journal::{Journal, JournalPaths},
     means::Means,
     payload,
     prices::Prices,
@@ -44,8 +44,10 @@ fn two_at_a_time(repository: &Repository, name: &str, values: &[&str]) -> (Done,
             "EnvironmentParameterRanges": {"CategoricalParameterRanges": range}}]}}),
     )
     .unwrap();
-    let place =
-        Place { lock: repository.path().join("measuring"), folder: repository.path().join("job") };
+    let place = JournalPaths {
+        lock: repository.path().join("measuring"),
+        folder: repository.path().join("job"),
+    };
     let (lock, most) = (place.lock.clone(), Arc::<AtomicUsize>::default());
     let seen = most.clone();
     let means = Means {
@@ -99,7 +101,7 @@ fn answers_of_tests_at_the_same_time_are_compared_with_those_of_the_first() {
     let (done, log, most) = two_at_a_time(&repository, "MODEL_PATH", &forms);
     assert_eq!((done.status, most), (Status::Completed, 2), "{log}");
     let problem = done.steps[1].outcome.as_ref().unwrap_err();
-    assert!(problem.contains("(tolerance 0.001)"), "{problem}");
+    assert!(problem.reason().contains("(tolerance 0.001)"), "{problem}");
     assert_eq!(done.ranked, [0], "{log}");
 }
 

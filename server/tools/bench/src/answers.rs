@@ -10,17 +10,22 @@ pub const TOLERANCE: f64 = 1e-3;
 /// has the name of its file.
 const MAY_DIFFER: [&str; 3] = ["id", "model_name", "model_version"];
 
+/// How an answer differs from the one that was expected: where it does first, and what is there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Mismatch(pub(crate) String);
+
 /// Compares bodies: JSON and lines of JSON value by value, lines of numbers number by number, anything else byte by
 /// byte. The `id` of an answer, which differs from one request to the next, counts as the same, and so does what the
 /// answer says of its model.
 ///
 /// # Errors
 /// Says where the first difference is.
-pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String> {
+pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), Mismatch> {
     if expected == given {
         return Ok(());
     }
-    let (tolerance, mut found) = (Tolerance::each(tolerance), Found::default());
+    let (tolerance, mut found) = (Tolerance::each(tolerance), Compared::default());
     match (json(expected), json(given), words(expected), words(given)) {
         (Some(a), Some(b), ..) if a.len() == b.len() => {
             a.iter()
@@ -34,7 +39,7 @@ pub fn same(expected: &[u8], given: &[u8], tolerance: f64) -> Result<(), String>
         }
         _ => found.other(|| other_bytes(expected, given)),
     }
-    found.first.map_or(Ok(()), Err)
+    found.first.map_or(Ok(()), |first| Err(Mismatch(first)))
 }
 
 /// What is said of bodies that cannot be compared by their values.
@@ -95,7 +100,7 @@ fn largest(value: &Value, are_floats: bool) -> f64 {
 
 /// How two answers, or two outputs, differ.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Compared {
     /// Values that were compared.
     pub(crate) values: usize,
     /// Those of them that differ.
@@ -106,7 +111,7 @@ pub(crate) struct Found {
     pub(crate) has_fraction: bool,
 }
 
-impl Found {
+impl Compared {
     /// Counts a value; where it differs, `first` says how.
     pub(crate) fn count(&mut self, is_same: bool, first: impl FnOnce() -> String) {
         self.values += 1;
@@ -160,7 +165,7 @@ pub(crate) fn compare(
     given: &Value,
     path: &mut String,
     tolerance: Tolerance,
-    found: &mut Found,
+    found: &mut Compared,
 ) {
     let end = path.len();
     match (expected, given) {
@@ -212,10 +217,10 @@ mod tests {
         let same = |a: &str, b: &str| super::same(a.as_bytes(), b.as_bytes(), super::TOLERANCE);
         assert_eq!(same(r#"{"y":[0.5,1],"id":"a"}"#, r#"{"y":[0.50001,1],"id":"b"}"#), Ok(()));
         assert_eq!(
-            same(r#"{"y":[0.5]}"#, r#"{"y":[0.6]}"#).unwrap_err(),
+            same(r#"{"y":[0.5]}"#, r#"{"y":[0.6]}"#).unwrap_err().to_string(),
             "/y/0 is 0.6 instead of 0.5"
         );
-        assert_eq!(same(r#"["cat"]"#, r#"["dog"]"#).unwrap_err(), "/0 is another");
+        assert_eq!(same(r#"["cat"]"#, r#"["dog"]"#).unwrap_err().to_string(), "/0 is another");
         assert!(same("[1]", "[1,2]").is_err());
         let named = |model: &str, y: f64| format!(r#"{{"model_name":"{model}","outputs":[{y}]}}"#);
         assert_eq!(same(&named("m", 0.5), &named("m_int8", 0.5)), Ok(()));

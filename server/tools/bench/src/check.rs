@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
+use crate::answers::Mismatch;
+
 /// A complete reply, for a check.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedReply<'a> {
@@ -19,7 +21,7 @@ pub struct CheckedReply<'a> {
 pub type Judge = dyn Fn(&CheckedReply<'_>) -> bool + Send + Sync;
 
 /// The same, where what is wrong is said.
-pub type Critic = dyn Fn(&CheckedReply<'_>) -> Result<(), String> + Send + Sync;
+pub type Critic = dyn Fn(&CheckedReply<'_>) -> Result<(), WrongReply> + Send + Sync;
 
 /// The first reply that a check found wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,10 +32,19 @@ pub struct FirstWrong {
     pub problem: String,
 }
 
-/// What is wrong with a reply that [`Check::FirstReply`] refuses.
-pub(crate) const NO_ANSWER: &str = "it has not the form of an answer";
-/// The same of [`Check::EveryBody`].
-pub(crate) const OTHER_HASH: &str = "its bytes are others than expected";
+/// What is wrong with a reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WrongReply {
+    /// [`Check::FirstReply`] refuses it.
+    #[error("it has not the form of an answer")]
+    NoAnswer,
+    /// [`Check::EveryBody`] expects another hash.
+    #[error("its bytes are others than expected")]
+    OtherBytes,
+    /// It says something else than the answer that it is compared with.
+    #[error(transparent)]
+    Differs(#[from] Mismatch),
+}
 
 /// Which 2xx replies are checked, and how. Replies of the warm-up are checked too.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use mio::{Interest, Registry, Token, net::TcpStream};
 use crate::{
     Request, Target,
     check::BodyHash,
-    failures::Failure,
+    failures::NoReply,
     grpc,
     http2::{Broken, Session},
     reply::{Fed, Head, Parser},
@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
     /// The reply is complete; `bytes` of it were read, head and body.
     Replied { status: u16, bytes: u64 },
     /// There will be no reply. The connection is closed.
-    Failed(Failure),
+    Failed(NoReply),
 }
 
 /// A request as it is written.
@@ -218,7 +218,7 @@ impl Connection {
         match (&mut self.speech, wire) {
             (Speech::Http2(session), Wire::Grpc { head, message }) => session.begin(head, message),
             (Speech::Http1 { written, .. }, _) => *written = 0,
-            (Speech::Http2(_), Wire::Http1(_)) => return self.fail(Failure::Malformed, &MIXED),
+            (Speech::Http2(_), Wire::Http1(_)) => return self.fail(NoReply::Malformed, &MIXED),
         }
         if self.is_closed() {
             self.peer_closed = false;
@@ -227,12 +227,12 @@ impl Connection {
                     self.socket = Socket::Opening(stream);
                     Outcome::Pending
                 }
-                Err(error) => self.fail(Failure::Connect, &error),
+                Err(error) => self.fail(NoReply::Connect, &error),
             };
         }
         match self.write(wire) {
             Ok(()) => Outcome::Pending,
-            Err(error) => self.fail(Failure::Reset, &error),
+            Err(error) => self.fail(NoReply::Reset, &error),
         }
     }
 
@@ -249,10 +249,10 @@ impl Connection {
                 Ok(false) => return Outcome::Pending,
                 Ok(true) => {
                     if let Err(error) = self.set_open() {
-                        return self.fail(Failure::Connect, &error);
+                        return self.fail(NoReply::Connect, &error);
                     }
                 }
-                Err(error) => return self.fail(Failure::Connect, &error),
+                Err(error) => return self.fail(NoReply::Connect, &error),
             }
         }
         let Some(wire) = wire.filter(|_| self.busy) else {
@@ -266,7 +266,7 @@ impl Connection {
         // What was read may have made room for more, or want an answer.
         let sent = sent.and_then(|()| self.write(wire));
         match (outcome, sent) {
-            (Outcome::Pending, Err(error)) => self.fail(Failure::Reset, &error),
+            (Outcome::Pending, Err(error)) => self.fail(NoReply::Reset, &error),
             (outcome, _) => outcome,
         }
     }
@@ -339,22 +339,22 @@ impl Connection {
                     self.peer_closed = true;
                     return match ended {
                         Some(head) => self.finish(head, wire),
-                        None => self.fail(Failure::Reset, &CLOSED),
+                        None => self.fail(NoReply::Reset, &CLOSED),
                     };
                 }
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Outcome::Pending,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return self.fail(Failure::Reset, &error),
+                Err(error) => return self.fail(NoReply::Reset, &error),
             };
             let piece = buffer.get(..count).unwrap_or_default();
             self.read += count as u64;
             match self.feed(piece, wire) {
                 Ok(Some(head)) => return self.finish(head, wire),
-                Err(Failure::Malformed) => {
+                Err(NoReply::Malformed) => {
                     let piece = beginning(piece.get(..SHOWN).unwrap_or(piece));
                     let problem = format!("what came is not HTTP/1: '{piece}'");
-                    return self.fail(Failure::Malformed, &problem);
+                    return self.fail(NoReply::Malformed, &problem);
                 }
                 Err(failure) => return self.fail(failure, &BROKEN),
                 // A short read has emptied the socket; the next bytes make a new event. The end of the
@@ -368,7 +368,7 @@ impl Connection {
     }
 
     /// Takes a piece of the stream; the head of the reply when it is complete.
-    fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<Head>, Failure> {
+    fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<Head>, NoReply> {
         let (capture, beginning) = (&mut self.capture, &mut self.beginning);
         let mut keep = |body: &[u8]| {
             let room = BEGINNING.saturating_sub(beginning.len()).min(body.len());
@@ -382,10 +382,10 @@ impl Connection {
         match (&mut self.speech, wire) {
             (Speech::Http1 { parser, .. }, _) => match parser.feed(piece, &mut keep) {
                 // One request, one reply: bytes behind it belong to nothing that was asked.
-                Ok(Fed::Done { used, .. }) if used < piece.len() => Err(Failure::Malformed),
+                Ok(Fed::Done { used, .. }) if used < piece.len() => Err(NoReply::Malformed),
                 Ok(Fed::Done { head, .. }) => Ok(Some(head)),
                 Ok(Fed::More) => Ok(None),
-                Err(_) => Err(Failure::Malformed),
+                Err(_) => Err(NoReply::Malformed),
             },
             (Speech::Http2(session), Wire::Grpc { message, .. }) => {
                 match session.feed(piece, message, &mut keep) {
@@ -393,10 +393,10 @@ impl Connection {
                         status: grpc::http_status(it.code),
                         keep_alive: it.keep_alive,
                     })),
-                    Err(Broken) => Err(Failure::Reset),
+                    Err(Broken) => Err(NoReply::Reset),
                 }
             }
-            (Speech::Http2(_), Wire::Http1(_)) => Err(Failure::Malformed),
+            (Speech::Http2(_), Wire::Http1(_)) => Err(NoReply::Malformed),
         }
     }
 
@@ -419,7 +419,7 @@ impl Connection {
         Outcome::Replied { status: head.status, bytes: self.read }
     }
 
-    fn fail(&mut self, failure: Failure, problem: &dyn fmt::Display) -> Outcome {
+    fn fail(&mut self, failure: NoReply, problem: &dyn fmt::Display) -> Outcome {
         self.problem = problem.to_string();
         self.abandon();
         Outcome::Failed(failure)

@@ -81,15 +81,20 @@ impl DataType {
     }
 }
 
-impl FromStr for DataType {
-    type Err = String;
+/// A name that no type of elements has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("datatype '{given}': expected one of {}", DataType::ALL.map(DataType::name).join(", "))]
+pub struct UnknownDatatype {
+    /// The name.
+    pub given: String,
+}
 
-    fn from_str(given: &str) -> Result<DataType, String> {
+impl FromStr for DataType {
+    type Err = UnknownDatatype;
+
+    fn from_str(given: &str) -> Result<DataType, UnknownDatatype> {
         let found = DataType::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(given));
-        found.ok_or_else(|| {
-            let names = DataType::ALL.map(DataType::name).join(", ");
-            format!("datatype '{given}': expected one of {names}")
-        })
+        found.ok_or_else(|| UnknownDatatype { given: given.to_owned() })
     }
 }
 

@@ -13,10 +13,10 @@ use crate::{
     arrivals::Schedule,
     check::BodyHash,
     connection::{Capture, Connection, Outcome, Wire},
-    failures::{Failure, refusal},
+    failures::{NoReply, refusal},
     report::Course,
     series::Series,
-    slot::{Job, Place, Slot, check, open},
+    slot::{Destination, Job, Slot, check, open},
     tally::{Tally, beginning},
     timer::Timer,
     usage::{Readings, ServerProcess, own_cpu},
@@ -85,7 +85,7 @@ struct Driver<'p> {
 
 impl<'p> Driver<'p> {
     fn new(plan: &'p Plan) -> Result<Driver<'p>, Error> {
-        let place = Place::of(plan)?;
+        let place = Destination::of(plan)?;
         let poll = Poll::new().map_err(Error::system("event queue"))?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         let changes = match &plan.load {
@@ -306,7 +306,7 @@ impl<'p> Driver<'p> {
         let Some(job) = slot.job.take() else { return };
         self.in_flight -= 1;
         match outcome {
-            Outcome::Failed(Failure::Connect) => slot.rests_until = Some(now + REST),
+            Outcome::Failed(NoReply::Connect) => slot.rests_until = Some(now + REST),
             _ => self.free.push_back((index, now)),
         }
         match outcome {
@@ -367,7 +367,7 @@ impl<'p> Driver<'p> {
             }
             if slot.job.is_some_and(|job| now >= job.expires) {
                 slot.connection.abandon();
-                self.settle(index, Outcome::Failed(Failure::Timeout), now);
+                self.settle(index, Outcome::Failed(NoReply::Timeout), now);
             }
         }
     }
@@ -405,9 +405,9 @@ impl<'p> Driver<'p> {
 }
 
 /// What went wrong with the request of a slot.
-fn problem(failure: Failure, slot: &Slot, timeout: Duration) -> Cow<'_, str> {
+fn problem(failure: NoReply, slot: &Slot, timeout: Duration) -> Cow<'_, str> {
     match failure {
-        Failure::Timeout => format!("no reply within {} s", timeout.as_secs_f64()).into(),
-        Failure::Connect | Failure::Reset | Failure::Malformed => slot.connection.problem().into(),
+        NoReply::Timeout => format!("no reply within {} s", timeout.as_secs_f64()).into(),
+        NoReply::Connect | NoReply::Reset | NoReply::Malformed => slot.connection.problem().into(),
     }
 }

@@ -8,7 +8,7 @@ use crate::numbers;
 
 /// Why there was no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Failure {
+pub(crate) enum NoReply {
     /// The connection could not be opened.
     Connect,
     /// It was closed or reset before the reply was complete.
@@ -19,17 +19,17 @@ pub(crate) enum Failure {
     Malformed,
 }
 
-impl Failure {
-    pub(crate) const ALL: [Failure; 4] =
-        [Failure::Connect, Failure::Reset, Failure::Timeout, Failure::Malformed];
+impl NoReply {
+    pub(crate) const ALL: [NoReply; 4] =
+        [NoReply::Connect, NoReply::Reset, NoReply::Timeout, NoReply::Malformed];
 
     /// As it is counted.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Failure::Connect => "connect",
-            Failure::Reset => "reset",
-            Failure::Timeout => "timeout",
-            Failure::Malformed => "malformed",
+            NoReply::Connect => "connect",
+            NoReply::Reset => "reset",
+            NoReply::Timeout => "timeout",
+            NoReply::Malformed => "malformed",
         }
     }
 }
@@ -82,12 +82,12 @@ impl Failures {
     }
 
     /// How many there were of one kind.
-    pub(crate) fn of(&self, failure: Failure) -> u64 {
+    pub(crate) fn of(&self, failure: NoReply) -> u64 {
         match failure {
-            Failure::Connect => self.connect,
-            Failure::Reset => self.reset,
-            Failure::Timeout => self.timeout,
-            Failure::Malformed => self.malformed,
+            NoReply::Connect => self.connect,
+            NoReply::Reset => self.reset,
+            NoReply::Timeout => self.timeout,
+            NoReply::Malformed => self.malformed,
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use half::{bf16, f16};
 use serde_json::Value;
 
-use crate::{DataType, Error, Fill, Input, Method, Request, data::strings};
+use crate::{DataType, Error, Fill, Input, Method, Request, UnknownDatatype, data::strings};
 
 /// `POST /v2/models/<model>/infer` with all data in the JSON, flat.
 ///
@@ -89,7 +89,8 @@ pub fn inputs_from_metadata(
         let text = |field| input.get(field).and_then(Value::as_str);
         let name = text("name").ok_or_else(|| wrong("expected each input to have a 'name'"))?;
         let dtype = text("datatype").unwrap_or_default().parse();
-        let dtype: DataType = dtype.map_err(|problem: String| Error::input(name, problem))?;
+        let dtype: DataType =
+            dtype.map_err(|it: UnknownDatatype| Error::input(name, it.to_string()))?;
         let dims = input.get("shape").and_then(Value::as_array);
         let dims = dims.ok_or_else(|| Error::input(name, "the metadata have no 'shape'"))?;
         let declared = dims.iter().map(|it| it.as_u64().map_or(1, |it| it as usize));

@@ -66,9 +66,11 @@ mod traffic;
 mod trust;
 mod usage;
 
-pub use check::{Check, CheckedReply, Critic, FirstWrong, Judge, body_hash, is_inference};
+pub use check::{
+    Check, CheckedReply, Critic, FirstWrong, Judge, WrongReply, body_hash, is_inference,
+};
 pub use compare::{Blocks, Comparison, Ratio, Typical, compare};
-pub use data::{DataType, Fill, Input};
+pub use data::{DataType, Fill, Input, UnknownDatatype};
 pub use error::Error;
 pub use export::{write_csv, write_histograms, write_json};
 pub use failures::{Failures, FirstBad};
@@ -79,7 +81,7 @@ pub use kserve::{inputs_from_metadata, invocations, json_body, kserve_binary, ks
 pub use limit::{Bend, Limit, Percentile, Threshold, find_limit};
 pub use load_args::{PhasesArg, StairsArg};
 pub use made_up::MadeUp;
-pub use option_values::share;
+pub use option_values::{OptionError, share};
 pub use plan::{Arrivals, Enough, Load, Plan};
 pub use progress::Progress;
 pub use reference::ask;

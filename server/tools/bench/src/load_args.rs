@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::{
     Arrivals, Error, Load, Percentile, Phase, Plan, Stairs, Threshold, Traffic,
-    option_values::{duration, latency},
+    option_values::{OptionError, duration, latency},
 };
 
 /// The arguments that say how much load there is.
@@ -130,8 +130,8 @@ impl LoadArgs {
 }
 
 /// Three numbers between colons.
-fn three(given: &str, expected: &str) -> Result<(usize, f64, Duration), String> {
-    let wrong = || format!("'{given}': expected {expected}");
+fn three(given: &str, expected: &str) -> Result<(usize, f64, Duration), OptionError> {
+    let wrong = || OptionError::given(&format!("'{given}'"), expected);
     let mut parts = given.split(':');
     let mut next = || parts.next().ok_or_else(wrong);
     let users = next()?.parse().map_err(|_| wrong())?;
@@ -144,22 +144,22 @@ fn three(given: &str, expected: &str) -> Result<(usize, f64, Duration), String> 
 }
 
 impl FromStr for PhasesArg {
-    type Err = String;
+    type Err = OptionError;
 
-    fn from_str(given: &str) -> Result<PhasesArg, String> {
+    fn from_str(given: &str) -> Result<PhasesArg, OptionError> {
         let phase = |it: &str| {
             let (initial_users, spawn_rate, duration) =
                 three(it, "USERS:RATE:SECONDS, such as 2:2:120")?;
             Ok(Phase { initial_users, spawn_rate, duration })
         };
-        given.split(',').map(phase).collect::<Result<_, String>>().map(PhasesArg)
+        given.split(',').map(phase).collect::<Result<_, OptionError>>().map(PhasesArg)
     }
 }
 
 impl FromStr for StairsArg {
-    type Err = String;
+    type Err = OptionError;
 
-    fn from_str(given: &str) -> Result<StairsArg, String> {
+    fn from_str(given: &str) -> Result<StairsArg, OptionError> {
         let (users_per_step, steps, duration) =
             three(given, "USERS:STEPS:SECONDS, such as 2:5:60")?;
         Ok(StairsArg(Stairs { users_per_step, steps: steps as usize, duration }))
@@ -176,7 +176,7 @@ impl fmt::Display for Threshold {
     }
 }
 
-fn factor(given: &str) -> Result<f64, String> {
+fn factor(given: &str) -> Result<f64, OptionError> {
     let given = given.parse().ok().filter(|it: &f64| (0.001..=1e4).contains(it));
-    given.ok_or_else(|| "expected a factor from 0.001 to 10000, such as 4".to_owned())
+    given.ok_or_else(|| OptionError::expected("a factor from 0.001 to 10000, such as 4"))
 }

@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Check, CheckedReply, Error, Plan, Report, Request, Target, answers, check::NO_ANSWER};
+use crate::{
+    Check, CheckedReply, Error, Plan, Report, Request, Target,
+    answers::{self, Mismatch},
+    check::WrongReply,
+};
 
 /// Further requests are not asked about beforehand once this has taken so long, or their answers take so many bytes.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -35,7 +39,7 @@ pub fn ask(
 }
 
 /// Compares the answer that a request has alone with another one, and says how that differs.
-pub(crate) type Same = dyn Fn(&[u8], &[u8]) -> Result<(), String> + Send + Sync;
+pub(crate) type Same = dyn Fn(&[u8], &[u8]) -> Result<(), Mismatch> + Send + Sync;
 
 /// What comes of asking beforehand.
 pub(crate) struct Reference {
@@ -93,16 +97,16 @@ pub(crate) fn check(plan: &Plan, same: Arc<Same>) -> Result<Reference, Error> {
             return Ok(());
         }
         if form.as_ref().is_some_and(|it| !it(reply)) {
-            return Err(NO_ANSWER.to_owned());
+            return Err(WrongReply::NoAnswer);
         }
-        alone.map_or(Ok(()), |it| same(it, reply.body))
+        Ok(alone.map_or(Ok(()), |it| same(it, reply.body))?)
     };
     Ok(Reference { check: Check::Sample(Arc::new(critic)), varies })
 }
 
 /// Compares answers of any kind. Numbers may differ by this share; what is neither JSON nor numbers is known by its
 /// length.
-pub(crate) fn same_body(alone: &[u8], given: &[u8], tolerance: f64) -> Result<(), String> {
+pub(crate) fn same_body(alone: &[u8], given: &[u8], tolerance: f64) -> Result<(), Mismatch> {
     let Err(difference) = answers::same(alone, given, tolerance) else { return Ok(()) };
     if !answers::is_read(alone) && alone.len() == given.len() {
         return Ok(());
@@ -110,7 +114,7 @@ pub(crate) fn same_body(alone: &[u8], given: &[u8], tolerance: f64) -> Result<()
     let enough = answers::needed(alone, given);
     let enough =
         enough.map_or_else(String::new, |it| format!("; --tolerance {it} would be enough"));
-    Err(format!("{difference}{enough}"))
+    Err(Mismatch(format!("{difference}{enough}")))
 }
 
 #[cfg(test)]
@@ -122,7 +126,9 @@ mod tests {
         let same = |a: &[u8], b: &[u8]| same_body(a, b, 1e-3).is_ok();
         assert!(same(b"[0.5]", b"[0.50001]") && !same(b"[0.5]", b"[0.6]"));
         assert!(same(b"\x00\x01", b"\x00\x02") && !same(b"\x00\x01", b"\x00"));
-        let told = |given: &[u8], tolerance| same_body(b"[0.5]", given, tolerance).unwrap_err();
+        let told = |given: &[u8], tolerance| {
+            same_body(b"[0.5]", given, tolerance).unwrap_err().to_string()
+        };
         let enough = "/0 is 0.6 instead of 0.5; --tolerance 0.2 would be enough";
         assert_eq!(told(b"[0.6]", 1e-3), enough);
         assert_eq!(told(b"[\"a\"]", 1e-3), "/0 is another");

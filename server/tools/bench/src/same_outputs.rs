@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use crate::{
     DataType,
-    answers::{self, Found, Tolerance, needed_by, other_bytes},
+    answers::{self, Compared, Mismatch, Tolerance, needed_by, other_bytes},
     format::Tensors,
     outputs::{Answer, Output},
 };
@@ -24,18 +24,18 @@ pub(crate) fn same(
     expected: &[u8],
     given: &[u8],
     tolerance: f64,
-) -> Result<(), String> {
+) -> Result<(), Mismatch> {
     if expected == given {
         return Ok(());
     }
     let (Some(a), Some(b)) = (Answer::of(form, expected), Answer::of(form, given)) else {
-        return Err(other_bytes(expected, given));
+        return Err(Mismatch(other_bytes(expected, given)));
     };
     let is_enough = |tolerance| a.differences(&b, tolerance).is_ok_and(|it| it.is_empty());
     let differing = a.differences(&b, tolerance)?;
     match differing.is_empty() {
         true => Ok(()),
-        false => Err(told(&a, &differing, needed_by(is_enough))),
+        false => Err(Mismatch(told(&a, &differing, needed_by(is_enough)))),
     }
 }
 
@@ -48,18 +48,18 @@ impl Answer<'_> {
         &self,
         given: &Answer<'_>,
         tolerance: f64,
-    ) -> Result<Vec<(&str, Found)>, String> {
-        let mut found = Found::default();
+    ) -> Result<Vec<(&str, Compared)>, Mismatch> {
+        let mut found = Compared::default();
         let each = Tolerance::each(tolerance);
         answers::compare(&self.rest, &given.rest, &mut String::new(), each, &mut found);
         if let Some(first) = found.first {
-            return Err(first);
+            return Err(Mismatch(first));
         }
         let names = |it: &Answer<'_>| it.outputs.iter().map(|it| it.name.clone()).collect();
         let (expected, names): (Vec<String>, Vec<String>) = (names(self), names(given));
         if expected != names {
             let [given, expected] = [names, expected].map(|it| it.join(", "));
-            return Err(format!("its outputs are {given} instead of {expected}"));
+            return Err(Mismatch(format!("its outputs are {given} instead of {expected}")));
         }
         let pairs = self.outputs.iter().zip(&given.outputs);
         let compared = pairs.map(|(a, b)| (a.name.as_str(), a.compare(b, tolerance)));
@@ -68,14 +68,14 @@ impl Answer<'_> {
 }
 
 impl Output<'_> {
-    fn compare(&self, given: &Output<'_>, tolerance: f64) -> Found {
-        let mut found = Found::default();
+    fn compare(&self, given: &Output<'_>, tolerance: f64) -> Compared {
+        let mut found = Compared::default();
         let (share, is_float) = match self.dtype {
             Some(DataType::Fp16 | DataType::Bf16) => (tolerance.max(TOLERANCE_OF_HALVES), true),
             Some(it) => (tolerance, it.is_float()),
             None => (tolerance, false),
         };
-        let mut about = Found::default();
+        let mut about = Compared::default();
         let each = Tolerance::each(tolerance);
         answers::compare(&self.about, &given.about, &mut String::new(), each, &mut about);
         if about.differing > 0 || self.message != given.message {
@@ -104,10 +104,10 @@ impl Output<'_> {
 }
 
 /// How outputs differ, and what can be done; `needed` is the tolerance with which they would not.
-fn told(answer: &Answer<'_>, differing: &[(&str, Found)], needed: Option<f64>) -> String {
+fn told(answer: &Answer<'_>, differing: &[(&str, Compared)], needed: Option<f64>) -> String {
     let quoted = |it: &str| format!("'{it}'");
-    let sentence = |(name, found): &(&str, Found)| {
-        let Found { values, differing, first, .. } = found;
+    let sentence = |(name, found): &(&str, Compared)| {
+        let Compared { values, differing, first, .. } = found;
         let first = first.as_deref().unwrap_or_default();
         format!("output '{name}' differs in {differing} of {values} values, first: {first}")
     };
@@ -131,7 +131,13 @@ fn told(answer: &Answer<'_>, differing: &[(&str, Found)], needed: Option<f64>) -
 }
 
 /// Compares the bytes of two tensors of a type, which are as many.
-fn compare_tensors(dtype: DataType, share: f64, expected: &[u8], given: &[u8], found: &mut Found) {
+fn compare_tensors(
+    dtype: DataType,
+    share: f64,
+    expected: &[u8],
+    given: &[u8],
+    found: &mut Compared,
+) {
     let (a, b) = (expected, given);
     let one = |it: [u8; 1]| it[0];
     match dtype {
@@ -157,7 +163,7 @@ fn floats<const N: usize>(
     expected: &[u8],
     given: &[u8],
     read: impl Fn([u8; N]) -> f64,
-    found: &mut Found,
+    found: &mut Compared,
 ) {
     let ((a, _), (b, _)) = (expected.as_chunks::<N>(), given.as_chunks::<N>());
     let magnitudes = a.iter().map(|it| read(*it).abs()).filter(|it| it.is_finite());
@@ -175,7 +181,7 @@ fn equals<const N: usize, T: PartialEq + Display>(
     expected: &[u8],
     given: &[u8],
     read: impl Fn([u8; N]) -> T,
-    found: &mut Found,
+    found: &mut Compared,
 ) {
     let ((a, _), (b, _)) = (expected.as_chunks::<N>(), given.as_chunks::<N>());
     for (at, (a, b)) in a.iter().zip(b).enumerate() {
@@ -199,7 +205,7 @@ mod tests {
     #[test]
     fn tensors_are_compared_by_their_type() {
         let same = |dtype: DataType, share: f64, a: &[u8], b: &[u8]| {
-            let mut found = Found::default();
+            let mut found = Compared::default();
             compare_tensors(dtype, share, a, b, &mut found);
             found.differing == 0
         };
@@ -295,7 +301,9 @@ mod tests {
         };
         let told = |class: &str, score: &str| {
             let (a, b) = (answer("1, 5, 9", "0.5, 0.25"), answer(class, score));
-            super::same(Tensors::Json, a.as_bytes(), b.as_bytes(), TOLERANCE).unwrap_err()
+            super::same(Tensors::Json, a.as_bytes(), b.as_bytes(), TOLERANCE)
+                .unwrap_err()
+                .to_string()
         };
         let class = told("1, 7, 8", "0.50001, 0.25");
         let begin = "output 'class' differs in 2 of 3 values, first: /data/1 is 7 instead of 5; 'score' as alone; whole";
@@ -309,6 +317,6 @@ mod tests {
              --tolerance 0.02 would be enough"
         );
         let missing = super::same(Tensors::Json, answer("1", "0.5").as_bytes(), b"{}", TOLERANCE);
-        assert_eq!(missing.unwrap_err(), "other bytes, 2 instead of 129");
+        assert_eq!(missing.unwrap_err().to_string(), "other bytes, 2 instead of 129");
     }
 }

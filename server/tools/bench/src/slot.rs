@@ -9,7 +9,7 @@ use mio::{Poll, Token};
 
 use crate::{
     Check, CheckedReply, Error, Plan,
-    check::{NO_ANSWER, OTHER_HASH},
+    check::WrongReply,
     connection::{Capture, Connection},
     tally::Tally,
     tls::Dialer,
@@ -20,18 +20,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a plan's connections go.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Destination {
     pub(crate) address: SocketAddr,
     /// Makes TLS of them.
     pub(crate) dialer: Option<Dialer>,
 }
 
-impl Place {
+impl Destination {
     /// That of a plan. May block on the resolver.
-    pub(crate) fn of(plan: &Plan) -> Result<Place, Error> {
+    pub(crate) fn of(plan: &Plan) -> Result<Destination, Error> {
         let protocol = if plan.is_grpc() { "h2" } else { "http/1.1" };
         let dialer = plan.target.dialer(protocol)?;
-        Ok(Place { address: plan.target.resolve()?, dialer })
+        Ok(Destination { address: plan.target.resolve()?, dialer })
     }
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn closed(place: &Place, index: usize, plan: &Plan) -> Slot {
-        let Place { address, dialer } = place;
+    pub(crate) fn closed(place: &Destination, index: usize, plan: &Plan) -> Slot {
+        let Destination { address, dialer } = place;
         let connection = Connection::closed(*address, dialer.clone(), Token(index), plan.is_grpc());
         Slot { connection, job: None, rests_until: None, unchecked: true, was_open: false }
     }
@@ -71,7 +71,7 @@ impl Slot {
 /// Opens a connection before the run: blocking, so that a server that is not there is an error and not
 /// ten seconds of failures.
 pub(crate) fn open(
-    place: &Place,
+    place: &Destination,
     index: usize,
     of: usize,
     plan: &Plan,
@@ -110,14 +110,14 @@ pub(crate) fn check(
         (Check::FirstReply(judge), Capture::Body(body)) => {
             slot.unchecked = false;
             let is_right = judge(&CheckedReply { request, status, body: &body });
-            if is_right { Ok(()) } else { Err(NO_ANSWER.to_owned()) }
+            if is_right { Ok(()) } else { Err(WrongReply::NoAnswer) }
         }
         (Check::Sample(critic), Capture::Body(body)) => {
             critic(&CheckedReply { request, status, body: &body })
         }
         (Check::EveryBody(hashes), Capture::Hash(hash)) => {
             let is_right = hashes.get(request) == Some(&hash.value());
-            if is_right { Ok(()) } else { Err(OTHER_HASH.to_owned()) }
+            if is_right { Ok(()) } else { Err(WrongReply::OtherBytes) }
         }
         _ => return false,
     };

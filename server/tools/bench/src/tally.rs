@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
-use crate::{Failures, FirstWrong, failures::Failure};
+use crate::{Failures, FirstWrong, check::WrongReply, failures::NoReply};
 
 /// Three digits of a latency are kept: percentiles are right within 0.1 %.
 const DIGITS: u8 = 3;
@@ -32,7 +32,7 @@ pub(crate) struct Tally {
     pub(crate) refusals: BTreeMap<u16, String>,
     pub(crate) failures: Failures,
     /// What went wrong with the first request of each kind of failure.
-    pub(crate) problems: BTreeMap<Failure, String>,
+    pub(crate) problems: BTreeMap<NoReply, String>,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     /// Requests that waited for a free connection (open loop).
@@ -111,10 +111,11 @@ impl Tally {
     }
 
     /// What a check has found of a reply.
-    pub(crate) fn checked(&mut self, request: usize, found: Result<(), String>) {
+    pub(crate) fn checked(&mut self, request: usize, found: Result<(), WrongReply>) {
         self.checked += 1;
         if let Err(problem) = found {
             self.wrong += 1;
+            let problem = problem.to_string();
             self.first_wrong.get_or_insert(FirstWrong { request, problem });
         }
     }
@@ -133,13 +134,13 @@ impl Tally {
     }
 
     /// A request without a reply.
-    pub(crate) fn failure(&mut self, failure: Failure, problem: &str) {
+    pub(crate) fn failure(&mut self, failure: NoReply, problem: &str) {
         self.problems.entry(failure).or_insert_with(|| problem.to_owned());
         match failure {
-            Failure::Connect => self.failures.connect += 1,
-            Failure::Reset => self.failures.reset += 1,
-            Failure::Timeout => self.failures.timeout += 1,
-            Failure::Malformed => self.failures.malformed += 1,
+            NoReply::Connect => self.failures.connect += 1,
+            NoReply::Reset => self.failures.reset += 1,
+            NoReply::Timeout => self.failures.timeout += 1,
+            NoReply::Malformed => self.failures.malformed += 1,
         }
     }
 

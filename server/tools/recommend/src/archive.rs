@@ -3,10 +3,31 @@
 use std::{
     fs::{self, File},
     io::Read,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use tar::EntryType;
+
+/// An archive that cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+#[error("archive '{}': {problem}", .archive.display())]
+pub struct ArchiveError {
+    /// Where it is.
+    pub archive: PathBuf,
+    /// What is wrong with it.
+    pub problem: ArchiveProblem,
+}
+
+/// What is wrong with an archive.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveProblem {
+    /// It cannot be read, or its files cannot be written.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It holds more than a model has.
+    #[error("more than 64 GiB or 100000 files")]
+    TooLarge,
+}
 
 /// Most bytes and files of an archive.
 const MOST_BYTES: u64 = 64 << 30;
@@ -34,21 +55,24 @@ pub fn open(path: &Path) -> std::io::Result<tar::Archive<Box<dyn Read>>> {
 ///
 /// # Errors
 /// Names the archive and what is wrong.
-pub fn unpack(path: &Path, into: &Path) -> Result<(), String> {
-    let failed = |it: std::io::Error| format!("archive '{}': {it}", path.display());
-    fs::create_dir_all(into).map_err(failed)?;
+pub fn unpack(path: &Path, into: &Path) -> Result<(), ArchiveError> {
+    unpack_into(path, into).map_err(|problem| ArchiveError { archive: path.to_owned(), problem })
+}
+
+fn unpack_into(path: &Path, into: &Path) -> Result<(), ArchiveProblem> {
+    fs::create_dir_all(into)?;
     let (mut bytes, mut files) = (0_u64, 0);
-    for entry in open(path).map_err(failed)?.entries().map_err(failed)? {
-        let mut entry = entry.map_err(failed)?;
+    for entry in open(path)?.entries()? {
+        let mut entry = entry?;
         if !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Directory) {
             continue;
         }
         (bytes, files) = (bytes.saturating_add(entry.size()), files + 1);
         if bytes > MOST_BYTES || files > MOST_FILES {
-            return Err(format!("archive '{}': more than 64 GiB or 100000 files", path.display()));
+            return Err(ArchiveProblem::TooLarge);
         }
         // It puts nothing outside of the directory.
-        entry.unpack_in(into).map_err(failed)?;
+        entry.unpack_in(into)?;
     }
     Ok(())
 }
@@ -87,7 +111,7 @@ mod tests {
         assert_eq!(fs::read(into.join("1/model.onnx")).unwrap(), b"onnx");
         assert!(!into.join("link").exists() && !directory.join("outside").exists());
         fs::write(&archive, "no archive").unwrap();
-        assert!(unpack(&archive, &into).unwrap_err().contains("model.tar.gz"));
+        assert!(unpack(&archive, &into).unwrap_err().to_string().contains("model.tar.gz"));
         fs::remove_dir_all(directory).unwrap();
     }
 }

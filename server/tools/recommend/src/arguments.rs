@@ -1,11 +1,11 @@
 //! The command line: what it takes.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::ValueEnum;
 use loadgen::{MadeUp, PhasesArg, StairsArg, Trust, answers::TOLERANCE, share};
 
-use crate::{door::Door, shares};
+use crate::{ArgumentError, shares};
 
 /// The numbers of processors; an argument that is a list of its own.
 pub(crate) type Processors = Vec<usize>;
@@ -174,11 +174,34 @@ pub(crate) enum ObjectiveArg {
     Throughput,
 }
 
+/// Where operations come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// From clients at this address.
+    Address(SocketAddr),
+    /// From the server that has started this program.
+    StandardInput,
+}
+
+impl FromStr for Door {
+    type Err = ArgumentError;
+
+    fn from_str(text: &str) -> Result<Door, ArgumentError> {
+        match text {
+            "-" => Ok(Door::StandardInput),
+            _ => text.parse().map(Door::Address).map_err(|_| {
+                let expected = "expected an address and a port, such as 127.0.0.1:8090, or -";
+                ArgumentError::new(expected)
+            }),
+        }
+    }
+}
+
 /// `NAME=VALUE,VALUE`.
-fn range(given: &str) -> Result<(String, Vec<String>), String> {
-    let (name, values) = given
-        .split_once('=')
-        .filter(|it| !it.0.is_empty() && !it.1.is_empty())
-        .ok_or("expected NAME=VALUE,VALUE, such as OMP_NUM_THREADS=1,2,4")?;
+fn range(given: &str) -> Result<(String, Vec<String>), ArgumentError> {
+    let (name, values) =
+        given.split_once('=').filter(|it| !it.0.is_empty() && !it.1.is_empty()).ok_or_else(
+            || ArgumentError::new("expected NAME=VALUE,VALUE, such as OMP_NUM_THREADS=1,2,4"),
+        )?;
     Ok((name.to_owned(), values.split(',').map(str::to_owned).collect()))
 }

@@ -14,11 +14,12 @@ use crate::{
     means::Means,
     model_files,
     prices::Instance,
+    rejection::Rejection,
     setting::Setting,
     shares::Share,
     step::{Length, Step},
     tested::Tester,
-    trial::{Progress, Watched, Workload},
+    trial::{Observed, Progress, Workload},
     windows::{line, per_minute},
     words::users_in_words,
 };
@@ -106,14 +107,16 @@ impl<'a> Bench<'a> {
         let nothing = Instance { cpus: 0, gpu: false, price_per_hour: None };
         let name = &configuration.instance_type;
         let found = match configuration.serverless {
-            Some(_) => Err(NO_SERVERLESS.to_owned()),
-            None => self.means.prices.machine(name, here),
+            Some(_) => Err(Rejection::new(NO_SERVERLESS)),
+            None => self.means.prices.machine(name, here).map_err(Rejection::from),
         };
         let (instance, problem) = match found {
             Ok(instance) if instance.cpus <= here => return Some(instance),
             Ok(it) => {
                 let cpus = it.cpus;
-                (it, format!("this machine has {here} processors for servers, {name} has {cpus}"))
+                let problem =
+                    format!("this machine has {here} processors for servers, {name} has {cpus}");
+                (it, Rejection::new(problem))
             }
             Err(problem) => (nothing, problem),
         };
@@ -135,14 +138,14 @@ impl<'a> Bench<'a> {
         let setting =
             Setting { instance_type: endpoint.to_owned(), instance, environment: Vec::new() };
         let traffic = self.traffic(Length::Full);
-        let outcome = Target::trusted(endpoint, &self.means.trust)
-            .map_err(|it| it.to_string())
-            .and_then(|it| {
-                let watched = Watched { progress: self.progress(&setting), ..Watched::default() };
-                let measure = || self.workload.measure(&it, watched, &traffic, None, &self.limit);
+        let outcome =
+            Target::trusted(endpoint, &self.means.trust).map_err(Rejection::from).and_then(|it| {
+                let observed =
+                    Observed { progress: self.progress(&setting), ..Observed::default() };
+                let measure = || self.workload.measure(&it, observed, &traffic, None, &self.limit);
                 let generators = &self.means.places.generators;
                 on_cpus(generators, measure)
-                    .map_err(|it| format!("processors {generators:?}: {it}"))?
+                    .map_err(|it| Rejection::new(format!("processors {generators:?}: {it}")))?
             });
         self.keep(Step::without_server(setting, outcome));
     }
@@ -212,7 +215,8 @@ impl<'a> Bench<'a> {
         if let (Ok(measured), Some(expected)) = (&step.outcome, &self.expected)
             && let Err(problem) = self.workload.compare(expected, &measured.answers)
         {
-            step.outcome = Err(format!("{problem}; started by: {}", step.command));
+            let reason = format!("{problem}; started by: {}", step.command);
+            step.outcome = Err(Rejection::new(reason));
         }
     }
 

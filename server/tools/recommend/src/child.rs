@@ -101,13 +101,51 @@ struct Said {
     silent: usize,
 }
 
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no process.
+    #[error("{command}: {source}")]
+    NoProcess {
+        /// What was to be started.
+        command: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It did not become ready. A reason is cut after a thousand characters: what the server wrote comes last.
+    #[error("it does not start; started by: {command}; {source}")]
+    NotReady {
+        /// Starts it again.
+        command: String,
+        /// What came instead.
+        source: NotReady,
+    },
+}
+
+/// What came of a server that was to become ready.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    /// It ended, as this says.
+    #[error("{0}")]
+    Ended(String),
+    /// It told an address that is none.
+    #[error(transparent)]
+    Address(#[from] loadgen::Error),
+    /// The job ended first.
+    #[error("the job ended before the server was ready")]
+    Stopped,
+    /// It took too long.
+    #[error("the server was not ready within {} s", READY.as_secs())]
+    Late,
+}
+
 impl Launch<'_> {
     /// Starts the server and waits until it is ready. `begun` is told its process at once.
     ///
     /// # Errors
     /// How it ended, its last lines, and the command that starts it again.
-    pub fn start(&self, limit: &Limit, begun: &mut dyn FnMut(u32)) -> Result<Running, String> {
-        let failed = |it: std::io::Error| format!("{}: {it}", self.command_line());
+    pub fn start(&self, limit: &Limit, begun: &mut dyn FnMut(u32)) -> Result<Running, StartError> {
+        let failed = |source| StartError::NoProcess { command: self.command_line(), source };
         let start = Instant::now();
         let mut command = Command::new(self.program);
         command
@@ -140,10 +178,7 @@ impl Launch<'_> {
                 running.setup = start.elapsed();
                 Ok(running)
             }
-            // A reason is cut after a thousand characters: what the server wrote comes last.
-            Err(problem) => {
-                Err(format!("it does not start; started by: {}; {problem}", self.command_line()))
-            }
+            Err(source) => Err(StartError::NotReady { command: self.command_line(), source }),
         }
     }
 
@@ -223,7 +258,7 @@ impl Running {
         Some(format!("the server ended ({status}), its last lines, the newest first: {lines}"))
     }
 
-    fn wait_ready(&mut self, until: Instant, limit: &Limit) -> Result<Target, String> {
+    fn wait_ready(&mut self, until: Instant, limit: &Limit) -> Result<Target, NotReady> {
         loop {
             let turn = Instant::now() + Duration::from_millis(50);
             self.shared.wait(|it| it.ready && it.address.is_some(), turn);
@@ -231,19 +266,17 @@ impl Running {
             if let (true, Some(address)) = (said.ready, &said.address) {
                 let page = |it: &String| format!("http://{it}/metrics").parse().ok();
                 self.metrics = said.metrics.as_ref().and_then(page);
-                return format!("http://{address}")
-                    .parse()
-                    .map_err(|it: loadgen::Error| it.to_string());
+                return Ok(format!("http://{address}").parse()?);
             }
             drop(said);
             if let Some(end) = self.end() {
-                return Err(end);
+                return Err(NotReady::Ended(end));
             }
             if limit.is_over() {
-                return Err("the job ended before the server was ready".to_owned());
+                return Err(NotReady::Stopped);
             }
             if Instant::now() >= until {
-                return Err(format!("the server was not ready within {} s", READY.as_secs()));
+                return Err(NotReady::Late);
             }
         }
     }

@@ -18,9 +18,9 @@ use serde_json::Value;
 pub use crate::arguments::Args;
 use crate::{
     api::ControlPlane,
+    arguments::Door,
     bottleneck::Used,
     control_server,
-    door::Door,
     journal::{Journal, LOCK, Trouble},
     made_bodies,
     run::{Done, Status},
@@ -163,7 +163,11 @@ fn serve(args: &Args, door: Door, program: &Path, stop: &AtomicBool) -> ExitCode
 }
 
 /// Writes every window as a line of CSV.
-fn write_series(path: &Path, done: &Done, surroundings: &Surroundings) -> Result<(), String> {
+fn write_series(
+    path: &Path,
+    done: &Done,
+    surroundings: &Surroundings,
+) -> Result<(), loadgen::Error> {
     let measured = done.steps.iter().filter_map(|it| Some((it, it.outcome.as_ref().ok()?)));
     let windows = measured.flat_map(|(step, measured)| {
         let of = [&step.setting.instance_type, &step.setting.variables(), step.length.name()];
@@ -173,7 +177,7 @@ fn write_series(path: &Path, done: &Done, surroundings: &Surroundings) -> Result
     });
     let columns = ["machine", "settings", "tried"].into_iter().chain(Surroundings::columns());
     let columns: Vec<&str> = columns.collect();
-    write_csv(path, &columns, windows).map_err(|it| it.to_string())
+    write_csv(path, &columns, windows)
 }
 
 impl Args {
@@ -202,7 +206,9 @@ impl Args {
             (Some(path), _) if path.extension().is_some_and(|it| it == "json") => {
                 file(&self.series, &|| pretty(done.put_metric_data()))
             }
-            (Some(path), Some(surroundings)) => write_series(path, done, surroundings),
+            (Some(path), Some(surroundings)) => {
+                write_series(path, done, surroundings).map_err(|it| it.to_string())
+            }
             _ => Ok(()),
         };
         let outcomes = [

@@ -191,7 +191,7 @@ fn request_id() -> String {
 mod tests {
     use super::*;
     use crate::shares::Places;
-    use crate::{api::Settings, prices::Prices, ranking::Objective};
+    use crate::{api::ControlSettings, prices::Prices, ranking::Objective};
     use std::{
         io::{Read, Write},
         net::TcpStream,
@@ -207,7 +207,7 @@ mod tests {
     fn start(name: &str, times: Times) -> (SocketAddr, PathBuf) {
         let jobs =
             std::env::temp_dir().join(format!("muster-control-{name}-{}", std::process::id()));
-        let settings = Settings {
+        let settings = ControlSettings {
             program: "none".into(),
             jobs: Some(jobs.clone()),
             prices: Prices::default(),

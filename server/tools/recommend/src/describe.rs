@@ -10,6 +10,7 @@ use crate::{
     description::{LONGEST_REASON, describe},
     job::{Configuration, Job},
     job_state::{JobState, JobStatus, seconds},
+    rejection::Rejection,
     run::{Done, Status},
     served::Served,
     setting::{Variables, overlaid},
@@ -60,7 +61,7 @@ impl Done {
     fn reason(&self) -> &str {
         let failed = self.steps.iter().find_map(|it| it.outcome.as_ref().err());
         let left_out = self.left_out.first().map(|it| it.1.as_str());
-        failed.map(String::as_str).or(left_out).unwrap_or("nothing was to be tried")
+        failed.map(Rejection::reason).or(left_out).unwrap_or("nothing was to be tried")
     }
 
     fn entries(&self) -> Vec<Value> {
@@ -103,7 +104,8 @@ pub(crate) fn step(job: &Job, step: &Step) -> Value {
             benchmark.insert("InvocationEndTime".into(), json!(seconds(measured.ended)));
         }
         Err(reason) => {
-            benchmark.insert("FailureReason".into(), json!(shortened(reason, LONGEST_REASON)));
+            benchmark
+                .insert("FailureReason".into(), json!(shortened(reason.reason(), LONGEST_REASON)));
         }
     }
     if job.endpoint.is_some() {
@@ -318,7 +320,7 @@ mod tests {
             step.length = length;
             step.setting.environment[0].1 = threads.to_owned();
             if let Some(problem) = outcome {
-                step.outcome = Err(problem.to_owned());
+                step.outcome = Err(Rejection::new(problem));
             }
             step
         };
@@ -388,7 +390,7 @@ mod tests {
         let first = done(steps, Status::Completed).describe();
         assert!(first.pointer("/InferenceRecommendations/0/Metrics/CostPerHour").is_none());
         let mut failed = step("local.cpu2", None, 100.0, 5);
-        failed.outcome = Err("payload 'a.csv': status 400".to_owned());
+        failed.outcome = Err(Rejection::new("payload 'a.csv': status 400"));
         let done = done(vec![failed], Status::Failed);
         let reply = done.describe();
         assert_eq!(

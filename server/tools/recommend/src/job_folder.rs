@@ -231,6 +231,7 @@ mod tests {
     use crate::{
         job_state::JobStatus,
         prices::Instance,
+        rejection::Rejection,
         served::Served,
         setting::Setting,
         step::Length,
@@ -248,7 +249,7 @@ mod tests {
         JobFolder::create(&path).unwrap()
     }
 
-    fn step(threads: &str, outcome: Result<Measured, String>) -> Step {
+    fn step(threads: &str, outcome: Result<Measured, Rejection>) -> Step {
         Step {
             setting: Setting {
                 instance_type: "local.cpu2".to_owned(),
@@ -297,14 +298,14 @@ mod tests {
         folder.add(&step("1", Ok(measured()))).unwrap();
         let mut cut = OpenOptions::new().append(true).open(folder.path.join(TRIED)).unwrap();
         cut.write_all(b"{\"setting\":{\"instance_type\":").unwrap();
-        folder.add(&step("2", Err("status 400, \"x\"".to_owned()))).unwrap();
+        folder.add(&step("2", Err(Rejection::new("status 400, \"x\"")))).unwrap();
 
         let expected = Measured { answers: Vec::new(), ..measured() };
         let tried = folder.tried().unwrap();
         assert_eq!(tried.len(), 2, "{tried:?}");
         let texts: Vec<String> = tried.iter().map(|it| format!("{it:?}")).collect();
         assert_eq!(texts[0], format!("{:?}", step("1", Ok(expected))));
-        assert_eq!(texts[1], format!("{:?}", step("2", Err("status 400, \"x\"".to_owned()))));
+        assert_eq!(texts[1], format!("{:?}", step("2", Err(Rejection::new("status 400, \"x\"")))));
 
         assert_eq!(folder.answers(1), None);
         folder.write_answers(&[vec![0, 255], Vec::new()]).unwrap();

@@ -12,13 +12,13 @@ use loadgen::{Percentile, PhasesArg, StairsArg, Target, Threshold};
 use serde_json::Value;
 
 use crate::{
-    Conditions, Configuration, Job, Kind,
-    api::Settings,
+    ArgumentError, Conditions, Configuration, Job, Kind,
+    api::ControlSettings,
     arguments::{Args, FlatArg, JobTypeArg, ObjectiveArg, PercentileArg},
     asked::{input_config, stopping_conditions},
     basis::Basis,
     job::check_duration,
-    journal::{Journal, Place, Trouble},
+    journal::{Journal, JournalPaths, Trouble},
     means::Means,
     payload,
     prices::Prices,
@@ -30,30 +30,29 @@ use crate::{
 };
 
 impl Args {
-    pub(crate) fn job(&self) -> Result<Job, String> {
+    pub(crate) fn job(&self) -> Result<Job, ArgumentError> {
         if let Some(file) = &self.input_json {
-            let text =
-                fs::read_to_string(file).map_err(|it| format!("{}: {it}", file.display()))?;
+            let text = fs::read_to_string(file).map_err(|it| ArgumentError::file(file, it))?;
             let body: Value =
-                serde_json::from_str(&text).map_err(|it| format!("{}: {it}", file.display()))?;
-            let mut job = Job::parse(&body).map_err(|it| format!("{}: {it}", file.display()))?;
+                serde_json::from_str(&text).map_err(|it| ArgumentError::file(file, it))?;
+            let mut job = Job::parse(&body).map_err(|it| ArgumentError::file(file, it))?;
             job.payload = self.payload.clone().or(job.payload);
             if let (Some(option), Some(payload)) = (self.made_up.said(), &job.payload) {
-                return Err(format!(
+                return Err(ArgumentError::new(format!(
                     "{option}: expected a job without a payload, of which tensors are made up, given {payload} \
                      (SamplePayloadUrl in {}, or --payload): leave {option} out or take the payload away",
                     file.display()
-                ));
+                )));
             }
             (job.variants, job.tolerance) = (self.variants(job.model.as_deref()), self.tolerance);
             job.repeats = self.repeats(&job)?;
             if job.configurations.is_empty() && job.endpoint.is_none() {
                 job.configurations = self.machines()?;
             } else if !self.instance.is_empty() {
-                return Err(format!(
+                return Err(ArgumentError::new(format!(
                     "--instance: expected none with --input-json {}, which says what is measured",
                     file.display()
-                ));
+                )));
             }
             return Ok(job);
         }
@@ -66,13 +65,14 @@ impl Args {
         };
         let phases = self.phases.as_ref().map(PhasesArg::traffic);
         let traffic = phases.or(self.stairs.as_ref().map(StairsArg::traffic));
-        traffic.as_ref().map_or(Ok(()), |it| it.validate()).map_err(|it| it.to_string())?;
+        traffic.as_ref().map_or(Ok(()), |it| it.validate())?;
         let percentile = match self.percentile {
             PercentileArg::P95 => Percentile::P95,
             PercentileArg::P99 => Percentile::P99,
         };
         let duration = self.duration.map(Duration::from_secs);
-        check_duration(duration).map_err(|it| format!("--duration: {}", it.problem))?;
+        let checked = check_duration(duration);
+        checked.map_err(|it| ArgumentError::new(format!("--duration: {}", it.problem)))?;
         let latency = self.latency_ms.map(Duration::from_millis);
         let model = self.model.as_ref().or(self.model_option.as_ref());
         let mut job = Job {
@@ -108,16 +108,16 @@ impl Args {
     }
 
     /// How often each setting of the job is tested.
-    fn repeats(&self, job: &Job) -> Result<u32, String> {
+    fn repeats(&self, job: &Job) -> Result<u32, ArgumentError> {
         match (self.repeats, job.kind, &job.endpoint) {
             (1, ..) | (_, Kind::Advanced, None) => Ok(self.repeats),
-            (given, _, Some(_)) => {
-                Err(format!("--repeats: expected 1 with a server that runs already, given {given}"))
-            }
-            (given, Kind::Default, _) => Err(format!(
+            (given, _, Some(_)) => Err(ArgumentError::new(format!(
+                "--repeats: expected 1 with a server that runs already, given {given}"
+            ))),
+            (given, Kind::Default, _) => Err(ArgumentError::new(format!(
                 "--repeats: expected an advanced job (--env, --phases or --stairs), as a default job has rounds of its \
                  own, given {given}"
-            )),
+            ))),
         }
     }
 
@@ -131,7 +131,7 @@ impl Args {
     }
 
     /// The machines of `--instance`, else this one.
-    fn machines(&self) -> Result<Vec<Configuration>, String> {
+    fn machines(&self) -> Result<Vec<Configuration>, ArgumentError> {
         let machine = |instance_type: String| Configuration {
             instance_type,
             serverless: None,
@@ -143,7 +143,7 @@ impl Args {
     }
 
     /// The processors of servers and load generators; of a server that runs already these alone.
-    fn places(&self, endpoint: Option<&str>) -> Result<Places, String> {
+    fn places(&self, endpoint: Option<&str>) -> Result<Places, ArgumentError> {
         let [servers, generators] = [&self.server_cpus, &self.client_cpus].map(Option::as_deref);
         let all = crate::child::cpus();
         match (endpoint, servers, generators) {
@@ -153,9 +153,10 @@ impl Args {
     }
 
     /// Are the machines of `--instance` known?
-    fn check_instances(&self, prices: &Prices, places: &Places) -> Result<(), String> {
+    fn check_instances(&self, prices: &Prices, places: &Places) -> Result<(), ArgumentError> {
         let known = |name: &String| prices.machine(name, places.servers.len()).map(|_| ());
-        self.instance.iter().try_for_each(known).map_err(|it| format!("--instance: {it}"))
+        let checked = self.instance.iter().try_for_each(known);
+        checked.map_err(|it| ArgumentError::new(format!("--instance: {it}")))
     }
 
     /// What an earlier start has kept of the job; nothing where there is no place for it.
@@ -171,7 +172,7 @@ impl Args {
             None => Ok(Journal::default()),
             Some(root) => {
                 let basis = Basis::of(job, means);
-                let place = Place::below(&root, &basis);
+                let place = JournalPaths::below(&root, &basis);
                 Journal::open(&place, &basis, means.bodies.len(), self.fresh, &means.stop, say)
             }
         }
@@ -183,23 +184,23 @@ impl Args {
         job: &Job,
         program: &Path,
         stop: Arc<AtomicBool>,
-    ) -> Result<Means, String> {
+    ) -> Result<Means, ArgumentError> {
         self.check_time_scale()?;
         let server = job.endpoint.as_deref().map(|it| Target::trusted(it, &self.trust)).transpose();
-        let server = server.map_err(|it| it.to_string())?;
-        Target::check_trust(&server, &self.trust).map_err(|it| it.to_string())?;
+        let server = server?;
+        Target::check_trust(&server, &self.trust)?;
         let prices = self.prices()?;
         let names = job.machines();
         let places = self.places(job.endpoint.as_deref())?;
         self.check_instances(&prices, &places)?;
         let priced = prices.for_all(&names, places.servers.len());
-        priced.map_err(|it| format!("--prices: {it}"))?;
+        priced.map_err(|it| ArgumentError::new(format!("--prices: {it}")))?;
         let bodies = match (&job.payload, &job.endpoint) {
             (Some(payload), _) => payload::read(payload, &job.content_types)?,
             (None, Some(endpoint)) if !self.made_up.says_inputs() => {
-                return Err(format!(
+                return Err(ArgumentError::new(format!(
                     "--payload or --input: expected what is sent to {endpoint}, given neither"
-                ));
+                )));
             }
             (None, _) => Vec::new(),
         };
@@ -221,10 +222,10 @@ impl Args {
         })
     }
 
-    fn prices(&self) -> Result<Prices, String> {
+    fn prices(&self) -> Result<Prices, ArgumentError> {
         let Some(file) = &self.prices else { return Ok(Prices::default()) };
-        let text = fs::read_to_string(file).map_err(|it| format!("{}: {it}", file.display()))?;
-        Prices::parse(&text).map_err(|it| format!("{}: {it}", file.display()))
+        let text = fs::read_to_string(file).map_err(|it| ArgumentError::file(file, it))?;
+        Prices::parse(&text).map_err(|it| ArgumentError::file(file, it))
     }
 
     fn objective(&self) -> Objective {
@@ -235,19 +236,22 @@ impl Args {
         }
     }
 
-    fn check_time_scale(&self) -> Result<(), String> {
+    fn check_time_scale(&self) -> Result<(), ArgumentError> {
         match (0.01..=1000.0).contains(&self.time_scale) {
             true => Ok(()),
-            false => Err(format!("--time-scale: expected 0.01 to 1000, given {}", self.time_scale)),
+            false => Err(ArgumentError::new(format!(
+                "--time-scale: expected 0.01 to 1000, given {}",
+                self.time_scale
+            ))),
         }
     }
 
     /// What `--serve` does jobs with.
-    pub(crate) fn control(&self, program: &Path) -> Result<Settings, String> {
+    pub(crate) fn control(&self, program: &Path) -> Result<ControlSettings, ArgumentError> {
         self.check_time_scale()?;
         let (prices, places) = (self.prices()?, self.places(None)?);
         self.check_instances(&prices, &places)?;
-        Ok(Settings {
+        Ok(ControlSettings {
             program: program.to_owned(),
             jobs: self.jobs.clone(),
             prices,

@@ -43,17 +43,17 @@ pub struct Journal {
 
 /// Where a journal is.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct JournalPaths {
     /// Locked by the job that measures, of all that there are in this place.
     pub lock: PathBuf,
     /// The folder of the job.
     pub folder: PathBuf,
 }
 
-impl Place {
+impl JournalPaths {
     /// Below a directory of all jobs, by what the job asks for.
-    pub fn below(root: &Path, basis: &Basis) -> Place {
-        Place { lock: root.join(LOCK), folder: root.join(basis.name()) }
+    pub fn below(root: &Path, basis: &Basis) -> JournalPaths {
+        JournalPaths { lock: root.join(LOCK), folder: root.join(basis.name()) }
     }
 }
 
@@ -99,14 +99,14 @@ impl Journal {
     /// # Errors
     /// When it was asked to stop in the meantime, or the journal cannot be kept.
     pub fn open(
-        place: &Place,
+        place: &JournalPaths,
         basis: &Basis,
         bodies: usize,
         fresh: bool,
         stop: &AtomicBool,
         say: &mut dyn FnMut(&str),
     ) -> Result<Journal, Trouble> {
-        let Place { lock, folder } = place;
+        let JournalPaths { lock, folder } = place;
         let lock = take_lock(lock, stop, say)?;
 
         let read = |folder: JobFolder| -> io::Result<Journal> {
@@ -324,7 +324,7 @@ mod tests {
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
         let stop = AtomicBool::new(false);
-        let place = Place::below(root, &basis);
+        let place = JournalPaths::below(root, &basis);
         (Journal::open(&place, &basis, 1, fresh, &stop, &mut say).unwrap(), said)
     }
 
@@ -381,7 +381,7 @@ mod tests {
                     said.push_str(line);
                     stop.store(true, Ordering::Relaxed);
                 };
-                let place = Place::below(&root, &basis);
+                let place = JournalPaths::below(&root, &basis);
                 let outcome = Journal::open(&place, &basis, 1, false, &stop, &mut say);
                 (outcome.map(drop), said)
             }

@@ -1,6 +1,7 @@
 //! Bodies for a job that names none: tensors that fit what the model says of its inputs.
 
 use std::{
+    fmt,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
 };
@@ -8,7 +9,7 @@ use std::{
 use loadgen::{Input, MadeUp, Target, answers::TOLERANCE, json_body, metadata};
 
 use crate::{
-    child::{Launch, Limit, has_gpu},
+    child::{Launch, Limit, StartError, has_gpu},
     job::{Conditions, Job},
     journal::{Journal, Trouble},
     payload::{Body, described},
@@ -20,6 +21,31 @@ use crate::{
 const SEED: u64 = 0;
 /// What `/invocations` takes them as.
 const CONTENT_TYPE: &str = "application/json";
+
+/// Why no bodies can be made up, and what to give instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct MadeUpError {
+    text: String,
+}
+
+impl MadeUpError {
+    fn new(text: impl fmt::Display) -> MadeUpError {
+        MadeUpError { text: text.to_string() }
+    }
+}
+
+impl From<StartError> for MadeUpError {
+    fn from(error: StartError) -> MadeUpError {
+        MadeUpError::new(error)
+    }
+}
+
+impl From<loadgen::Error> for MadeUpError {
+    fn from(error: loadgen::Error) -> MadeUpError {
+        MadeUpError::new(error)
+    }
+}
 
 /// A server of the model of `job` is started with these variables and asked for its inputs. The bodies are the JSON of
 /// the KServe v2 protocol, and the server has answered the first of them. `lock` is that of all jobs, where there is
@@ -36,7 +62,7 @@ pub(crate) fn bodies(
     stop: &Arc<AtomicBool>,
     lock: Option<&Path>,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Body>, String> {
+) -> Result<Vec<Body>, MadeUpError> {
     if job.endpoint.is_some() {
         return made(made_up, &[], say);
     }
@@ -45,7 +71,7 @@ pub(crate) fn bodies(
     // It would disturb what another job measures. Whoever cannot keep it is told so by the job itself.
     let journal = lock.map(|it| Journal::alone(it, stop, say)).transpose();
     let mut journal = match journal {
-        Err(Trouble::Stopped) => return Err(Trouble::Stopped.to_string()),
+        Err(Trouble::Stopped) => return Err(MadeUpError::new(Trouble::Stopped)),
         journal => journal.ok().flatten().unwrap_or_default(),
     };
     let limit = Limit { over: None, stop: stop.clone() };
@@ -56,21 +82,21 @@ pub(crate) fn bodies(
     models.dedup();
     let [name] = &models[..] else {
         let (number, names) = (models.len(), models.join(", "));
-        return Err(format!(
+        return Err(MadeUpError::new(format_args!(
             "no payload is given: tensors are made up for one model, and there are {number}: {names}"
-        ));
+        )));
     };
-    let asked = |it: &Target| metadata(it, name, &[]).map_err(|it| it.to_string());
+    let asked = |it: &Target| metadata(it, name, &[]);
     let bodies = made(made_up, &server.http().as_ref().map_or(Ok(Vec::new()), asked)?, say)?;
     let first = bodies.iter().take(1).cloned().collect();
     let workload =
         Workload { bodies: first, conditions: Conditions::default(), tolerance: TOLERANCE };
     workload.answers(server.address()).map_err(|problem| {
         let way = made_up.map_or("", |_| ", or say what inputs are like with --shape and --value");
-        format!(
+        MadeUpError::new(format_args!(
             "{problem}; no payload is given, and what is made up does not suit the model '{name}': give a payload of \
              what clients send{way}"
-        )
+        ))
     })?;
     Ok(bodies)
 }
@@ -80,7 +106,7 @@ fn made(
     said: Option<&MadeUp>,
     metadata: &[u8],
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Body>, String> {
+) -> Result<Vec<Body>, MadeUpError> {
     let made_up = said.cloned().unwrap_or_default();
     let body = |inputs: &[Input]| {
         let words: Vec<String> = inputs.iter().map(Input::to_string).collect();
@@ -88,7 +114,7 @@ fn made(
         let size = body.len();
         Ok(((body, words), size))
     };
-    let all = made_up.each(metadata, SEED, body).map_err(|it| it.to_string())?;
+    let all = made_up.each(metadata, SEED, body)?;
     let inputs = all.first().map_or_else(String::new, |it| it.1.join(", "));
     let bodies: Vec<Body> = all
         .into_iter()

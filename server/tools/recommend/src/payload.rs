@@ -1,7 +1,7 @@
 //! The bodies of requests: every regular file of a directory or of an archive, or one file.
 
 use std::{
-    fs,
+    fmt, fs,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -12,6 +12,30 @@ use crate::archive;
 
 /// Most bytes of all bodies together.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// Why there are no bodies.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("payload{}: {problem}", of(.path.as_deref()))]
+pub struct PayloadError {
+    /// What was given; `None` where it is the bytes that are wrong.
+    path: Option<String>,
+    problem: String,
+}
+
+/// The path in a sentence.
+fn of(path: Option<&str>) -> String {
+    path.map_or_else(String::new, |it| format!(" '{it}'"))
+}
+
+impl PayloadError {
+    fn at(path: &str, problem: impl fmt::Display) -> PayloadError {
+        PayloadError { path: Some(path.to_owned()), problem: problem.to_string() }
+    }
+
+    fn bytes(problem: impl fmt::Display) -> PayloadError {
+        PayloadError { path: None, problem: problem.to_string() }
+    }
+}
 
 /// A body and its type.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,13 +57,13 @@ pub fn described(bodies: &[Body]) -> String {
 ///
 /// # Errors
 /// Names what cannot be read.
-pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, String> {
+pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, PayloadError> {
     let path = path.strip_prefix("file://").unwrap_or(path);
     if path.contains("://") {
-        return Err(format!("payload '{path}': expected a path or a file:// address"));
+        return Err(PayloadError::at(path, "expected a path or a file:// address"));
     }
     let path = Path::new(path);
-    let failed = |it: std::io::Error| format!("payload '{}': {it}", path.display());
+    let failed = |it: std::io::Error| PayloadError::at(&path.to_string_lossy(), it);
     let mut files: Vec<(String, Vec<u8>)> = match path.is_dir() {
         true => {
             let mut files = Vec::new();
@@ -70,7 +94,7 @@ pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, String> {
     };
     files.sort();
     if files.is_empty() {
-        return Err(format!("payload '{}': expected a file", path.display()));
+        return Err(PayloadError::at(&path.to_string_lossy(), "expected a file"));
     }
     let body = |(name, bytes): (String, Vec<u8>)| Body {
         content_type: content_type(&name, types),
@@ -81,16 +105,17 @@ pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, String> {
 }
 
 /// What a reader gives, as far as there is room.
-fn bounded(from: impl Read, room: &mut u64) -> Result<Vec<u8>, String> {
+fn bounded(from: impl Read, room: &mut u64) -> Result<Vec<u8>, PayloadError> {
     let mut bytes = Vec::new();
-    from.take(*room + 1).read_to_end(&mut bytes).map_err(|it| format!("payload: {it}"))?;
-    *room = room.checked_sub(bytes.len() as u64).ok_or("payload: more than 1 GiB")?;
+    from.take(*room + 1).read_to_end(&mut bytes).map_err(PayloadError::bytes)?;
+    let left = room.checked_sub(bytes.len() as u64);
+    *room = left.ok_or_else(|| PayloadError::bytes("more than 1 GiB"))?;
     Ok(bytes)
 }
 
 /// The regular files of an archive.
-fn unpack(path: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
-    let failed = |it: std::io::Error| format!("payload '{}': {it}", path.display());
+fn unpack(path: &Path) -> Result<Vec<(String, Vec<u8>)>, PayloadError> {
+    let failed = |it: std::io::Error| PayloadError::at(&path.to_string_lossy(), it);
     let mut room = MOST_BYTES;
     let mut files = Vec::new();
     for entry in archive::open(path).map_err(failed)?.entries().map_err(failed)? {
@@ -148,9 +173,9 @@ mod tests {
         let one = read(&directory.join("in/b.csv").to_string_lossy(), &[]).unwrap();
         assert_eq!((one.len(), one[0].content_type.as_str()), (1, "text/csv"));
         fs::create_dir(directory.join("empty")).unwrap();
-        let empty = read(&directory.join("empty").to_string_lossy(), &[]).unwrap_err();
+        let empty = read(&directory.join("empty").to_string_lossy(), &[]).unwrap_err().to_string();
         assert!(empty.contains("expected a file"), "{empty}");
-        assert!(read("s3://bucket/x", &[]).unwrap_err().contains("file://"));
+        assert!(read("s3://bucket/x", &[]).unwrap_err().to_string().contains("file://"));
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -11,6 +11,28 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// What is wrong with prices or with the name of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// The file is no TOML, or has other keys.
+    #[error("{0}")]
+    Toml(String),
+    /// A machine of the file cannot be.
+    #[error("instance \"{0}\": expected cpus above 0 and a price of 0 or more")]
+    Instance(String),
+    /// Some machines have a price, and this one has none.
+    #[error("expected a price for all machines or for none, given none for {0}")]
+    Without(String),
+    /// No machine has that name.
+    #[error("'{name}' is not known: expected local.cpuN, local.gpu, local.gpu.cpuN or {others}")]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// What else it could have been.
+        others: String,
+    },
+}
+
 /// All machines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,13 +62,11 @@ impl Prices {
     ///
     /// # Errors
     /// What is wrong, and in which line.
-    pub fn parse(text: &str) -> Result<Prices, String> {
-        let prices: Prices = toml::from_str(text).map_err(|it| it.to_string())?;
+    pub fn parse(text: &str) -> Result<Prices, PriceError> {
+        let prices: Prices = toml::from_str(text).map_err(|it| PriceError::Toml(it.to_string()))?;
         for (name, it) in &prices.instance {
             if it.cpus == 0 || it.price_per_hour.is_some_and(|it| !(it.is_finite() && it >= 0.0)) {
-                return Err(format!(
-                    "instance \"{name}\": expected cpus above 0 and a price of 0 or more"
-                ));
+                return Err(PriceError::Instance(name.clone()));
             }
         }
         Ok(prices)
@@ -56,15 +76,13 @@ impl Prices {
     ///
     /// # Errors
     /// Names one without a price.
-    pub fn for_all(&self, names: &[&str], all_cpus: usize) -> Result<(), String> {
+    pub fn for_all(&self, names: &[&str], all_cpus: usize) -> Result<(), PriceError> {
         let is_priced = |it: &&&str| {
             let machine = self.machine(it, all_cpus);
             machine.is_ok_and(|it| it.price_per_hour.is_some())
         };
         match (names.iter().find(|it| !is_priced(it)), names.iter().any(|it| is_priced(&it))) {
-            (Some(without), true) => Err(format!(
-                "expected a price for all machines or for none, given none for {without}"
-            )),
+            (Some(without), true) => Err(PriceError::Without((*without).to_owned())),
             _ => Ok(()),
         }
     }
@@ -73,7 +91,7 @@ impl Prices {
     ///
     /// # Errors
     /// Names the names that are known.
-    pub fn machine(&self, name: &str, all_cpus: usize) -> Result<Instance, String> {
+    pub fn machine(&self, name: &str, all_cpus: usize) -> Result<Instance, PriceError> {
         if let Some(found) = self.instance.get(name) {
             return Ok(*found);
         }
@@ -91,13 +109,11 @@ impl Prices {
         });
         local.ok_or_else(|| {
             let known: Vec<&str> = self.instance.keys().map(String::as_str).collect();
-            let known = match known.is_empty() {
+            let others = match known.is_empty() {
                 true => "one of --prices".to_owned(),
                 false => format!("one of the price file ({})", known.join(", ")),
             };
-            format!(
-                "'{name}' is not known: expected local.cpuN, local.gpu, local.gpu.cpuN or {known}"
-            )
+            PriceError::Unknown { name: name.to_owned(), others }
         })
     }
 }
@@ -118,7 +134,8 @@ mod tests {
         assert_eq!(prices.machine("local.gpu", 8), part(8, true));
         assert_eq!(prices.machine("local.gpu.cpu2", 8), part(2, true));
         for wrong in ["ml.c5.large", "local.cpu0", "local.cpu", "local.tpu"] {
-            assert!(prices.machine(wrong, 8).unwrap_err().contains("ml.m5.large"), "{wrong}");
+            let problem = prices.machine(wrong, 8).unwrap_err().to_string();
+            assert!(problem.contains("ml.m5.large"), "{wrong}");
         }
     }
 

@@ -13,15 +13,15 @@ pub(crate) fn start_of(process: u32) -> Option<u64> {
 
 /// A process that may end while it is looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watched {
+pub(crate) struct ObservedProcess {
     pid: u32,
     start: Option<u64>,
 }
 
-impl Watched {
+impl ObservedProcess {
     /// The process of that number as it is now.
-    pub(crate) fn new(pid: u32) -> Watched {
-        Watched { pid, start: start_of(pid) }
+    pub(crate) fn new(pid: u32) -> ObservedProcess {
+        ObservedProcess { pid, start: start_of(pid) }
     }
 
     /// Has it ended? Its number may be another process's by now, which has begun at another time.
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_is_gone_before_anybody_has_waited_for_it() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let watched = Watched::new(child.id());
+        let watched = ObservedProcess::new(child.id());
         assert!(!watched.is_gone());
         drop(child.stdin.take());
         // Whoever looks sees the zombie in the end.
@@ -52,6 +52,6 @@ mod tests {
             std::thread::yield_now();
         }
         child.wait().unwrap();
-        assert!(watched.is_gone() && Watched::new(child.id()).is_gone());
+        assert!(watched.is_gone() && ObservedProcess::new(child.id()).is_gone());
     }
 }

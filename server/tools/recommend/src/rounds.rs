@@ -71,8 +71,8 @@ fn align(measured: &mut [Vec<Step>]) {
 mod tests {
     use super::*;
     use crate::{
-        Job, journal::Journal, means::Means, prices::Prices, ranking::Objective, shares::Places,
-        step::tests::of_rounds, watch::Watch,
+        Job, journal::Journal, means::Means, prices::Prices, ranking::Objective,
+        rejection::Rejection, shares::Places, step::tests::of_rounds, watch::Watch,
     };
     use serde_json::json;
 
@@ -111,7 +111,7 @@ mod tests {
     fn a_round_that_only_some_settings_had_is_left_out() {
         let steps = |count: usize| vec![of_rounds(&[], &[100.0]); count];
         let mut failed = steps(5);
-        failed[4].outcome = Err("another answer".to_owned());
+        failed[4].outcome = Err(Rejection::new("another answer"));
         // The last one's turn never came.
         let mut measured = [steps(4), steps(3), failed, steps(0)];
         align(&mut measured);

@@ -1,6 +1,6 @@
 //! Which processors a test has, and which tests run beside each other. Pure.
 
-use crate::prices::Instance;
+use crate::{ArgumentError, prices::Instance};
 
 /// More than any machine has.
 const MOST_PROCESSORS: usize = 1 << 16;
@@ -38,7 +38,7 @@ impl Places {
         all: Vec<usize>,
         servers: Option<&[usize]>,
         generators: Option<&[usize]>,
-    ) -> Result<Places, String> {
+    ) -> Result<Places, ArgumentError> {
         check(&all, "--server-cpus", servers.unwrap_or_default())?;
         check(&all, "--client-cpus", generators.unwrap_or_default())?;
         let besides = |list: &[usize]| besides(&all, list);
@@ -50,15 +50,14 @@ impl Places {
             (servers, Some(generators)) => {
                 let servers = servers.map_or_else(|| besides(generators), <[usize]>::to_vec);
                 if let Some(both) = generators.iter().find(|it| servers.contains(it)) {
-                    return Err(format!(
+                    return Err(ArgumentError::new(format!(
                         "--client-cpus: expected other processors than those of --server-cpus, given {both} in both"
-                    ));
+                    )));
                 }
                 if servers.is_empty() {
-                    return Err(
-                        "--client-cpus: expected to leave a processor for servers, given all"
-                            .to_owned(),
-                    );
+                    return Err(ArgumentError::new(
+                        "--client-cpus: expected to leave a processor for servers, given all",
+                    ));
                 }
                 Ok(Places { servers, generators: generators.to_vec() })
             }
@@ -69,7 +68,7 @@ impl Places {
     ///
     /// # Errors
     /// What was expected and what was given.
-    pub fn of_generators(all: &[usize], generators: &[usize]) -> Result<Places, String> {
+    pub fn of_generators(all: &[usize], generators: &[usize]) -> Result<Places, ArgumentError> {
         check(all, "--client-cpus", generators)?;
         Ok(Places { servers: besides(all, generators), generators: generators.to_vec() })
     }
@@ -115,11 +114,13 @@ impl Places {
 }
 
 /// Are the processors of an option among all?
-fn check(all: &[usize], option: &str, list: &[usize]) -> Result<(), String> {
+fn check(all: &[usize], option: &str, list: &[usize]) -> Result<(), ArgumentError> {
     let Some(other) = list.iter().find(|it| !all.contains(it)) else { return Ok(()) };
     let all: Vec<String> = all.iter().map(usize::to_string).collect();
     let all = all.join(",");
-    Err(format!("{option}: expected processors that this program may use ({all}), given {other}"))
+    Err(ArgumentError::new(format!(
+        "{option}: expected processors that this program may use ({all}), given {other}"
+    )))
 }
 
 /// All processors but these.
@@ -131,8 +132,8 @@ fn besides(all: &[usize], list: &[usize]) -> Vec<usize> {
 ///
 /// # Errors
 /// What was expected and what was given.
-pub fn processors(given: &str) -> Result<Vec<usize>, String> {
-    let wrong = || format!("expected processors such as 0-3,6, given {given}");
+pub fn processors(given: &str) -> Result<Vec<usize>, ArgumentError> {
+    let wrong = || ArgumentError::new(format!("expected processors such as 0-3,6, given {given}"));
     let number = |it: &str| {
         let number = it.parse::<usize>().ok().filter(|it| *it < MOST_PROCESSORS);
         number.ok_or_else(wrong)
@@ -219,7 +220,7 @@ mod tests {
             (Some(&[1][..]), Some(&[1][..]), "given 1 in both"),
             (None, Some(&[0, 1, 2, 3][..]), "leave a processor for servers"),
         ] {
-            let problem = of(servers, generators).unwrap_err();
+            let problem = of(servers, generators).unwrap_err().to_string();
             assert!(problem.contains(expected), "{problem}");
         }
     }
@@ -228,7 +229,8 @@ mod tests {
     fn a_list_of_processors_is_that_of_taskset() {
         assert_eq!(processors("0-2,6,1").unwrap(), [0, 1, 2, 6]);
         for wrong in ["", "3-1", "a", "1,,2", "-1", "0-99999999999", "0-100000"] {
-            assert!(processors(wrong).unwrap_err().starts_with("expected processors"), "{wrong}");
+            let problem = processors(wrong).unwrap_err().to_string();
+            assert!(problem.starts_with("expected processors"), "{wrong}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    difference::Difference, ranking::Row, served::Served, setting::Setting, trial::Measured,
-    windows::per_minute,
+    difference::Difference, ranking::Row, rejection::Rejection, served::Served, setting::Setting,
+    trial::Measured, windows::per_minute,
 };
 
 /// One setting, tried.
@@ -15,7 +15,7 @@ pub struct Step {
     /// What was tried.
     pub setting: Setting,
     /// What came of it, or why it cannot be recommended.
-    pub outcome: Result<Measured, String>,
+    pub outcome: Result<Measured, Rejection>,
     /// From the start of its server until that was ready.
     pub setup: Option<Duration>,
     /// What its server has made of it: the engine, and what runs at a time.
@@ -56,7 +56,7 @@ impl Length {
 
 impl Step {
     /// One for which no server is started: what it is asked for runs already, or cannot run here.
-    pub(crate) fn without_server(setting: Setting, outcome: Result<Measured, String>) -> Step {
+    pub(crate) fn without_server(setting: Setting, outcome: Result<Measured, Rejection>) -> Step {
         Step {
             setting,
             outcome,
@@ -261,8 +261,8 @@ pub(crate) mod tests {
     #[test]
     fn a_round_that_failed_is_what_came_of_the_setting() {
         let mut failed = step(&[], 100.0);
-        failed.outcome = Err("another answer".to_owned());
+        failed.outcome = Err(Rejection::new("another answer"));
         let step = middle(vec![step(&[], 100.0), failed, step(&[], 90.0)]).unwrap();
-        assert_eq!(step.outcome.unwrap_err(), "another answer");
+        assert_eq!(step.outcome.unwrap_err().reason(), "another answer");
     }
 }

@@ -11,10 +11,11 @@ use loadgen::Traffic;
 
 use crate::{
     child::{self, Launch, Limit},
+    rejection::Rejection,
     setting::{Setting, Variables, overlaid},
     shares::Share,
     step::{Length, Step},
-    trial::{Progress, Watched, Workload},
+    trial::{Observed, Progress, Workload},
 };
 
 /// What all tests of a moment have in common.
@@ -80,27 +81,32 @@ impl Tester<'_> {
             gpu: setting.instance.gpu,
         };
         let (mut setup, mut served) = (None, None);
-        let outcome = launch.start(self.limit, begun).and_then(|mut server| {
-            setup = Some(server.setup);
-            served = server.served();
-            // Where it makes no difference, it is another setting that would be measured.
-            server.unheeded(&setting.environment).map_or(Ok(()), Err)?;
-            let target = server.address().clone();
-            let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
-            let watched = Watched { pid: Some(server.pid()), metrics, progress };
-            let measure = || {
-                let Tester { workload, traffic, expected, limit, .. } = self;
-                workload.measure(&target, watched, traffic, *expected, limit)
-            };
-            let measured = child::on_cpus(&share.generator, measure);
-            let measured = measured
-                .unwrap_or_else(|it| Err(format!("processors {:?}: {it}", share.generator)));
-            // A reason is cut after a thousand characters: what the server wrote comes last.
-            measured.map_err(|problem| match server.end() {
-                Some(end) => format!("{problem}; started by: {}; {end}", launch.command_line()),
-                None => format!("{problem}; started by: {}", launch.command_line()),
-            })
-        });
+        let outcome =
+            launch.start(self.limit, begun).map_err(Rejection::from).and_then(|mut server| {
+                setup = Some(server.setup);
+                served = server.served();
+                // Where it makes no difference, it is another setting that would be measured.
+                server
+                    .unheeded(&setting.environment)
+                    .map_or(Ok(()), |it| Err(Rejection::new(it)))?;
+                let target = server.address().clone();
+                let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
+                let observed = Observed { pid: Some(server.pid()), metrics, progress };
+                let measure = || {
+                    let Tester { workload, traffic, expected, limit, .. } = self;
+                    workload.measure(&target, observed, traffic, *expected, limit)
+                };
+                let measured = child::on_cpus(&share.generator, measure);
+                let measured = measured.unwrap_or_else(|it| {
+                    Err(Rejection::new(format!("processors {:?}: {it}", share.generator)))
+                });
+                // A reason is cut after a thousand characters: what the server wrote comes last.
+                measured.map_err(|problem| {
+                    let end = server.end().map_or_else(String::new, |it| format!("; {it}"));
+                    let command = launch.command_line();
+                    Rejection::new(format!("{problem}; started by: {command}{end}"))
+                })
+            });
         let command = launch.command_line();
         Step {
             setting,

@@ -20,6 +20,7 @@ use crate::{
     job::Conditions,
     payload::Body,
     process,
+    rejection::Rejection,
     windows::{Chosen, Stop, chosen, stop},
     words::users_in_words,
 };
@@ -42,7 +43,7 @@ pub struct Workload {
 
 /// What is looked at of a server under load.
 #[derive(Debug, Clone, Default)]
-pub struct Watched {
+pub struct Observed {
     /// Its process.
     pub pid: Option<u32>,
     /// Its page of metrics, where it tells of a GPU.
@@ -115,23 +116,24 @@ impl Measured {
 }
 
 impl Workload {
-    fn requests(&self) -> Result<Vec<Request>, String> {
+    fn requests(&self) -> Result<Vec<Request>, Error> {
         let request = |it: &Body| invocations(&it.content_type, it.bytes.clone());
-        let requests: Result<_, Error> = self.bodies.iter().map(request).collect();
-        requests.map_err(|it| it.to_string())
+        self.bodies.iter().map(request).collect()
     }
 
     /// Sends each body once.
     ///
     /// # Errors
     /// Names the body and what came instead of an answer with 200.
-    pub fn answers(&self, target: &Target) -> Result<Vec<Vec<u8>>, String> {
+    pub fn answers(&self, target: &Target) -> Result<Vec<Vec<u8>>, Rejection> {
         let mut answers = Vec::with_capacity(self.bodies.len());
         for (body, request) in self.bodies.iter().zip(self.requests()?) {
             let asked = ask(target, request, LONGEST_ANSWER);
-            let (report, answer) = asked.map_err(|it| format!("{}: {it}", named(body)))?;
+            let (report, answer) =
+                asked.map_err(|it| Rejection::new(format!("{}: {it}", named(body))))?;
             if report.ok != 1 {
-                return Err(format!("{}, before the load: {}", named(body), refusal(&report)));
+                let (body, refusal) = (named(body), refusal(&report));
+                return Err(Rejection::new(format!("{body}, before the load: {refusal}")));
             }
             answers.push(answer);
         }
@@ -142,25 +144,25 @@ impl Workload {
     ///
     /// # Errors
     /// Names the body and how its answers differ.
-    pub fn compare(&self, expected: &[Vec<u8>], given: &[Vec<u8>]) -> Result<(), String> {
+    pub fn compare(&self, expected: &[Vec<u8>], given: &[Vec<u8>]) -> Result<(), Rejection> {
         let all = || self.bodies.iter().zip(expected).zip(given);
         for ((body, expected), given) in all() {
             answers::same(expected, given, self.tolerance).map_err(|difference| {
                 let needed = all().map(|((_, expected), given)| answers::needed(expected, given));
                 let needed = needed.reduce(|one, other| Some(one?.max(other?))).flatten();
                 let enough = needed.map_or_else(String::new, |it| format!("; {it} would be enough"));
-                format!(
+                Rejection::new(format!(
                     "its answer to payload '{}' is not that of the first setting: {difference} (tolerance {}{enough})",
                     body.name, self.tolerance
-                )
+                ))
             })?;
         }
         Ok(())
     }
 
     /// Compares answers under load with those that the bodies have alone, and keeps how the first other one differs.
-    fn watch(&self, alone: Vec<Vec<u8>>) -> (Check, Arc<Mutex<Option<String>>>) {
-        let problem = Arc::<Mutex<Option<String>>>::default();
+    fn watch(&self, alone: Vec<Vec<u8>>) -> (Check, Arc<Mutex<Option<Rejection>>>) {
+        let problem = Arc::<Mutex<Option<Rejection>>>::default();
         let found = problem.clone();
         let (tolerance, names) = (self.tolerance, self.bodies.iter().map(|it| it.name.clone()));
         let names: Vec<String> = names.collect();
@@ -169,13 +171,14 @@ impl Workload {
                 return Ok(());
             };
             let compared = answers::same(alone, reply.body, tolerance);
-            compared.inspect_err(|difference| {
+            compared.map_err(|difference| {
                 found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
-                    format!(
+                    Rejection::new(format!(
                         "under load its answer to payload '{name}' is not the one that it has alone: {difference} \
                          (tolerance {tolerance})"
-                    )
+                    ))
                 });
+                difference.into()
             })
         };
         (Check::Sample(Arc::new(critic)), problem)
@@ -204,11 +207,11 @@ impl Workload {
     pub fn measure(
         &self,
         target: &Target,
-        server: Watched,
+        server: Observed,
         traffic: &Traffic,
         expected: Option<&[Vec<u8>]>,
         limit: &Limit,
-    ) -> Result<Measured, String> {
+    ) -> Result<Measured, Rejection> {
         let answers = self.answers(target)?;
         self.compare(expected.unwrap_or_default(), &answers)?;
         // What a server answers at random cannot be compared.
@@ -223,7 +226,7 @@ impl Workload {
         };
         plan.check = check;
         let (conditions, limit) = (self.conditions, limit.clone());
-        let process = plan.pid.map(process::Watched::new);
+        let process = plan.pid.map(process::ObservedProcess::new);
         let is_gone = move || process.is_some_and(|it| it.is_gone());
         let has_other = move || other.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let other_so_far = has_other.clone();
@@ -235,7 +238,7 @@ impl Workload {
             is_over || stop(windows, &conditions).is_some()
         }));
         let (started, begun) = (SystemTime::now(), Instant::now());
-        let report = plan.run().map_err(|it| it.to_string())?;
+        let report = plan.run()?;
         progress.tell(&report.windows, &told);
         // The clock may have been set in the meantime.
         let ended = started.checked_add(begun.elapsed()).unwrap_or(started);
@@ -244,10 +247,11 @@ impl Workload {
             return Err(problem);
         }
         if stop == Some(Stop::Errors) || report.ok == 0 || is_gone() {
-            return Err(self.failure(&report));
+            return Err(Rejection::new(self.failure(&report)));
         }
-        let chosen = chosen(&report.windows, conditions.threshold)
-            .ok_or("the load was over before a window of it could be measured")?;
+        let chosen = chosen(&report.windows, conditions.threshold).ok_or_else(|| {
+            Rejection::new("the load was over before a window of it could be measured")
+        })?;
         let percentile = conditions.threshold.map_or(Percentile::P95, |it| it.percentile);
         let window = report.windows.get(chosen.index);
         // Without readings of the window what is known is the mean of the whole climb.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Page, Row, Table, course::over_time};
-use crate::{Interval, Report, failures::Failure};
+use crate::{Interval, Report, failures::NoReply};
 
 impl Report {
     /// The findings of the run as a page.
@@ -41,12 +41,12 @@ impl Report {
                 row([json!(status.to_string()), json!(count), json!(text)])
             })
             .collect();
-        for failure in Failure::ALL {
+        for failure in NoReply::ALL {
             let name = match failure {
-                Failure::Connect => "not connected",
-                Failure::Reset => "connection closed before the reply",
-                Failure::Timeout => "no reply in time",
-                Failure::Malformed => "not HTTP",
+                NoReply::Connect => "not connected",
+                NoReply::Reset => "connection closed before the reply",
+                NoReply::Timeout => "no reply in time",
+                NoReply::Malformed => "not HTTP",
             };
             let count = self.failures.of(failure);
             if count > 0 {

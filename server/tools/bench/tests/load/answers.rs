@@ -8,7 +8,7 @@ use std::{
 
 use clap::Parser;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use muster_bench::{Check, Method, Request, body_hash, cli, write_histograms};
+use muster_bench::{Check, Method, Request, WrongReply, body_hash, cli, write_histograms};
 use serde_json::Value;
 
 use crate::{
@@ -57,7 +57,7 @@ fn a_sample_of_the_replies_is_judged_whoever_gets_them() {
     let mut plan = closed(&server, 2, 400);
     plan.check = Check::Sample(Arc::new(|it| match it.body == b"pong" {
         true => Ok(()),
-        false => Err("no pong".to_owned()),
+        false => Err(WrongReply::NoAnswer),
     }));
     let report = plan.run().unwrap();
     let periods = report.elapsed.as_millis() as u64 / 20 + 1;

@@ -2,11 +2,12 @@
 
 use std::{
     collections::hash_map::RandomState,
+    fmt,
     fs::{self, DirBuilder, File, TryLockError},
     hash::BuildHasher,
     io,
     os::unix::fs::DirBuilderExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
     time::SystemTime,
@@ -23,9 +24,23 @@ use super::{
     requests::{CREATE_JOB, CREATE_MODEL, JOB, LIST_JOBS, LIST_STEPS, LOG_EVENTS, MODEL},
     shape::Shape,
     variables::may_be_set,
-    worker::{self, Settings},
+    worker::{self, ControlSettings},
 };
 use crate::{arn::job_arn, description::describe, job::Job, journal::LOCK};
+
+/// A directory of jobs that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("directory of jobs '{}': {problem}", .directory.display())]
+pub struct DirectoryError {
+    directory: PathBuf,
+    problem: String,
+}
+
+impl DirectoryError {
+    fn new(directory: &Path, problem: impl fmt::Display) -> DirectoryError {
+        DirectoryError { directory: directory.to_owned(), problem: problem.to_string() }
+    }
+}
 
 /// Answers operations, and does the jobs that they ask for. Dropped, it ends the job that is being done, which goes on
 /// where the directory is opened again.
@@ -45,18 +60,16 @@ impl ControlPlane {
     ///
     /// # Errors
     /// Those of the file system, and when another program uses the directory.
-    pub fn open(settings: Settings) -> Result<ControlPlane, String> {
+    pub fn open(settings: ControlSettings) -> Result<ControlPlane, DirectoryError> {
         let temporary = settings.jobs.is_none().then(temporary);
         let root = settings.jobs.clone().or(temporary.clone()).unwrap_or_default();
-        let failed = |it: io::Error| format!("directory of jobs '{}': {it}", root.display());
+        let failed = |it: io::Error| DirectoryError::new(&root, it);
         // One in the directory of temporary files that somebody else has made is not used.
         let is_shared = temporary.is_none();
         DirBuilder::new().recursive(is_shared).mode(0o700).create(&root).map_err(failed)?;
         let lock = File::create(root.join("lock")).map_err(failed)?;
         lock.try_lock().map_err(|it| match it {
-            TryLockError::WouldBlock => {
-                format!("directory of jobs '{}': another recommender uses it", root.display())
-            }
+            TryLockError::WouldBlock => DirectoryError::new(&root, "another recommender uses it"),
             TryLockError::Error(it) => failed(it),
         })?;
         let jobs = Jobs::open(&root.join("jobs"), SystemTime::now()).map_err(failed)?;

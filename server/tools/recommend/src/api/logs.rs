@@ -37,9 +37,9 @@ pub(super) fn events(request: &Value, said: &[Said]) -> Result<Value, Fault> {
     let (start, end) = (number("startTime"), number("endTime"));
     let from_head = request.get("startFromHead").and_then(Value::as_bool).unwrap_or(false);
     let place = match request.get("nextToken").and_then(Value::as_str) {
-        None if from_head => Place::From(0),
-        None => Place::Upto(said.len()),
-        Some(token) => Place::read(token, said.len())?,
+        None if from_head => Boundary::From(0),
+        None => Boundary::Upto(said.len()),
+        Some(token) => Boundary::read(token, said.len())?,
     };
     let is_asked_for = |it: &Said| {
         start.is_none_or(|start| it.timestamp >= start) && end.is_none_or(|end| it.timestamp < end)
@@ -57,11 +57,11 @@ pub(super) fn events(request: &Value, said: &[Said]) -> Result<Value, Fault> {
     };
     // The lines that were looked at: from the first up to before the second.
     let (first, last) = match place {
-        Place::From(first) => {
+        Boundary::From(first) => {
             let last = (first..said.len()).find(|it| !take(*it)).unwrap_or(said.len());
             (first, last)
         }
-        Place::Upto(last) => {
+        Boundary::Upto(last) => {
             let before = (0..last).rev().find(|it| !take(*it));
             (before.map_or(0, |it| it + 1), last)
         }
@@ -77,17 +77,17 @@ pub(super) fn events(request: &Value, said: &[Said]) -> Result<Value, Fault> {
 }
 
 /// Where a reply begins or ends.
-enum Place {
+enum Boundary {
     From(usize),
     Upto(usize),
 }
 
-impl Place {
-    fn read(token: &str, lines: usize) -> Result<Place, Fault> {
+impl Boundary {
+    fn read(token: &str, lines: usize) -> Result<Boundary, Fault> {
         let number = |it: &str| it.parse::<usize>().ok().map(|it| it.min(lines));
         let place = match token.split_once('/') {
-            Some(("f", at)) => number(at).map(Place::From),
-            Some(("b", at)) => number(at).map(Place::Upto),
+            Some(("f", at)) => number(at).map(Boundary::From),
+            Some(("b", at)) => number(at).map(Boundary::Upto),
             _ => None,
         };
         place.ok_or_else(|| Fault::invalid("The specified nextToken is invalid."))

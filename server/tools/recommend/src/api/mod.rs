@@ -18,4 +18,4 @@ mod worker;
 pub use control::ControlPlane;
 pub use reply::Reply;
 pub use variables::settable;
-pub use worker::Settings;
+pub use worker::ControlSettings;

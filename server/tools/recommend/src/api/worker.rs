@@ -16,17 +16,18 @@ use super::{
     variables::may_be_set,
 };
 use crate::{
-    archive,
+    Invalid,
+    archive::{self, ArchiveError},
     basis::Basis,
     describe,
     job::{Configuration, Job},
     job_folder::JobFolder,
     job_state::{JobState, JobStatus},
-    journal::{Journal, Place, Trouble, end_left_behind},
-    made_bodies,
+    journal::{Journal, JournalPaths, Trouble, end_left_behind},
+    made_bodies::{self, MadeUpError},
     means::Means,
-    payload,
-    prices::Prices,
+    payload::{self, PayloadError},
+    prices::{PriceError, Prices},
     ranking::Objective,
     run::{self, Done},
     shares::Places,
@@ -37,7 +38,7 @@ use crate::{
 
 /// What jobs are done with.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ControlSettings {
     /// The program whose `serve` is started.
     pub program: PathBuf,
     /// Where jobs and models are kept; `None` for a directory that is removed at the end.
@@ -54,8 +55,34 @@ pub struct Settings {
     pub machines: Vec<Configuration>,
 }
 
+/// Why a job ended without findings.
+#[derive(Debug, thiserror::Error)]
+enum JobError {
+    /// What was asked for cannot be done.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Its machines have no prices that can be compared.
+    #[error("EndpointConfigurations: {0}")]
+    Prices(#[from] PriceError),
+    /// The model cannot be unpacked.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The bodies cannot be read.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// Nothing is known of what a server that runs already takes.
+    #[error("SamplePayloadUrl: expected what is sent to {endpoint}, given none")]
+    NoPayload { endpoint: String },
+    /// No bodies can be made up.
+    #[error(transparent)]
+    MadeUp(#[from] MadeUpError),
+    /// The thread panicked.
+    #[error("a defect of the recommender")]
+    Defect,
+}
+
 /// Does jobs until no further one is begun. `lock` is that of all of them.
-pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path) {
+pub(super) fn work(jobs: &Arc<Jobs>, settings: &ControlSettings, lock: &Path) {
     // The job that it was for may be none that is done again.
     if let Err(problem) = end_left_behind(lock, &mut |line| line::print(format_args!("{line}"))) {
         line::print(format_args!("WARNING {}: {problem}", lock.display()));
@@ -64,14 +91,14 @@ pub(super) fn work(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path) {
         let name = work.name.clone();
         // A defect ends the job, and no other one.
         let outcome = catch_unwind(AssertUnwindSafe(|| one(jobs, settings, lock, &work)));
-        let outcome = outcome.unwrap_or_else(|_| Err("a defect of the recommender".to_owned()));
+        let outcome = outcome.unwrap_or(Err(JobError::Defect));
         if work.folder.room().exists() {
             // What stays is removed with the job.
             let _ = fs::remove_dir_all(work.folder.room());
         }
         let is_over = jobs.change(&name, SystemTime::now(), |state| match outcome {
             Ok(done) => done.write_to(state),
-            Err(problem) => fail(state, problem),
+            Err(problem) => fail(state, problem.to_string()),
         });
         if is_over {
             // What stays is removed with the job.
@@ -86,16 +113,20 @@ fn fail(state: &mut JobState, problem: String) {
     state.failure = Some(problem);
 }
 
-fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Result<Done, String> {
+fn one(
+    jobs: &Arc<Jobs>,
+    settings: &ControlSettings,
+    lock: &Path,
+    work: &Work,
+) -> Result<Done, JobError> {
     let Work { name, state, folder, stop } = work;
     let mut say = |line: &str| tell(name, folder, line);
-    let mut job = Job::parse(&state.request).map_err(|it| it.to_string())?;
+    let mut job = Job::parse(&state.request)?;
     if job.configurations.is_empty() && job.endpoint.is_none() {
         job.configurations = settings.machines.clone();
     }
     let names = job.machines();
-    let priced = settings.prices.for_all(&names, settings.places.servers.len());
-    priced.map_err(|it| format!("EndpointConfigurations: {it}"))?;
+    settings.prices.for_all(&names, settings.places.servers.len())?;
     let mut environment = Vec::new();
     let unpacked = folder.room();
     if let Some(model) = &state.model {
@@ -117,9 +148,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
     let bodies = match (&job.payload, &job.endpoint) {
         (Some(payload), _) => payload::read(payload, &job.content_types)?,
         (None, Some(endpoint)) => {
-            return Err(format!(
-                "SamplePayloadUrl: expected what is sent to {endpoint}, given none"
-            ));
+            return Err(JobError::NoPayload { endpoint: endpoint.clone() });
         }
         (None, None) => {
             let program = &settings.program;
@@ -128,7 +157,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
                 Ok(bodies) => bodies,
                 // With nothing to send it ends as stopped before anything is measured.
                 Err(_) if stop.load(Ordering::Relaxed) => Vec::new(),
-                Err(problem) => return Err(problem),
+                Err(problem) => return Err(problem.into()),
             }
         }
     };
@@ -151,7 +180,7 @@ fn one(jobs: &Arc<Jobs>, settings: &Settings, lock: &Path, work: &Work) -> Resul
         None if means.bodies.is_empty() => Journal::default(),
         None => {
             let (basis, bodies) = (Basis::of(&job, &means), &means.bodies);
-            let place = Place { lock: lock.to_owned(), folder: folder.measured() };
+            let place = JournalPaths { lock: lock.to_owned(), folder: folder.measured() };
             match Journal::open(&place, &basis, bodies.len(), false, stop, &mut say) {
                 Ok(journal) => journal,
                 Err(Trouble::Stopped) => Journal::default(),

@@ -55,9 +55,10 @@ fn repeats_are_for_advanced_jobs() {
     let job = |line: &str| parse(line).unwrap().job();
     assert_eq!(job("m --payload p --env A=1,2 --repeats 6").unwrap().repeats, 6);
     assert_eq!(job("m --payload p").unwrap().repeats, 1);
-    let problem = job("m --payload p --repeats 6").unwrap_err();
+    let problem = job("m --payload p --repeats 6").unwrap_err().to_string();
     assert!(problem.starts_with("--repeats: expected an advanced job"), "{problem}");
-    let problem = job("--endpoint http://h --stairs 1:1:1 --payload p --repeats 2").unwrap_err();
+    let problem =
+        job("--endpoint http://h --stairs 1:1:1 --payload p --repeats 2").unwrap_err().to_string();
     assert!(problem.contains("a server that runs already"), "{problem}");
     assert!(parse("m --payload p --env A=1 --repeats 0").is_err());
 }
@@ -71,7 +72,7 @@ fn tensors_are_made_up_only_for_a_job_without_a_payload() {
     fs::write(&file, body.to_string()).unwrap();
     for option in ["--shape x:2", "--value x=2", "--data zeros", "--input x:FP32:2"] {
         let line = format!("--input-json {} {option}", file.display());
-        let problem = parse(&line).unwrap().job().unwrap_err();
+        let problem = parse(&line).unwrap().job().unwrap_err().to_string();
         let name = option.split(' ').next().unwrap();
         assert!(problem.starts_with(&format!("{name}: expected a job without")), "{problem}");
     }
@@ -111,7 +112,7 @@ fn what_a_body_of_a_job_says_cannot_be_said_again() {
     };
     assert_eq!(given(&body).unwrap().configurations[0].instance_type, "local.cpu1");
     body["InputConfig"]["EndpointConfigurations"] = json!([{"InstanceType": "local.cpu2"}]);
-    let problem = given(&body).unwrap_err();
+    let problem = given(&body).unwrap_err().to_string();
     assert!(problem.starts_with("--instance: expected none with --input-json"), "{problem}");
     fs::remove_file(file).unwrap();
 }
@@ -123,9 +124,9 @@ fn a_server_that_runs_already_needs_no_processor_beside_those_of_the_load_genera
     let args = parse(&format!("--endpoint http://h --payload p {all}")).unwrap();
     let places = args.places(args.job().unwrap().endpoint.as_deref()).unwrap();
     assert_eq!((places.servers, places.generators), (Vec::new(), crate::child::cpus()));
-    let problem = parse(&format!("m --payload p {all}")).unwrap().job().unwrap_err();
+    let problem = parse(&format!("m --payload p {all}")).unwrap().job().unwrap_err().to_string();
     assert!(problem.starts_with("--client-cpus: expected to leave"), "{problem}");
-    let problem = Places::of_generators(&[0, 1], &[1, 7]).unwrap_err();
+    let problem = Places::of_generators(&[0, 1], &[1, 7]).unwrap_err().to_string();
     assert!(problem.contains("that this program may use (0,1), given 7"), "{problem}");
 }
 
@@ -136,6 +137,6 @@ fn a_machine_that_is_not_known_is_refused_before_there_are_jobs() {
         args.control(Path::new("muster")).map(|_| ())
     };
     assert_eq!(control("local.cpu1"), Ok(()));
-    let problem = control("ml.unknown").unwrap_err();
+    let problem = control("ml.unknown").unwrap_err().to_string();
     assert!(problem.starts_with("--instance: "), "{problem}");
 }
