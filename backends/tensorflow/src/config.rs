@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     num::NonZeroUsize,
 };
 
 use backend::ModelSource;
 use prost::Message;
 
-use crate::saved_model::{Overrides, Wanted};
+use crate::saved_model::{GraphChoice, Overrides};
 
 /// The variable in which TensorFlow reads whether it uses oneDNN.
 pub(crate) const ONEDNN: &str = "TF_ENABLE_ONEDNN_OPTS";
@@ -37,6 +38,30 @@ const FIRST_OPERATIONS: &str = "TF_INIT_OPS_FILE";
 /// Instances that share a session, at most.
 pub(crate) const SHARE: &str = "MAX_SESSION_SHARE_COUNT";
 
+/// A parameter of a model's configuration that cannot be heeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ParameterError {
+    name: &'static str,
+    given: String,
+    /// What would do, or what to do instead.
+    remedy: String,
+}
+
+impl ParameterError {
+    fn new(name: &'static str, given: &str, remedy: impl fmt::Display) -> ParameterError {
+        ParameterError { name, given: given.to_owned(), remedy: remedy.to_string() }
+    }
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ParameterError { name, given, remedy } = self;
+        write!(f, "parameter '{name}' is '{given}'{remedy}")
+    }
+}
+
+impl std::error::Error for ParameterError {}
+
 /// What holds for all models.
 #[derive(Debug, Clone)]
 pub(crate) struct Defaults {
@@ -54,8 +79,8 @@ pub(crate) struct Defaults {
 
 /// What a model is loaded with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) graph: Wanted,
+pub(crate) struct SessionSettings {
+    pub(crate) graph: GraphChoice,
     pub(crate) signature: Option<String>,
     /// 0: as many as TensorFlow finds processors.
     pub(crate) intra_op_threads: u32,
@@ -101,21 +126,25 @@ struct RewriterConfig {
 /// `Toggle.ON`.
 const ON: i32 = 1;
 
-impl Settings {
+impl SessionSettings {
     /// What the configuration says, else what holds for all models: so many sessions, or one that all instances share
     /// where that is `None`; the processors of the instances that share a session inside an operator, and one thread
     /// among operators.
     ///
     /// # Errors
     /// A parameter that cannot be read, or that a right answer would need and that is not heeded here.
-    pub(crate) fn of(source: &ModelSource, defaults: &Defaults) -> Result<Settings, String> {
+    pub(crate) fn of(
+        source: &ModelSource,
+        defaults: &Defaults,
+    ) -> Result<SessionSettings, ParameterError> {
         let text = |key: &str| source.options.get(key).filter(|it| !it.is_empty()).cloned();
         let instances: usize = source.placements.iter().map(|it| it.instances.get()).sum();
         if let Some(file) = text(FIRST_OPERATIONS) {
-            return Err(format!(
-                "parameter '{FIRST_OPERATIONS}' is '{file}', and operations are not run before a model serves but for \
-                 the SavedModel's own initialiser: write the model so that this does what is needed, and take the \
-                 parameter out"
+            return Err(ParameterError::new(
+                FIRST_OPERATIONS,
+                &file,
+                ", and operations are not run before a model serves but for the SavedModel's own initialiser: write \
+                 the model so that this does what is needed, and take the parameter out",
             ));
         }
         let share = match (share(&source.options)?, defaults.sessions) {
@@ -126,11 +155,11 @@ impl Settings {
         let together = one_or(instances).min(share);
         let own = source.default_threads.saturating_mul(together);
         let own = u32::try_from(own.get()).unwrap_or(u32::MAX).min(MOST_THREADS);
-        Ok(Settings {
+        Ok(SessionSettings {
             graph: match text(TAG) {
-                Some(tag) => Wanted::Tag(tag),
-                None if defaults.tags.is_empty() => Wanted::Usual,
-                None => Wanted::Tags(defaults.tags.clone()),
+                Some(tag) => GraphChoice::Tag(tag),
+                None if defaults.tags.is_empty() => GraphChoice::Usual,
+                None => GraphChoice::Tags(defaults.tags.clone()),
             },
             signature: text(SIGNATURE),
             intra_op_threads: threads(&source.options, INTRA)?.unwrap_or(own),
@@ -163,23 +192,25 @@ impl Settings {
 /// More is a slip of the pen, and TensorFlow would start them.
 const MOST_THREADS: u32 = 1024;
 
-fn threads(options: &BTreeMap<String, String>, key: &str) -> Result<Option<u32>, String> {
+fn threads(
+    options: &BTreeMap<String, String>,
+    key: &'static str,
+) -> Result<Option<u32>, ParameterError> {
     let Some(text) = options.get(key) else { return Ok(None) };
     let number = text.trim().parse::<u32>().ok().filter(|it| *it <= MOST_THREADS);
     let refused = || {
-        format!(
-            "parameter '{key}' is '{text}'; expected a number of threads up to {MOST_THREADS}, 0 for all processors"
-        )
+        let expected = format_args!(
+            "; expected a number of threads up to {MOST_THREADS}, 0 for all processors"
+        );
+        ParameterError::new(key, text, expected)
     };
     number.map(Some).ok_or_else(refused)
 }
 
-fn share(options: &BTreeMap<String, String>) -> Result<Option<NonZeroUsize>, String> {
+fn share(options: &BTreeMap<String, String>) -> Result<Option<NonZeroUsize>, ParameterError> {
     let Some(text) = options.get(SHARE) else { return Ok(None) };
     let count = text.trim().parse().map_err(|_| {
-        format!(
-            "parameter '{SHARE}' is '{text}'; expected how many instances share a session, from 1"
-        )
+        ParameterError::new(SHARE, text, "; expected how many instances share a session, from 1")
     });
     count.map(Some)
 }
@@ -190,12 +221,12 @@ pub(crate) fn shares_threads(source: &ModelSource) -> bool {
     text.is_some_and(|it| ["0", "false", "no", "off"].contains(&&*it))
 }
 
-fn precision(options: &BTreeMap<String, String>) -> Result<Option<bool>, String> {
+fn precision(options: &BTreeMap<String, String>) -> Result<Option<bool>, ParameterError> {
     let Some(text) = options.get(PRECISION) else { return Ok(None) };
     match &*text.trim().to_ascii_lowercase() {
         "off" => Ok(Some(false)),
         "bfloat16" => Ok(Some(true)),
-        _ => Err(format!("parameter '{PRECISION}' is '{text}'; expected off or bfloat16")),
+        _ => Err(ParameterError::new(PRECISION, text, "; expected off or bfloat16")),
     }
 }
 
@@ -224,8 +255,8 @@ mod tests {
         }
     }
 
-    fn of(options: &[(&str, &str)]) -> Result<Settings, String> {
-        Settings::of(&source(options), &defaults(0))
+    fn of(options: &[(&str, &str)]) -> Result<SessionSettings, ParameterError> {
+        SessionSettings::of(&source(options), &defaults(0))
     }
 
     #[test]
@@ -245,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_of_threads_is_named() {
-        let problem = of(&[(INTER, "many")]).unwrap_err();
+        let problem = of(&[(INTER, "many")]).unwrap_err().to_string();
         assert!(problem.contains(INTER) && problem.contains("'many'"), "{problem}");
         assert!(of(&[(INTRA, "1025")]).is_err());
     }
@@ -258,9 +289,9 @@ mod tests {
         let more = [0x52, 5, 0x52, 3, 0xf8, 0x01, 1];
         assert_eq!(half.config(&Overrides::default()), [&plain[..], &more].concat());
         let all = Defaults { is_bfloat16: true, ..defaults(0) };
-        let settings = |own: &[(&str, &str)]| Settings::of(&source(own), &all).unwrap();
+        let settings = |own: &[(&str, &str)]| SessionSettings::of(&source(own), &all).unwrap();
         assert!(settings(&[]).is_bfloat16 && !settings(&[(PRECISION, "off")]).is_bfloat16);
-        let problem = of(&[(PRECISION, "float16")]).unwrap_err();
+        let problem = of(&[(PRECISION, "float16")]).unwrap_err().to_string();
         let parts = [PRECISION, "'float16'", "off or bfloat16"];
         assert!(parts.iter().all(|it| problem.contains(it)), "{problem}");
     }
@@ -269,15 +300,15 @@ mod tests {
     fn the_tag_of_the_model_goes_before_those_of_the_server() {
         let tags: BTreeSet<String> = ["serve".to_owned(), "gpu".to_owned()].into();
         let all = Defaults { tags: tags.clone(), ..defaults(0) };
-        let graph = |own: &[(&str, &str)]| Settings::of(&source(own), &all).unwrap().graph;
-        assert_eq!(graph(&[]), Wanted::Tags(tags.clone()));
-        assert_eq!(graph(&[(TAG, "tpu")]), Wanted::Tag("tpu".to_owned()));
-        assert_eq!(of(&[]).unwrap().graph, Wanted::Usual);
+        let graph = |own: &[(&str, &str)]| SessionSettings::of(&source(own), &all).unwrap().graph;
+        assert_eq!(graph(&[]), GraphChoice::Tags(tags.clone()));
+        assert_eq!(graph(&[(TAG, "tpu")]), GraphChoice::Tag("tpu".to_owned()));
+        assert_eq!(of(&[]).unwrap().graph, GraphChoice::Usual);
     }
 
     #[test]
     fn operations_that_are_to_run_first_are_refused_with_what_to_do() {
-        let problem = of(&[(FIRST_OPERATIONS, "init.json")]).unwrap_err();
+        let problem = of(&[(FIRST_OPERATIONS, "init.json")]).unwrap_err().to_string();
         let parts = [FIRST_OPERATIONS, "init.json", "take the parameter out"];
         assert!(parts.iter().all(|it| problem.contains(it)), "{problem}");
     }
@@ -288,7 +319,7 @@ mod tests {
             let mut source = source(options);
             let instances = NonZeroUsize::new(5).unwrap();
             source.placements = vec![Placement { device: Device::Cpu, instances }];
-            let it = Settings::of(&source, &defaults(sessions)).unwrap();
+            let it = SessionSettings::of(&source, &defaults(sessions)).unwrap();
             let found = (it.share.get(), it.sessions, it.intra_op_threads);
             assert_eq!(found, expected, "{options:?} {sessions}");
         };
@@ -299,7 +330,7 @@ mod tests {
         check(&[], 20, (1, 5, 3));
         check(&[(SHARE, "1"), (INTRA, "1")], 0, (1, 5, 1));
         for wrong in ["0", "-1", "all"] {
-            let problem = of(&[(SHARE, wrong)]).unwrap_err();
+            let problem = of(&[(SHARE, wrong)]).unwrap_err().to_string();
             assert!(problem.contains(SHARE) && problem.contains(wrong), "{problem}");
         }
     }

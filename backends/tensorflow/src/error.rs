@@ -4,10 +4,10 @@ use std::path::Path;
 
 use backend::BackendError;
 
-use crate::native::{Code, Failure};
+use crate::native::{CallError, Code};
 
 /// Of a run: what is the data's fault is told apart from what is not.
-pub(crate) fn of_run(failure: &Failure) -> BackendError {
+pub(crate) fn of_run(failure: &CallError) -> BackendError {
     let text = first_line(&failure.text);
     match failure.code {
         Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition => {
@@ -24,7 +24,7 @@ pub(crate) fn of_run(failure: &Failure) -> BackendError {
 }
 
 /// Of a load.
-pub(crate) fn of_load(folder: &Path, failure: &Failure) -> BackendError {
+pub(crate) fn of_load(folder: &Path, failure: &CallError) -> BackendError {
     let text = first_line(&failure.text);
     let folder = folder.display();
     let remedy = remedy(&text);
@@ -103,7 +103,7 @@ mod tests {
         let of = |operator: &str| {
             let text =
                 format!("Op type not registered '{operator}' in binary running on h. Make sure");
-            let failure = Failure { code: Code::NotFound, text };
+            let failure = CallError { code: Code::NotFound, text };
             of_load(Path::new("m"), &failure).to_string()
         };
         assert!(of("TFText>WhitespaceTokenize").contains("tensorflow-text"));
@@ -116,7 +116,7 @@ mod tests {
     fn a_file_that_is_cut_off_is_named_by_the_operation_that_reads_it() {
         let of = |code, place: &str| {
             let text = format!("Read less bytes than requested{place}");
-            of_load(Path::new("m"), &Failure { code, text }).to_string()
+            of_load(Path::new("m"), &CallError { code, text }).to_string()
         };
         for code in [Code::OutOfRange, Code::DataLoss] {
             let variables =
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_the_data_is_at_fault_for_is_told_apart() {
-        let failure = |code| Failure { code, text: "t".to_owned() };
+        let failure = |code| CallError { code, text: "t".to_owned() };
         let is_input = |code| matches!(of_run(&failure(code)), BackendError::InvalidInput(_));
         assert!(is_input(Code::InvalidArgument) && is_input(Code::OutOfRange));
         assert!(!is_input(Code::Other(13)) && !is_input(Code::Cancelled));

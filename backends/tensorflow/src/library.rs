@@ -82,6 +82,7 @@ pub(crate) fn open(
         None => find(model)?,
     };
     let table = Table::open(&path).map_err(|problem| {
+        let problem = problem.to_string();
         let line = problem.lines().next().unwrap_or_default();
         BackendError::Load(format!(
             "cannot use {} as TensorFlow's library: {line}. {PREPARE}",

@@ -1,6 +1,7 @@
 //! A loaded SavedModel, and what runs it.
 
 use std::{
+    fmt,
     path::Path,
     sync::{Arc, OnceLock},
     time::Instant,
@@ -12,14 +13,14 @@ use backend::{
 };
 
 use crate::{
-    config::{Defaults, ONEDNN, Settings, shares_threads},
+    config::{Defaults, ONEDNN, SessionSettings, shares_threads},
     error,
     library::Opened,
     native::{Endpoint, Session},
     patience::Patience,
     saved_model::{
-        Danger, MetaGraph, Overrides, Signature, check_files, danger_of, graph_of, overrides_of,
-        read, signatures_of, stamps_of,
+        Danger, MetaGraph, Overrides, SavedModelError, Signature, check_files, danger_of, graph_of,
+        overrides_of, read, signatures_of, stamps_of,
     },
     sessions::Sessions,
     warm_up::Replays,
@@ -54,7 +55,7 @@ impl Shared {
 /// A session, and for each signature where tensors enter and leave its graph, or why it cannot be run.
 struct Loaded {
     session: Session,
-    ends: Vec<Result<Ends, String>>,
+    ends: Vec<Result<Ends, SavedModelError>>,
 }
 
 struct Ends {
@@ -63,17 +64,19 @@ struct Ends {
 }
 
 impl Loaded {
-    fn new(session: Session, shared: &Shared) -> Result<Loaded, String> {
+    fn new(session: Session, shared: &Shared) -> Result<Loaded, SavedModelError> {
         let endpoint = |name: &String| {
             let found = session.endpoint(name);
-            found.ok_or_else(|| format!("the graph has no tensor '{name}'"))
+            found.ok_or_else(|| {
+                SavedModelError::new(format_args!("the graph has no tensor '{name}'"))
+            })
         };
-        let ends = |signature: &Signature| -> Result<Ends, String> {
+        let ends = |signature: &Signature| -> Result<Ends, SavedModelError> {
             let feeds = signature.feeds.iter().map(endpoint).collect::<Result<_, _>>()?;
             let fetches = signature.fetches.iter().map(endpoint).collect::<Result<_, _>>()?;
             Ok(Ends { feeds, fetches })
         };
-        let ends: Vec<Result<Ends, String>> = shared.signatures().map(ends).collect();
+        let ends: Vec<Result<Ends, SavedModelError>> = shared.signatures().map(ends).collect();
         match ends.first() {
             Some(Err(problem)) => Err(problem.clone()),
             _ => Ok(Loaded { session, ends }),
@@ -89,27 +92,29 @@ impl TensorFlowModel {
         defaults: &Defaults,
         open: impl FnOnce() -> Result<Arc<Opened>, BackendError>,
     ) -> Result<TensorFlowModel, BackendError> {
-        let refused =
-            |problem: String| BackendError::Load(format!("{}: {problem}", folder.display()));
+        let refused = |problem: &dyn fmt::Display| {
+            BackendError::Load(format!("{}: {problem}", folder.display()))
+        };
         if source.placements.iter().any(|it| it.device != Device::Cpu) {
             return Err(BackendError::Device(
                 "SavedModels run on the processors here; write KIND_CPU or KIND_AUTO".to_owned(),
             ));
         }
-        let settings = Settings::of(source, defaults).map_err(refused)?;
+        let settings = SessionSettings::of(source, defaults).map_err(|it| refused(&it))?;
         note(source, &settings);
         let stamps = stamps_of(folder).of_known(&source.contents);
         let file = read(folder)?;
-        let (graph, tags) = graph_of(&file, &settings.graph).map_err(refused)?;
-        let found = signatures_of(graph, settings.signature.as_deref()).map_err(refused)?;
+        let (graph, tags) = graph_of(&file, &settings.graph).map_err(|it| refused(&it))?;
+        let found =
+            signatures_of(graph, settings.signature.as_deref()).map_err(|it| refused(&it))?;
         let all = || std::iter::once(&found.default).chain(&found.others);
         let operations = all().flat_map(|it| it.operations.iter().cloned()).collect();
-        check_files(folder, &source.directory, graph, &operations).map_err(refused)?;
-        check_reach(source, graph).map_err(refused)?;
-        let overrides = overrides_of(folder).map_err(refused)?;
+        check_files(folder, &source.directory, graph, &operations).map_err(|it| refused(&it))?;
+        check_reach(source, graph).map_err(|it| refused(&it))?;
+        let overrides = overrides_of(folder).map_err(|it| refused(&it))?;
         let signatures: Vec<&Signature> = all().collect();
         let replays = Replays::of(folder, &signatures, defaults.warm_up_iterations);
-        let replays = replays.map_err(refused)?;
+        let replays = replays.map_err(|it| refused(&it))?;
         let patience = all().map(|it| Patience::of(&it.operations)).collect();
         drop(file);
         let library = open()?;
@@ -165,17 +170,18 @@ impl TensorFlowModel {
                 let session = Session::load(&library.table, &folder, &tags, &config);
                 session.map_err(|it| error::of_load(&folder, &it))
             })?;
-            let refused = |it| BackendError::Load(format!("{}: {it}", folder.display()));
-            let loaded = Loaded::new(session, &own).map_err(refused)?;
+            let refused =
+                |it: &dyn fmt::Display| BackendError::Load(format!("{}: {it}", folder.display()));
+            let loaded = Loaded::new(session, &own).map_err(|it| refused(&it))?;
             let began = Instant::now();
-            replays.run(&loaded.session, &stop).map_err(refused)?;
+            replays.run(&loaded.session, &stop).map_err(|it| refused(&it))?;
             first_took.get_or_init(|| began.elapsed());
             Ok(loaded)
         };
         let first = make()?;
         for (signature, ends) in shared.signatures().zip(&first.ends) {
             if let Err(problem) = ends {
-                signatures.unusable.push((signature.name.as_str().into(), problem.clone()));
+                signatures.unusable.push((signature.name.as_str().into(), problem.to_string()));
             }
         }
         let sessions = Sessions::new(first, share, make);
@@ -186,7 +192,7 @@ impl TensorFlowModel {
 }
 
 /// What is asked for and cannot be had, for the log.
-fn note(source: &ModelSource, settings: &Settings) {
+fn note(source: &ModelSource, settings: &SessionSettings) {
     let model = &source.name;
     if settings.is_bfloat16 && environment::is_off(ONEDNN) {
         tracing::warn!(
@@ -219,12 +225,12 @@ fn overridden(model: &str, overrides: Option<Overrides>) -> Overrides {
 }
 
 /// Whether the graph may read and write files of this machine, or run code.
-fn check_reach(source: &ModelSource, graph: &MetaGraph) -> Result<(), String> {
+fn check_reach(source: &ModelSource, graph: &MetaGraph) -> Result<(), SavedModelError> {
     let Some(Danger { node, operation }) = danger_of(graph) else { return Ok(()) };
     if let Some(refusal) = &source.code_refusal {
-        return Err(format!(
+        return Err(SavedModelError::new(format_args!(
             "its node '{node}' runs {operation}, which reaches files of the server or other programs, and {refusal}"
-        ));
+        )));
     }
     let model = &source.name;
     tracing::warn!(

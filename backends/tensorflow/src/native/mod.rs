@@ -9,6 +9,6 @@ mod tensor;
 
 pub(crate) use operators::load_operators;
 pub(crate) use session::{Endpoint, Session};
-pub(crate) use status::{Code, Failure};
+pub(crate) use status::{CallError, Code};
 pub(crate) use table::Table;
 pub(crate) use tensor::from_element;

@@ -3,7 +3,7 @@
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use super::{
-    status::{Failure, Status},
+    status::{CallError, Status},
     table::Table,
 };
 
@@ -12,9 +12,9 @@ use super::{
 ///
 /// # Errors
 /// TensorFlow's: no such file, no library, or one that was built for another TensorFlow.
-pub(crate) fn load_operators(table: &Arc<Table>, path: &Path) -> Result<(), Failure> {
+pub(crate) fn load_operators(table: &Arc<Table>, path: &Path) -> Result<(), CallError> {
     let path = CString::new(path.as_os_str().as_bytes());
-    let path = path.map_err(|_| Failure::ours("a name holds a NUL"))?;
+    let path = path.map_err(|_| CallError::ours("a name holds a NUL"))?;
     let status = Status::new(table);
     // SAFETY: the path ends with a NUL. The library's initialisers are its own; that they may run is the operator's
     // decision, who has configured it. Deleting the handle leaves the library loaded.

@@ -14,7 +14,7 @@ use prost::Message;
 use smallvec::SmallVec;
 
 use super::{
-    status::{Failure, Status},
+    status::{CallError, Status},
     table::{Table, TfBuffer, TfGraph, TfOutput, TfSession, TfTensor},
     tensor::{Value, count},
 };
@@ -67,8 +67,8 @@ impl Session {
         folder: &Path,
         tags: &[String],
         config: &[u8],
-    ) -> Result<Session, Failure> {
-        let text = |it: &[u8]| CString::new(it).map_err(|_| Failure::ours("a name holds a NUL"));
+    ) -> Result<Session, CallError> {
+        let text = |it: &[u8]| CString::new(it).map_err(|_| CallError::ours("a name holds a NUL"));
         let folder = text(folder.as_os_str().as_bytes())?;
         let tags = tags.iter().map(|it| text(it.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let tags: Vec<*const c_char> = tags.iter().map(|it| it.as_ptr()).collect();
@@ -96,7 +96,8 @@ impl Session {
             session
         };
         status.check()?;
-        let session = NonNull::new(session).ok_or_else(|| Failure::ours("there is no session"))?;
+        let session =
+            NonNull::new(session).ok_or_else(|| CallError::ours("there is no session"))?;
         Ok(Session { session, graph, table: table.clone() })
     }
 
@@ -129,7 +130,7 @@ impl Session {
         feeds: &[(Endpoint, &Tensor)],
         fetches: &[Endpoint],
         limit: Option<Duration>,
-    ) -> Result<Vec<Tensor>, Failure> {
+    ) -> Result<Vec<Tensor>, CallError> {
         let options =
             limit.map(|it| RunOptions { timeout_in_ms: milliseconds(it) }.encode_to_vec());
         let options = options.as_ref().map(|it| TfBuffer {
@@ -168,7 +169,7 @@ impl Session {
         status.check()?;
         let tensor = |it: Option<Value>| match it {
             Some(value) => value.to_tensor(),
-            None => Err(Failure::ours("the graph gave no tensor for an output")),
+            None => Err(CallError::ours("the graph gave no tensor for an output")),
         };
         results.into_iter().map(tensor).collect()
     }
@@ -193,10 +194,10 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(table: &Arc<Table>) -> Result<Graph, Failure> {
+    fn new(table: &Arc<Table>) -> Result<Graph, CallError> {
         // SAFETY: the function takes nothing.
         let pointer = NonNull::new(unsafe { (table.new_graph)() });
-        let pointer = pointer.ok_or_else(|| Failure::ours("there is no memory for a graph"))?;
+        let pointer = pointer.ok_or_else(|| CallError::ours("there is no memory for a graph"))?;
         Ok(Graph { pointer, table: table.clone() })
     }
 }

@@ -39,16 +39,16 @@ impl Code {
 
 /// What TensorFlow says of a call that did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct CallError {
     pub(crate) code: Code,
     /// All of its words; names of nodes among them.
     pub(crate) text: String,
 }
 
-impl Failure {
+impl CallError {
     /// A problem that is found on this side of the C API.
-    pub(super) fn ours(text: impl Into<String>) -> Failure {
-        Failure { code: Code::InvalidArgument, text: text.into() }
+    pub(super) fn ours(text: impl Into<String>) -> CallError {
+        CallError { code: Code::InvalidArgument, text: text.into() }
     }
 }
 
@@ -73,7 +73,7 @@ impl<'a> Status<'a> {
     }
 
     /// What the call has left.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self) -> Result<(), CallError> {
         // SAFETY: the status is alive.
         let code = unsafe { (self.table.get_code)(self.pointer.as_ptr()) };
         if code == 0 {
@@ -81,7 +81,7 @@ impl<'a> Status<'a> {
         }
         // SAFETY: the text ends with a NUL and belongs to the status, which is alive.
         let text = unsafe { CStr::from_ptr((self.table.message)(self.pointer.as_ptr())) };
-        Err(Failure { code: Code::of(code), text: text.to_string_lossy().into_owned() })
+        Err(CallError { code: Code::of(code), text: text.to_string_lossy().into_owned() })
     }
 }
 

@@ -63,17 +63,16 @@ macro_rules! table {
             ///
             /// # Errors
             /// The loader's words: a file that is no library, or a function that it lacks.
-            pub(crate) fn open(path: &Path) -> Result<Table, String> {
-                let failed = |error: libloading::Error| error.to_string();
+            pub(crate) fn open(path: &Path) -> Result<Table, libloading::Error> {
                 // SAFETY: the library's initialisers are TensorFlow's, which register operators; another file of
                 // its name is the operator's doing, as with every library that the program loads.
                 let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-                let library = library.map_err(failed)?;
+                let library = library?;
                 // SAFETY: the types are those of TensorFlow's c_api.h, tf_tensor.h and tf_tstring.h, which are
                 // stable. The functions are kept beside the library, so that they do not outlive it.
                 unsafe {
                     Ok(Table {
-                        $($field: *library.get(concat!($name, "\0").as_bytes()).map_err(failed)?,)*
+                        $($field: *library.get(concat!($name, "\0").as_bytes())?,)*
                         _library: library,
                     })
                 }

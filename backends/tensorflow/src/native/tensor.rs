@@ -12,7 +12,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    status::Failure,
+    status::CallError,
     strings::{self, Elements},
     table::{Table, TfTensor},
 };
@@ -68,7 +68,7 @@ impl Value {
     ///
     /// # Errors
     /// A shape that TensorFlow has no tensors of.
-    pub(super) fn of(table: &Arc<Table>, tensor: &Tensor) -> Result<Value, Failure> {
+    pub(super) fn of(table: &Arc<Table>, tensor: &Tensor) -> Result<Value, CallError> {
         let dims = dims(tensor.shape())?;
         let (element, rank) = (to_element(tensor.dtype()), count(dims.len()));
         let pointer = match tensor.contiguous() {
@@ -110,7 +110,7 @@ impl Value {
         };
         // SAFETY: it was just made, and nobody else has it.
         let value = unsafe { Value::owned(table, pointer) };
-        value.ok_or_else(|| Failure::ours("there is no memory for an input"))
+        value.ok_or_else(|| CallError::ours("there is no memory for an input"))
     }
 
     /// Takes over a tensor; `None` for null.
@@ -129,7 +129,7 @@ impl Value {
     ///
     /// # Errors
     /// A type that cannot be served.
-    pub(super) fn to_tensor(&self) -> Result<Tensor, Failure> {
+    pub(super) fn to_tensor(&self) -> Result<Tensor, CallError> {
         let (table, pointer) = (&self.table, self.pointer.as_ptr());
         // SAFETY: the tensor is alive, and dimensions are asked for below its rank.
         let (number, dims) = unsafe {
@@ -137,9 +137,9 @@ impl Value {
             let dims = dims.map(usize::try_from).collect::<Result<SmallVec<[usize; 8]>, _>>();
             ((table.tensor_type)(pointer), dims)
         };
-        let dims = dims.map_err(|_| Failure::ours("came out with a negative dimension"))?;
+        let dims = dims.map_err(|_| CallError::ours("came out with a negative dimension"))?;
         let dtype = from_element(number)
-            .ok_or_else(|| Failure::ours(format!("came out as TensorFlow's type {number}")))?;
+            .ok_or_else(|| CallError::ours(format!("came out as TensorFlow's type {number}")))?;
         let shape = Shape::new(&dims);
         let data = match dtype {
             DataType::Bytes => {
@@ -147,11 +147,11 @@ impl Value {
                 // SAFETY: as many strings lie there as there is memory for.
                 let text =
                     unsafe { strings::read(table, (table.tensor_data)(pointer).cast(), count) };
-                text.ok_or_else(|| Failure::ours("has a string of 4 GiB or more"))?
+                text.ok_or_else(|| CallError::ours("has a string of 4 GiB or more"))?
             }
             _ => Bytes::copy_from_slice(self.bytes()),
         };
-        Tensor::new(dtype, shape, data).map_err(|it| Failure::ours(it.to_string()))
+        Tensor::new(dtype, shape, data).map_err(|it| CallError::ours(it.to_string()))
     }
 
     /// Its memory.
@@ -179,11 +179,11 @@ const MOST_DIMS: usize = 254;
 
 /// The dimensions as the C API takes them. It ends the process for others: too many, or some that come to 2^63 or more
 /// elements before a zero among them makes that none.
-fn dims(shape: &Shape) -> Result<SmallVec<[i64; 8]>, Failure> {
+fn dims(shape: &Shape) -> Result<SmallVec<[i64; 8]>, CallError> {
     let rank = shape.dims().len();
     if MOST_DIMS < rank {
         let text = format!("an input has {rank} dimensions, TensorFlow takes at most {MOST_DIMS}");
-        return Err(Failure::ours(text));
+        return Err(CallError::ours(text));
     }
     let mut elements = 1i64;
     let dim = |&it: &usize| {
@@ -193,7 +193,7 @@ fn dims(shape: &Shape) -> Result<SmallVec<[i64; 8]>, Failure> {
     };
     let dims = shape.dims().iter().map(dim).collect::<Option<_>>();
     dims.ok_or_else(|| {
-        Failure::ours(format!(
+        CallError::ours(format!(
             "an input has the shape {shape}, whose dimensions come to 2^63 or more elements"
         ))
     })

@@ -2,7 +2,7 @@
 
 use backend::{DataType, Shape, Tensor, encode_strings};
 
-use super::proto::TensorValue;
+use super::{error::Defect, proto::TensorValue};
 use crate::native::from_element;
 
 /// The tensor of that message. Where it has fewer elements than its shape, the last one stands for the rest, as in
@@ -10,14 +10,14 @@ use crate::native::from_element;
 ///
 /// # Errors
 /// A type that cannot be served, or elements that do not fit the shape: what follows the words "has a value".
-pub(super) fn tensor_of(value: &TensorValue) -> Result<Tensor, String> {
-    let dtype =
-        from_element(value.dtype).ok_or_else(|| format!("of TensorFlow's type {}", value.dtype))?;
+pub(super) fn tensor_of(value: &TensorValue) -> Result<Tensor, Defect> {
+    let dtype = from_element(value.dtype)
+        .ok_or_else(|| Defect::new(format_args!("of TensorFlow's type {}", value.dtype)))?;
     let dims = value.shape.iter().flat_map(|it| &it.dims);
     let shape: Option<Shape> = dims.map(|it| usize::try_from(it.size).ok()).collect();
     let count = shape.as_ref().and_then(Shape::elements).filter(|it| *it <= MOST);
     let (shape, count) =
-        shape.zip(count).ok_or_else(|| "of no shape, or of a vast one".to_owned())?;
+        shape.zip(count).ok_or_else(|| Defect::new("of no shape, or of a vast one"))?;
     let bytes = match dtype {
         DataType::Bytes => {
             let texts = filled(&value.texts, count).ok_or_else(few)?;
@@ -26,14 +26,14 @@ pub(super) fn tensor_of(value: &TensorValue) -> Result<Tensor, String> {
         _ if !value.content.is_empty() => value.content.clone().into(),
         _ => numbers(value, dtype, count).ok_or_else(few)?.into(),
     };
-    Tensor::new(dtype, shape, bytes).map_err(|it| format!("that is none: {it}"))
+    Tensor::new(dtype, shape, bytes).map_err(|it| Defect::new(format_args!("that is none: {it}")))
 }
 
 /// Elements of such a value.
 const MOST: usize = 16 << 20;
 
-fn few() -> String {
-    "without elements".to_owned()
+fn few() -> Defect {
+    Defect::new("without elements")
 }
 
 /// The numbers of that type, as bytes.

@@ -9,7 +9,7 @@ use std::{
 
 use backend::FileStamps;
 
-use super::proto::MetaGraph;
+use super::{error::SavedModelError, proto::MetaGraph};
 
 /// The index of the variables' values.
 const VARIABLES: &str = "variables/variables.index";
@@ -38,8 +38,9 @@ pub(crate) fn check_files(
     directory: &Path,
     meta: &MetaGraph,
     operations: &BTreeSet<String>,
-) -> Result<(), String> {
-    let own = |it: &Path| it.canonicalize().map_err(|error| format!("{}: {error}", it.display()));
+) -> Result<(), SavedModelError> {
+    let own =
+        |it: &Path| it.canonicalize().map_err(|error| SavedModelError::file(it.display(), error));
     let mut roots = vec![own(folder)?];
     // A model in no directory of its own has none to lie in.
     roots.extend(own(directory).ok().filter(|it| roots[0].starts_with(it)));
@@ -52,17 +53,21 @@ pub(crate) fn check_files(
         let name = Path::new(&asset.file);
         let is_plain = name.components().all(|it| matches!(it, Component::Normal(_)));
         if !is_plain || asset.file.is_empty() {
-            return Err(format!("the asset '{}' is not in the folder of assets", asset.file));
+            let name = &asset.file;
+            return Err(SavedModelError::new(format_args!(
+                "the asset '{name}' is not in the folder of assets"
+            )));
         }
         if !folder.join("assets").join(name).is_file() {
-            return Err(format!("the asset assets/{} is not there", asset.file));
+            let name = &asset.file;
+            return Err(SavedModelError::new(format_args!("the asset assets/{name} is not there")));
         }
     }
     let has_variables = operations.iter().any(|it| OF_VARIABLES.contains(&it.as_str()));
     match has_variables && !folder.join(VARIABLES).is_file() {
-        true => {
-            Err(format!("it has variables, and their values are missing: there is no {VARIABLES}"))
-        }
+        true => Err(SavedModelError::new(format_args!(
+            "it has variables, and their values are missing: there is no {VARIABLES}"
+        ))),
         false => Ok(()),
     }
 }
@@ -82,24 +87,27 @@ fn check_beneath(
     path: &Path,
     roots: &[PathBuf],
     seen: &mut BTreeSet<PathBuf>,
-) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+) -> Result<(), SavedModelError> {
+    let failed = |error: io::Error| SavedModelError::file(path.display(), error);
     let place = match path.canonicalize() {
         Ok(it) => it,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return match path.is_symlink() {
-                true => Err(format!("{} is a link to what is not there", path.display())),
+                true => Err(SavedModelError::new(format_args!(
+                    "{} is a link to what is not there",
+                    path.display()
+                ))),
                 false => Ok(()),
             };
         }
         Err(error) => return Err(failed(error)),
     };
     if !roots.iter().any(|it| place.starts_with(it)) {
-        return Err(format!(
+        return Err(SavedModelError::new(format_args!(
             "{} is a link that leads out of the model's directory, to {}; copy the file in its place",
             path.display(),
             place.display()
-        ));
+        )));
     }
     if !place.is_dir() || !seen.insert(place) {
         return Ok(());

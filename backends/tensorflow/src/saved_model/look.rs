@@ -4,7 +4,10 @@ use std::path::Path;
 
 use backend::BackendError;
 
-use super::{Wanted, check_files, danger_of, graph_of, overrides_of, read, signatures_of};
+use super::{
+    GraphChoice, SavedModelError, check_files, danger_of, graph_of, overrides_of, read,
+    signatures_of,
+};
 
 /// What a folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +23,9 @@ pub struct Look {
 /// # Errors
 /// Those of a load.
 pub fn look(folder: &Path) -> Result<Look, BackendError> {
-    let refused = |it: String| BackendError::Load(format!("{}: {it}", folder.display()));
+    let refused = |it: SavedModelError| BackendError::Load(format!("{}: {it}", folder.display()));
     let file = read(folder)?;
-    let (graph, _) = graph_of(&file, &Wanted::Usual).map_err(refused)?;
+    let (graph, _) = graph_of(&file, &GraphChoice::Usual).map_err(refused)?;
     let found = signatures_of(graph, None).map_err(refused)?;
     let danger = danger_of(graph).map(|it| it.operation);
     let all = || std::iter::once(&found.default).chain(&found.others);

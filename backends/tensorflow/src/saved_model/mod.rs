@@ -3,6 +3,7 @@
 
 mod danger;
 mod default;
+mod error;
 mod exempt;
 mod files;
 mod look;
@@ -18,10 +19,11 @@ mod signature;
 mod sources;
 
 pub(crate) use danger::{Danger, danger_of};
+pub(crate) use error::{Defect, SavedModelError};
 pub(crate) use files::{check_files, stamps_of};
 pub use look::{Look, look};
 pub(crate) use overrides::{Overrides, overrides_of};
 pub(crate) use proto::MetaGraph;
-pub(crate) use read::{Wanted, folder_of, graph_of, read};
+pub(crate) use read::{GraphChoice, folder_of, graph_of, read};
 pub(crate) use replay::{Replay, replays_of};
 pub(crate) use signature::{Signature, signatures_of};

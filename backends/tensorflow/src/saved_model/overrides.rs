@@ -1,8 +1,10 @@
 //! What a SavedModel says of its own session: `saved_model_config.pb` in `assets.extra`, as TensorFlow Serving has it.
 
-use std::{fs, io, path::Path};
+use std::{fmt, fs, io, path::Path};
 
 use prost::Message;
+
+use super::error::{Defect, SavedModelError};
 
 /// The file, in the folder of the SavedModel.
 const FILE: &str = "assets.extra/saved_model_config.pb";
@@ -45,24 +47,24 @@ pub(crate) struct Overrides {
 ///
 /// # Errors
 /// A file that cannot be read, or is no such message; the text has the file.
-pub(crate) fn overrides_of(folder: &Path) -> Result<Option<Overrides>, String> {
+pub(crate) fn overrides_of(folder: &Path) -> Result<Option<Overrides>, SavedModelError> {
     let path = folder.join(FILE);
-    let refused = |problem: String| format!("{FILE}: {problem}");
+    let refused = |problem: &dyn fmt::Display| SavedModelError::file(FILE, problem);
     let length = match fs::metadata(&path) {
         Ok(it) => it.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(refused(error.to_string())),
+        Err(error) => return Err(refused(&error)),
     };
     if LARGEST < length {
-        return Err(refused(format!("has {length} bytes; at most {LARGEST} are read")));
+        return Err(refused(&format_args!("has {length} bytes; at most {LARGEST} are read")));
     }
-    let file = fs::read(&path).map_err(|error| refused(error.to_string()))?;
-    overrides(&file).map(Some).map_err(refused)
+    let file = fs::read(&path).map_err(|it| refused(&it))?;
+    overrides(&file).map(Some).map_err(|it| refused(&it))
 }
 
-fn overrides(file: &[u8]) -> Result<Overrides, String> {
+fn overrides(file: &[u8]) -> Result<Overrides, Defect> {
     let config = SavedModelConfig::decode(file)
-        .map_err(|error| format!("is no SavedModelConfig, or is cut off: {error}"))?;
+        .map_err(|it| Defect::new(format_args!("is no SavedModelConfig, or is cut off: {it}")))?;
     let SavedModelConfig { session, runtime, critical } = config;
     let session = session.unwrap_or_default();
     let fields = [
@@ -95,6 +97,6 @@ mod tests {
         ];
         assert_eq!(overrides(&all).unwrap(), disabled(names.to_vec()));
         assert_eq!(overrides(&[]).unwrap(), Overrides::default());
-        assert!(overrides(&[0x0a, 9]).unwrap_err().contains("cut off"));
+        assert!(overrides(&[0x0a, 9]).unwrap_err().to_string().contains("cut off"));
     }
 }

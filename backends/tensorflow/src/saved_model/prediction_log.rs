@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{DecodeError, Message};
 
-use super::proto::TensorValue;
+use super::{error::Defect, proto::TensorValue};
 
 /// A request that was written down.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(super) enum Request {
 ///
 /// # Errors
 /// What is none, and kinds that are not run; half a sentence.
-pub(super) fn request_of(log: &[u8]) -> Result<Request, String> {
-    let none = |error: DecodeError| format!("is no PredictionLog: {error}");
+pub(super) fn request_of(log: &[u8]) -> Result<Request, Defect> {
+    let none = |error: DecodeError| Defect::new(format_args!("is no PredictionLog: {error}"));
     let log = PredictionLog::decode(log).map_err(none)?;
     if let Some(logged) = log.predict {
         let Predict { model, inputs, outputs } =
@@ -41,7 +41,7 @@ pub(super) fn request_of(log: &[u8]) -> Result<Request, String> {
         let signatures = request.tasks.into_iter().map(|it| signature(it.model)).collect();
         return Ok(Request::Examples { signatures, input: request.input.unwrap_or_default() });
     }
-    Err("is neither predict, classify, regress nor multi-inference".to_owned())
+    Err(Defect::new("is neither predict, classify, regress nor multi-inference"))
 }
 
 fn signature(model: Option<ModelSpec>) -> Option<String> {

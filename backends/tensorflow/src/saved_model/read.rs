@@ -9,7 +9,10 @@ use std::{
 use backend::BackendError;
 use prost::Message;
 
-use super::proto::{MetaGraph, SavedModel};
+use super::{
+    error::SavedModelError,
+    proto::{MetaGraph, SavedModel},
+};
 
 /// The file that makes a folder a SavedModel.
 const FILE: &str = "saved_model.pb";
@@ -81,7 +84,7 @@ pub(crate) fn read(folder: &Path) -> Result<SavedModel, BackendError> {
 
 /// Which of the graphs is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum GraphChoice {
     /// The only one, else the one for serving.
     Usual,
     /// The one with this tag and no other, else the first that has it.
@@ -96,8 +99,8 @@ pub(crate) enum Wanted {
 /// There is none; the text has the tags of those that there are.
 pub(crate) fn graph_of<'a>(
     model: &'a SavedModel,
-    wanted: &Wanted,
-) -> Result<(&'a MetaGraph, Vec<String>), String> {
+    wanted: &GraphChoice,
+) -> Result<(&'a MetaGraph, Vec<String>), SavedModelError> {
     let graphs: Vec<(&MetaGraph, Vec<String>)> = model
         .meta_graphs
         .iter()
@@ -110,28 +113,28 @@ pub(crate) fn graph_of<'a>(
         graphs.iter().find(|(_, tags)| has_all(tags))
     };
     let found = match wanted {
-        Wanted::Tag(tag) => only(tag).or_else(|| any(tag)),
-        Wanted::Tags(tags) => exactly(tags),
-        Wanted::Usual if graphs.len() == 1 => graphs.first(),
-        Wanted::Usual => only(SERVE),
+        GraphChoice::Tag(tag) => only(tag).or_else(|| any(tag)),
+        GraphChoice::Tags(tags) => exactly(tags),
+        GraphChoice::Usual if graphs.len() == 1 => graphs.first(),
+        GraphChoice::Usual => only(SERVE),
     };
     found.cloned().ok_or_else(|| {
         let sets: Vec<String> =
             graphs.iter().map(|(_, it)| format!("[{}]", it.join(", "))).collect();
         let sets = sets.join(", ");
         match wanted {
-            Wanted::Tags(tags) => {
+            GraphChoice::Tags(tags) => {
                 let tags = tags.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-                format!(
+                SavedModelError::new(format_args!(
                     "there is no graph with the tags [{tags}] and no others (--tensorflow-tags); its graphs have the \
                      tags {sets}: name all of one there, or one of them in the parameter TF_GRAPH_TAG"
-                )
+                ))
             }
-            Wanted::Tag(_) | Wanted::Usual => {
-                let tag = if let Wanted::Tag(tag) = wanted { tag } else { SERVE };
-                format!(
+            GraphChoice::Tag(_) | GraphChoice::Usual => {
+                let tag = if let GraphChoice::Tag(tag) = wanted { tag } else { SERVE };
+                SavedModelError::new(format_args!(
                     "there is no graph with the tag '{tag}'; its graphs have the tags {sets}: name one in TF_GRAPH_TAG"
-                )
+                ))
             }
         }
     })
@@ -154,30 +157,32 @@ mod tests {
     }
 
     #[track_caller]
-    fn chosen(tags: &[&[&str]], wanted: &Wanted) -> Vec<String> {
+    fn chosen(tags: &[&[&str]], wanted: &GraphChoice) -> Vec<String> {
         graph_of(&model(tags), wanted).unwrap().1
     }
 
-    fn tag(tag: &str) -> Wanted {
-        Wanted::Tag(tag.to_owned())
+    fn tag(tag: &str) -> GraphChoice {
+        GraphChoice::Tag(tag.to_owned())
     }
 
     #[test]
     fn the_only_graph_is_served_whatever_its_tags() {
-        assert_eq!(chosen(&[&["train"]], &Wanted::Usual), ["train"]);
-        assert_eq!(chosen(&[&[]], &Wanted::Usual), Vec::<String>::new());
+        assert_eq!(chosen(&[&["train"]], &GraphChoice::Usual), ["train"]);
+        assert_eq!(chosen(&[&[]], &GraphChoice::Usual), Vec::<String>::new());
     }
 
     #[test]
     fn of_several_graphs_the_one_for_serving_is_served() {
         let graphs: &[&[&str]] = &[&["train"], &["serve"], &["serve", "tpu"]];
-        assert_eq!(chosen(graphs, &Wanted::Usual), ["serve"]);
+        assert_eq!(chosen(graphs, &GraphChoice::Usual), ["serve"]);
     }
 
     #[test]
     fn a_tag_that_is_asked_for_decides() {
         assert_eq!(chosen(&[&["serve"], &["serve", "tpu"]], &tag("tpu")), ["serve", "tpu"]);
-        let problem = graph_of(&model(&[&["serve"], &["serve", "gpu"]]), &tag("tpu")).unwrap_err();
+        let problem = graph_of(&model(&[&["serve"], &["serve", "gpu"]]), &tag("tpu"))
+            .unwrap_err()
+            .to_string();
         assert!(
             problem.contains("'tpu'") && problem.contains("[serve], [serve, gpu]"),
             "{problem}"
@@ -186,12 +191,12 @@ mod tests {
 
     #[test]
     fn tags_that_are_asked_for_are_all_that_the_graph_has() {
-        let tags = |it: &[&str]| Wanted::Tags(it.iter().map(|it| (*it).to_owned()).collect());
+        let tags = |it: &[&str]| GraphChoice::Tags(it.iter().map(|it| (*it).to_owned()).collect());
         let graphs: &[&[&str]] = &[&["serve", "gpu"], &["serve"], &["tpu", "serve"]];
         assert_eq!(chosen(graphs, &tags(&["serve"])), ["serve"]);
         assert_eq!(chosen(graphs, &tags(&["serve", "tpu"])), ["tpu", "serve"]);
         for wrong in [&["tpu"][..], &["serve", "gpu", "tpu"]] {
-            let problem = graph_of(&model(graphs), &tags(wrong)).unwrap_err();
+            let problem = graph_of(&model(graphs), &tags(wrong)).unwrap_err().to_string();
             let parts = ["--tensorflow-tags", "[serve, gpu], [serve], [tpu, serve]"];
             assert!(parts.iter().all(|it| problem.contains(it)), "{problem}");
         }

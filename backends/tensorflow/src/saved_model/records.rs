@@ -1,11 +1,13 @@
 //! Files of records: each has its length, a checksum of that, its bytes, and a checksum of those. Pure.
 
+use super::error::Defect;
+
 /// Bytes before and behind a record's own.
 const HEADER: usize = 12;
 const FOOTER: usize = 4;
 
 /// The records, up to the first that is damaged: then half a sentence that says how.
-pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Result<&[u8], String>> {
+pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Result<&[u8], Defect>> {
     let mut rest = Some(file);
     std::iter::from_fn(move || {
         let file = rest.take().filter(|it| !it.is_empty())?;
@@ -14,7 +16,7 @@ pub(super) fn records(file: &[u8]) -> impl Iterator<Item = Result<&[u8], String>
                 rest = Some(others);
                 Some(Ok(record))
             }
-            Err(problem) => Some(Err(problem.to_owned())),
+            Err(problem) => Some(Err(Defect::new(problem))),
         }
     })
 }

@@ -1,12 +1,13 @@
 //! Requests that a SavedModel brings along, to be run before it serves: `tf_serving_warmup_requests` in `assets.extra`,
 //! a file of records as TensorFlow Serving writes and reads them.
 
-use std::{fs, io, path::Path};
+use std::{fmt, fs, io, path::Path};
 
 use backend::{DataType, Shape, Tensor, encode_strings};
 
 use super::{
     default::tensor_of,
+    error::{Defect, SavedModelError},
     prediction_log::{Input, Request, request_of},
     records::records,
 };
@@ -39,44 +40,45 @@ pub(crate) struct Replay {
 ///
 /// # Errors
 /// A file that cannot be read, a record that is damaged or of another kind, too many of them; the text has the file.
-pub(crate) fn replays_of(folder: &Path) -> Result<Vec<Replay>, String> {
+pub(crate) fn replays_of(folder: &Path) -> Result<Vec<Replay>, SavedModelError> {
     let path = folder.join(FILE);
-    let refused = |problem: String| format!("{FILE}: {problem}");
+    let refused = |problem: &dyn fmt::Display| SavedModelError::file(FILE, problem);
     let length = match fs::metadata(&path) {
         Ok(it) => it.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(refused(error.to_string())),
+        Err(error) => return Err(refused(&error)),
     };
     if LARGEST < length {
-        return Err(refused(format!("has {length} bytes; at most {LARGEST} are read")));
+        return Err(refused(&format_args!("has {length} bytes; at most {LARGEST} are read")));
     }
-    let file = fs::read(&path).map_err(|error| refused(error.to_string()))?;
-    replays(&file).map_err(refused)
+    let file = fs::read(&path).map_err(|it| refused(&it))?;
+    replays(&file).map_err(|it| refused(&it))
 }
 
-fn replays(file: &[u8]) -> Result<Vec<Replay>, String> {
+fn replays(file: &[u8]) -> Result<Vec<Replay>, Defect> {
     let mut replays = Vec::new();
     for (index, record) in records(file).enumerate() {
         let number = index + 1;
         if MOST < number {
-            return Err(format!("has more than {MOST} records"));
+            return Err(Defect::new(format_args!("has more than {MOST} records")));
         }
-        let of_record = |problem: String| format!("record {number} {problem}");
+        let of_record = |it: Defect| it.within(format_args!("record {number}"));
         let request = request_of(record.map_err(of_record)?).map_err(of_record)?;
         replays.extend(replays_of_request(number, request).map_err(of_record)?);
     }
     Ok(replays)
 }
 
-fn replays_of_request(record: usize, request: Request) -> Result<Vec<Replay>, String> {
+fn replays_of_request(record: usize, request: Request) -> Result<Vec<Replay>, Defect> {
     match request {
         Request::Predict { signature, inputs, outputs } => {
             let inputs = inputs.iter().map(|(name, value)| {
                 let tensor = tensor_of(value);
-                let tensor = tensor.map_err(|it| format!("has an input '{name}' {it}"))?;
+                let tensor =
+                    tensor.map_err(|it| it.within(format_args!("has an input '{name}'")))?;
                 Ok((name.clone(), tensor))
             });
-            let inputs = inputs.collect::<Result<_, String>>()?;
+            let inputs = inputs.collect::<Result<_, Defect>>()?;
             Ok(vec![Replay { record, signature, inputs, outputs }])
         }
         Request::Examples { signatures, input } => {
@@ -93,11 +95,11 @@ fn replays_of_request(record: usize, request: Request) -> Result<Vec<Replay>, St
 }
 
 /// The serialized examples as an input.
-fn examples(input: Input) -> Result<Tensor, String> {
+fn examples(input: Input) -> Result<Tensor, Defect> {
     let examples = input.examples();
     if examples.is_empty() {
-        return Err("has no examples".to_owned());
+        return Err(Defect::new("has no examples"));
     }
     let shape = Shape::new(&[examples.len()]);
-    Tensor::new(DataType::Bytes, shape, encode_strings(&examples)).map_err(|it| it.to_string())
+    Tensor::new(DataType::Bytes, shape, encode_strings(&examples)).map_err(Defect::new)
 }

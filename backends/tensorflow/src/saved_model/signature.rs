@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::{
     default::tensor_of,
+    error::{Defect, SavedModelError},
     proto::{MetaGraph, SignatureDef, SignatureDefs, TensorInfo, TensorValue},
     reach,
     shared_rows::shared_by,
@@ -52,15 +53,18 @@ pub(crate) struct Signatures {
 ///
 /// # Errors
 /// No such signature, or one with a tensor that cannot be served; the text names those that there are.
-pub(crate) fn signatures_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signatures, String> {
+pub(crate) fn signatures_of(
+    graph: &MetaGraph,
+    wanted: Option<&str>,
+) -> Result<Signatures, SavedModelError> {
     let (mut usable, mut unusable) = (Vec::new(), Vec::new());
     for (name, bytes) in graph.signatures.iter().filter(|(name, _)| *name != INITIALISER) {
         let read = SignatureDef::decode(bytes.as_slice())
-            .map_err(|error| format!("cannot be read: {error}"))
+            .map_err(|error| Defect::new(format_args!("cannot be read: {error}")))
             .and_then(|it| read(graph, name, &it));
         match read {
             Ok(signature) => usable.push(signature),
-            Err(problem) => unusable.push((name.clone(), problem)),
+            Err(problem) => unusable.push((name.clone(), problem.to_string())),
         }
     }
     let is_there = |name: &str| graph.signatures.contains_key(name) && name != INITIALISER;
@@ -71,16 +75,16 @@ pub(crate) fn signatures_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<S
         None => first.or_else(|| Some(unusable.first()?.0.clone())).ok_or_else(none)?,
     };
     if let Some((_, problem)) = unusable.iter().find(|it| it.0 == name) {
-        return Err(format!("signature '{name}': {problem}"));
+        return Err(SavedModelError::new(format_args!("signature '{name}': {problem}")));
     }
     let at = usable.iter().position(|it| it.name == name).ok_or_else(|| {
         let names: Vec<&str> = usable.iter().map(|it| it.name.as_str()).collect();
         match names.is_empty() {
             true => none(),
-            false => format!(
+            false => SavedModelError::new(format_args!(
                 "it has no signature '{name}'; its signatures are {}: name one in TF_SIGNATURE_DEF",
                 names.join(", ")
-            ),
+            )),
         }
     })?;
     let default = usable.remove(at);
@@ -89,17 +93,19 @@ pub(crate) fn signatures_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<S
     Ok(Signatures { default, others: usable, unusable, definitions })
 }
 
-fn none() -> String {
-    "it has no signatures: export it with `signatures=`, or from Keras with export()".to_owned()
+fn none() -> SavedModelError {
+    SavedModelError::new(
+        "it has no signatures: export it with `signatures=`, or from Keras with export()",
+    )
 }
 
-fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signature, String> {
+fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signature, Defect> {
     if signature.outputs.is_empty() {
-        return Err("has no outputs".to_owned());
+        return Err(Defect::new("has no outputs"));
     }
     let tensor = |what: &str, (name, info): (&String, &TensorInfo)| {
         let element = element_of(graph, info);
-        spec(name, info, element).map_err(|problem| format!("{what} '{name}' {problem}"))
+        spec(name, info, element).map_err(|it| it.within(format_args!("{what} '{name}'")))
     };
     let inputs = signature.inputs.iter().map(|it| tensor("input", it));
     let outputs = signature.outputs.iter().map(|it| tensor("output", it));
@@ -130,13 +136,16 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
 }
 
 /// What stands for that input where a request leaves it out.
-fn default(input: &TensorSpec, value: Option<&TensorValue>) -> Result<Option<Tensor>, String> {
+fn default(input: &TensorSpec, value: Option<&TensorValue>) -> Result<Option<Tensor>, Defect> {
     let Some(value) = value else { return Ok(None) };
-    let of_input = |problem: String| format!("input '{}' {problem}", input.name);
-    let tensor = tensor_of(value).map_err(|it| of_input(format!("has a default {it}")))?;
+    let of_input = |it: Defect| it.within(format_args!("input '{}'", input.name));
+    let tensor = tensor_of(value).map_err(|it| of_input(it.within("has a default")))?;
     match tensor.dtype() == input.dtype {
         true => Ok(Some(tensor)),
-        false => Err(of_input(format!("is {}, its default {}", input.dtype, tensor.dtype()))),
+        false => {
+            let types = format_args!("is {}, its default {}", input.dtype, tensor.dtype());
+            Err(of_input(Defect::new(types)))
+        }
     }
 }
 
@@ -156,12 +165,14 @@ fn element_of(graph: &MetaGraph, info: &TensorInfo) -> i32 {
     said.filter(|it| *it != 0).unwrap_or(info.dtype)
 }
 
-fn spec(name: &str, info: &TensorInfo, element: i32) -> Result<TensorSpec, String> {
+fn spec(name: &str, info: &TensorInfo, element: i32) -> Result<TensorSpec, Defect> {
     if info.name.is_empty() {
-        return Err("is a sparse or composite tensor, which cannot be served".to_owned());
+        return Err(Defect::new("is a sparse or composite tensor, which cannot be served"));
     }
     let dtype = from_element(element).ok_or_else(|| {
-        format!("has elements of TensorFlow's type {element}, which cannot be served")
+        Defect::new(format_args!(
+            "has elements of TensorFlow's type {element}, which cannot be served"
+        ))
     })?;
     let shape = info.shape.as_ref().filter(|it| !it.unknown_rank);
     let any_rank = shape.is_none();
@@ -195,7 +206,7 @@ mod tests {
         MetaGraph { signatures: signatures.collect(), ..MetaGraph::default() }
     }
 
-    fn default_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signature, String> {
+    fn default_of(graph: &MetaGraph, wanted: Option<&str>) -> Result<Signature, SavedModelError> {
         signatures_of(graph, wanted).map(|it| it.default)
     }
 
@@ -218,10 +229,10 @@ mod tests {
         let float = || info(1, None);
         let several = graph(&[("a", float()), ("b", float())]);
         for wanted in ["c", INITIALISER] {
-            let problem = default_of(&several, Some(wanted)).unwrap_err();
+            let problem = default_of(&several, Some(wanted)).unwrap_err().to_string();
             assert!(problem.contains("a, b") && problem.contains("TF_SIGNATURE_DEF"), "{problem}");
         }
-        let problem = default_of(&graph(&[]), None).unwrap_err();
+        let problem = default_of(&graph(&[]), None).unwrap_err().to_string();
         assert!(problem.contains("no signatures"), "{problem}");
     }
 
@@ -258,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_type_that_cannot_be_served_is_named_with_its_input_and_the_others_are_served() {
-        let problem = default_of(&graph(&[("s", info(20, None))]), None).unwrap_err();
+        let problem = default_of(&graph(&[("s", info(20, None))]), None).unwrap_err().to_string();
         assert!(problem.contains("input 'x'") && problem.contains("type 20"), "{problem}");
         let both = graph(&[("s", info(20, None)), (DEFAULT, info(1, None))]);
         let found = signatures_of(&both, None).unwrap();
