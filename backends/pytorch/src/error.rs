@@ -1,16 +1,57 @@
 //! libtorch's failures as ours. Its texts are traces of two languages; what is of use is one line of them.
 
-use std::path::Path;
+use std::{fmt, path::Path};
 
 use backend::BackendError;
 
-use crate::native::Failure;
+use crate::native::TorchFailure;
+
+/// Why a module cannot be served: what does not fit, and what to configure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModuleError(String);
+
+impl ModuleError {
+    pub(crate) fn new(text: impl fmt::Display) -> ModuleError {
+        ModuleError(text.to_string())
+    }
+}
+
+impl fmt::Display for ModuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ModuleError {}
+
+/// What trial runs have not shown, as the part of a sentence: the useful line of libtorch's text, or a reason of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TrialError(String);
+
+impl TrialError {
+    pub(crate) fn new(text: impl fmt::Display) -> TrialError {
+        TrialError(text.to_string())
+    }
+
+    /// What it says, to learn of it what the module takes.
+    pub(crate) fn line(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TrialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TrialError {}
 
 /// A text longer than this is cut.
 const LONGEST: usize = 600;
 
 /// Why a file did not become a module.
-pub(crate) fn of_load(path: &Path, failure: &Failure) -> BackendError {
+pub(crate) fn of_load(path: &Path, failure: &TorchFailure) -> BackendError {
     let line = useful_line(&failure.text);
     let text = explained(&line);
     match failure.out_of_memory {
@@ -30,7 +71,7 @@ pub(crate) fn of_module(path: &Path, problem: &str) -> BackendError {
 
 /// Why a run failed. `sizes_vary`: the model takes inputs of any size in some dimension besides the first, so
 /// that a failure over sizes is the request's fault; else the server has seen to it that sizes are right.
-pub(crate) fn of_run(failure: &Failure, sizes_vary: bool) -> BackendError {
+pub(crate) fn of_run(failure: &TorchFailure, sizes_vary: bool) -> BackendError {
     let line = useful_line(&failure.text);
     if failure.out_of_memory || out_of_memory(&line) {
         return BackendError::OutOfMemory(line);
@@ -155,7 +196,7 @@ mod tests {
                     RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x7 and 30x256)\n";
         let line = "mat1 and mat2 shapes cannot be multiplied (2x7 and 30x256)";
         assert_eq!(useful_line(text), line);
-        let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        let failure = TorchFailure { out_of_memory: false, text: text.to_owned() };
         assert_eq!(of_run(&failure, true), BackendError::InvalidInput(line.to_owned()));
         assert_eq!(of_run(&failure, false), BackendError::Execute(line.to_owned()));
     }
@@ -163,7 +204,7 @@ mod tests {
     #[test]
     fn a_sequence_without_steps_is_the_requests_fault_where_its_length_is_open() {
         let line = "Expected sequence length to be larger than 0 in RNN";
-        let failure = Failure { out_of_memory: false, text: line.to_owned() };
+        let failure = TorchFailure { out_of_memory: false, text: line.to_owned() };
         assert_eq!(of_run(&failure, true), BackendError::InvalidInput(line.to_owned()));
         assert_eq!(of_run(&failure, false), BackendError::Execute(line.to_owned()));
     }
@@ -194,7 +235,7 @@ mod tests {
     fn an_operator_that_is_missing_is_named() {
         let text =
             "\nUnknown builtin op: mine::twice.\nCould not find any similar ops to mine::twice.";
-        let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        let failure = TorchFailure { out_of_memory: false, text: text.to_owned() };
         assert_eq!(
             of_load(Path::new("m.pt"), &failure).to_string(),
             "m.pt: it needs the operator mine::twice, which libtorch does not have: custom operators \
@@ -205,7 +246,7 @@ mod tests {
     #[test]
     fn memory_that_ran_out_is_recognised_by_its_text_too_and_parts_of_other_words_are_not() {
         let of_run = |text: &str| {
-            let failure = Failure { out_of_memory: false, text: text.to_owned() };
+            let failure = TorchFailure { out_of_memory: false, text: text.to_owned() };
             of_run(&failure, true)
         };
         for text in [

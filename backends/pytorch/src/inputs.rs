@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use backend::{DataType, TensorHint};
 
-use crate::interface::{Interface, Parameter, ParameterKind};
+use crate::{
+    error::ModuleError,
+    interface::{Interface, Parameter, ParameterKind},
+};
 
 /// One input, as clients name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Input {
     pub(crate) name: Arc<str>,
-    pub(crate) place: Place,
+    pub(crate) place: ArgumentPlace,
     /// What `forward` makes of it.
     pub(crate) kind: ParameterKind,
     /// Does `forward` have a default for it?
@@ -19,7 +22,7 @@ pub(crate) struct Input {
 
 /// Where an input goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ArgumentPlace {
     /// The argument of that number.
     Argument(usize),
     /// The entry of the dictionary under the input's name.
@@ -30,7 +33,10 @@ pub(crate) enum Place {
 ///
 /// # Errors
 /// Text about numbers, names and types that do not fit.
-pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, String> {
+pub(crate) fn assign(
+    interface: &Interface,
+    hints: &[TensorHint],
+) -> Result<Vec<Input>, ModuleError> {
     if interface.takes_dict() {
         return entries(interface, hints);
     }
@@ -39,22 +45,22 @@ pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<
         !it.has_default && matches!(it.kind, ParameterKind::Dict | ParameterKind::Other)
     });
     if let Some(it) = unservable {
-        return Err(format!(
+        return Err(ModuleError::new(format_args!(
             "argument '{}' of forward is of type {}, for which no client can send a value; served are \
              Tensor, Optional[Tensor], List[str], int, float and bool, or a single Dict[str, Tensor]",
             it.name, it.type_name
-        ));
+        )));
     }
     let needed: Vec<usize> =
         parameters.iter().enumerate().filter(|(_, it)| !it.has_default).map(|(i, _)| i).collect();
     if hints.is_empty() {
         let named = needed.iter().map(|&it| input(&parameters[it].name, it, &parameters[it]));
         return match needed.is_empty() {
-            true if parameters.is_empty() => Err("forward takes no inputs".to_owned()),
-            true => Err(format!(
+            true if parameters.is_empty() => Err(ModuleError::new("forward takes no inputs")),
+            true => Err(ModuleError::new(format_args!(
                 "every argument of forward has a default ({}); configure those that clients send",
                 interface.parameter_names()
-            )),
+            ))),
             false => Ok(named.collect()),
         };
     }
@@ -71,13 +77,13 @@ pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<
             true => String::new(),
             false => format!(", {} of them without a default", needed.len()),
         };
-        return Err(format!(
+        return Err(ModuleError::new(format_args!(
             "{} inputs are configured ({}), but forward takes {} ({}){least}",
             hints.len(),
             names.join(", "),
             parameters.len(),
             interface.parameter_names()
-        ));
+        )));
     }
     let other = places.iter().find_map(|&it| {
         let it = &parameters[it];
@@ -85,33 +91,33 @@ pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<
     });
     match other {
         None => Ok(inputs),
-        Some(it) => Err(format!(
+        Some(it) => Err(ModuleError::new(format_args!(
             "argument '{}' of forward is of type {}, for which no client can send a value; it has a \
              default: leave it out of the configuration",
             it.name, it.type_name
-        )),
+        ))),
     }
 }
 
-fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, String> {
+fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, ModuleError> {
     if hints.is_empty() {
-        return Err(format!(
+        return Err(ModuleError::new(format_args!(
             "argument '{}' of forward is a Dict[str, Tensor], whose keys stand nowhere in the model; \
              configure an input under the name of each key",
             interface.parameter_names()
-        ));
+        )));
     }
     if let Some(hint) = hints.iter().find(|it| it.dtype == Some(DataType::Bytes)) {
-        return Err(format!(
+        return Err(ModuleError::new(format_args!(
             "input '{}' is configured as strings; it is an entry of argument '{}' of forward, a Dict[str, Tensor], and \
              takes a tensor of numbers",
             hint.name,
             interface.parameter_names()
-        ));
+        )));
     }
     let entry = |hint: &TensorHint| Input {
         name: hint.name.clone(),
-        place: Place::Entry,
+        place: ArgumentPlace::Entry,
         kind: ParameterKind::Tensor,
         optional: false,
     };
@@ -121,7 +127,7 @@ fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, St
 fn input(name: &str, place: usize, parameter: &Parameter) -> Input {
     Input {
         name: name.into(),
-        place: Place::Argument(place),
+        place: ArgumentPlace::Argument(place),
         kind: parameter.kind,
         optional: parameter.has_default,
     }
@@ -132,7 +138,7 @@ fn input(name: &str, place: usize, parameter: &Parameter) -> Input {
 ///
 /// # Errors
 /// Where the order gives an input to another argument than the one of its name: some name is mistyped.
-fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, String> {
+fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, ModuleError> {
     let named = |name: &str| parameters.iter().position(|it| *it.name == *name);
     if let Some(places) = distinct(hints.iter().map(|it| named(&it.name))) {
         return Ok(places);
@@ -156,7 +162,7 @@ fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, 
     let meant = nearest.map_or(String::new(), |it| format!("; did you mean '{}'?", it.name));
     let given: Vec<&str> = hints.iter().map(|it| &*it.name).collect();
     let arguments: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
-    Err(format!(
+    Err(ModuleError::new(format_args!(
         "input '{}' is the name of no argument of forward ({}), and by the order of the configuration ({}) \
          input '{}' would be given to argument '{}'{meant}",
         stranger.name,
@@ -164,7 +170,7 @@ fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, 
         given.join(", "),
         moved.name,
         parameters[place].name
-    ))
+    )))
 }
 
 /// The number of characters to insert, take away or replace that makes one name of the other.
@@ -222,8 +228,8 @@ mod tests {
         let places: Vec<usize> = inputs
             .iter()
             .map(|it| match it.place {
-                Place::Argument(place) => place,
-                Place::Entry => panic!("no dictionary"),
+                ArgumentPlace::Argument(place) => place,
+                ArgumentPlace::Entry => panic!("no dictionary"),
             })
             .collect();
         assert_eq!(places, expected);
@@ -244,13 +250,15 @@ mod tests {
     fn the_order_does_not_give_an_input_to_another_argument_than_that_of_its_name() {
         let two = interface(&[("a", TENSOR, false), ("b", TENSOR, false)]);
         assert_eq!(
-            assign(&two, &hints(&["b", "aa"])).unwrap_err(),
+            assign(&two, &hints(&["b", "aa"])).unwrap_err().to_string(),
             "input 'aa' is the name of no argument of forward (a, b), and by the order of the configuration \
              (b, aa) input 'b' would be given to argument 'a'; did you mean 'a'?"
         );
         assert!(assign(&two, &hints(&["b", "INPUT__0"])).is_err());
         let three = [("ids", TENSOR, false), ("mask", TENSOR, false), ("segments", TENSOR, false)];
-        let text = assign(&interface(&three), &hints(&["mask", "ids", "segmnts"])).unwrap_err();
+        let text = assign(&interface(&three), &hints(&["mask", "ids", "segmnts"]))
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("'segmnts'") && text.ends_with("did you mean 'segments'?"), "{text}");
     }
 
@@ -268,10 +276,10 @@ mod tests {
     fn another_number_of_inputs_is_refused_with_both_numbers_and_the_names() {
         let two = interface(&[("a", TENSOR, false), ("b", TENSOR, false), ("c", TENSOR, true)]);
         assert_eq!(
-            assign(&two, &hints(&["a"])).unwrap_err(),
+            assign(&two, &hints(&["a"])).unwrap_err().to_string(),
             "1 inputs are configured (a), but forward takes 3 (a, b, c), 2 of them without a default"
         );
-        let text = assign(&two, &hints(&["p", "q", "r", "s"])).unwrap_err();
+        let text = assign(&two, &hints(&["p", "q", "r", "s"])).unwrap_err().to_string();
         assert!(text.contains("4 inputs are configured (p, q, r, s), but forward takes 3"));
     }
 
@@ -279,12 +287,15 @@ mod tests {
     fn the_entries_of_a_dictionary_have_the_configured_names() {
         let dict = interface(&[("batch", ParameterKind::Dict, false)]);
         let inputs = assign(&dict, &hints(&["left", "right"])).unwrap();
-        assert!(inputs.iter().all(|it| it.place == Place::Entry));
-        assert!(assign(&dict, &[]).unwrap_err().contains("keys stand nowhere"));
+        assert!(inputs.iter().all(|it| it.place == ArgumentPlace::Entry));
+        assert!(assign(&dict, &[]).unwrap_err().to_string().contains("keys stand nowhere"));
         let mut strings = hints(&["left", "right"]);
         strings[1].dtype = Some(DataType::Bytes);
         assert!(
-            assign(&dict, &strings).unwrap_err().contains("input 'right' is configured as strings")
+            assign(&dict, &strings)
+                .unwrap_err()
+                .to_string()
+                .contains("input 'right' is configured as strings")
         );
     }
 
@@ -307,10 +318,18 @@ mod tests {
     fn what_no_client_can_send_must_have_a_default_and_is_left_out() {
         let number = interface(&[("a", TENSOR, false), ("k", ParameterKind::Other, false)]);
         assert!(
-            assign(&number, &[]).unwrap_err().contains("argument 'k' of forward is of type Other")
+            assign(&number, &[])
+                .unwrap_err()
+                .to_string()
+                .contains("argument 'k' of forward is of type Other")
         );
         let with_default = interface(&[("a", TENSOR, false), ("k", ParameterKind::Other, true)]);
         assert_eq!(assign(&with_default, &hints(&["a"])).unwrap().len(), 1);
-        assert!(assign(&with_default, &hints(&["a", "k"])).unwrap_err().contains("leave it out"));
+        assert!(
+            assign(&with_default, &hints(&["a", "k"]))
+                .unwrap_err()
+                .to_string()
+                .contains("leave it out")
+        );
     }
 }

@@ -10,7 +10,7 @@ use backend::{BackendError, Device};
 use crate::{
     error,
     native::{Plugin, Switches},
-    options::Settings,
+    options::ModuleSettings,
 };
 
 /// The plugin that is open, and what of libtorch belongs to the whole process.
@@ -63,7 +63,7 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Library>, BackendError> 
     if !path.is_file() {
         return Err(missing(&[path]));
     }
-    let plugin = Plugin::open(&path).map_err(|problem| unusable(&path, &problem))?;
+    let plugin = Plugin::open(&path).map_err(|problem| unusable(&path, &problem.to_string()))?;
     tracing::debug!(plugin = %path.display(), torch = plugin.torch(), "libtorch is open");
     let library = Library { path, plugin, switches: RwLock::new(()), interop: Mutex::new(None) };
     let library = Arc::new(library);
@@ -88,7 +88,7 @@ impl Drop for Switched<'_> {
 const AS_IT_IS: Switches = Switches { executor: -1, profiling: -1, fuser: -1, cudnn: -1 };
 
 /// What a model asks of the switches that are set back.
-fn wanted(settings: &Settings) -> Switches {
+fn wanted(settings: &ModuleSettings) -> Switches {
     let number = |it: Option<bool>| it.map_or(-1, i32::from);
     Switches {
         executor: number(settings.executor),
@@ -104,7 +104,7 @@ impl Library {
     pub(crate) fn switch_for(
         &self,
         model: &str,
-        settings: &Settings,
+        settings: &ModuleSettings,
         device: Device,
     ) -> Switched<'_> {
         self.set_interop_threads(model, settings.interop_threads);
@@ -123,7 +123,7 @@ impl Library {
     }
 
     /// Says so where the switches had no run to decide about.
-    pub(crate) fn without_a_run(&self, model: &str, settings: &Settings) {
+    pub(crate) fn without_a_run(&self, model: &str, settings: &ModuleSettings) {
         if wanted(settings) != AS_IT_IS {
             tracing::warn!(
                 model,

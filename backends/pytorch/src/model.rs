@@ -12,13 +12,13 @@ use backend::{
 };
 
 use crate::{
-    error,
+    error::{self, ModuleError},
     inputs::{self, Input},
     instance::{Ports, TorchInstance},
     library::Library,
     native::Module,
-    options::Settings,
-    probe::{self, Found, Sample},
+    options::ModuleSettings,
+    probe::{self, Findings, Sample},
     rewrite,
     runner::{Runner, how},
     shared_rows,
@@ -48,7 +48,7 @@ struct Loader {
     path: PathBuf,
     /// The file as it was before it was loaded first.
     stamps: FileStamps,
-    settings: Settings,
+    settings: ModuleSettings,
 }
 
 impl TorchModel {
@@ -58,7 +58,7 @@ impl TorchModel {
         source: &ModelSource,
         path: PathBuf,
     ) -> Result<TorchModel, BackendError> {
-        let settings = Settings::read(&source.options, source.default_threads)?;
+        let settings = ModuleSettings::read(&source.options, source.default_threads)?;
         let stamps = FileStamps::of([path.clone()]).of_known(&source.contents);
         let loader = Loader { library, path, stamps, settings };
         on_a_large_stack(|| loader.model(source))
@@ -91,7 +91,7 @@ impl Loader {
                  normalisation depends on the batch; call .eval() before saving"
             );
         }
-        let problem = |text: String| error::of_module(&self.path, &text);
+        let problem = |it: ModuleError| error::of_module(&self.path, &it.to_string());
         let inputs: Arc<[Input]> =
             inputs::assign(&interface, &source.hints.inputs).map_err(problem)?.into();
         let arguments = if interface.takes_dict() { 0 } else { interface.parameters.len() };
@@ -101,7 +101,7 @@ impl Loader {
             true => probe::find(&interface, &inputs, &source.hints, &mut ModuleTrial::new(runner)),
             false => probe::untried(&interface, &inputs, &source.hints),
         };
-        let Found { mut spec, outputs, sample, warning } = found.map_err(problem)?;
+        let Findings { mut spec, outputs, sample, warning } = found.map_err(problem)?;
         spec.rows = self.rows();
         if let Some(warning) = warning {
             tracing::warn!(model = source.name, "{warning}");

@@ -21,7 +21,7 @@ pub(crate) enum Rewrite {
 
 /// What a model is loaded and run with. `None` in a switch: as libtorch has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ModuleSettings {
     /// Threads within an operator, the caller's included.
     pub(crate) threads: u32,
     /// Threads among operators; of the whole process.
@@ -40,13 +40,13 @@ pub(crate) struct Settings {
     pub(crate) fuser: Option<bool>,
 }
 
-impl Settings {
+impl ModuleSettings {
     /// Reads the parameters that are ours and leaves the others alone: a configuration may hold parameters
     /// for anybody.
     pub(crate) fn read(
         options: &BTreeMap<String, String>,
         default_threads: NonZeroUsize,
-    ) -> Result<Settings, BackendError> {
+    ) -> Result<ModuleSettings, BackendError> {
         let options = Options(options);
         let share = u32::try_from(default_threads.get()).unwrap_or(MOST_THREADS);
         // All instances on a device share the weights in any case.
@@ -63,7 +63,7 @@ impl Settings {
             (_, Some(false)) => Rewrite::Freeze,
             _ => Rewrite::Inference,
         };
-        Ok(Settings {
+        Ok(ModuleSettings {
             threads: options.threads("INTRA_OP_THREAD_COUNT")?.unwrap_or(share.max(1)),
             interop_threads: options.threads("INTER_OP_THREAD_COUNT")?,
             inference_mode: options.flag("INFERENCE_MODE")?.unwrap_or(true),
@@ -110,10 +110,10 @@ fn bad(key: &str, value: &str, expected: impl Display) -> BackendError {
 mod tests {
     use super::*;
 
-    fn read(options: &[(&str, &str)]) -> Result<Settings, String> {
+    fn read(options: &[(&str, &str)]) -> Result<ModuleSettings, String> {
         let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let threads = NonZeroUsize::new(3).unwrap();
-        Settings::read(&options.collect(), threads).map_err(|it| it.to_string())
+        ModuleSettings::read(&options.collect(), threads).map_err(|it| it.to_string())
     }
 
     #[test]

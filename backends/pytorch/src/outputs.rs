@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backend::{DataType, TensorHint};
 
 use crate::{
+    error::ModuleError,
     inputs::{distinct, index_of},
     interface::Returns,
 };
@@ -44,7 +45,7 @@ pub(crate) fn assign(
     returns: &Returns,
     hints: &[TensorHint],
     facts: Option<&[Fact]>,
-) -> Result<Vec<Output>, String> {
+) -> Result<Vec<Output>, ModuleError> {
     if hints.is_empty() {
         return all(returns, facts);
     }
@@ -68,12 +69,12 @@ pub(crate) fn assign(
     match count {
         Some(count) if hints.len() > count => {
             let names: Vec<&str> = hints.iter().map(|it| &*it.name).collect();
-            Err(format!(
+            Err(ModuleError::new(format_args!(
                 "{} outputs are configured ({}), but forward returns {count} (its type is {})",
                 hints.len(),
                 names.join(", "),
                 returns.type_name
-            ))
+            )))
         }
         _ => {
             let value = |(name, place)| Output { name, source: Source::Value(place) };
@@ -83,9 +84,9 @@ pub(crate) fn assign(
 }
 
 /// All of them, under the names of their keys or fields, else `OUTPUT__0` and so on.
-fn all(returns: &Returns, facts: Option<&[Fact]>) -> Result<Vec<Output>, String> {
+fn all(returns: &Returns, facts: Option<&[Fact]>) -> Result<Vec<Output>, ModuleError> {
     let Some(facts) = facts else {
-        return Err("what forward returns is not known; configure its outputs".to_owned());
+        return Err(ModuleError::new("what forward returns is not known; configure its outputs"));
     };
     let named = !returns.fields.is_empty() && returns.fields.len() == facts.len();
     let output = |(place, fact): (usize, &Fact)| match &fact.key {
@@ -96,19 +97,21 @@ fn all(returns: &Returns, facts: Option<&[Fact]>) -> Result<Vec<Output>, String>
         None => Output { name: format!("OUTPUT__{place}").into(), source: Source::Value(place) },
     };
     match facts.is_empty() {
-        true => Err("forward returns nothing".to_owned()),
+        true => Err(ModuleError::new("forward returns nothing")),
         false => Ok(facts.iter().enumerate().map(output).collect()),
     }
 }
 
 /// The outputs, if there is a value under each one's key.
-fn known(outputs: Vec<Output>, facts: &[Fact]) -> Result<Vec<Output>, String> {
+fn known(outputs: Vec<Output>, facts: &[Fact]) -> Result<Vec<Output>, ModuleError> {
     let missing = outputs.iter().find(|it| !facts.iter().any(|fact| it.is(fact)));
     match missing {
         None => Ok(outputs),
-        Some(it) => {
-            Err(format!("output '{}' is no key of what forward returns: {}", it.name, keys(facts)))
-        }
+        Some(it) => Err(ModuleError::new(format_args!(
+            "output '{}' is no key of what forward returns: {}",
+            it.name,
+            keys(facts)
+        ))),
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
         keys.iter().map(fact).collect()
     }
 
-    fn places(returns: &Returns, names: &[&str], count: usize) -> Result<Vec<usize>, String> {
+    fn places(returns: &Returns, names: &[&str], count: usize) -> Result<Vec<usize>, ModuleError> {
         let outputs = assign(returns, &hints(names), Some(&facts(&vec![None; count])))?;
         let place = |it: &Output| match &it.source {
             Source::Value(place) => *place,
@@ -180,7 +183,7 @@ mod tests {
     fn fewer_values_than_outputs_are_refused_with_both_numbers() {
         let returns = Returns { type_name: "Tensor".to_owned(), ..Returns::default() };
         assert_eq!(
-            places(&returns, &["y", "z"], 1).unwrap_err(),
+            places(&returns, &["y", "z"], 1).unwrap_err().to_string(),
             "2 outputs are configured (y, z), but forward returns 1 (its type is Tensor)"
         );
     }
@@ -192,7 +195,7 @@ mod tests {
         let outputs = assign(&dict, &hints(&["b"]), Some(&facts)).unwrap();
         assert_eq!(outputs[0].find(&facts), Some(1));
         assert_eq!(
-            assign(&dict, &hints(&["c"]), Some(&facts)).unwrap_err(),
+            assign(&dict, &hints(&["c"]), Some(&facts)).unwrap_err().to_string(),
             "output 'c' is no key of what forward returns: 'a', 'b'"
         );
         assert_eq!(assign(&dict, &[], Some(&facts)).unwrap().len(), 2);

@@ -1,15 +1,18 @@
 //! Running a module on tensors: each in place where it lies in one aligned piece, else gathered.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{
+    num::{NonZeroUsize, TryFromIntError},
+    sync::Arc,
+};
 
 use backend::{BackendError, DataType, Staging, Tensor};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::{
-    inputs::{Input, Place},
-    native::{self, Argument, Failure, How, Module, Produced, StringRef},
-    options::Settings,
+    inputs::{ArgumentPlace, Input},
+    native::{self, Argument, How, Module, Produced, StringRef, TorchFailure},
+    options::ModuleSettings,
 };
 
 /// As many inputs or outputs go without an allocation.
@@ -31,7 +34,7 @@ pub(crate) enum RunError {
     /// The tensor for the input of that number cannot be lent to libtorch; what is wrong with it.
     Unusable(usize, String),
     /// libtorch failed.
-    Failed(Failure),
+    Failed(TorchFailure),
 }
 
 /// A tensor as the plugin takes it.
@@ -69,7 +72,8 @@ impl Runner {
         let Runner { module, inputs, arguments, how, staging } = self;
         let mut lent: Few<Option<Lent<'_>>> = SmallVec::new();
         for (index, (tensor, staging)) in tensors.iter().zip(staging).enumerate() {
-            let unusable = |problem| RunError::Unusable(index, problem);
+            let too_large = "has a dimension of 2^63 or more";
+            let unusable = |_| RunError::Unusable(index, too_large.to_owned());
             lent.push(tensor.map(|it| lend(it, staging)).transpose().map_err(unusable)?);
         }
         let mut given: Few<Argument<'_>> = SmallVec::new();
@@ -83,8 +87,8 @@ impl Runner {
                 RunError::Unusable(index, problem)
             })?;
             match input.place {
-                Place::Argument(place) => given[place] = argument,
-                Place::Entry => given.push(argument.with_key(&input.name)),
+                ArgumentPlace::Argument(place) => given[place] = argument,
+                ArgumentPlace::Entry => given.push(argument.with_key(&input.name)),
             }
         }
         module.run(*how, &given).map_err(RunError::Failed)
@@ -100,11 +104,10 @@ impl Lent<'_> {
     }
 }
 
-fn lend<'a>(tensor: &'a Tensor, staging: &'a mut Staging) -> Result<Lent<'a>, String> {
+fn lend<'a>(tensor: &'a Tensor, staging: &'a mut Staging) -> Result<Lent<'a>, TryFromIntError> {
     let dtype = tensor.dtype();
     let dims = tensor.shape().dims().iter().map(|&it| i64::try_from(it));
-    let dims = dims.collect::<Result<_, _>>();
-    let dims = dims.map_err(|_| "has a dimension of 2^63 or more".to_owned())?;
+    let dims = dims.collect::<Result<_, _>>()?;
     let strings: Vec<_> = tensor.strings().map(StringRef::new).collect();
     // Strings lie in memory, so there are fewer than that.
     let count = [strings.len() as i64];
@@ -113,7 +116,7 @@ fn lend<'a>(tensor: &'a Tensor, staging: &'a mut Staging) -> Result<Lent<'a>, St
 }
 
 /// How a model's runs are made.
-pub(crate) fn how(settings: &Settings) -> How {
+pub(crate) fn how(settings: &ModuleSettings) -> How {
     How {
         threads: settings.threads,
         inference_mode: settings.inference_mode,

@@ -6,6 +6,7 @@ use backend::{DataType, Shape, Tensor};
 
 use crate::{
     compare::{ROUNDS, differing_rows, is_close},
+    error::TrialError,
     interface::ParameterKind,
     native::Produced,
     outputs::Fact,
@@ -45,7 +46,7 @@ impl ModuleTrial {
         whole: &Answers,
         rows: usize,
         outputs: &[usize],
-    ) -> Result<(), String> {
+    ) -> Result<(), TrialError> {
         let given = |of: &Answers, at: usize, rows| {
             let answer = of.get(at).cloned().flatten();
             answer.filter(|it| it.shape().rows() == Some(rows))
@@ -54,20 +55,21 @@ impl ModuleTrial {
             let alone: Option<Vec<Tensor>> =
                 together.iter().map(|it| it.slice_rows(row, 1)).collect();
             let Some(alone) = alone.and_then(|it| self.answers(&it)) else {
-                return Err("it takes several rows, and does not take one of them alone".to_owned());
+                return Err(TrialError::new(
+                    "it takes several rows, and does not take one of them alone",
+                ));
             };
             for &at in outputs {
                 let (Some(whole), Some(alone)) = (given(whole, at, rows), given(&alone, at, 1))
                 else {
-                    return Err(
-                        "how many rows it answers depends on the numbers in them".to_owned()
-                    );
+                    return Err(TrialError::new(
+                        "how many rows it answers depends on the numbers in them",
+                    ));
                 };
                 if !whole.slice_rows(row, 1).is_some_and(|it| is_close(&it, &alone)) {
-                    return Err(
-                        "what it answers for a row depends on the other rows, or on chance"
-                            .to_owned(),
-                    );
+                    return Err(TrialError::new(
+                        "what it answers for a row depends on the other rows, or on chance",
+                    ));
                 }
             }
         }
@@ -76,7 +78,7 @@ impl ModuleTrial {
 }
 
 impl Trial for ModuleTrial {
-    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String> {
+    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, TrialError> {
         let given = samples.iter().zip(self.runner.inputs()).map(|(sample, input)| {
             let shape = Shape::new(&sample.dims);
             // A number is often a count or a divisor, for which zero says little.
@@ -89,15 +91,15 @@ impl Trial for ModuleTrial {
                 _ => Tensor::zeros(sample.dtype, shape),
             }
         });
-        let given = given.collect::<Result<Vec<Tensor>, _>>().map_err(|it| it.to_string())?;
+        let given = given.collect::<Result<Vec<Tensor>, _>>().map_err(TrialError::new)?;
         let inputs: Vec<Option<&Tensor>> = given.iter().map(Some).collect();
-        let produced = self.runner.run(&inputs).map_err(|it| it.line())?;
+        let produced = self.runner.run(&inputs).map_err(|it| TrialError::new(it.line()))?;
         let fact =
             |it: Produced| Fact { key: it.key, dtype: it.dtype, dims: it.shape.dims().to_vec() };
         Ok(produced.into_iter().map(fact).collect())
     }
 
-    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String> {
+    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), TrialError> {
         let rows = samples.iter().filter_map(|it| it.dims.first()).copied().min().unwrap_or(0);
         let mut compared = 0;
         for round in 0..ROUNDS {
@@ -117,11 +119,10 @@ impl Trial for ModuleTrial {
             compared += 1;
         }
         match compared {
-            0 => Err(
+            0 => Err(TrialError::new(
                 "it does not take rows that differ (of numbers between -1 and 1, or of zeros and \
-                      ones), so that it cannot be told whether they depend on each other"
-                    .to_owned(),
-            ),
+                 ones), so that it cannot be told whether they depend on each other",
+            )),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use torch_sys::{C_tensor, CIValue, CModule_};
 use crate::{
     element,
     lacking::{self, CFunction, CType, Visitor},
-    problem::{OUT_OF_MEMORY, Problem},
+    problem::{OUT_OF_MEMORY, TorchProblem},
     types::Type,
     value::Value,
 };
@@ -60,7 +60,7 @@ struct Told {
     arguments: Vec<Argument>,
     returns: Vec<Type>,
     weights: Vec<Named>,
-    problem: Option<Problem>,
+    problem: Option<TorchProblem>,
 }
 
 impl About {
@@ -72,7 +72,7 @@ impl About {
         module: *const CModule_,
         stateful: bool,
         loops: bool,
-    ) -> Result<About, Problem> {
+    ) -> Result<About, TorchProblem> {
         let mut told = Told::default();
         let visitor = Visitor { receiver: (&raw mut told).cast(), argument, returned, weight };
         let (mut training, mut forward) = (false, ptr::null_mut());
@@ -84,10 +84,10 @@ impl About {
         if let Some(problem) = told.problem {
             return Err(problem);
         }
-        let forward = NonNull::new(forward).ok_or_else(|| Problem::new(OUT_OF_MEMORY))?;
+        let forward = NonNull::new(forward).ok_or_else(|| TorchProblem::new(OUT_OF_MEMORY))?;
         let count = told.returns.len();
         let (Some(returns), 1) = (told.returns.pop(), count) else {
-            return Err(Problem::new(format!("forward returns {count} values")));
+            return Err(TorchProblem::new(format!("forward returns {count} values")));
         };
         let returns_dict = returns.argument_kind() == kind::DICT;
         let returns_count = returns.count().and_then(|it| i32::try_from(it).ok()).unwrap_or(-1);
@@ -154,7 +154,7 @@ impl Argument {
         name: *const c_char,
         argument_type: *const CType,
         default: *const CIValue,
-    ) -> Result<Argument, Problem> {
+    ) -> Result<Argument, TorchProblem> {
         // SAFETY: the caller says that they are there.
         let (name, argument_type) = unsafe { (lacking::string(name), Type::new(argument_type)?) };
         // SAFETY: as above, and it is not null where it is copied.
@@ -186,7 +186,7 @@ fn text(text: &str) -> Text {
 }
 
 impl Told {
-    fn take<T>(&mut self, it: Result<T, Problem>, place: fn(&mut Told) -> &mut Vec<T>) {
+    fn take<T>(&mut self, it: Result<T, TorchProblem>, place: fn(&mut Told) -> &mut Vec<T>) {
         match it {
             Ok(it) => place(self).push(it),
             Err(problem) => self.problem = self.problem.take().or(Some(problem)),

@@ -4,7 +4,7 @@ use pytorch_abi::element;
 use smallvec::{SmallVec, smallvec};
 use tch::{Kind, Tensor};
 
-use crate::{failure::torch_problem, problem::Problem};
+use crate::{failure::torch_problem, problem::TorchProblem};
 
 /// The type with that number.
 pub(crate) fn kind(element: u32) -> Option<Kind> {
@@ -42,7 +42,7 @@ pub(crate) fn of(tensor: &Tensor) -> u32 {
 }
 
 /// The dimensions of a tensor. `Tensor::size` panics where there are none, as for nested tensors.
-pub(crate) fn dims(tensor: &Tensor) -> Result<SmallVec<[i64; 6]>, Problem> {
+pub(crate) fn dims(tensor: &Tensor) -> Result<SmallVec<[i64; 6]>, TorchProblem> {
     let it = tensor.as_ptr().cast_mut();
     // SAFETY: the tensor is there, and not written to.
     let rank = unsafe { torch_sys::at_dim(it) };

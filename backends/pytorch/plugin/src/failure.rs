@@ -8,10 +8,10 @@ use std::{
 
 use pytorch_abi::{Failure, Text};
 
-use crate::{lacking, problem::Problem};
+use crate::{lacking, problem::TorchProblem};
 
 /// What a function of torch-sys left behind where it failed, which is to be asked after each.
-pub(crate) fn torch_problem() -> Result<(), Problem> {
+pub(crate) fn torch_problem() -> Result<(), TorchProblem> {
     // SAFETY: takes nothing. The text ends with a zero, and belongs to us from now on.
     unsafe { lacking::check(torch_sys::get_and_reset_last_err()) }
 }
@@ -27,7 +27,7 @@ struct Owned {
 /// failed; nothing unwinds out of it.
 pub(crate) fn answer(
     inference_mode: bool,
-    work: impl FnOnce() -> Result<(), Problem>,
+    work: impl FnOnce() -> Result<(), TorchProblem>,
 ) -> *mut Failure {
     match guarded(inference_mode, work) {
         Ok(()) => ptr::null_mut(),
@@ -49,15 +49,15 @@ pub(crate) unsafe extern "C" fn free(failure: *mut Failure) {
     drop(unsafe { Box::from_raw(failure.cast::<Owned>()) });
 }
 
-fn guarded<W: FnOnce() -> Result<(), Problem>>(
+fn guarded<W: FnOnce() -> Result<(), TorchProblem>>(
     inference_mode: bool,
     work: W,
-) -> Result<(), Problem> {
+) -> Result<(), TorchProblem> {
     struct Call<W> {
         work: Option<W>,
-        outcome: Result<(), Problem>,
+        outcome: Result<(), TorchProblem>,
     }
-    unsafe extern "C" fn call<W: FnOnce() -> Result<(), Problem>>(data: *mut c_void) {
+    unsafe extern "C" fn call<W: FnOnce() -> Result<(), TorchProblem>>(data: *mut c_void) {
         // SAFETY: it is the call below, which nobody else uses meanwhile.
         let call = unsafe { &mut *data.cast::<Call<W>>() };
         let Some(work) = call.work.take() else { return };
@@ -65,7 +65,7 @@ fn guarded<W: FnOnce() -> Result<(), Problem>>(
         call.outcome = caught.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-            Err(Problem::new(format!("the plugin panicked: {text}")))
+            Err(TorchProblem::new(format!("the plugin panicked: {text}")))
         });
     }
     let mut it = Call { work: Some(work), outcome: Ok(()) };

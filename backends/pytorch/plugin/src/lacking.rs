@@ -9,7 +9,7 @@ use pytorch_abi::Text;
 use tch::Tensor;
 use torch_sys::{C_tensor, CIValue, CModule_};
 
-use crate::problem::Problem;
+use crate::problem::TorchProblem;
 
 /// A type of TorchScript. Opaque.
 #[repr(C)]
@@ -115,7 +115,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// The pointer is null, or was returned by one of them just now.
-pub(crate) unsafe fn check(text: *mut c_char) -> Result<(), Problem> {
+pub(crate) unsafe fn check(text: *mut c_char) -> Result<(), TorchProblem> {
     if text.is_null() {
         return Ok(());
     }
@@ -123,7 +123,7 @@ pub(crate) unsafe fn check(text: *mut c_char) -> Result<(), Problem> {
     let problem = unsafe { string(text) };
     // SAFETY: it was made there, and is freed once.
     unsafe { muster_free(text) };
-    Err(Problem::new(problem))
+    Err(TorchProblem::new(problem))
 }
 
 /// The text that begins there and ends with a zero.
@@ -145,7 +145,7 @@ unsafe extern "C" fn take_text(receiver: *mut c_void, text: *const c_char) {
 ///
 /// # Safety
 /// The type is there now.
-pub(crate) unsafe fn type_texts(it: *const CType) -> Result<(String, Vec<String>), Problem> {
+pub(crate) unsafe fn type_texts(it: *const CType) -> Result<(String, Vec<String>), TorchProblem> {
     let mut texts = Vec::<String>::new();
     // SAFETY: the type is there, and the vector during the call.
     unsafe { check(muster_type_texts(it, (&raw mut texts).cast(), take_text))? };
@@ -157,7 +157,7 @@ pub(crate) unsafe fn type_texts(it: *const CType) -> Result<(String, Vec<String>
 ///
 /// # Safety
 /// The value is there now.
-pub(crate) unsafe fn value_type(value: *const CIValue) -> Result<String, Problem> {
+pub(crate) unsafe fn value_type(value: *const CIValue) -> Result<String, TorchProblem> {
     let mut texts = Vec::<String>::new();
     // SAFETY: the value is there, and the vector during the call.
     unsafe { check(muster_value_type(value, (&raw mut texts).cast(), take_text))? };
@@ -165,7 +165,7 @@ pub(crate) unsafe fn value_type(value: *const CIValue) -> Result<String, Problem
 }
 
 /// The elements of a tensor, if they are in the host's memory, in one piece, as they are.
-pub(crate) fn elements(tensor: &Tensor) -> Result<Option<Elements>, Problem> {
+pub(crate) fn elements(tensor: &Tensor) -> Result<Option<Elements>, TorchProblem> {
     let mut elements = Elements { data: ptr::null(), bytes: 0, held: 0 };
     let mut is_plain = false;
     // SAFETY: the tensor is there and defined, and the answers are written to where they may.

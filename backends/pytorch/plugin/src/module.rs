@@ -13,7 +13,7 @@ use crate::{
     about::About,
     failure::{answer, torch_problem},
     lacking, lent,
-    problem::{OUT_OF_MEMORY, Problem},
+    problem::{OUT_OF_MEMORY, TorchProblem},
 };
 
 /// A module of libtorch that is ours. Not `tch::CModule`, which does not hand out the pointer that freezing and the
@@ -30,7 +30,7 @@ impl Drop for Handle {
 
 impl Handle {
     /// What a function of `native/` made, unless it failed.
-    fn made(make: impl FnOnce(*mut *mut CModule_) -> *mut c_char) -> Result<Handle, Problem> {
+    fn made(make: impl FnOnce(*mut *mut CModule_) -> *mut c_char) -> Result<Handle, TorchProblem> {
         let mut module = ptr::null_mut();
         let problem = make(&raw mut module);
         // SAFETY: the function has just returned it.
@@ -38,8 +38,8 @@ impl Handle {
         Handle::new(module)
     }
 
-    fn new(module: *mut CModule_) -> Result<Handle, Problem> {
-        NonNull::new(module).map(Handle).ok_or_else(|| Problem::new(OUT_OF_MEMORY))
+    fn new(module: *mut CModule_) -> Result<Handle, TorchProblem> {
+        NonNull::new(module).map(Handle).ok_or_else(|| TorchProblem::new(OUT_OF_MEMORY))
     }
 
     pub(crate) fn as_ptr(&self) -> *mut CModule_ {
@@ -67,16 +67,16 @@ impl Module {
         matches!(&self.about.arguments[..], [only] if only.kind == kind::DICT)
     }
 
-    fn load(path: &[u8], device: i32) -> Result<Module, Problem> {
+    fn load(path: &[u8], device: i32) -> Result<Module, TorchProblem> {
         let device = match usize::try_from(device) {
             // A device has eight bits in libtorch, and the number would be another one's.
             Ok(number) if number > 127 => {
-                return Err(Problem::new(format!("there is no GPU {number}")));
+                return Err(TorchProblem::new(format!("there is no GPU {number}")));
             }
             Ok(number) => Device::Cuda(number),
             Err(_) => Device::Cpu,
         };
-        let path = CString::new(path).map_err(|_| Problem::new("the path holds a zero"))?;
+        let path = CString::new(path).map_err(|_| TorchProblem::new("the path holds a zero"))?;
         // SAFETY: the path ends with a zero. -1 is the CPU.
         let handle = unsafe { torch_sys::atm_load_on_device(path.as_ptr(), number(device)) };
         torch_problem()?;
@@ -95,9 +95,10 @@ impl Module {
         })
     }
 
-    fn optimized(&self, level: u32) -> Result<Module, Problem> {
+    fn optimized(&self, level: u32) -> Result<Module, TorchProblem> {
         let frozen = self.frozen.as_ref();
-        let frozen = frozen.ok_or_else(|| Problem::new("a module with state is not optimised"))?;
+        let frozen =
+            frozen.ok_or_else(|| TorchProblem::new("a module with state is not optimised"))?;
         // SAFETY: the frozen module is there, and the copy is written to where it may.
         let handle = Handle::made(|copy| unsafe {
             lacking::muster_copy(frozen.as_ptr(), level >= level::INFERENCE, copy)
@@ -135,7 +136,7 @@ impl Effects {
 }
 
 /// The frozen module, and what a run of it can change.
-fn analysed(module: &Handle) -> Result<(Handle, Effects), Problem> {
+fn analysed(module: &Handle) -> Result<(Handle, Effects), TorchProblem> {
     // SAFETY: the module is there, and the frozen one is written to where it may.
     let frozen = Handle::made(|frozen| unsafe { lacking::muster_freeze(module.as_ptr(), frozen) })?;
     let mut it = Effects::WORST;
@@ -158,7 +159,7 @@ fn analysed(module: &Handle) -> Result<(Handle, Effects), Problem> {
 /// It may be written there.
 unsafe fn hand_over(
     result: *mut *mut pytorch_abi::Module,
-    make: impl FnOnce() -> Result<Module, Problem>,
+    make: impl FnOnce() -> Result<Module, TorchProblem>,
 ) -> *mut Failure {
     answer(false, || {
         let _no_gradients = tch::no_grad_guard();

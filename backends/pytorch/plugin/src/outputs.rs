@@ -12,7 +12,7 @@ use crate::{
     element as types,
     lacking::{self, Elements},
     module::Module,
-    problem::Problem,
+    problem::TorchProblem,
     value::{Parts, Value},
 };
 
@@ -31,7 +31,7 @@ impl<'a> Giver<'a> {
     }
 
     /// A value and all that is in it. Dictionaries are served where they are all of the result.
-    pub(crate) fn value(&self, value: &Value, outermost: bool) -> Result<(), Problem> {
+    pub(crate) fn value(&self, value: &Value, outermost: bool) -> Result<(), TorchProblem> {
         match value.parts()? {
             Parts::Tensor(tensor) => self.tensor(tensor, NO_TEXT),
             Parts::Values(values) => match values.first().is_none_or(|it| it.string().is_some()) {
@@ -51,7 +51,7 @@ impl<'a> Giver<'a> {
     }
 
     /// A list that is empty, or begins with a string: its type tells whether it is one of strings.
-    fn list(&self, list: &Value, values: &[Value]) -> Result<(), Problem> {
+    fn list(&self, list: &Value, values: &[Value]) -> Result<(), TorchProblem> {
         if list.type_text()? != "List[str]" {
             return values.iter().try_for_each(|it| self.value(it, false));
         }
@@ -59,7 +59,7 @@ impl<'a> Giver<'a> {
         self.strings(&strings, &[strings.len() as i64])
     }
 
-    fn entries(&self, entries: &[(Value, Value)]) -> Result<(), Problem> {
+    fn entries(&self, entries: &[(Value, Value)]) -> Result<(), TorchProblem> {
         for (key, value) in entries {
             let key = key.string().unwrap_or_default();
             let key = Text { begin: key.as_ptr(), length: key.len() };
@@ -72,7 +72,7 @@ impl<'a> Giver<'a> {
     }
 
     /// A value that cannot be served.
-    fn other(&self, type_name: &str, key: Text) -> Result<(), Problem> {
+    fn other(&self, type_name: &str, key: Text) -> Result<(), TorchProblem> {
         self.give(&Output {
             element: element::OTHER,
             rank: 0,
@@ -86,21 +86,21 @@ impl<'a> Giver<'a> {
         Ok(())
     }
 
-    fn number(&self, bytes: &[u8], kind: Kind) -> Result<(), Problem> {
+    fn number(&self, bytes: &[u8], kind: Kind) -> Result<(), TorchProblem> {
         let it = Tensor::f_from_data_size(bytes, &[], kind)?;
         let (elements, element) = (plain(&it)?, types::of(&it));
         self.own(it, elements, element, &[], NO_TEXT)
     }
 
     /// Each string with its length before it.
-    fn strings(&self, strings: &[&[u8]], dims: &[i64]) -> Result<(), Problem> {
+    fn strings(&self, strings: &[&[u8]], dims: &[i64]) -> Result<(), TorchProblem> {
         let length = strings.iter().map(|it| 4 + it.len()).sum::<usize>();
         let memory = Tensor::f_empty([length as i64], (Kind::Uint8, Device::Cpu))?;
         let elements = plain(&memory)?;
         let mut rest = elements.data.cast::<u8>().cast_mut();
         for it in strings {
             let length = u32::try_from(it.len());
-            let length = length.map_err(|_| Problem::new("a string of 4 GiB or more"))?;
+            let length = length.map_err(|_| TorchProblem::new("a string of 4 GiB or more"))?;
             for piece in [&length.to_le_bytes(), *it] {
                 // SAFETY: the tensor is ours alone, and has room for all pieces, one behind the other.
                 unsafe {
@@ -112,7 +112,7 @@ impl<'a> Giver<'a> {
         self.own(memory, elements, element::STRINGS, dims, NO_TEXT)
     }
 
-    fn tensor(&self, mut it: Tensor, key: Text) -> Result<(), Problem> {
+    fn tensor(&self, mut it: Tensor, key: Text) -> Result<(), TorchProblem> {
         if !it.defined() {
             return self.other("an undefined tensor", key);
         }
@@ -159,7 +159,7 @@ impl<'a> Giver<'a> {
         element: u32,
         dims: &[i64],
         key: Text,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), TorchProblem> {
         self.give(&Output {
             element,
             rank: dims.len() as u32,
@@ -180,8 +180,8 @@ impl<'a> Giver<'a> {
 }
 
 /// The elements of a tensor that has been made plain.
-fn plain(it: &Tensor) -> Result<Elements, Problem> {
-    lacking::elements(it)?.ok_or_else(|| Problem::new("a tensor that is not in one piece"))
+fn plain(it: &Tensor) -> Result<Elements, TorchProblem> {
+    lacking::elements(it)?.ok_or_else(|| TorchProblem::new("a tensor that is not in one piece"))
 }
 
 /// A handle that owns the tensor's memory.

@@ -7,11 +7,11 @@ pub(crate) const OUT_OF_MEMORY: &str = "out of memory";
 
 /// Why a call failed: libtorch's text, of many lines.
 #[derive(Debug)]
-pub(crate) struct Problem(String);
+pub(crate) struct TorchProblem(String);
 
-impl Problem {
-    pub(crate) fn new(text: impl Into<String>) -> Problem {
-        Problem(text.into())
+impl TorchProblem {
+    pub(crate) fn new(text: impl Into<String>) -> TorchProblem {
+        TorchProblem(text.into())
     }
 
     pub(crate) fn into_text(self) -> String {
@@ -29,12 +29,12 @@ impl Problem {
     }
 }
 
-impl From<TchError> for Problem {
-    fn from(error: TchError) -> Problem {
+impl From<TchError> for TorchProblem {
+    fn from(error: TchError) -> TorchProblem {
         match error {
             // What it would say otherwise begins with a name of `tch`.
-            TchError::Torch(text) => Problem(text),
-            other => Problem(other.to_string()),
+            TchError::Torch(text) => TorchProblem(text),
+            other => TorchProblem(other.to_string()),
         }
     }
 }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_a_module_writes_of_memory_is_no_lack_of_it() {
-        let kind = |text: &str| Problem::new(text).kind();
+        let kind = |text: &str| TorchProblem::new(text).kind();
         assert_eq!(kind("CUDA out of memory. Tried to allocate 2 GiB"), pytorch_abi::OUT_OF_MEMORY);
         assert_eq!(kind(OUT_OF_MEMORY), pytorch_abi::OUT_OF_MEMORY);
         let line = "Traceback\n  raise ValueError(\"out of memory\")\nRuntimeError: no";

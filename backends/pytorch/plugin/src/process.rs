@@ -7,7 +7,7 @@ use crate::{
     cuda,
     failure::{self, answer, torch_problem},
     lacking,
-    problem::Problem,
+    problem::TorchProblem,
 };
 
 pub(crate) unsafe extern "C" fn built_with() -> u64 {
@@ -28,9 +28,9 @@ pub(crate) unsafe extern "C" fn open_cuda() {
 
 pub(crate) unsafe extern "C" fn gpu_count(count: *mut u32) -> *mut Failure {
     answer(false, || {
-        cuda::opened().map_err(Problem::new)?;
+        cuda::opened().map_err(TorchProblem::new)?;
         if !Cuda::is_available() {
-            return Err(Problem::new("CUDA finds no usable driver or GPU"));
+            return Err(TorchProblem::new("CUDA finds no usable driver or GPU"));
         }
         // SAFETY: the host says that the number may be written there.
         unsafe { count.write(u32::try_from(Cuda::device_count()).unwrap_or(0)) };

@@ -12,7 +12,7 @@ use crate::{
     lacking, lent,
     module::{self, Module},
     outputs::Giver,
-    problem::{OUT_OF_MEMORY, Problem},
+    problem::{OUT_OF_MEMORY, TorchProblem},
     value::Value,
 };
 
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn run(
 struct AsWritten;
 
 impl AsWritten {
-    fn new() -> Result<AsWritten, Problem> {
+    fn new() -> Result<AsWritten, TorchProblem> {
         let guard = AsWritten;
         jit::f_set_graph_executor_optimize(false)?;
         Ok(guard)
@@ -61,7 +61,7 @@ impl Drop for AsWritten {
     }
 }
 
-fn forward(module: &Module, arguments: SmallVec<[Value; 8]>) -> Result<Value, Problem> {
+fn forward(module: &Module, arguments: SmallVec<[Value; 8]>) -> Result<Value, TorchProblem> {
     let pointers: SmallVec<[_; 8]> = arguments.iter().map(Value::as_ptr).collect();
     let mut result = ptr::null_mut();
     // SAFETY: the module is there, and as many arguments, which are emptied; the result is ours, and written to where
@@ -80,28 +80,33 @@ fn forward(module: &Module, arguments: SmallVec<[Value; 8]>) -> Result<Value, Pr
 
 /// # Safety
 /// What inputs point to outlives the arguments.
-unsafe fn arguments(module: &Module, inputs: &[Input]) -> Result<SmallVec<[Value; 8]>, Problem> {
+unsafe fn arguments(
+    module: &Module,
+    inputs: &[Input],
+) -> Result<SmallVec<[Value; 8]>, TorchProblem> {
     let expected = &module.about.arguments;
     let mut arguments = SmallVec::new();
     if module.takes_dict() {
         let entry = |it: &Input| {
             // SAFETY: keys are lent like the rest.
             let key = CString::new(unsafe { lent::bytes(&it.key) });
-            let key = key.map_err(|_| Problem::new("the name of an input holds a zero"))?;
+            let key = key.map_err(|_| TorchProblem::new("the name of an input holds a zero"))?;
             if it.element == element::STRINGS {
                 let key = key.to_string_lossy();
-                return Err(Problem::new(format!("'{key}' is made of strings, expected a tensor")));
+                return Err(TorchProblem::new(format!(
+                    "'{key}' is made of strings, expected a tensor"
+                )));
             }
             // SAFETY: the caller says so.
             Ok((key, unsafe { argument(module, it)? }))
         };
-        let entries = inputs.iter().map(entry).collect::<Result<Vec<_>, Problem>>()?;
+        let entries = inputs.iter().map(entry).collect::<Result<Vec<_>, TorchProblem>>()?;
         arguments.push(Value::dict(&entries)?);
         return Ok(arguments);
     }
     if inputs.len() != expected.len() {
         let text = format!("forward takes {} arguments, given {}", expected.len(), inputs.len());
-        return Err(Problem::new(text));
+        return Err(TorchProblem::new(text));
     }
     for (input, expected) in inputs.iter().zip(expected) {
         arguments.push(match (input.element, &expected.default, expected.kind) {
@@ -109,7 +114,7 @@ unsafe fn arguments(module: &Module, inputs: &[Input]) -> Result<SmallVec<[Value
             (element::OTHER, Some(default), _) => unsafe { Value::copy(default.as_ptr())? },
             (element::OTHER, None, _) => {
                 let text = format!("argument '{}' has no default", expected.name);
-                return Err(Problem::new(text));
+                return Err(TorchProblem::new(text));
             }
             // SAFETY: the caller says so.
             (_, _, kind::INT | kind::FLOAT | kind::BOOL) => unsafe {
@@ -124,7 +129,7 @@ unsafe fn arguments(module: &Module, inputs: &[Input]) -> Result<SmallVec<[Value
 
 /// # Safety
 /// What the input points to outlives the argument.
-unsafe fn argument(module: &Module, input: &Input) -> Result<Value, Problem> {
+unsafe fn argument(module: &Module, input: &Input) -> Result<Value, TorchProblem> {
     if input.element == element::STRINGS {
         // SAFETY: the interface says that the data of strings are texts, as many as the dimensions say.
         return unsafe { Value::strings(texts(input)?) };
@@ -141,11 +146,11 @@ unsafe fn argument(module: &Module, input: &Input) -> Result<Value, Problem> {
 
 /// # Safety
 /// The data are texts.
-unsafe fn texts(input: &Input) -> Result<&[Text], Problem> {
+unsafe fn texts(input: &Input) -> Result<&[Text], TorchProblem> {
     // SAFETY: the interface says that as many dimensions are there.
     let dims = unsafe { lent::lent(input.dims, input.rank as usize) };
     let &[length] = dims else {
-        return Err(Problem::new("a list of strings has one dimension"));
+        return Err(TorchProblem::new("a list of strings has one dimension"));
     };
     // SAFETY: the caller says so; a length is not negative.
     Ok(unsafe { lent::lent(input.data.cast(), usize::try_from(length).unwrap_or(0)) })
@@ -155,17 +160,17 @@ unsafe fn texts(input: &Input) -> Result<&[Text], Problem> {
 ///
 /// # Safety
 /// The memory outlives the tensor and all that shares its elements, and the data are of the type.
-unsafe fn tensor(input: &Input) -> Result<Tensor, Problem> {
+unsafe fn tensor(input: &Input) -> Result<Tensor, TorchProblem> {
     let kind = types::kind(input.element);
-    let kind =
-        kind.ok_or_else(|| Problem::new(format!("element type {} is unknown", input.element)))?;
+    let kind = kind
+        .ok_or_else(|| TorchProblem::new(format!("element type {} is unknown", input.element)))?;
     // SAFETY: the interface says that as many dimensions are there, and elements as they call for.
     unsafe {
         let dims = lent::lent(input.dims, input.rank as usize);
         let it = Tensor::f_from_blob(input.data.cast(), dims, &[], kind, Device::Cpu)?;
         // Where there is no memory for the text of a failure torch-sys has none.
         match it.as_ptr().is_null() {
-            true => Err(Problem::new(OUT_OF_MEMORY)),
+            true => Err(TorchProblem::new(OUT_OF_MEMORY)),
             false => Ok(it),
         }
     }
@@ -175,15 +180,15 @@ unsafe fn tensor(input: &Input) -> Result<Tensor, Problem> {
 ///
 /// # Safety
 /// What the input points to is there during the call.
-unsafe fn number(expected: u32, input: &Input) -> Result<Value, Problem> {
+unsafe fn number(expected: u32, input: &Input) -> Result<Value, TorchProblem> {
     if input.element == element::STRINGS {
-        return Err(Problem::new("a number cannot be made of strings"));
+        return Err(TorchProblem::new("a number cannot be made of strings"));
     }
     // SAFETY: the caller says so.
     let tensor = unsafe { tensor(input)? };
     let count = tensor.numel();
     if count != 1 {
-        return Err(Problem::new(format!("a number has one element, and not {count}")));
+        return Err(TorchProblem::new(format!("a number has one element, and not {count}")));
     }
     match expected {
         kind::INT => Value::int(tensor.f_int64_value(&[])?),

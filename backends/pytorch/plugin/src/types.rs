@@ -6,7 +6,7 @@ use pytorch_abi::kind;
 
 use crate::{
     lacking::{self, CType},
-    problem::Problem,
+    problem::TorchProblem,
 };
 
 /// A type, as far as it matters.
@@ -27,7 +27,7 @@ impl Type {
     ///
     /// # Safety
     /// It is there now.
-    pub(crate) unsafe fn new(it: *const CType) -> Result<Type, Problem> {
+    pub(crate) unsafe fn new(it: *const CType) -> Result<Type, TorchProblem> {
         // SAFETY: the caller says that the type is there; names of kinds are constants.
         let (kind, (text, fields)) =
             unsafe { (CStr::from_ptr(lacking::muster_type_kind(it)), lacking::type_texts(it)?) };

@@ -13,7 +13,7 @@ use torch_sys::CIValue;
 use crate::{
     failure::torch_problem,
     lacking, lent,
-    problem::{OUT_OF_MEMORY, Problem},
+    problem::{OUT_OF_MEMORY, TorchProblem},
 };
 
 /// A value that is ours.
@@ -59,42 +59,42 @@ impl Value {
     ///
     /// # Safety
     /// The value, if it is one, belongs to the caller.
-    pub(crate) unsafe fn new(value: *mut CIValue) -> Result<Value, Problem> {
+    pub(crate) unsafe fn new(value: *mut CIValue) -> Result<Value, TorchProblem> {
         torch_problem()?;
-        NonNull::new(value).map(Value).ok_or_else(|| Problem::new(OUT_OF_MEMORY))
+        NonNull::new(value).map(Value).ok_or_else(|| TorchProblem::new(OUT_OF_MEMORY))
     }
 
     /// Another reference to the same.
     ///
     /// # Safety
     /// The value is there now.
-    pub(crate) unsafe fn copy(value: *const CIValue) -> Result<Value, Problem> {
+    pub(crate) unsafe fn copy(value: *const CIValue) -> Result<Value, TorchProblem> {
         // SAFETY: the caller says that it is there.
         unsafe { Value::new(torch_sys::ati_clone(value.cast_mut())) }
     }
 
-    pub(crate) fn tensor(tensor: &Tensor) -> Result<Value, Problem> {
+    pub(crate) fn tensor(tensor: &Tensor) -> Result<Value, TorchProblem> {
         // SAFETY: the tensor is there, and not written to.
         unsafe { Value::new(torch_sys::ati_tensor(tensor.as_ptr().cast_mut())) }
     }
 
-    pub(crate) fn int(number: i64) -> Result<Value, Problem> {
+    pub(crate) fn int(number: i64) -> Result<Value, TorchProblem> {
         // SAFETY: takes any number.
         unsafe { Value::new(torch_sys::ati_int(number)) }
     }
 
-    pub(crate) fn float(number: f64) -> Result<Value, Problem> {
+    pub(crate) fn float(number: f64) -> Result<Value, TorchProblem> {
         // SAFETY: takes any number.
         unsafe { Value::new(torch_sys::ati_double(number)) }
     }
 
-    pub(crate) fn bool(value: bool) -> Result<Value, Problem> {
+    pub(crate) fn bool(value: bool) -> Result<Value, TorchProblem> {
         // SAFETY: takes any number.
         unsafe { Value::new(torch_sys::ati_bool(value.into())) }
     }
 
     /// A list of strings.
-    pub(crate) fn strings(texts: &[Text]) -> Result<Value, Problem> {
+    pub(crate) fn strings(texts: &[Text]) -> Result<Value, TorchProblem> {
         let mut value = ptr::null_mut();
         // SAFETY: as many texts are there, and the list is written to where it may.
         unsafe {
@@ -104,7 +104,7 @@ impl Value {
     }
 
     /// A dictionary of tensors.
-    pub(crate) fn dict(entries: &[(CString, Value)]) -> Result<Value, Problem> {
+    pub(crate) fn dict(entries: &[(CString, Value)]) -> Result<Value, TorchProblem> {
         // SAFETY: each key ends with a zero.
         let key =
             |it: &(CString, Value)| unsafe { Value::new(torch_sys::ati_string(it.0.as_ptr())) };
@@ -121,7 +121,7 @@ impl Value {
     }
 
     /// Takes it apart, by one level.
-    pub(crate) fn parts(&self) -> Result<Parts, Problem> {
+    pub(crate) fn parts(&self) -> Result<Parts, TorchProblem> {
         let it = self.as_ptr();
         // SAFETY: the value is there. Each function is called for the type that it is for, and a list is filled up to
         // the length that it has.
@@ -132,7 +132,8 @@ impl Value {
                 1 => {
                     let tensor = torch_sys::ati_to_tensor(it);
                     torch_problem()?;
-                    let tensor = NonNull::new(tensor).ok_or_else(|| Problem::new(OUT_OF_MEMORY))?;
+                    let tensor =
+                        NonNull::new(tensor).ok_or_else(|| TorchProblem::new(OUT_OF_MEMORY))?;
                     Parts::Tensor(Tensor::from_ptr(tensor.as_ptr()))
                 }
                 2 => Parts::Float(torch_sys::ati_to_double(it)),
@@ -174,18 +175,18 @@ impl Value {
     }
 
     /// Its type as TorchScript writes it.
-    pub(crate) fn type_text(&self) -> Result<String, Problem> {
+    pub(crate) fn type_text(&self) -> Result<String, TorchProblem> {
         // SAFETY: the value is there.
         unsafe { lacking::value_type(self.as_ptr()) }
     }
 }
 
 /// So many values, which `fill` writes.
-fn filled(length: i32, fill: impl FnOnce(*mut *mut CIValue)) -> Result<Vec<Value>, Problem> {
+fn filled(length: i32, fill: impl FnOnce(*mut *mut CIValue)) -> Result<Vec<Value>, TorchProblem> {
     torch_problem()?;
     let length = usize::try_from(length).unwrap_or(0);
     let mut values = Vec::new();
-    values.try_reserve_exact(length).map_err(|_| Problem::new(OUT_OF_MEMORY))?;
+    values.try_reserve_exact(length).map_err(|_| TorchProblem::new(OUT_OF_MEMORY))?;
     values.resize(length, ptr::null_mut());
     fill(values.as_mut_ptr());
     torch_problem()?;
@@ -194,6 +195,6 @@ fn filled(length: i32, fill: impl FnOnce(*mut *mut CIValue)) -> Result<Vec<Value
 }
 
 /// A length as torch-sys takes it.
-fn c_length(length: usize) -> Result<i32, Problem> {
-    i32::try_from(length).map_err(|_| Problem::new(format!("{length} values are too many")))
+fn c_length(length: usize) -> Result<i32, TorchProblem> {
+    i32::try_from(length).map_err(|_| TorchProblem::new(format!("{length} values are too many")))
 }

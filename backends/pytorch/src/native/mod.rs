@@ -5,5 +5,5 @@ mod module;
 mod plugin;
 
 pub(crate) use module::{Argument, Held, How, Module, Produced, StringRef};
-pub(crate) use plugin::{Failure, Plugin};
+pub(crate) use plugin::{Plugin, TorchFailure};
 pub(crate) use pytorch_abi::Switches;

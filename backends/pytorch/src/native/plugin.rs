@@ -1,6 +1,6 @@
 //! Opening the plugin, and what belongs to no module.
 
-use std::{error::Error, ffi::OsStr, path::Path};
+use std::{error::Error, ffi::OsStr, fmt, path::Path};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use pytorch_abi::{ABI_VERSION, ENTRY, Entry, Switches, Table, Text, torch_version};
@@ -13,21 +13,59 @@ pub(crate) struct Plugin {
 
 /// What the plugin says where something failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct TorchFailure {
     /// Did memory run out?
     pub(crate) out_of_memory: bool,
     /// libtorch's text, of many lines.
     pub(crate) text: String,
 }
 
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+/// Why a file is not used as the plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PluginError {
+    /// The loader's words.
+    Loader(String),
+    /// It lacks the plugin's function.
+    NoPlugin,
+    /// Its function gives nothing.
+    NoFunctions,
+    /// It has another version of the interface.
+    OtherBuild { version: u32 },
+    /// It runs with another libtorch than it was built with.
+    OtherTorch { built: u64, running: u64 },
+}
+
+impl fmt::Display for PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            PluginError::Loader(ref text) => f.write_str(text),
+            PluginError::NoPlugin => f.write_str("it is no plugin of muster"),
+            PluginError::NoFunctions => f.write_str("it has no functions"),
+            PluginError::OtherBuild { version } => write!(
+                f,
+                "it has version {version} of the interface, and this program has {ABI_VERSION}: the two are of \
+                 different builds"
+            ),
+            PluginError::OtherTorch { built, running } => write!(
+                f,
+                "it was built with libtorch {}, and found {}",
+                version_text(built),
+                version_text(running)
+            ),
+        }
+    }
+}
+
+impl Error for PluginError {}
+
+pub(crate) type Result<T> = std::result::Result<T, TorchFailure>;
 
 impl Plugin {
     /// Opens the plugin in that file, and with it the libtorch that it was linked against.
     ///
     /// # Errors
     /// Text of the loader, or how interface or libtorch differ from what they should be.
-    pub(crate) fn open(path: &Path) -> std::result::Result<Plugin, String> {
+    pub(crate) fn open(path: &Path) -> std::result::Result<Plugin, PluginError> {
         let name: &OsStr = path.as_os_str();
         // SAFETY: opening runs the initialisers of the plugin and of libtorch, which only register
         // things within themselves. A file of another origin was put into the plugin's place by
@@ -35,25 +73,22 @@ impl Plugin {
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         // What is wrong is said one level down: the error itself is "dlopen failed".
         let library = library.map_err(|error| match error.source() {
-            Some(inner) => inner.to_string(),
-            None => error.to_string(),
+            Some(inner) => PluginError::Loader(inner.to_string()),
+            None => PluginError::Loader(error.to_string()),
         })?;
         // SAFETY: the symbol is read as what its name promises; the table's first field says whether
         // that holds.
         let entry = unsafe { library.get::<Entry>(ENTRY.to_bytes_with_nul()) };
-        let entry = entry.map_err(|_| "it is no plugin of muster".to_owned())?;
+        let entry = entry.map_err(|_| PluginError::NoPlugin)?;
         // SAFETY: the function takes nothing, and returns a table that lives as long as the library.
         let table = unsafe { entry() };
         if table.is_null() {
-            return Err("it has no functions".to_owned());
+            return Err(PluginError::NoFunctions);
         }
         // SAFETY: in every version of the interface the table begins with this number.
         let version = unsafe { table.cast::<u32>().read() };
         if version != ABI_VERSION {
-            return Err(format!(
-                "it has version {version} of the interface, and this program has {ABI_VERSION}: the two \
-                 are of different builds"
-            ));
+            return Err(PluginError::OtherBuild { version });
         }
         // Never closed: what libtorch started would run on without its code.
         std::mem::forget(library);
@@ -62,11 +97,7 @@ impl Plugin {
         // SAFETY: the two take nothing, and may be called first.
         let (built, running) = unsafe { ((table.built_with)(), (table.running_with)()) };
         if torch_version(built) != torch_version(running) {
-            return Err(format!(
-                "it was built with libtorch {}, and found {}",
-                version_text(built),
-                version_text(running)
-            ));
+            return Err(PluginError::OtherTorch { built, running });
         }
         // SAFETY: takes nothing; no module has been loaded.
         unsafe { (table.open_cuda)() };
@@ -108,7 +139,7 @@ impl Plugin {
         let (kind, text) = unsafe { ((*failure).kind, text((*failure).text)) };
         // SAFETY: it came from this plugin, and is given back once.
         unsafe { (self.table.free_failure)(failure) };
-        Err(Failure { out_of_memory: kind == pytorch_abi::OUT_OF_MEMORY, text })
+        Err(TorchFailure { out_of_memory: kind == pytorch_abi::OUT_OF_MEMORY, text })
     }
 }
 

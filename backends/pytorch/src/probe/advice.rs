@@ -4,11 +4,11 @@ use std::fmt;
 
 use backend::{DataType, TensorHint};
 
-use super::known::Known;
+use super::known::KnownInput;
 
 /// Why shapes and types are not known, and what is.
 pub(super) struct Advice<'a> {
-    pub(super) inputs: &'a [Known],
+    pub(super) inputs: &'a [KnownInput],
     pub(super) outputs: &'a [TensorHint],
     pub(super) reason: String,
 }

@@ -2,9 +2,11 @@
 
 use backend::{Hints, ModelSpec, TensorHint, TensorSpec};
 
+use crate::error::{ModuleError, TrialError};
+
 use super::{
     advice::Advice,
-    known::{Known, ROWS, Sample, Trial},
+    known::{KnownInput, ROWS, Sample, Trial},
     vary::Observed,
 };
 
@@ -31,10 +33,10 @@ pub(super) fn rows_are_apart(
     places: &[usize],
     observed: &Observed,
     trial: &mut dyn Trial,
-) -> Result<(), String> {
+) -> Result<(), TrialError> {
     if !places.iter().all(|&it| observed.rows_follow[it]) {
         let reason = "the first dimension of its inputs is free, but is not that of its outputs";
-        return Err(reason.to_owned());
+        return Err(TrialError::new(reason));
     }
     let mut samples = samples.to_vec();
     for rows in samples.iter_mut().filter_map(|it| it.dims.first_mut()) {
@@ -45,10 +47,10 @@ pub(super) fn rows_are_apart(
 }
 
 /// Asks for a configuration of a model that would be taken for one that batches.
-pub(super) fn no_batch(known: &[Known], spec: &ModelSpec, reason: &str) -> String {
+pub(super) fn no_batch(known: &[KnownInput], spec: &ModelSpec, reason: &TrialError) -> ModuleError {
     let reason =
         format!("{reason}, so that it is not known what a batch is (max_batch_size: 0 for none)");
-    let known: Vec<Known> =
+    let known: Vec<KnownInput> =
         known.iter().zip(&spec.inputs).map(|(it, spec)| it.with_spec(spec)).collect();
     let as_hint = |it: &TensorSpec| TensorHint {
         name: it.name.clone(),
@@ -56,11 +58,11 @@ pub(super) fn no_batch(known: &[Known], spec: &ModelSpec, reason: &str) -> Strin
         dims: Some(it.dims.clone()),
     };
     let outputs: Vec<TensorHint> = spec.outputs.iter().map(as_hint).collect();
-    Advice { inputs: &known, outputs: &outputs, reason }.to_string()
+    ModuleError::new(Advice { inputs: &known, outputs: &outputs, reason })
 }
 
-impl Known {
-    fn with_spec(&self, spec: &TensorSpec) -> Known {
-        Known { dtype: Some(spec.dtype), dims: Some(spec.dims.clone()), ..self.clone() }
+impl KnownInput {
+    fn with_spec(&self, spec: &TensorSpec) -> KnownInput {
+        KnownInput { dtype: Some(spec.dtype), dims: Some(spec.dims.clone()), ..self.clone() }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::{DataType, TensorHint};
 
-use crate::{inputs::Input, interface::ParameterKind, outputs::Fact};
+use crate::{error::TrialError, inputs::Input, interface::ParameterKind, outputs::Fact};
 
 /// An input of zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,14 +19,14 @@ pub(crate) trait Trial {
     ///
     /// # Errors
     /// The useful line of libtorch's text.
-    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String>;
+    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, TrialError>;
 
     /// Has each row of the outputs of these numbers what it would have alone? Runs it on inputs of these
     /// types and shapes whose rows differ, whatever the time.
     ///
     /// # Errors
     /// Why not, or why that is not known.
-    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String>;
+    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), TrialError>;
 
     /// Has all this taken long enough to look for something that it takes?
     fn is_over(&self) -> bool;
@@ -37,7 +37,7 @@ pub(crate) trait Trial {
 
 /// What is known of one input before any run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownInput {
     pub(super) name: Arc<str>,
     pub(super) optional: bool,
     pub(super) kind: ParameterKind,
@@ -60,7 +60,7 @@ pub(super) const ROWS: usize = 2;
 pub(super) const OPEN: [usize; 7] = [8, 32, 64, 128, 224, 2, 1];
 
 /// What is configured of each input.
-pub(super) fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
+pub(super) fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<KnownInput> {
     let known = |input: &Input| {
         let hint = hints.iter().find(|it| it.name == input.name);
         let (dtype, dims) = (hint.and_then(|it| it.dtype), hint.and_then(|it| it.dims.clone()));
@@ -72,12 +72,18 @@ pub(super) fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
             }
             _ => (dtype, dims),
         };
-        Known { name: input.name.clone(), optional: input.optional, kind: input.kind, dtype, dims }
+        KnownInput {
+            name: input.name.clone(),
+            optional: input.optional,
+            kind: input.kind,
+            dtype,
+            dims,
+        }
     };
     inputs.iter().map(known).collect()
 }
 
-impl Known {
+impl KnownInput {
     /// Is that sample not against what is known?
     pub(super) fn allows(&self, sample: &Sample) -> bool {
         let dims_fit = self.dims.as_ref().is_none_or(|dims| {
@@ -93,19 +99,19 @@ impl Known {
     }
 
     /// The same input, as if nothing were configured of it.
-    pub(super) fn forget(&self) -> Known {
+    pub(super) fn forget(&self) -> KnownInput {
         match self.kind {
             ParameterKind::Strings => {
-                Known { dtype: Some(DataType::Bytes), dims: Some(vec![None]), ..self.clone() }
+                KnownInput { dtype: Some(DataType::Bytes), dims: Some(vec![None]), ..self.clone() }
             }
             kind if kind.is_number() => self.clone(),
-            _ => Known { dtype: None, dims: None, ..self.clone() },
+            _ => KnownInput { dtype: None, dims: None, ..self.clone() },
         }
     }
 }
 
 /// Zeros of the configured shape, with these sizes where it is open. `None` where that is too large.
-pub(super) fn sample(known: &Known, rows: usize, size: usize) -> Option<Sample> {
+pub(super) fn sample(known: &KnownInput, rows: usize, size: usize) -> Option<Sample> {
     let open = |at: usize| if at == 0 { rows } else { size };
     let dims = known.dims.as_ref()?.iter().enumerate();
     let dims = dims.map(|(at, it)| it.unwrap_or_else(|| open(at))).collect();

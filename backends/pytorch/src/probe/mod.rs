@@ -19,6 +19,7 @@ mod vary;
 use backend::{DataType, Hints, ModelSpec, TensorHint, TensorSpec};
 
 use crate::{
+    error::{ModuleError, TrialError},
     inputs::Input,
     interface::{Interface, ParameterKind},
     outputs::{self, Output},
@@ -26,13 +27,13 @@ use crate::{
 
 use advice::Advice;
 use batch::{no_batch, rows_are_apart, would_batch};
-use known::{Known, OPEN, ROWS, Success, known, sample};
+use known::{KnownInput, OPEN, ROWS, Success, known, sample};
 pub(crate) use known::{Sample, Trial};
 use vary::{Observed, observe};
 
 /// What was found out.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Findings {
     pub(crate) spec: ModelSpec,
     pub(crate) outputs: Vec<Output>,
     /// Inputs that the module takes.
@@ -50,7 +51,7 @@ pub(crate) fn find(
     inputs: &[Input],
     hints: &Hints,
     trial: &mut dyn Trial,
-) -> Result<Found, String> {
+) -> Result<Findings, ModuleError> {
     let known = known(inputs, &hints.inputs);
     check_types(&known, &hints.outputs)?;
     let is_complete = known.iter().all(|it| it.dtype.is_some() && it.dims.is_some());
@@ -63,8 +64,8 @@ pub(crate) fn find(
         Some(Err(line)) => (known, Some(line)),
     };
     // What is configured and fails is not believed, but for the names.
-    let base: Vec<Known> = match &failed {
-        Some(_) => known.iter().map(Known::forget).collect(),
+    let base: Vec<KnownInput> = match &failed {
+        Some(_) => known.iter().map(KnownInput::forget).collect(),
         None => known.clone(),
     };
     match (search::search(interface, &base, failed.is_none(), trial), failed) {
@@ -80,7 +81,8 @@ pub(crate) fn find(
             as_it_stands(interface, &known, hints, &reason)
         }
         (Err(reason), None) => {
-            Err(Advice { inputs: &known, outputs: &hints.outputs, reason }.to_string())
+            let reason = reason.to_string();
+            Err(ModuleError::new(Advice { inputs: &known, outputs: &hints.outputs, reason }))
         }
     }
 }
@@ -93,49 +95,49 @@ pub(crate) fn untried(
     interface: &Interface,
     inputs: &[Input],
     hints: &Hints,
-) -> Result<Found, String> {
+) -> Result<Findings, ModuleError> {
     let known = known(inputs, &hints.inputs);
     check_types(&known, &hints.outputs)?;
     as_it_stands(interface, &known, hints, "TRIAL_RUNS is 'false'")
 }
 
-fn check_types(known: &[Known], outputs: &[TensorHint]) -> Result<(), String> {
+fn check_types(known: &[KnownInput], outputs: &[TensorHint]) -> Result<(), ModuleError> {
     let inputs = known.iter().map(|it| ("input", &it.name, it.dtype));
     let outputs = outputs.iter().map(|it| ("output", &it.name, it.dtype));
     for (what, name, dtype) in inputs.chain(outputs) {
         if let Some(DataType::Uint16 | DataType::Uint32 | DataType::Uint64) = dtype {
-            return Err(format!(
+            return Err(ModuleError::new(format_args!(
                 "{what} '{name}': data_type is {}, for which libtorch has no operators; signed integers \
                  and TYPE_UINT8 can be served",
                 advice::type_name(dtype)
-            ));
+            )));
         }
     }
     for it in known.iter().filter(|it| it.kind.is_number()) {
         let types = it.kind.number_types();
         if it.dtype.is_some_and(|it| !types.contains(&it)) {
             let types: Vec<String> = types.iter().map(|&it| advice::type_name(Some(it))).collect();
-            return Err(format!(
+            return Err(ModuleError::new(format_args!(
                 "input '{}': data_type is {}, but the argument of forward is a number, which is sent as {}",
                 it.name,
                 advice::type_name(it.dtype),
                 types.join(" or ")
-            ));
+            )));
         }
     }
-    let is_text = |it: &&Known| it.dtype == Some(DataType::Bytes);
+    let is_text = |it: &&KnownInput| it.dtype == Some(DataType::Bytes);
     let text = known.iter().find(|it| it.kind != ParameterKind::Strings && is_text(it));
     if let Some(it) = text {
-        return Err(format!(
+        return Err(ModuleError::new(format_args!(
             "input '{}': data_type is TYPE_STRING, but the argument of forward is no List[str]",
             it.name
-        ));
+        )));
     }
     Ok(())
 }
 
 /// Runs on zeros of the configured shapes.
-fn as_configured(known: &[Known], trial: &mut dyn Trial) -> Result<Success, String> {
+fn as_configured(known: &[KnownInput], trial: &mut dyn Trial) -> Result<Success, TrialError> {
     let has_open = |from: usize| {
         known.iter().flat_map(|it| &it.dims).any(|it| it.iter().skip(from).any(Option::is_none))
     };
@@ -156,18 +158,19 @@ fn as_configured(known: &[Known], trial: &mut dyn Trial) -> Result<Success, Stri
             }
         }
     }
-    Err(first_problem.unwrap_or_else(|| "its shapes are too large for a trial run".to_owned()))
+    let too_large = || TrialError::new("its shapes are too large for a trial run");
+    Err(first_problem.unwrap_or_else(too_large))
 }
 
 /// What runs have shown, as a model.
 fn conclude(
     interface: &Interface,
-    known: &[Known],
+    known: &[KnownInput],
     hints: &Hints,
     observed: &Observed,
     (samples, facts): Success,
     trial: &mut dyn Trial,
-) -> Result<Found, String> {
+) -> Result<Findings, ModuleError> {
     let outputs = outputs::assign(&interface.returns, &hints.outputs, Some(&facts))?;
     let inputs = known.iter().zip(&samples).zip(&observed.inputs).map(|((known, sample), dims)| {
         TensorSpec {
@@ -190,7 +193,10 @@ fn conclude(
     });
     for output in &outputs {
         let Some(place) = output.find(&facts) else {
-            return Err(format!("output '{}' is not among what forward returns", output.name));
+            return Err(ModuleError::new(format_args!(
+                "output '{}' is not among what forward returns",
+                output.name
+            )));
         };
         let dtype = match &facts[place].dtype {
             Ok(_) if observed.fickle[place] => {
@@ -225,11 +231,11 @@ fn conclude(
             let others =
                 spec.outputs.iter().map(|it| format!(" output {{ name: \"{}\" }}", it.name));
             let others: String = others.collect();
-            return Err(format!(
+            return Err(ModuleError::new(format_args!(
                 "{problem}; to serve what is always there and can be, write into config.pbtxt:{others}"
-            ));
+            )));
         }
-        Some(problem) => return Err(problem),
+        Some(problem) => return Err(ModuleError::new(problem)),
         None => {}
     }
     if would_batch(&spec, hints) {
@@ -237,7 +243,7 @@ fn conclude(
         rows_are_apart(&samples, &places, observed, trial)
             .map_err(|reason| no_batch(known, &spec, &reason))?;
     }
-    let one_number = known.iter().any(Known::begins_open) && !observed.rows_varied;
+    let one_number = known.iter().any(KnownInput::begins_open) && !observed.rows_varied;
     let one_number = one_number.then(|| {
         let rows = samples.iter().find_map(|it| it.dims.first()).copied().unwrap_or_default();
         format!(
@@ -248,11 +254,11 @@ fn conclude(
     });
     let warnings: Vec<String> = one_number.into_iter().chain(unvaried(known, observed)).collect();
     let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-    Ok(Found { spec, outputs, sample: Some(samples), warning })
+    Ok(Findings { spec, outputs, sample: Some(samples), warning })
 }
 
 /// Tells of dimensions that may be free and were not tried.
-fn unvaried(known: &[Known], observed: &Observed) -> Option<String> {
+fn unvaried(known: &[KnownInput], observed: &Observed) -> Option<String> {
     let is_unvaried = |at: &usize| observed.unvaried.contains(at);
     let names: Vec<&str> =
         (0..known.len()).filter(is_unvaried).map(|at| &*known[at].name).collect();
@@ -295,15 +301,15 @@ fn fitting(
 /// The configuration as it is, for a module that was not run, or does not take zeros and may have its reasons.
 fn as_it_stands(
     interface: &Interface,
-    known: &[Known],
+    known: &[KnownInput],
     hints: &Hints,
     reason: &str,
-) -> Result<Found, String> {
+) -> Result<Findings, ModuleError> {
     let output = |hint: &TensorHint| {
         let (dtype, dims) = (hint.dtype?, hint.dims.clone()?);
         Some(TensorSpec { name: hint.name.clone(), dtype, dims, any_rank: false, optional: false })
     };
-    let input = |it: &Known| {
+    let input = |it: &KnownInput| {
         let (dtype, dims) = (it.dtype?, it.dims.clone()?);
         Some(TensorSpec {
             name: it.name.clone(),
@@ -317,10 +323,10 @@ fn as_it_stands(
     let given: Option<Vec<TensorSpec>> = hints.outputs.iter().map(output).collect();
     let (Some(inputs), Some(given)) = (inputs, given.filter(|it| !it.is_empty())) else {
         let reason = reason.to_owned();
-        return Err(Advice { inputs: known, outputs: &hints.outputs, reason }.to_string());
+        return Err(ModuleError::new(Advice { inputs: known, outputs: &hints.outputs, reason }));
     };
     let outputs = outputs::assign(&interface.returns, &hints.outputs, None)?;
     let warning = format!("types and shapes are not checked: {reason}");
     let spec = ModelSpec { inputs, outputs: given, ..ModelSpec::default() };
-    Ok(Found { spec, outputs, sample: None, warning: Some(warning) })
+    Ok(Findings { spec, outputs, sample: None, warning: Some(warning) })
 }

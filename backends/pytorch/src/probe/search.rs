@@ -8,10 +8,13 @@ use std::collections::{HashSet, VecDeque};
 use backend::DataType;
 
 use super::{
-    known::{Known, OPEN, ROWS, Sample, Success, Trial, sample},
+    known::{KnownInput, OPEN, ROWS, Sample, Success, Trial, sample},
     refine::refine,
 };
-use crate::interface::{Interface, Weight};
+use crate::{
+    error::TrialError,
+    interface::{Interface, Weight},
+};
 
 /// No more runs than this.
 const MOST_RUNS: usize = 200;
@@ -25,10 +28,10 @@ const SIDES: [usize; 4] = [32, 28, 64, 224];
 /// Why not, as the part of a sentence.
 pub(super) fn search(
     interface: &Interface,
-    known: &[Known],
+    known: &[KnownInput],
     may_guess: bool,
     trial: &mut dyn Trial,
-) -> Result<Success, String> {
+) -> Result<Success, TrialError> {
     let mut queue = Queue::default();
     let options: Vec<Vec<Sample>> = known.iter().map(|it| suggested(it, interface)).collect();
     for samples in combined(&options) {
@@ -50,7 +53,7 @@ pub(super) fn search(
             Ok(facts) if is_told => return Ok((samples, facts)),
             Ok(facts) => found.push((samples, facts)),
             Err(line) => {
-                for better in refine(&samples, &line, |it| known[it].is_open()) {
+                for better in refine(&samples, line.line(), |it| known[it].is_open()) {
                     queue.push_first(better);
                 }
                 first_problem.get_or_insert(line);
@@ -60,17 +63,22 @@ pub(super) fn search(
     match found.as_slice() {
         [] => Err(match first_problem {
             Some(line) => {
-                format!("no trial run on zeros succeeded, the first one failed with: {line}")
+                let first = "no trial run on zeros succeeded, the first one failed with";
+                TrialError::new(format_args!("{first}: {line}"))
             }
-            None => "there was nothing to try".to_owned(),
+            None => TrialError::new("there was nothing to try"),
         }),
         [_] if may_guess => Ok(found.remove(0)),
-        [(only, _)] => Err(format!("it takes {}, and perhaps more", shown(only))),
-        [(a, _), (b, _), ..] => Err(format!("it takes {} as well as {}", shown(a), shown(b))),
+        [(only, _)] => {
+            Err(TrialError::new(format_args!("it takes {}, and perhaps more", shown(only))))
+        }
+        [(a, _), (b, _), ..] => {
+            Err(TrialError::new(format_args!("it takes {} as well as {}", shown(a), shown(b))))
+        }
     }
 }
 
-impl Known {
+impl KnownInput {
     /// May a search change its type or shape?
     fn is_open(&self) -> bool {
         self.dtype.is_none() || self.dims.is_none()
@@ -127,7 +135,7 @@ fn combined(options: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
 }
 
 /// Zeros that the weights suggest, or the configuration as far as it goes.
-fn suggested(known: &Known, interface: &Interface) -> Vec<Sample> {
+fn suggested(known: &KnownInput, interface: &Interface) -> Vec<Sample> {
     if known.dtype.is_some() && known.dims.is_some() {
         return OPEN.iter().filter_map(|&size| sample(known, ROWS, size)).collect();
     }
@@ -138,9 +146,12 @@ fn suggested(known: &Known, interface: &Interface) -> Vec<Sample> {
     if let Some(dims) = &known.dims {
         // The shape is known, the type is not: that of the weights goes first.
         let types = [weights_type(interface), DataType::Fp32, DataType::Int64];
-        let typed =
-            types.map(|it| Known { dtype: Some(it), dims: Some(dims.clone()), ..known.clone() });
-        let sized = |it: &Known| sample(it, ROWS, OPEN[0]);
+        let typed = types.map(|it| KnownInput {
+            dtype: Some(it),
+            dims: Some(dims.clone()),
+            ..known.clone()
+        });
+        let sized = |it: &KnownInput| sample(it, ROWS, OPEN[0]);
         samples.extend(typed.iter().filter_map(sized));
     }
     samples
@@ -187,7 +198,7 @@ fn weights_type(interface: &Interface) -> DataType {
 
 /// Zeros that a module may well take, whatever it is. One for each rank and type, of sizes that are primes and
 /// not alike, so that texts about them can be understood.
-fn guessed(known: &Known, dtype: DataType) -> Vec<Sample> {
+fn guessed(known: &KnownInput, dtype: DataType) -> Vec<Sample> {
     const SHAPES: [&[usize]; 4] = [&[ROWS, 7], &[ROWS, 3, 31, 37], &[ROWS, 5, 11], &[ROWS]];
     if !known.is_open() {
         return sample(known, ROWS, OPEN[0]).into_iter().collect();

@@ -18,14 +18,14 @@ struct Fake<F> {
 }
 
 impl<F: Fn(&[Sample]) -> Answer> Trial for Fake<F> {
-    fn run(&mut self, samples: &[Sample]) -> Answer {
+    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, TrialError> {
         self.runs += 1;
-        (self.module)(samples)
+        (self.module)(samples).map_err(TrialError::new)
     }
 
-    fn rows_are_apart(&mut self, _: &[Sample], _: &[usize]) -> Result<(), String> {
+    fn rows_are_apart(&mut self, _: &[Sample], _: &[usize]) -> Result<(), TrialError> {
         match self.rows_depend {
-            true => Err("it depends on the other rows".to_owned()),
+            true => Err(TrialError::new("it depends on the other rows")),
             false => Ok(()),
         }
     }
@@ -71,9 +71,10 @@ fn found(
     interface: &Interface,
     hints: &Hints,
     module: impl Fn(&[Sample]) -> Answer,
-) -> Result<Found, String> {
+) -> Result<Findings, String> {
     let inputs = assign(interface, &hints.inputs).unwrap();
     find(interface, &inputs, hints, &mut Fake { module, rows_depend: false, runs: 0, most: 500 })
+        .map_err(|it| it.to_string())
 }
 
 fn dims(specs: &[TensorSpec]) -> Vec<Vec<i64>> {
@@ -286,7 +287,7 @@ fn rows_that_depend_on_each_other_are_no_batch_unless_that_is_configured() {
     let find_with = |hints: &Hints| {
         let inputs = assign(&interface, &hints.inputs).unwrap();
         let mut fake = Fake { module: linear, rows_depend: true, runs: 0, most: 500 };
-        find(&interface, &inputs, hints, &mut fake)
+        find(&interface, &inputs, hints, &mut fake).map_err(|it| it.to_string())
     };
     let text = find_with(&Hints::default()).unwrap_err();
     assert!(text.contains("depends on the other rows") && text.contains("[ -1, 30 ]"), "{text}");
@@ -310,7 +311,7 @@ fn rows_that_depend_on_each_other_are_no_batch_unless_that_is_configured() {
 fn without_trials_all_must_be_configured() {
     let interface = interface(&["x"]);
     let inputs = assign(&interface, &[]).unwrap();
-    let text = untried(&interface, &inputs, &Hints::default()).unwrap_err();
+    let text = untried(&interface, &inputs, &Hints::default()).unwrap_err().to_string();
     assert!(text.contains("TRIAL_RUNS") && text.contains("input { name: \"x\""), "{text}");
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],

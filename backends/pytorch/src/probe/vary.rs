@@ -1,6 +1,6 @@
 //! Which dimensions are free: a successful run is repeated with other sizes. Pure.
 
-use super::known::{Known, Sample, Success, Trial};
+use super::known::{KnownInput, Sample, Success, Trial};
 use crate::outputs::Fact;
 
 /// What runs of several sizes have shown.
@@ -32,7 +32,7 @@ fn same<'a>(facts: &'a [Fact], (at, fact): (usize, &Fact)) -> Option<&'a Fact> {
 
 /// Repeats a run with other sizes. Of inputs whose shape is known, that stays as it is known.
 pub(super) fn observe(
-    known: &[Known],
+    known: &[KnownInput],
     (samples, facts): &Success,
     trial: &mut dyn Trial,
 ) -> Observed {
@@ -58,7 +58,7 @@ pub(super) fn observe(
 }
 
 struct Varied<'a> {
-    known: &'a [Known],
+    known: &'a [KnownInput],
     samples: &'a [Sample],
     facts: &'a [Fact],
     observed: Observed,
