@@ -184,7 +184,7 @@ fn tables(parameters: &AudioCodecParameters, channels: usize) -> Result<u64, Sou
     let bytes = vorbis::most_bytes(headers, channels).map_err(|problem| SoundError::Broken {
         format,
         at: 0,
-        problem,
+        problem: problem.to_string(),
     })?;
     if bytes > vorbis::MOST {
         let what = format!("codebooks of more than {} MiB", vorbis::MOST >> 20);

@@ -27,6 +27,38 @@ const OF_LIST: u64 = 320;
 /// Bytes of what is known of each codeword while the decoder is made.
 const OF_ENTRY: u64 = 32;
 
+/// What is wrong with the headers of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VorbisError {
+    #[error("the header with its codebooks is missing")]
+    NoCodebooks,
+    #[error("{}", CodebookError::Ended)]
+    Ended,
+    #[error("codebook {number}: {problem}")]
+    Codebook { number: u32, problem: CodebookError },
+}
+
+/// What is wrong with one codebook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CodebookError {
+    #[error("it does not begin as one")]
+    NoBeginning,
+    #[error("its values are of kind {0}, 0 to 2 are known")]
+    UnknownKind(u32),
+    #[error("a codeword has more than 32 bits")]
+    LongCodeword,
+    #[error("it has more codewords than entries")]
+    MoreThanEntries,
+    #[error("it has too many codewords")]
+    TooMany,
+    #[error("it has too few codewords")]
+    TooFew,
+    #[error("it has no dimensions")]
+    NoDimensions,
+    #[error("the header ends within it")]
+    Ended,
+}
+
 /// Bytes of the tables and buffers that the decoder makes for a stream of so many channels, never too few. Counting
 /// ends above [`MOST`].
 ///
@@ -35,18 +67,18 @@ const OF_ENTRY: u64 = 32;
 ///
 /// # Errors
 /// With what is wrong in the codebooks.
-pub(crate) fn most_bytes(headers: &[u8], channels: usize) -> Result<u64, String> {
+pub(crate) fn most_bytes(headers: &[u8], channels: usize) -> Result<u64, VorbisError> {
     let setup = headers.get(IDENTIFICATION..).and_then(|it| it.strip_prefix(SETUP));
     let (Some(setup), Some(lengths)) = (setup, headers.get(BLOCK_LENGTHS)) else {
-        return Err("the header with its codebooks is missing".to_owned());
+        return Err(VorbisError::NoCodebooks);
     };
     let block = 1u64 << (lengths >> 4);
     // Residues of four bytes and a class of one for each channel, and two maps of a floor.
     let mut bytes = PARTS * block / 2 * (5 * channels as u64 + 8);
     let mut bits = BitReaderRtl::new(setup);
-    for number in 0..=read(&mut bits, 8)? {
-        let more = codebook(&mut bits).map_err(|problem| format!("codebook {number}: {problem}"));
-        bytes += more?;
+    for number in 0..=read(&mut bits, 8).map_err(|_| VorbisError::Ended)? {
+        bytes +=
+            codebook(&mut bits).map_err(|problem| VorbisError::Codebook { number, problem })?;
         if bytes > MOST {
             break;
         }
@@ -55,9 +87,9 @@ pub(crate) fn most_bytes(headers: &[u8], channels: usize) -> Result<u64, String>
 }
 
 /// Bytes of the tables of the codebook that comes next.
-fn codebook(bits: &mut BitReaderRtl<'_>) -> Result<u64, String> {
+fn codebook(bits: &mut BitReaderRtl<'_>) -> Result<u64, CodebookError> {
     if read(bits, 24)? != CODEBOOK {
-        return Err("it does not begin as one".to_owned());
+        return Err(CodebookError::NoBeginning);
     }
     let (dimensions, entries) = (read(bits, 16)?, read(bits, 24)?);
     let lengths = lengths(bits, entries)?;
@@ -73,21 +105,21 @@ fn codebook(bits: &mut BitReaderRtl<'_>) -> Result<u64, String> {
             skip(bits, said * u64::from(width))?;
             (values, said)
         }
-        kind => return Err(format!("its values are of kind {kind}, 0 to 2 are known")),
+        kind => return Err(CodebookError::UnknownKind(kind)),
     };
     Ok(lists(&lengths)? + u64::from(entries) * OF_ENTRY + 4 * values + 4 * said)
 }
 
 /// Of each length of 1 to 32 bits, how many codewords have it.
-fn lengths(bits: &mut BitReaderRtl<'_>, entries: u32) -> Result<[u64; LONGEST + 1], String> {
+fn lengths(bits: &mut BitReaderRtl<'_>, entries: u32) -> Result<[u64; LONGEST + 1], CodebookError> {
     let mut lengths = [0; LONGEST + 1];
     if read(bits, 1)? == 1 {
         // Lengths that go up: how many entries have each.
         let (mut length, mut left) = (read(bits, 5)? as usize + 1, entries);
         loop {
             let count = read(bits, u32::BITS - left.leading_zeros())?;
-            let place = lengths.get_mut(length).ok_or("a codeword has more than 32 bits")?;
-            left = left.checked_sub(count).ok_or("it has more codewords than entries")?;
+            let place = lengths.get_mut(length).ok_or(CodebookError::LongCodeword)?;
+            left = left.checked_sub(count).ok_or(CodebookError::MoreThanEntries)?;
             (*place, length) = (u64::from(count), length + 1);
             if left == 0 {
                 return Ok(lengths);
@@ -104,16 +136,16 @@ fn lengths(bits: &mut BitReaderRtl<'_>, entries: u32) -> Result<[u64; LONGEST + 
 }
 
 /// Bytes of the lists in which codewords of these lengths are looked up.
-fn lists(lengths: &[u64; LONGEST + 1]) -> Result<u64, String> {
+fn lists(lengths: &[u64; LONGEST + 1]) -> Result<u64, CodebookError> {
     let Some(longest) = lengths.iter().rposition(|it| *it > 0) else { return Ok(0) };
     // One codeword alone is taken as two.
     let alone = longest == 1 && lengths[1] == 1;
     // Prefixes of each length, and those of them that are no codewords.
     let (mut prefixes, mut lists) = (1, 1);
     for (length, codewords) in lengths.iter().enumerate().take(longest + 1) {
-        let open = u64::checked_sub(prefixes, *codewords).ok_or("it has too many codewords")?;
+        let open = u64::checked_sub(prefixes, *codewords).ok_or(CodebookError::TooMany)?;
         if length == longest && open > 0 && !alone {
-            return Err("it has too few codewords".to_owned());
+            return Err(CodebookError::TooFew);
         }
         if length > 0 && length % AT_ONCE == 0 {
             lists += open;
@@ -125,9 +157,9 @@ fn lists(lengths: &[u64; LONGEST + 1]) -> Result<u64, String> {
 }
 
 /// The largest number whose power with that exponent is at most `entries`: how many values each dimension has.
-fn side(entries: u32, dimensions: u32) -> Result<u64, String> {
+fn side(entries: u32, dimensions: u32) -> Result<u64, CodebookError> {
     if dimensions == 0 {
-        return Err("it has no dimensions".to_owned());
+        return Err(CodebookError::NoDimensions);
     }
     let fits = |side: u32| side.checked_pow(dimensions).is_some_and(|it| it <= entries);
     let (mut fitting, mut beyond) = (0, entries + 1);
@@ -138,17 +170,13 @@ fn side(entries: u32, dimensions: u32) -> Result<u64, String> {
     Ok(u64::from(fitting))
 }
 
-fn read(bits: &mut BitReaderRtl<'_>, count: u32) -> Result<u32, String> {
-    bits.read_bits_leq32(count).map_err(|_| ended())
+fn read(bits: &mut BitReaderRtl<'_>, count: u32) -> Result<u32, CodebookError> {
+    bits.read_bits_leq32(count).map_err(|_| CodebookError::Ended)
 }
 
-fn skip(bits: &mut BitReaderRtl<'_>, count: u64) -> Result<(), String> {
+fn skip(bits: &mut BitReaderRtl<'_>, count: u64) -> Result<(), CodebookError> {
     let skipped = u32::try_from(count).ok().and_then(|count| bits.ignore_bits(count).ok());
-    skipped.ok_or_else(ended)
-}
-
-fn ended() -> String {
-    "the header ends within it".to_owned()
+    skipped.ok_or(CodebookError::Ended)
 }
 
 #[cfg(test)]
@@ -287,7 +315,8 @@ mod tests {
             let mut wrong = headers(&[(1, 0)]);
             wrong.truncate(IDENTIFICATION + SETUP.len() + 1);
             wrong.append(&mut bits.bytes);
-            assert_eq!(most_bytes(&wrong, 1), Err(format!("codebook 0: {expect}")));
+            let error = most_bytes(&wrong, 1).unwrap_err().to_string();
+            assert_eq!(error, format!("codebook 0: {expect}"));
         };
         let book = |entries| {
             let mut bits = Bits::default();
@@ -302,6 +331,6 @@ mod tests {
         check(book(2).put(0, 2).put(1, 10).put(0, 4), "it has too few codewords");
         check(book(2).put(0, 2).put(0, 10).put(3, 4), "its values are of kind 3, 0 to 2 are known");
         check(book(2).put(0, 2).put(0, 10).put(2, 4), "the header ends within it");
-        assert!(most_bytes(b"\x01vorbis", 1).unwrap_err().contains("is missing"));
+        assert!(most_bytes(b"\x01vorbis", 1).unwrap_err().to_string().contains("is missing"));
     }
 }

@@ -99,6 +99,19 @@ impl NamedCategories {
     }
 }
 
+/// A value that is no code of its feature's categories.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error(
+    "row {row} has {value} in feature {feature}, which is no code of its categories: {codes}; send the code of a \
+     category, or NaN where it is missing or was not there in training"
+)]
+pub struct UnknownCode {
+    row: usize,
+    value: f64,
+    feature: String,
+    codes: String,
+}
+
 /// The first value that is no code, in rows of so many features.
 ///
 /// # Errors
@@ -108,7 +121,7 @@ pub fn check<T: Copy + Into<f64>>(
     names: &[String],
     rows: &[T],
     features: usize,
-) -> Result<(), String> {
+) -> Result<(), UnknownCode> {
     for (number, row) in rows.chunks(features.max(1)).enumerate() {
         for it in categories {
             let Some(value) = row.get(it.feature).map(|it| (*it).into()) else { continue };
@@ -119,12 +132,7 @@ pub fn check<T: Copy + Into<f64>>(
                 Some(name) => format!("'{}'", name.escape_debug()),
                 None => it.feature.to_string(),
             };
-            return Err(format!(
-                "row {} has {value} in feature {feature}, which is no code of its categories: {}; send the code of a \
-                 category, or NaN where it is missing or was not there in training",
-                number + 1,
-                it.codes()
-            ));
+            return Err(UnknownCode { row: number + 1, value, feature, codes: it.codes() });
         }
     }
     Ok(())
@@ -146,7 +154,7 @@ mod tests {
         let check = |row: &[f32]| check(std::slice::from_ref(&color), &names, row, 2);
         assert_eq!(check(&[-7.5, 0.0, 1e9, 2.0, 0.0, f32::NAN]), Ok(()));
         for wrong in [3.0, -1.0, 0.5, f32::INFINITY] {
-            let text = check(&[0.0, 1.0, 0.0, wrong]).unwrap_err();
+            let text = check(&[0.0, 1.0, 0.0, wrong]).unwrap_err().to_string();
             let expected = format!(
                 "row 2 has {wrong} in feature 'color', which is no code of its categories: 0 for 'red', 1 for 'green', 2 \
                  for 'blue'; send the code"
@@ -205,7 +213,7 @@ mod tests {
     fn of_many_categories_the_first_are_named() {
         let names = (0..2 * SHOWN).map(|it| it.to_string()).collect();
         let many = NamedCategories { count: 1000, names, ..NamedCategories::default() };
-        let text = check(&[many], &[], &[1000.0_f32], 1).unwrap_err();
+        let text = check(&[many], &[], &[1000.0_f32], 1).unwrap_err().to_string();
         assert!(
             text.contains("in feature 0,") && text.contains("19 for '19', .. up to 999;"),
             "{text}"

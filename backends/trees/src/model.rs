@@ -159,7 +159,7 @@ fn read_documents(path: &Path, options: &Options) -> Result<Vec<Document>, Backe
     let mut documents = read_all(&bytes, options.objective.as_deref()).map_err(in_file)?;
     drop(bytes);
     for document in &mut documents {
-        options.check_type(document).map_err(BackendError::Load)?;
+        options.check_type(document).map_err(|it| BackendError::Load(it.to_string()))?;
         select_trees(document, options).map_err(in_file)?;
         if options.fil.is_some() {
             document.transform = probabilities(document.transform);

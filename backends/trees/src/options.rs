@@ -128,6 +128,17 @@ impl ModelType {
     }
 }
 
+/// The file is not of the type that the configuration says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("parameter 'model_type' is '{said}', but the file is {file}{line}")]
+pub struct OtherType {
+    said: &'static str,
+    /// Its library and format.
+    file: String,
+    /// What to write instead, where there is a name for it.
+    line: String,
+}
+
 impl Options {
     /// Reads them.
     ///
@@ -168,7 +179,7 @@ impl Options {
     ///
     /// # Errors
     /// Both sides, and the line to write.
-    pub fn check_type(&self, document: &Document) -> Result<(), String> {
+    pub fn check_type(&self, document: &Document) -> Result<(), OtherType> {
         let Some(said) = self.model_type.filter(|it| !it.is_of(document)) else { return Ok(()) };
         let origin = &document.origin;
         let library = origin.library.name();
@@ -178,11 +189,8 @@ impl Options {
                 format!("; write {{ key: \"model_type\" value: {{ string_value: \"{name}\" }} }}")
             })
             .unwrap_or_default();
-        Err(format!(
-            "parameter 'model_type' is '{}', but the file is {library} {}{line}",
-            said.name(),
-            origin.format
-        ))
+        let file = format!("{library} {}", origin.format);
+        Err(OtherType { said: said.name(), file, line })
     }
 }
 
@@ -267,7 +275,8 @@ mod tests {
         for same in ["xgboost", "xgboost_ubj"] {
             assert_eq!(read(&[("model_type", same)]).check_type(&document), Ok(()));
         }
-        let text = read(&[("model_type", "lightgbm")]).check_type(&document).unwrap_err();
+        let text =
+            read(&[("model_type", "lightgbm")]).check_type(&document).unwrap_err().to_string();
         let expect = "parameter 'model_type' is 'lightgbm', but the file is XGBoost UBJ; write \
                       { key: \"model_type\" value: { string_value: \"xgboost_ubj\" } }";
         assert_eq!(text, expect);

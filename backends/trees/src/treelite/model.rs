@@ -18,7 +18,7 @@ pub(super) struct Outputs {
 
 /// Where a tree's leaves add: to one sum, or the part of them that a leaf has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LeafTarget {
     /// One sum.
     One(usize),
     /// As many as there are sums.
@@ -74,7 +74,7 @@ impl Outputs {
     }
 
     /// Where the leaves of a tree add.
-    pub(super) fn place(&self, header: &Header, tree: usize) -> Result<Place, FormatError> {
+    pub(super) fn place(&self, header: &Header, tree: usize) -> Result<LeafTarget, FormatError> {
         let refuse = |problem: String| Err(FormatError::of_tree(tree, problem));
         let (target, class) = (header.target_of_tree[tree], header.class_of_tree[tree]);
         let (target, class) = (target.map(|it| it as usize), class.map(|it| it as usize));
@@ -87,10 +87,10 @@ impl Outputs {
             return refuse(format!("class {}, there are {most}", class.unwrap_or_default()));
         }
         let (place, shape) = match (target, class) {
-            (Some(target), Some(class)) => (Place::One(self.sum(target, class)), [1, 1]),
-            (None, None) => (Place::All, [targets, self.most]),
-            (None, Some(class)) => (Place::Class(class), [targets, 1]),
-            (Some(target), None) => (Place::Target(target), [1, self.most]),
+            (Some(target), Some(class)) => (LeafTarget::One(self.sum(target, class)), [1, 1]),
+            (None, None) => (LeafTarget::All, [targets, self.most]),
+            (None, Some(class)) => (LeafTarget::Class(class), [targets, 1]),
+            (Some(target), None) => (LeafTarget::Target(target), [1, self.most]),
         };
         if shape != header.leaf_shape {
             let [given, of] = header.leaf_shape;
@@ -102,9 +102,9 @@ impl Outputs {
         match place {
             // One sum is all there is.
             _ if shape == [1, 1] => {
-                Ok(Place::One(self.sum(target.unwrap_or(0), class.unwrap_or(0))))
+                Ok(LeafTarget::One(self.sum(target.unwrap_or(0), class.unwrap_or(0))))
             }
-            Place::Class(_) | Place::Target(_) if !self.are_equal => refuse(
+            LeafTarget::Class(_) | LeafTarget::Target(_) if !self.are_equal => refuse(
                 "its leaves have a part of the classes, of which targets have different numbers"
                     .to_owned(),
             ),
@@ -113,12 +113,12 @@ impl Outputs {
     }
 
     /// The sums that a place has, one after the other as a leaf has them.
-    pub(super) fn sums_of(&self, place: Place) -> impl Iterator<Item = usize> {
+    pub(super) fn sums_of(&self, place: LeafTarget) -> impl Iterator<Item = usize> {
         let (start, step, count) = match place {
-            Place::One(sum) => (sum, 1, 1),
-            Place::All => (0, 1, self.sums()),
-            Place::Class(class) => (class, self.most, self.targets()),
-            Place::Target(target) => (target * self.most, 1, self.most),
+            LeafTarget::One(sum) => (sum, 1, 1),
+            LeafTarget::All => (0, 1, self.sums()),
+            LeafTarget::Class(class) => (class, self.most, self.targets()),
+            LeafTarget::Target(target) => (target * self.most, 1, self.most),
         };
         (0..count).map(move |it| start + step * it)
     }
@@ -149,10 +149,10 @@ impl Outputs {
         let mut of_class = vec![0_u32; self.most];
         for tree in 0..header.trees {
             match self.place(header, tree)? {
-                Place::One(sum) => of_sum[sum] += 1,
-                Place::All => of_all += 1,
-                Place::Class(class) => of_class[class] += 1,
-                Place::Target(target) => of_target[target] += 1,
+                LeafTarget::One(sum) => of_sum[sum] += 1,
+                LeafTarget::All => of_all += 1,
+                LeafTarget::Class(class) => of_class[class] += 1,
+                LeafTarget::Target(target) => of_target[target] += 1,
             }
         }
         let count =

@@ -7,7 +7,7 @@ use crate::{
     treelite::{
         bytes::{Bytes, Column},
         header::Header,
-        model::{Outputs, Place},
+        model::{LeafTarget, Outputs},
     },
 };
 
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         };
         let count = nodes.count;
         let mut tree = Tree { weight: 1.0, ..Tree::default() };
-        if let Place::One(sum) = place {
+        if let LeafTarget::One(sum) = place {
             tree.output = sum;
         }
         for it in [&mut tree.left, &mut tree.right] {
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         tree.condition.reserve_exact(count);
         tree.default_left.reserve_exact(count);
         let mut vectors = LeafVectors::default();
-        if !matches!(place, Place::One(_)) {
+        if !matches!(place, LeafTarget::One(_)) {
             let leaves = (0..count).filter(|it| nodes.left.i32(*it) < 0).count();
             vectors.values.reserve_exact((leaves * self.outputs.sums()).min(self.values_left));
             vectors.row.resize(count, 0);
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
                 self.split(&nodes, number, node, &mut tree)?;
             }
         }
-        if !matches!(place, Place::One(_)) {
+        if !matches!(place, LeafTarget::One(_)) {
             tree.vectors = Some(vectors);
         }
         // As in the library that explains such models for Triton.
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         nodes: &Nodes,
         number: usize,
         node: usize,
-        place: Place,
+        place: LeafTarget,
         tree: &mut Tree,
         vectors: &mut LeafVectors,
     ) -> Result<(), FormatError> {
@@ -162,8 +162,10 @@ impl<'a> Reader<'a> {
         let expected = self.outputs.sums_of(place).count();
         let given = end.saturating_sub(begin);
         match place {
-            Place::One(_) if given == 0 => tree.condition[node] = nodes.leaf.float(node, is_double),
-            Place::One(_) if given == 1 => {
+            LeafTarget::One(_) if given == 0 => {
+                tree.condition[node] = nodes.leaf.float(node, is_double)
+            }
+            LeafTarget::One(_) if given == 1 => {
                 tree.condition[node] = nodes.vectors.float(begin, is_double);
             }
             _ if given != expected => {
