@@ -1,6 +1,6 @@
 //! From an address, settings and credentials to a store that can be asked.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, RetryConfig, aws::AmazonS3Builder,
@@ -8,7 +8,7 @@ use object_store::{
 };
 
 use crate::{
-    credentials::{Credentials, credentials, read_file},
+    credentials::{Credentials, credentials},
     error::{Refusal, StoreError},
     store_settings::{Provider, StoreSettings, StoreUrl},
     words::{hint, redacted},
@@ -60,8 +60,9 @@ impl Access {
 
 /// Makes the store; nothing is asked yet.
 pub(super) fn connect(url: &StoreUrl, settings: &StoreSettings) -> Result<Access, StoreError> {
-    let found =
-        credentials(url, settings, &read_file).map_err(|it| StoreError::settings(url, it))?;
+    let read = |path: &Path| fs::read_to_string(path);
+    let found = credentials(url, settings, &read)
+        .map_err(|it| StoreError::settings(url, it.to_string()))?;
     let secrets = found.secrets();
     let endpoint = endpoint(url, &found);
     let store = match url.provider {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,11 @@ use crate::{
 
 /// Triton's file of credentials by address.
 const CREDENTIAL_FILE: &str = "TRITON_CLOUD_CREDENTIAL_PATH";
+
+/// What is wrong with the file of credentials or the variables, by name; no values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct CredentialsError(String);
 
 /// Options of a store, and where its credentials come from.
 #[derive(Debug, Default, PartialEq)]
@@ -53,8 +58,8 @@ impl Credentials {
 pub(super) fn credentials(
     url: &StoreUrl,
     settings: &StoreSettings,
-    read: &dyn Fn(&Path) -> Result<String, String>,
-) -> Result<Credentials, String> {
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Credentials, CredentialsError> {
     let variables = &settings.variables;
     let entry = match variables.get(CREDENTIAL_FILE) {
         Some(path) => entry(url, path, read)?,
@@ -74,11 +79,6 @@ pub(super) fn credentials(
     Ok(found)
 }
 
-/// A file's text.
-pub(super) fn read_file(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|it| format!("cannot read {}: {it}", path.display()))
-}
-
 /// What Triton's file says of one prefix of addresses.
 struct Entry {
     fields: BTreeMap<String, String>,
@@ -95,10 +95,10 @@ impl Entry {
 fn entry(
     url: &StoreUrl,
     path: &str,
-    read: &dyn Fn(&Path) -> Result<String, String>,
-) -> Result<Option<Entry>, String> {
-    let problem = |it: &str| format!("{CREDENTIAL_FILE}='{path}': {it}");
-    let text = read(Path::new(path)).map_err(|it| problem(&it))?;
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Option<Entry>, CredentialsError> {
+    let problem = |it: &str| CredentialsError(format!("{CREDENTIAL_FILE}='{path}': {it}"));
+    let text = read(Path::new(path)).map_err(|it| problem(&format!("cannot read {path}: {it}")))?;
     // The parser's own words could repeat a part of the file.
     let file: Value = serde_json::from_str(&text).map_err(|it| {
         problem(&format!("expected JSON, at line {} column {} it is none", it.line(), it.column()))
@@ -158,9 +158,9 @@ const S3_KEYS: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_s
 fn s3(
     variables: &Variables,
     entry: Option<Entry>,
-    read: &dyn Fn(&Path) -> Result<String, String>,
+    read: &dyn Fn(&Path) -> io::Result<String>,
     anonymous: bool,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, CredentialsError> {
     let mut found = Credentials { options: options(variables, "AWS_"), source: String::new() };
     if anonymous {
         found.without(&S3_KEYS);
@@ -194,10 +194,10 @@ fn s3(
         [false, false] => {}
         _ => {
             let place = entry.map_or("the environment".to_owned(), |it| it.source);
-            return Err(format!(
+            return Err(CredentialsError(format!(
                 "credentials in {place}: expected both an access key id and a secret access key (AWS_ACCESS_KEY_ID \
                  and AWS_SECRET_ACCESS_KEY), one of them is missing"
-            ));
+            )));
         }
     }
     if let Some(found) = with_profile(&mut found, variables, named.as_deref(), read)? {
@@ -222,8 +222,8 @@ fn with_profile(
     found: &mut Credentials,
     variables: &Variables,
     named: Option<&str>,
-    read: &dyn Fn(&Path) -> Result<String, String>,
-) -> Result<Option<Credentials>, String> {
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Option<Credentials>, CredentialsError> {
     let path = |variable: &str, name: &str| {
         let home = Path::new(variables.get("HOME").unwrap_or("/")).join(".aws");
         variables.get(variable).map_or_else(|| home.join(name), PathBuf::from)
@@ -236,7 +236,7 @@ fn with_profile(
     let files = paths.map(|it| it.display().to_string()).join(" and ");
     let Some(profile) = profile(name, &credentials, &config) else {
         return match named {
-            Some(_) => Err(format!("the profile '{name}' is in none of {files}")),
+            Some(_) => Err(CredentialsError(format!("the profile '{name}' is in none of {files}"))),
             None => Ok(None),
         };
     };
@@ -258,11 +258,11 @@ fn with_profile(
             Ok(Some(std::mem::take(found)))
         }
         (false, None) => Ok(None),
-        (false, Some(_)) => Err(format!(
+        (false, Some(_)) => Err(CredentialsError(format!(
             "the profile '{name}' of {files} has no aws_access_key_id and aws_secret_access_key{}",
             other_way(&profile)
                 .map_or(String::new(), |it| format!(", and its '{it}' is not supported"))
-        )),
+        ))),
     }
 }
 
@@ -290,7 +290,7 @@ fn azure(
     url: &StoreUrl,
     variables: &Variables,
     entry: Option<Entry>,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, CredentialsError> {
     let mut found = Credentials { options: options(variables, "AZURE_"), source: String::new() };
     let pick = |field: &str, variable: &str| match &entry {
         Some(entry) => entry.get(field).map(str::to_owned),
@@ -315,10 +315,10 @@ fn azure(
             "AZURE_CLIENT_ID and the like, else the machine's managed identity, by auth_type in {place}"
         ),
         (Some(other), _) => {
-            return Err(format!(
+            return Err(CredentialsError(format!(
                 "the authentication type in {place} (AZURE_STORAGE_AUTH_TYPE, auth_type) is '{other}'; expected \
                  managed_identity or default, or none with a key"
-            ));
+            )));
         }
         (None, Some(key)) => {
             found.set(KEY, &key);

@@ -44,16 +44,16 @@ pub(super) struct Downloads {
 
 /// Why an object could not be fetched.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum FetchError {
     /// It is not what it was when it was listed.
     Changed,
     /// Anything else.
     Failed(StoreError),
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        Failure::Failed(error)
+impl From<StoreError> for FetchError {
+    fn from(error: StoreError) -> FetchError {
+        FetchError::Failed(error)
     }
 }
 
@@ -62,7 +62,7 @@ enum Broken {
     /// It may come when asked for again.
     Off(String),
     /// It will not.
-    Refused(Failure),
+    Refused(FetchError),
 }
 
 impl Default for Downloads {
@@ -81,12 +81,12 @@ impl Downloads {
         access: &Access,
         object: &Object,
         path: &Path,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, FetchError> {
         let failed = |it: io::Error| StoreError::cache("write", path, it);
         let mut before: Option<String> = None;
         for _ in 0..ATTEMPTS {
             let file = File::create(path).map_err(failed)?;
-            let parts = stream::iter(parts(object.size)).map(Ok::<_, Failure>);
+            let parts = stream::iter(parts(object.size)).map(Ok::<_, FetchError>);
             parts
                 .try_for_each_concurrent(PARALLEL, |part| self.part(access, object, part, &file))
                 .await?;
@@ -122,7 +122,7 @@ impl Downloads {
         object: &Object,
         part: Range<u64>,
         file: &File,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FetchError> {
         let Ok(_permit) = self.permits.acquire().await else { return Ok(()) };
         let mut attempt = 0;
         loop {
@@ -161,7 +161,7 @@ async fn try_part(
     let found = found.map_err(|error| {
         use object_store::Error::{NotFound, Precondition};
         Broken::Refused(match &error {
-            Precondition { .. } | NotFound { .. } => Failure::Changed,
+            Precondition { .. } | NotFound { .. } => FetchError::Changed,
             error => access.error("read", object.key.as_ref(), error).into(),
         })
     })?;

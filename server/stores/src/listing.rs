@@ -32,6 +32,15 @@ impl Object {
     }
 }
 
+/// A key that cannot be a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum KeyError {
+    #[error("the key '{0}' is not the path of a file")]
+    NoFile(Path),
+    #[error("the key '{0}' is an object and a directory of others")]
+    Both(Path),
+}
+
 /// Everything that a store has of one model.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Listing {
@@ -46,7 +55,7 @@ impl Listing {
     ///
     /// # Errors
     /// Keys that cannot be files, as `a` beside `a/b`.
-    pub(super) fn new(prefix: &Path, found: Vec<ObjectMeta>) -> Result<Listing, String> {
+    pub(super) fn new(prefix: &Path, found: Vec<ObjectMeta>) -> Result<Listing, KeyError> {
         let mut objects: Vec<Object> = Vec::with_capacity(found.len());
         let mut directories = Vec::new();
         for meta in found {
@@ -60,7 +69,7 @@ impl Listing {
                 continue;
             }
             if parts.iter().any(|it| ["", ".", ".."].contains(&&**it) || it.contains(['/', '\0'])) {
-                return Err(format!("the key '{}' is not the path of a file", meta.location));
+                return Err(KeyError::NoFile(meta.location));
             }
             objects.push(object(meta, file));
         }
@@ -68,7 +77,7 @@ impl Listing {
         // Markers of directories that are not empty.
         objects.retain(|it| it.size != 0 || !above.contains(&it.file));
         if let Some(both) = objects.iter().find(|it| above.contains(&it.file)) {
-            return Err(format!("the key '{}' is an object and a directory of others", both.key));
+            return Err(KeyError::Both(both.key.clone()));
         }
         objects.sort_by(|a, b| a.file.cmp(&b.file));
         directories.retain(|it| !it.is_empty());
@@ -116,7 +125,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn listing(found: &[(&str, u64, &str)]) -> Result<Listing, String> {
+    fn listing(found: &[(&str, u64, &str)]) -> Result<Listing, KeyError> {
         let meta = |&(key, size, tag): &(&str, u64, &str)| ObjectMeta {
             location: Path::from(key),
             last_modified: Default::default(),
@@ -146,7 +155,7 @@ mod tests {
         assert_eq!(files(&found), ["1/x"]);
         assert_eq!(listing(&found).unwrap().directories, ["1", "2"]);
         assert_eq!(files(&[("all/m/d", 0, "a"), ("all/m/d/x", 1, "b")]), ["d/x"]);
-        let error = listing(&[("all/m/d", 1, "a"), ("all/m/d/x", 1, "b")]).unwrap_err();
+        let error = listing(&[("all/m/d", 1, "a"), ("all/m/d/x", 1, "b")]).unwrap_err().to_string();
         assert!(error.contains("all/m/d"), "{error}");
     }
 

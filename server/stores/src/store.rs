@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, time::timeout};
 use crate::{
     cache::{Cache, model_of},
     connect::{Access, connect},
-    download::{Downloads, Failure, PARALLEL, STALL, silent},
+    download::{Downloads, FetchError, PARALLEL, STALL, silent},
     error::StoreError,
     listing::Listing,
     store_settings::{StoreSettings, StoreUrl},
@@ -285,8 +285,8 @@ impl Store {
                 );
                 Ok(true)
             }
-            Err(Failure::Changed) => Ok(false),
-            Err(Failure::Failed(error)) => Err(error),
+            Err(FetchError::Changed) => Ok(false),
+            Err(FetchError::Failed(error)) => Err(error),
         }
     }
 

@@ -103,6 +103,19 @@ pub struct StoreUrl {
 const FORMS: &str = "s3://bucket/path, s3://[https://]host:port/bucket/path, gs://bucket/path or \
                      as://account/container/path";
 
+/// What was expected of a text that is no address. The text may hold a secret and is not repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It has another form.
+    #[error("an address of the form {FORMS}")]
+    Form,
+    /// It holds credentials.
+    #[error(
+        "an address of the form {FORMS}, without credentials in it: they come from the environment"
+    )]
+    Credentials,
+}
+
 impl StoreUrl {
     /// Is this an address rather than a path of the file system? It need not be a valid one.
     pub fn is_one(text: &str) -> bool {
@@ -114,26 +127,22 @@ impl StoreUrl {
     ///
     /// # Errors
     /// What was expected. The text may hold a secret and is not repeated.
-    pub fn parse(text: &str) -> Result<StoreUrl, String> {
-        let expected = || format!("an address of the form {FORMS}");
-        let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
+    pub fn parse(text: &str) -> Result<StoreUrl, UrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::Form)?;
         if rest.contains('@') || rest.contains('?') {
-            return Err(format!(
-                "{}, without credentials in it: they come from the environment",
-                expected()
-            ));
+            return Err(UrlError::Credentials);
         }
         let provider = match scheme {
             "s3" => Provider::S3,
             "gs" => Provider::Gcs,
             "as" => Provider::Azure,
-            _ => return Err(expected()),
+            _ => return Err(UrlError::Form),
         };
         let (protocol, rest) = match rest.split_once("://") {
             Some((protocol @ ("http" | "https"), rest)) if provider == Provider::S3 => {
                 (Some(protocol), rest)
             }
-            Some(_) => return Err(expected()),
+            Some(_) => return Err(UrlError::Form),
             None => (None, rest),
         };
         let (first, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -153,7 +162,7 @@ impl StoreUrl {
         let has_account = provider != Provider::Azure || is_word(account);
         let clean = prefix.split('/').all(|it| prefix.is_empty() || !["", ".", ".."].contains(&it));
         if first.is_empty() || !is_word(bucket) || !has_account || !clean {
-            return Err(expected());
+            return Err(UrlError::Form);
         }
         Ok(StoreUrl {
             text: text.trim_end_matches('/').to_owned(),
@@ -247,7 +256,7 @@ mod tests {
             "s3://ftp://b",
         ];
         for text in wrong {
-            let expected = StoreUrl::parse(text).unwrap_err();
+            let expected = StoreUrl::parse(text).unwrap_err().to_string();
             assert!(
                 expected.contains("s3://bucket/path") && !expected.contains("secret"),
                 "{text}"

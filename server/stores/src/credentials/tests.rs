@@ -11,7 +11,7 @@ const FILE: &str = r#"{
            "as://m": {"account_str": "m", "auth_type": "managed_identity", "client_id": "id"}}
 }"#;
 
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> io::Result<String> {
     match path.to_str() {
         Some("/cred.json") => Ok(FILE.to_owned()),
         Some("/bad.json") => Ok("{\"s3\": {\"\": {\"key_idd\": \"hunter2\"}}}".to_owned()),
@@ -22,11 +22,11 @@ fn read(path: &Path) -> Result<String, String> {
         Some("/home/.aws/config") => {
             Ok("[profile ml]\nregion=pr\n[profile sso]\nsso_start_url=x\n".to_owned())
         }
-        _ => Err("no such file".to_owned()),
+        _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
     }
 }
 
-fn find(url: &str, variables: &[(&str, &str)]) -> Result<Credentials, String> {
+fn find(url: &str, variables: &[(&str, &str)]) -> Result<Credentials, CredentialsError> {
     let home = [("HOME", "/home")];
     let pairs =
         variables.iter().chain(&home).map(|&(name, value)| (name.to_owned(), value.to_owned()));
@@ -109,11 +109,16 @@ fn what_is_wrong_is_named_and_no_value_is_repeated() {
         ("s3://b", &[("AWS_SECRET_ACCESS_KEY", "hunter2")], "one of them is missing"),
     ];
     for (url, variables, part) in wrong {
-        let error = find(url, variables).unwrap_err();
+        let error = find(url, variables).unwrap_err().to_string();
         assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
     }
     let kind = [("AZURE_STORAGE_AUTH_TYPE", "cert")];
-    assert!(find("as://a/c", &kind).unwrap_err().contains("expected managed_identity or default"));
+    assert!(
+        find("as://a/c", &kind)
+            .unwrap_err()
+            .to_string()
+            .contains("expected managed_identity or default")
+    );
 }
 
 #[test]
