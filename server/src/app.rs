@@ -45,7 +45,11 @@ use frontend::{
     serving::{Serving, ServingSettings},
     settings::TlsFiles,
 };
-use inference::{access::TokenFile, ledger::Ledger, trace::Tracing};
+use inference::{
+    access::{TokenFile, TokenFileError},
+    ledger::Ledger,
+    trace::Tracing,
+};
 use loading::{Catalogue, Control, Loader, Names};
 use machine::{Machine, gpus::Gpus};
 use sagemaker::{Asked, Facade};
@@ -84,7 +88,7 @@ pub struct App {
     /// Bytes of memory that this process may take; `None` where that is not known.
     memory: Option<u64>,
     /// The sources that are read again when their files change.
-    watched: Vec<refresh::Watched>,
+    watched: Vec<refresh::WatchedFiles>,
     /// The cache of answers.
     cache: Option<Arc<Cache>>,
     observers: Observers,
@@ -109,16 +113,16 @@ impl App {
         let listeners = open_ports(&config)?;
         startup::user_scripts(&config.startup)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
-            let problem = |it| AppError::File(format!("--auth-tokens-file {it}"));
+            let problem = |it: TokenFileError| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)
         });
         let only = config.access.api_key.clone().map(|it| Arc::new(TokenFile::of(it)));
         let tokens = tokens.transpose()?.or(only);
         let acceptor = |files: &TlsFiles, protocol| Acceptor::new(files.clone(), &[protocol]);
         let tls = config.tls.as_ref().map(|it| acceptor(&it.files, "http/1.1"));
-        let tls = tls.transpose().map_err(AppError::File)?;
+        let tls = tls.transpose().map_err(|it| AppError::File(it.to_string()))?;
         let grpc_tls = config.grpc.tls.as_ref().map(|it| acceptor(it, "h2"));
-        let grpc_tls = grpc_tls.transpose().map_err(AppError::File)?;
+        let grpc_tls = grpc_tls.transpose().map_err(|it| AppError::File(it.to_string()))?;
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
         let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
         announce::gpus(&gpus);

@@ -29,9 +29,20 @@ pub enum Unhealthy {
     Refused {
         /// The address that was asked.
         check: HealthCheck,
-        /// Status and reason.
-        reply: String,
+        /// What came.
+        reply: NotOk,
     },
+}
+
+/// A reply that is not 200.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotOk {
+    /// Its status and reason.
+    #[error("{0}")]
+    Status(String),
+    /// It is no reply of HTTP.
+    #[error("what is not HTTP/1")]
+    NotHttp,
 }
 
 /// Succeeds when the server answers 200. Blocks for at most 2 seconds, and for as long as a name takes to be looked
@@ -123,16 +134,16 @@ fn too_late() -> io::Error {
 }
 
 /// Is the status 200? Otherwise the status, and the first line of the body.
-fn judge(reply: &[u8]) -> Result<(), String> {
+fn judge(reply: &[u8]) -> Result<(), NotOk> {
     let text = String::from_utf8_lossy(reply);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let status = words.next().filter(|it| it.starts_with("HTTP/1.")).and_then(|_| words.next());
     match (status, body.trim().lines().next()) {
         (Some("200"), _) => Ok(()),
-        (Some(status), None) => Err(status.to_owned()),
-        (Some(status), Some(reason)) => Err(format!("{status}: {reason}")),
-        (None, _) => Err("what is not HTTP/1".to_owned()),
+        (Some(status), None) => Err(NotOk::Status(status.to_owned())),
+        (Some(status), Some(reason)) => Err(NotOk::Status(format!("{status}: {reason}"))),
+        (None, _) => Err(NotOk::NotHttp),
     }
 }
 
@@ -144,7 +155,8 @@ mod tests {
 
     #[track_caller]
     fn check(reply: &str, expect: Result<(), &str>) {
-        assert_eq!(judge(reply.as_bytes()), expect.map_err(str::to_owned), "{reply}");
+        let judged = judge(reply.as_bytes()).map_err(|it| it.to_string());
+        assert_eq!(judged, expect.map_err(str::to_owned), "{reply}");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) struct Landscape {
 
 /// The landscape at the settings of one model.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct LandscapeModel {
     landscape: Landscape,
     /// What does not change while the model is loaded.
     fixed: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Place {
 
 impl Landscape {
     /// The place of a model with so many instances of so many threads each.
-    pub(crate) fn at(self, instances: usize, threads: usize) -> Place {
+    pub(crate) fn at(self, instances: usize, threads: usize) -> LandscapeModel {
         let too_many = |count: usize, most: Option<u64>| most.is_some_and(|it| count as u64 > it);
         let is_behind =
             too_many(threads, self.cliff_threads) || too_many(instances, self.cliff_instances);
@@ -52,11 +52,11 @@ impl Landscape {
         let working = here.min(threads as f64);
         let slowness = if working < 1.0 { 1.0 / working } else { working.powf(-self.thread_gain) };
         let fixed = slowness * cliff;
-        Place { landscape: self, fixed, drawn: AtomicU64::new(0) }
+        LandscapeModel { landscape: self, fixed, drawn: AtomicU64::new(0) }
     }
 }
 
-impl Place {
+impl LandscapeModel {
     /// How many times as long as in a flat landscape the next execution takes.
     pub(crate) fn factor(&self) -> f64 {
         let drifts = self.landscape.drift_per_minute != 0.0;

@@ -62,9 +62,9 @@ use backend::{
 
 use fault::FaultPlan;
 pub use fault::{Fault, LoadFault};
-use landscape::Place;
+use landscape::LandscapeModel;
 use latency::{Latency, stopped};
-use settings::Settings;
+use settings::IdentitySettings;
 use sums::Sums;
 
 /// Between two looks at the file of `creation_gate`.
@@ -81,7 +81,7 @@ impl Backend for Identity {
 
     /// Blocking, for `creation_delay_sec` and until the file `creation_gate` exists.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
-        let settings = Settings::read(source)?;
+        let settings = IdentitySettings::read(source)?;
         std::thread::sleep(settings.creation_delay);
         while settings.creation_gate.as_ref().is_some_and(|gate| !gate.exists()) {
             std::thread::sleep(LOOK_AT_GATE);
@@ -128,7 +128,7 @@ struct Shared {
     spec: Option<ModelSpec>,
     latency: Latency,
     /// Where in its landscape the model is with these settings.
-    place: Place,
+    place: LandscapeModel,
     faults: FaultPlan,
     load_fault: Option<LoadFault>,
     /// Does a row give the sum of what has come in it?

@@ -17,7 +17,7 @@ const TRUE_OR_FALSE: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// What the parameters of one model say.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct IdentitySettings {
     /// How much longer loading takes.
     pub(crate) creation_delay: Duration,
     /// The file that ends a load by existing.
@@ -38,10 +38,10 @@ pub(crate) struct Settings {
     pub(crate) load_fault: Option<LoadFault>,
 }
 
-impl Settings {
+impl IdentitySettings {
     /// # Errors
     /// [`BackendError::Load`] that names the parameter, its value and what is allowed.
-    pub(crate) fn read(source: &ModelSource) -> Result<Settings, BackendError> {
+    pub(crate) fn read(source: &ModelSource) -> Result<IdentitySettings, BackendError> {
         let options = Options(source);
         let latency = Latency {
             delay: options.duration("execute_delay_ms", 1e-3)?,
@@ -60,7 +60,7 @@ impl Settings {
             drift_per_minute: options.number("latency_drift_per_minute", -1e3, 1e3)?.unwrap_or(0.0),
             drift_since: Duration::from_secs(options.count("latency_drift_since")?.unwrap_or(0)),
         };
-        Ok(Settings {
+        Ok(IdentitySettings {
             creation_delay: options.duration("creation_delay_sec", 1.0)?,
             creation_gate: options.text("creation_gate").map(PathBuf::from),
             columns: options.count("columns")?.and_then(|it| it.try_into().ok()),

@@ -7,6 +7,11 @@ use bytes::Bytes;
 
 use crate::task::{AUDIO, IMAGE, Medium, Task};
 
+/// That a model has no signature of a name, and which it has; or why the signature cannot be run. A sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSignature(String);
+
 /// The face of one model version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signature {
@@ -173,17 +178,18 @@ impl Signature {
     ///
     /// # Errors
     /// That there is none, and which there are; or why it cannot be run. A sentence.
-    pub fn of_name(&self, name: &str) -> Result<&Signature, String> {
+    pub fn of_name(&self, name: &str) -> Result<&Signature, NoSignature> {
         let (model, given) = (&self.model, name.chars().take(128).collect::<String>());
         let mut unusable = self.named.iter().flat_map(|it| &*it.unusable);
         if let Some((_, reason)) = unusable.find(|it| &*it.0 == name) {
-            return Err(format!("signature '{given}' of model '{model}' cannot be run: {reason}"));
+            let text = format!("signature '{given}' of model '{model}' cannot be run: {reason}");
+            return Err(NoSignature(text));
         }
         if let Some(found) = self.usable().find(|it| name.is_empty() || it.name() == name) {
             return Ok(found);
         }
         let names: Vec<String> = self.usable().map(|it| format!("'{}'", it.name())).collect();
-        Err(match names.as_slice() {
+        Err(NoSignature(match names.as_slice() {
             [only] => {
                 format!("expected {only}, the only signature of model '{model}', given '{given}'")
             }
@@ -191,7 +197,7 @@ impl Signature {
                 let names = names.join(", ");
                 format!("model '{model}' has no signature '{given}'; its signatures are {names}")
             }
-        })
+        }))
     }
 
     /// Does every shape begin with a batch dimension?
@@ -356,12 +362,12 @@ mod tests {
         let model = signature(Some(named("a", 0, others.collect())));
         let index = |name| model.of_name(name).map(Signature::index);
         assert_eq!((index(""), index("a"), index("b")), (Ok(0), Ok(0), Ok(1)));
-        assert!(index("c").unwrap_err().contains("input 'x' is sparse"));
-        assert!(index("d").unwrap_err().ends_with("its signatures are 'a', 'b'"));
+        assert!(index("c").unwrap_err().to_string().contains("input 'x' is sparse"));
+        assert!(index("d").unwrap_err().to_string().ends_with("its signatures are 'a', 'b'"));
         assert_eq!((model.at(1).name(), model.at(9).name()), ("b", "a"));
         let only = signature(None);
         assert_eq!(only.of_name("serving_default").map(Signature::index), Ok(0));
-        assert!(only.of_name("a").unwrap_err().contains("the only signature"));
+        assert!(only.of_name("a").unwrap_err().to_string().contains("the only signature"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 };
 
 use control_plane::{Reply, misdirected, pipe::Asking};
-use sagemaker::Asked;
+use sagemaker::{Asked, NoReply};
 use tokio::sync::mpsc::Receiver;
 
 use crate::{config::Recommending, tools};
@@ -63,17 +63,17 @@ fn ask(
     running: &mut Option<Running>,
     target: &str,
     body: &[u8],
-) -> Result<Reply, String> {
+) -> Result<Reply, NoReply> {
     let mut asked = match running.take() {
         Some(running) => running,
-        None => Running::start(settings).map_err(|it| format!("the recommender: {it}"))?,
+        None => Running::start(settings).map_err(NoReply::NotStarted)?,
     };
     match asked.asking.ask(target, body) {
         Ok(reply) => {
             *running = Some(asked);
             Ok(reply)
         }
-        Err(error) => Err(format!("the recommender has ended: {}", asked.end(&error))),
+        Err(error) => Err(NoReply::Ended(asked.end(&error).to_string())),
     }
 }
 

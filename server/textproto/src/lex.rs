@@ -111,14 +111,26 @@ pub(super) fn integer_value(text: &str) -> Option<i128> {
     }
 }
 
+/// The character behind a backslash that means nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnknownEscape(char);
+
+impl std::fmt::Display for UnknownEscape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\\{}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownEscape {}
+
 /// The bytes that a quoted string stands for, or the escape sequence that means nothing.
-pub(super) fn unquote(quoted: &str) -> Result<Vec<u8>, String> {
+pub(super) fn unquote(quoted: &str) -> Result<Vec<u8>, UnknownEscape> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let mut bytes = Vec::with_capacity(inner.len());
     let mut rest = inner;
     while let Some((plain, escape)) = rest.split_once('\\') {
         bytes.extend_from_slice(plain.as_bytes());
-        let unknown = || format!("\\{}", escape.chars().next().unwrap_or(' '));
+        let unknown = || UnknownEscape(escape.chars().next().unwrap_or(' '));
         let first = escape.chars().next().ok_or_else(unknown)?;
         let after = escape.get(first.len_utf8()..).unwrap_or_default();
         let (value, digits) = match first {
@@ -203,8 +215,8 @@ mod tests {
     fn escapes_are_replaced() {
         let text = r#""a\n\t\\\"\'\101\x41\u00e9\U0001f600""#;
         assert_eq!(unquote(text).unwrap(), "a\n\t\\\"'AA\u{e9}\u{1f600}".as_bytes());
-        assert_eq!(unquote(r#""\q""#), Err("\\q".into()));
-        assert_eq!(unquote(r#""\xg""#), Err("\\x".into()));
-        assert_eq!(unquote(r#""\777""#), Err("\\7".into()));
+        assert_eq!(unquote(r#""\q""#), Err(UnknownEscape('q')));
+        assert_eq!(unquote(r#""\xg""#), Err(UnknownEscape('x')));
+        assert_eq!(unquote(r#""\777""#), Err(UnknownEscape('7')));
     }
 }

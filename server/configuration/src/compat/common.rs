@@ -1,8 +1,10 @@
 //! Variables that the platform sets for every container, and those that belong to no container.
 
 use super::{
-    family::Family,
-    mapping::Means::{FirstOfList, Length, Noted, Payload, PythonLevel, Same, VertexMode},
+    mapping::{
+        Family,
+        Means::{FirstOfList, Length, Noted, Payload, PythonLevel, Same, VertexMode},
+    },
     variables::{BIND_TO_PORT, VERTEX_MODE},
 };
 

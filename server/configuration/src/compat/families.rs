@@ -3,7 +3,7 @@
 
 use super::{
     common,
-    family::Family,
+    mapping::Family,
     tensorflow, toolkits, torchserve, triton,
     variables::{
         BASE_DIR, FURTHER_OPTIONS, HF_TASK, MLFLOW_FLAVOR, MODEL_PATH, PROGRAM, SUBMIT_DIRECTORY,

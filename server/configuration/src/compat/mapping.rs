@@ -6,6 +6,14 @@ use crate::{
     value::{self, Parse},
 };
 
+/// What the variables of one family of containers mean.
+pub(super) struct Family {
+    /// For one setting the first row that says something counts.
+    pub(super) means: &'static [(&'static str, Means)],
+    /// Known, and they do nothing; set, they get one line together.
+    pub(super) without_effect: &'static [&'static str],
+}
+
 /// What a variable's text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Means {

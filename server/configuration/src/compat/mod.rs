@@ -4,7 +4,6 @@
 mod common;
 mod container;
 mod families;
-mod family;
 mod mapping;
 pub mod sagemaker;
 mod spelling;

@@ -1,10 +1,8 @@
 //! Variables of the container of TensorFlow Serving.
 
-use super::{
-    family::Family,
-    mapping::Means::{
-        self, Batches, Batching, LongerSeconds, OfServers, Same, Servers, WholeSeconds,
-    },
+use super::mapping::{
+    Family, Means,
+    Means::{Batches, Batching, LongerSeconds, OfServers, Same, Servers, WholeSeconds},
 };
 
 const BATCH: &str = "SAGEMAKER_TFS_MAX_BATCH_SIZE";

@@ -1,8 +1,10 @@
 //! Variables of the inference toolkits, the Multi Model Server, DJL, and the containers for XGBoost and Hugging Face.
 
 use super::{
-    family::Family,
-    mapping::Means::{Same, Seconds, WholeSeconds},
+    mapping::{
+        Family,
+        Means::{Same, Seconds, WholeSeconds},
+    },
     variables::HUB_MODEL,
 };
 

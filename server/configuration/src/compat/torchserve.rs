@@ -1,8 +1,8 @@
 //! Variables of TorchServe and of the containers that start it.
 
-use super::{
-    family::Family,
-    mapping::Means::{AboveOne, Milliseconds, Same, Seconds},
+use super::mapping::{
+    Family,
+    Means::{AboveOne, Milliseconds, Same, Seconds},
 };
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! Variables of Triton's container on SageMaker.
 
-use super::{family::Family, mapping::Means::Same};
+use super::mapping::{Family, Means::Same};
 
 #[rustfmt::skip]
 pub(super) const FAMILY: Family = Family {

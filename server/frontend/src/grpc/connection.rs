@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     drain::Guard,
-    net::{arrival::Arrival, places::Place},
+    net::{arrival::Arrival, places::ConnectionPlace},
 };
 
 /// Bytes of one call that a peer may send before they are read, and most bytes of one frame where there is memory for
@@ -52,8 +52,12 @@ const SEND_BUFFER: usize = 256 << 10;
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Serves a connection to its end. `stream` is TCP, or TLS over it.
-pub async fn serve<S, V>(stream: S, front: Arc<GrpcFront<V>>, mut guard: Guard, place: &Place)
-where
+pub async fn serve<S, V>(
+    stream: S,
+    front: Arc<GrpcFront<V>>,
+    mut guard: Guard,
+    place: &ConnectionPlace,
+) where
     V: Services,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
 {
@@ -143,7 +147,7 @@ async fn greet<'p, S>(
     mut heard: Heard<'p, S>,
     front: &Grpc,
     keeper: &mut Keeper<'_>,
-    place: &Place,
+    place: &ConnectionPlace,
 ) -> Option<(server::Connection<Heard<'p, S>, Bytes>, Room)>
 where
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send,
@@ -233,7 +237,7 @@ impl<'g> Keeper<'g> {
         front: &Grpc,
         activity: Arc<Activity>,
         guard: &'g mut Guard,
-        place: &'g Place,
+        place: &'g ConnectionPlace,
     ) -> Keeper<'g> {
         let settings = &front.settings;
         let bounds = Bounds {

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{room::USUAL_BUFFER, watch::Activity};
-use crate::net::{arrival::Arrival, footprint::Part, places::Place};
+use crate::net::{arrival::Arrival, footprint::Part, places::ConnectionPlace};
 
 /// How often room is asked for that there is not.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 pub(super) struct Heard<'p, S> {
     stream: S,
     activity: Arc<Activity>,
-    place: &'p Place,
+    place: &'p ConnectionPlace,
     /// Room for read buffers beyond the usual, which hold frames until these are complete.
     room: Part,
     /// Bytes that were read into usual ones since the last other one.
@@ -43,7 +43,11 @@ struct Wait {
 }
 
 impl<'p, S> Heard<'p, S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>, place: &'p Place) -> Heard<'p, S> {
+    pub(super) fn new(
+        stream: S,
+        activity: Arc<Activity>,
+        place: &'p ConnectionPlace,
+    ) -> Heard<'p, S> {
         Heard { stream, activity, place, room: place.no_room(), usual: 0, wait: None }
     }
 

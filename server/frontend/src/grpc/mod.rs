@@ -38,7 +38,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     drain::Guard,
-    net::{Accepted, Front, Served, places::Place, tls::Acceptor},
+    net::{Accepted, Front, Served, places::ConnectionPlace, tls::Acceptor},
 };
 pub use front::GrpcFront;
 pub use message::PREFIX;
@@ -88,7 +88,7 @@ async fn encrypted<S: Services>(
     stream: TcpStream,
     front: Arc<GrpcFront<S>>,
     mut guard: Guard,
-    place: &Place,
+    place: &ConnectionPlace,
 ) {
     let longest = front.grpc.settings.timeouts.head;
     let accepted = tokio::select! {

@@ -39,8 +39,8 @@ use crate::{
     net::{
         Accepted,
         arrival::Arrival,
-        places::Place,
-        shared::{SharedStream, Watched},
+        places::ConnectionPlace,
+        shared::{SharedStream, WatchedStream},
         shared_tls::SharedTls,
         tls::Acceptor,
     },
@@ -93,7 +93,7 @@ pub async fn serve<P: Protocol>(accepted: Accepted, front: Arc<HttpFront<P>>) {
             };
             let stream = Box::pin(shake(acceptor, stream, longest, &mut guard, &place)).await;
             if let Some(stream) = stream {
-                let watched = Watched::Tls(stream.clone());
+                let watched = WatchedStream::Tls(stream.clone());
                 Box::pin(speak(stream, watched, guard, &place, front)).await;
             }
         }
@@ -106,7 +106,7 @@ async fn shake(
     stream: TcpStream,
     longest: Duration,
     guard: &mut Guard,
-    place: &Place,
+    place: &ConnectionPlace,
 ) -> Option<SharedTls> {
     let accepted = tokio::select! {
         accepted = acceptor.accept(stream, longest, guard) => accepted,
@@ -120,9 +120,9 @@ async fn shake(
 /// Serves a connection, plain or TLS, to its end. What reads and writes HTTP is there only while it is used.
 async fn speak<S, P>(
     stream: S,
-    watched: Watched,
+    watched: WatchedStream,
     mut guard: Guard,
-    place: &Place,
+    place: &ConnectionPlace,
     front: Arc<HttpFront<P>>,
 ) where
     P: Protocol,
@@ -155,7 +155,11 @@ async fn speak<S, P>(
 
 /// Waits at rest until a connection says something; true also when the server closes, so that what is under way is
 /// answered. False where the connection is to be closed.
-async fn has_spoken<S>(stream: &mut TimedStream<S>, guard: &mut Guard, place: &Place) -> bool
+async fn has_spoken<S>(
+    stream: &mut TimedStream<S>,
+    guard: &mut Guard,
+    place: &ConnectionPlace,
+) -> bool
 where
     S: AsyncRead + Arrival + Unpin,
 {
@@ -170,9 +174,9 @@ where
 /// What is known of a connection beside its bytes.
 #[derive(Clone, Copy)]
 struct Watch<'c> {
-    watched: &'c Watched,
+    watched: &'c WatchedStream,
     progress: &'c Arc<Progress>,
-    place: &'c Place,
+    place: &'c ConnectionPlace,
 }
 
 /// Answers the requests of a connection until it ends, or is at rest: then it is returned. A peer that has sent its
@@ -370,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_connection_at_rest_is_small() {
-        type Parts = (Watched, Guard, &'static Place);
+        type Parts = (WatchedStream, Guard, &'static ConnectionPlace);
         let serving = size_of_future(serve::<()>);
         let speaking = size_of_future(|stream: SharedStream, parts: Parts| {
             let (watched, guard, place) = parts;

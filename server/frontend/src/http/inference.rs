@@ -115,7 +115,7 @@ impl<C: HttpCodec> Codec for C {
         }
         let json = body.get(..HttpCodec::header_length(self).unwrap_or(body.len())).unwrap_or(body);
         let name = signature_name(json).unwrap_or_default();
-        default.of_name(&name).map_err(Error::NoSuchSignature)
+        default.of_name(&name).map_err(|it| Error::NoSuchSignature(it.to_string()))
     }
 
     fn decode_work(&self, signature: &Signature, body: &&Bytes) -> usize {

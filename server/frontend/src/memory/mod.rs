@@ -83,7 +83,7 @@ impl SharedMemory {
     pub fn register(&self, region: Region) -> Result<(), Error> {
         self.check_allowed()?;
         let problem = |problem| not_registered(&region.name, problem);
-        let key = key::object_name(&region.name, &region.key).map_err(Error::InvalidRequest)?;
+        let key = key::object_name(&region.name, &region.key)?;
         let end = region.offset.checked_add(region.byte_size).ok_or_else(|| {
             let Region { offset, byte_size, .. } = &region;
             problem(format!(

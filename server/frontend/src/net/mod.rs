@@ -26,7 +26,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
 use crate::drain::{Drain, Guard};
-use places::{Place, Places};
+use places::{ConnectionPlace, Places};
 pub use task::Task;
 
 /// Connections that wait to be accepted, per listener.
@@ -99,7 +99,7 @@ pub struct Accepted {
     /// The socket, set to non-blocking.
     pub stream: std::net::TcpStream,
     /// Its place among the open connections, for as long as the connection lives.
-    pub place: Place,
+    pub place: ConnectionPlace,
     /// Keeps the server from stopping before the connection is done.
     pub guard: Guard,
 }

@@ -80,7 +80,7 @@ impl Places {
     ///
     /// The share of a peer is half of the places, and more while a quarter of all is free. Loopback has no share: it
     /// is the address of proxies beside the server.
-    pub fn take(self: &Arc<Places>, peer: IpAddr) -> Option<Place> {
+    pub fn take(self: &Arc<Places>, peer: IpAddr) -> Option<ConnectionPlace> {
         let peer = network(peer);
         let mut open = self.lock();
         let used = open.seats.len();
@@ -108,7 +108,7 @@ impl Places {
         open.seats.insert(number, seat.clone());
         *open.peers.entry(peer).or_default() += 1;
         drop(open);
-        Some(Place { seat, number, places: self.clone(), _part: part })
+        Some(ConnectionPlace { seat, number, places: self.clone(), _part: part })
     }
 
     /// Asks the connections that have been idle for longest to close: file descriptors are short. False where none is
@@ -251,7 +251,7 @@ impl Seat {
 
 /// The place of a connection, which is free when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     seat: Arc<Seat>,
     number: u64,
     places: Arc<Places>,
@@ -259,7 +259,7 @@ pub struct Place {
     _part: Part,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// What is known of the connection.
     pub fn seat(&self) -> &Arc<Seat> {
         &self.seat
@@ -295,7 +295,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.places.lock().remove(self.number);
     }
@@ -316,7 +316,7 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    async fn is_evicted(place: &Place) -> bool {
+    async fn is_evicted(place: &ConnectionPlace) -> bool {
         tokio::time::timeout(std::time::Duration::from_millis(1), place.seat.evicted())
             .await
             .is_ok()

@@ -44,23 +44,23 @@ pub struct SharedStream {
 
 impl SharedStream {
     /// Splits a connection from what watches it.
-    pub fn new(stream: TcpStream) -> (SharedStream, Watched) {
+    pub fn new(stream: TcpStream) -> (SharedStream, WatchedStream) {
         let (read, write) = stream.into_split();
         let write = Arc::new(write);
-        let watched = Watched::Plain(write.clone());
+        let watched = WatchedStream::Plain(write.clone());
         (SharedStream { read, write }, watched)
     }
 }
 
 /// What watches a connection.
-pub enum Watched {
+pub enum WatchedStream {
     /// One without TLS.
     Plain(Arc<OwnedWriteHalf>),
     /// One with TLS.
     Tls(SharedTls),
 }
 
-impl Watched {
+impl WatchedStream {
     /// Returns when the peer has left. One that has only sent its last byte has not. Where `may_ask`, an interim reply
     /// may be sent to find out which of the two it is; else a peer counts as present until its kernel says otherwise.
     pub async fn departed(&self, may_ask: impl Fn() -> bool) {
@@ -88,8 +88,8 @@ impl Watched {
     async fn end_of_bytes(&self) -> io::Result<()> {
         loop {
             let has_more = match self {
-                Watched::Plain(stream) => (**stream).as_ref().peek(&mut [0]).await? != 0,
-                Watched::Tls(stream) => stream.has_more().await?,
+                WatchedStream::Plain(stream) => (**stream).as_ref().peek(&mut [0]).await? != 0,
+                WatchedStream::Tls(stream) => stream.has_more().await?,
             };
             if !has_more || self.is_read_closed() {
                 return Ok(());
@@ -101,26 +101,26 @@ impl Watched {
 
     fn is_read_closed(&self) -> bool {
         match self {
-            Watched::Plain(stream) => is_read_closed((**stream).as_ref()),
-            Watched::Tls(stream) => stream.is_read_closed(),
+            WatchedStream::Plain(stream) => is_read_closed((**stream).as_ref()),
+            WatchedStream::Tls(stream) => stream.is_read_closed(),
         }
     }
 
     /// Writes what there is room for, and how much that was.
     async fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Watched::Plain(stream) => match stream.try_write(bytes) {
+            WatchedStream::Plain(stream) => match stream.try_write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
                 written => written,
             },
-            Watched::Tls(stream) => stream.try_write(bytes).await,
+            WatchedStream::Tls(stream) => stream.try_write(bytes).await,
         }
     }
 
     fn has_failed(&self) -> bool {
         match self {
-            Watched::Plain(stream) => !matches!((**stream).as_ref().take_error(), Ok(None)),
-            Watched::Tls(stream) => stream.has_failed(),
+            WatchedStream::Plain(stream) => !matches!((**stream).as_ref().take_error(), Ok(None)),
+            WatchedStream::Tls(stream) => stream.has_failed(),
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection, of which the first has sent a byte that the other has not read.
-    async fn pair() -> (TcpStream, Watched, SharedStream) {
+    async fn pair() -> (TcpStream, WatchedStream, SharedStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(b"G").await.unwrap();

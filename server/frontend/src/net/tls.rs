@@ -1,7 +1,7 @@
 //! TLS on a port: certificates and keys from files, which may change while the server runs, and the
 //! handshake.
 
-use std::{fs, io, sync::Arc, time::Duration};
+use std::{fmt, fs, io, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
@@ -20,6 +20,27 @@ use crate::settings::tls::{PemFile, TlsFiles};
 
 /// When the server closes, a handshake gets that long to end, because a request may follow it.
 const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// A file of certificates or of a key that cannot be used: the option, the file, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PemError {
+    file: PemFile,
+    problem: String,
+}
+
+impl PemError {
+    fn new(file: &PemFile, problem: impl Into<String>) -> PemError {
+        PemError { file: file.clone(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for PemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.problem)
+    }
+}
+
+impl std::error::Error for PemError {}
 
 /// A TLS connection, on the server's side.
 pub type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
@@ -54,7 +75,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// The option, the file, and what is wrong with it.
-    pub fn new(files: TlsFiles, protocols: &[&str]) -> Result<Acceptor, String> {
+    pub fn new(files: TlsFiles, protocols: &[&str]) -> Result<Acceptor, PemError> {
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
         let current = ArcSwap::from_pointee(load(&files, &protocols, read(&files)?)?);
         Ok(Acceptor(Arc::new(Shared { files, protocols, current })))
@@ -64,7 +85,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Acceptor::new`]; the last good content stays in use.
-    pub fn refresh(&self) -> Result<bool, String> {
+    pub fn refresh(&self) -> Result<bool, PemError> {
         let Shared { files, protocols, current } = &*self.0;
         let content = read(files)?;
         if content == current.load().content {
@@ -97,9 +118,10 @@ impl Acceptor {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<Content, String> {
+fn read(files: &TlsFiles) -> Result<Content, PemError> {
     let read = |file: &PemFile| {
-        fs::read(&file.path).map_err(|error| format!("{file}: the file cannot be read: {error}"))
+        fs::read(&file.path)
+            .map_err(|error| PemError::new(file, format!("the file cannot be read: {error}")))
     };
     Ok(Content {
         certificate: read(&files.certificate)?,
@@ -108,7 +130,7 @@ fn read(files: &TlsFiles) -> Result<Content, String> {
     })
 }
 
-fn load(files: &TlsFiles, protocols: &[Vec<u8>], content: Content) -> Result<Current, String> {
+fn load(files: &TlsFiles, protocols: &[Vec<u8>], content: Content) -> Result<Current, PemError> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates(&files.certificate, &content.certificate)?;
     let key = private_key(&files.key, &content.key)?;
@@ -116,53 +138,59 @@ fn load(files: &TlsFiles, protocols: &[Vec<u8>], content: Content) -> Result<Cur
     provider
         .key_provider
         .load_private_key(key.clone_key())
-        .map_err(|error| format!("{}: the key cannot be used: {error}", files.key))?;
+        .map_err(|error| PemError::new(&files.key, format!("the key cannot be used: {error}")))?;
     let clients = match (&files.client_ca, &content.client_ca) {
         (Some(file), Some(content)) => verifier(file, content, &provider)?,
         _ => WebPkiClientVerifier::no_client_auth(),
     };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("{}: {error}", files.certificate))?
+        .map_err(|error| PemError::new(&files.certificate, error.to_string()))?
         .with_client_cert_verifier(clients)
         .with_single_cert(chain, key)
         .map_err(|error| match error {
             TlsError::InconsistentKeys(_) => {
-                format!(
-                    "{}: the key is not that of the certificate in {}",
-                    files.key, files.certificate
-                )
+                let certificate = &files.certificate;
+                let problem = format!("the key is not that of the certificate in {certificate}");
+                PemError::new(&files.key, problem)
             }
-            error => format!("{}: the certificate cannot be used: {error}", files.certificate),
+            error => {
+                let problem = format!("the certificate cannot be used: {error}");
+                PemError::new(&files.certificate, problem)
+            }
         })?;
     config.alpn_protocols = protocols.to_vec();
     Ok(Current { content, config: Arc::new(config) })
 }
 
-fn certificates(file: &PemFile, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+fn certificates(file: &PemFile, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(content)
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("{file}: expected certificates in PEM: {error}"))?;
+        .map_err(|error| PemError::new(file, format!("expected certificates in PEM: {error}")))?;
     match certificates.is_empty() {
-        true => Err(format!(
-            "{file}: there is no certificate in it (expected PEM, '-----BEGIN CERTIFICATE-----')"
+        true => Err(PemError::new(
+            file,
+            "there is no certificate in it (expected PEM, '-----BEGIN CERTIFICATE-----')",
         )),
         false => Ok(certificates),
     }
 }
 
-fn private_key(file: &PemFile, content: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+fn private_key(file: &PemFile, content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     PrivateKeyDer::from_pem_slice(content).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             let sealed = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
             match content.windows(sealed.len()).any(|it| it == sealed) {
-                true => format!("{file}: the key is encrypted; expected one without a passphrase"),
-                false => format!(
-                    "{file}: there is no private key in it (expected PEM, '-----BEGIN PRIVATE KEY-----')"
+                true => {
+                    PemError::new(file, "the key is encrypted; expected one without a passphrase")
+                }
+                false => PemError::new(
+                    file,
+                    "there is no private key in it (expected PEM, '-----BEGIN PRIVATE KEY-----')",
                 ),
             }
         }
-        error => format!("{file}: expected a private key in PEM: {error}"),
+        error => PemError::new(file, format!("expected a private key in PEM: {error}")),
     })
 }
 
@@ -171,14 +199,14 @@ fn verifier(
     file: &PemFile,
     content: &[u8],
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, String> {
+) -> Result<Arc<dyn ClientCertVerifier>, PemError> {
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(file, content)? {
-        authorities
-            .add(certificate)
-            .map_err(|error| format!("{file}: a certificate cannot be used: {error}"))?;
+        authorities.add(certificate).map_err(|error| {
+            PemError::new(file, format!("a certificate cannot be used: {error}"))
+        })?;
     }
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider.clone());
-    verifier.build().map_err(|error| format!("{file}: {error}"))
+    verifier.build().map_err(|error| PemError::new(file, error.to_string()))
 }

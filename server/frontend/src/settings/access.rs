@@ -105,7 +105,7 @@ pub fn resolve(
 ) -> AccessSettings {
     let open = sources.read("auth-open", open, problems);
     let tokens_file = sources.read("auth-tokens-file", value::path, problems);
-    let api_key = sources.read("api-key", |it| Tokens::one(Scope::Inference, it), problems);
+    let api_key = sources.read("api-key", token, problems);
     if tokens_file.is_some() && api_key.is_some() {
         problems
             .push("--auth-tokens-file and --api-key: expected one of them, given both".to_owned());
@@ -115,7 +115,7 @@ pub fn resolve(
         api_key,
         open: open.unwrap_or(Categories::only(&[Category::Health])),
         remote_administration: remote_administration(sources, place, problems),
-        hosts: sources.read("allowed-hosts", HostNames::parse, problems).unwrap_or_default(),
+        hosts: sources.read("allowed-hosts", hosts, problems).unwrap_or_default(),
         http: wire(sources, "http-restricted-api", "http-header-forward-pattern", problems),
         grpc: wire(sources, "grpc-restricted-protocol", "grpc-header-forward-pattern", problems),
     }
@@ -127,15 +127,31 @@ fn wire(
     forward: &'static str,
     problems: &mut Vec<String>,
 ) -> WireAccess {
-    let restrictions = sources.read_all(restricted, Restriction::parse, problems);
+    let restrictions = sources.read_all(restricted, restriction, problems);
     if let Some(category) = overlap(&restrictions) {
         problems.push(format!(
             "--{restricted}: the category '{}' is in two groups, expected in one at most",
             category.name()
         ));
     }
-    let forwarding = sources.read(forward, Forwarding::new, problems);
+    let forwarding = sources.read(forward, pattern, problems);
     WireAccess { restrictions, forwarding }
+}
+
+fn hosts(text: &str) -> Parse<HostNames> {
+    HostNames::parse(text).map_err(|it| it.to_string())
+}
+
+fn restriction(text: &str) -> Parse<Restriction> {
+    Restriction::parse(text).map_err(|it| it.to_string())
+}
+
+fn pattern(text: &str) -> Parse<Forwarding> {
+    Forwarding::new(text).map_err(|it| it.to_string())
+}
+
+fn token(text: &str) -> Parse<Tokens> {
+    Tokens::one(Scope::Inference, text).map_err(|it| it.to_string())
 }
 
 fn open(text: &str) -> Parse<Categories> {

@@ -54,6 +54,17 @@ impl Category {
     }
 }
 
+/// A name that no category has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "categories with commas between them; '{name}' is none of {}",
+    Category::ALL.map(Category::name).join(", ")
+)]
+pub struct UnknownCategory {
+    /// What was given.
+    pub name: String,
+}
+
 /// A set of categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Categories(u16);
@@ -68,15 +79,12 @@ impl Categories {
     ///
     /// # Errors
     /// What is expected, where a name is none.
-    pub fn parse(text: &str) -> Result<Categories, String> {
+    pub fn parse(text: &str) -> Result<Categories, UnknownCategory> {
         let mut categories = Categories::default();
         for name in text.split(',').map(str::trim) {
             let found = Category::ALL.into_iter().find(|it| it.name() == name);
             let Some(category) = found else {
-                let names = Category::ALL.map(Category::name).join(", ");
-                return Err(format!(
-                    "categories with commas between them; '{name}' is none of {names}"
-                ));
+                return Err(UnknownCategory { name: name.to_owned() });
             };
             categories.0 |= category.bit();
         }
@@ -176,7 +184,7 @@ mod tests {
         assert_eq!(two, Categories::only(&[Category::Trace, Category::Health]));
         assert!(!two.contains(Category::Inference));
         for wrong in ["", "healthy", "health,,trace", "Health"] {
-            let error = Categories::parse(wrong).unwrap_err();
+            let error = Categories::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("model-repository"), "{wrong}: {error}");
         }
     }

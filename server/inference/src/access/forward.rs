@@ -15,6 +15,17 @@ const RESERVED: [&str; 7] = [
     "binary_data_output",
 ];
 
+/// What was expected of a text that is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// It is empty.
+    #[error("a regular expression that is not empty")]
+    Empty,
+    /// It is no regular expression, as this says.
+    #[error("a regular expression: {0}")]
+    Wrong(String),
+}
+
 /// Which headers are passed on: those in whose name the pattern is found, in any case of letters.
 #[derive(Debug, Clone)]
 pub struct Forwarding(Regex);
@@ -30,14 +41,14 @@ impl Forwarding {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(pattern: &str) -> Result<Forwarding, String> {
+    pub fn new(pattern: &str) -> Result<Forwarding, PatternError> {
         if pattern.is_empty() {
-            return Err("a regular expression that is not empty".to_owned());
+            return Err(PatternError::Empty);
         }
         RegexBuilder::new(pattern).case_insensitive(true).build().map(Forwarding).map_err(|error| {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            format!("a regular expression: {reason}")
+            PatternError::Wrong(reason.to_owned())
         })
     }
 
@@ -130,7 +141,7 @@ mod tests {
     fn an_invalid_pattern_is_an_error() {
         for wrong in ["", "(", "a{2", "[z-a]"] {
             assert!(
-                Forwarding::new(wrong).unwrap_err().starts_with("a regular expression"),
+                Forwarding::new(wrong).unwrap_err().to_string().starts_with("a regular expression"),
                 "{wrong}"
             );
         }

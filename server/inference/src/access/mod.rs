@@ -10,12 +10,12 @@ mod tokens;
 
 use std::sync::Arc;
 
-pub use category::{Categories, Category, Need, Scope};
-pub use forward::Forwarding;
-pub use origin::{HostNames, foreign_name_text, foreign_origin, foreign_origin_text};
-pub use restricted::{Restriction, overlap};
+pub use category::{Categories, Category, Need, Scope, UnknownCategory};
+pub use forward::{Forwarding, PatternError};
+pub use origin::{HostNames, NoHostNames, foreign_name_text, foreign_origin, foreign_origin_text};
+pub use restricted::{Restriction, RestrictionError, overlap};
 pub use secret::Secret;
-pub use tokens::{TokenFile, Tokens};
+pub use tokens::{NoToken, TokenFile, TokenFileError, Tokens, TokensError};
 
 use crate::{error::Error, messages};
 

@@ -26,6 +26,11 @@ pub fn foreign_origin_text(origin: &str, host: Option<&[u8]>) -> String {
     )
 }
 
+/// What was expected of a text that is no list of hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("names of hosts without ports, with commas between them")]
+pub struct NoHostNames;
+
 /// The names of this server in the header `Host` of its own pages, beside `localhost` and addresses.
 ///
 /// A page of another site can be its own by its name alone: whoever owns a name may have it lead to this machine once
@@ -38,7 +43,7 @@ impl HostNames {
     ///
     /// # Errors
     /// What is expected.
-    pub fn parse(text: &str) -> Result<HostNames, String> {
+    pub fn parse(text: &str) -> Result<HostNames, NoHostNames> {
         let is_name = |it: &str| {
             let is_letter = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'.';
             !it.is_empty() && it.bytes().all(is_letter)
@@ -46,7 +51,7 @@ impl HostNames {
         let names: Vec<String> = text.split(',').map(|it| it.trim().to_ascii_lowercase()).collect();
         match names.iter().all(|it| is_name(it)) {
             true => Ok(HostNames(names.into())),
-            false => Err("names of hosts without ports, with commas between them".to_owned()),
+            false => Err(NoHostNames),
         }
     }
 

@@ -1,6 +1,26 @@
 //! Requests that need a header of a certain value, as Triton's `--http-restricted-api` has it. Pure.
 
-use super::{Categories, Category, Secret};
+use super::{Categories, Category, Secret, UnknownCategory};
+
+/// What a restriction is written like.
+const FORM: &str = "<category>[,<category>..]:<header>=<value>";
+
+/// What was expected of a text that is no restriction. It does not hold the value, which is a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestrictionError {
+    /// It has another form.
+    #[error("{FORM}")]
+    Form,
+    /// One of its categories is none.
+    #[error("{FORM}: {0}")]
+    Category(#[from] UnknownCategory),
+    /// No header has that name.
+    #[error("{FORM}: '{0}' cannot be the name of a header")]
+    Header(String),
+    /// No header has such a value.
+    #[error("{FORM}, with a value that is not empty and that a header can have")]
+    Value,
+}
 
 /// `<category>[,<category>]:<key>=<value>`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,25 +38,22 @@ impl Restriction {
     ///
     /// # Errors
     /// What is expected. The text does not hold the value, which is a secret.
-    pub fn parse(text: &str) -> Result<Restriction, String> {
-        const FORM: &str = "<category>[,<category>..]:<header>=<value>";
+    pub fn parse(text: &str) -> Result<Restriction, RestrictionError> {
         let parts = text.split_once(':').and_then(|(names, rest)| {
             let (key, value) = rest.split_once('=')?;
             Some((names, key.trim(), value))
         });
-        let (names, key, value) = parts.ok_or(FORM)?;
-        let categories = Categories::parse(names).map_err(|it| format!("{FORM}: {it}"))?;
+        let (names, key, value) = parts.ok_or(RestrictionError::Form)?;
+        let categories = Categories::parse(names)?;
         // What a header's name may be made of.
         let is_token = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
         if key.is_empty() || !key.bytes().all(is_token) {
-            return Err(format!("{FORM}: '{key}' cannot be the name of a header"));
+            return Err(RestrictionError::Header(key.to_owned()));
         }
         let is_value =
             |it: u8| it == b' ' || it == b'\t' || it.is_ascii_graphic() || !it.is_ascii();
         if value.is_empty() || value.trim() != value || !value.bytes().all(is_value) {
-            return Err(format!(
-                "{FORM}, with a value that is not empty and that a header can have"
-            ));
+            return Err(RestrictionError::Value);
         }
         let value = Secret::new(value.as_bytes());
         Ok(Restriction { categories, key: key.to_ascii_lowercase(), value })
@@ -80,7 +97,7 @@ mod tests {
             "health:k= hush",
             "health:k=hush\u{7f}",
         ] {
-            let error = Restriction::parse(wrong).unwrap_err();
+            let error = Restriction::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("<header>=<value>"), "{wrong}: {error}");
             assert!(!error.contains("hush"), "{wrong}: {error}");
         }

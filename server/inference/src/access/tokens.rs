@@ -1,6 +1,10 @@
 //! Which clients may ask, by the tokens that a file lists, and the file, which may change while the server runs.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 
@@ -9,6 +13,65 @@ use crate::error::Error;
 
 /// A token that can be guessed protects nothing.
 const SHORTEST: usize = 16;
+
+/// What is wrong with tokens; never a token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokensError {
+    /// A line has another form.
+    #[error(
+        "line {0}: expected '<scope> <token>', the scope one of {scopes}",
+        scopes = Scope::ALL.map(Scope::name).join(", ")
+    )]
+    Form(usize),
+    /// A token that can be guessed, or that no header can have.
+    #[error(
+        "line {line}: expected a token of at least {SHORTEST} characters of ASCII, given {given}"
+    )]
+    Weak {
+        /// From 1.
+        line: usize,
+        /// Its characters.
+        given: usize,
+    },
+    /// The line's token is another one's already.
+    #[error("line {0}: the token is in an earlier line already")]
+    Twice(usize),
+    /// There is none.
+    #[error("expected at least one line '<scope> <token>'")]
+    None,
+}
+
+/// What was expected of a text that is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("characters of ASCII without blanks")]
+pub struct NoToken;
+
+/// A file of tokens that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFileError {
+    /// It cannot be read.
+    #[error("'{}' cannot be read: {error}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is not text.
+    #[error("'{}' is not text in UTF-8", .path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its text has no tokens.
+    #[error("'{}', {problem}", .path.display())]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: TokensError,
+    },
+}
 
 /// The tokens that are known, and what each allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,36 +82,30 @@ impl Tokens {
     ///
     /// # Errors
     /// The line, and what is expected of it; never a token.
-    pub fn parse(text: &str) -> Result<Tokens, String> {
+    pub fn parse(text: &str) -> Result<Tokens, TokensError> {
         let mut tokens: Vec<(Scope, Secret)> = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let (line, at) = (line.trim(), number + 1);
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let scopes = Scope::ALL.map(Scope::name).join(", ");
-            let form =
-                || format!("line {at}: expected '<scope> <token>', the scope one of {scopes}");
             let mut words = line.split_ascii_whitespace();
             let scope =
                 words.next().and_then(|name| Scope::ALL.into_iter().find(|it| it.name() == name));
             let (Some(scope), Some(token), None) = (scope, words.next(), words.next()) else {
-                return Err(form());
+                return Err(TokensError::Form(at));
             };
             if token.len() < SHORTEST || !token.bytes().all(|it| it.is_ascii_graphic()) {
-                return Err(format!(
-                    "line {at}: expected a token of at least {SHORTEST} characters of ASCII, given {}",
-                    token.chars().count()
-                ));
+                return Err(TokensError::Weak { line: at, given: token.chars().count() });
             }
             let secret = Secret::new(token.as_bytes());
             if tokens.iter().any(|it| it.1 == secret) {
-                return Err(format!("line {at}: the token is in an earlier line already"));
+                return Err(TokensError::Twice(at));
             }
             tokens.push((scope, secret));
         }
         match tokens.is_empty() {
-            true => Err("expected at least one line '<scope> <token>'".to_owned()),
+            true => Err(TokensError::None),
             false => Ok(Tokens(tokens)),
         }
     }
@@ -57,10 +114,10 @@ impl Tokens {
     ///
     /// # Errors
     /// What is expected of it.
-    pub fn one(scope: Scope, token: &str) -> Result<Tokens, String> {
+    pub fn one(scope: Scope, token: &str) -> Result<Tokens, NoToken> {
         match !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic()) {
             true => Ok(Tokens(vec![(scope, Secret::new(token.as_bytes()))])),
-            false => Err("characters of ASCII without blanks".to_owned()),
+            false => Err(NoToken),
         }
     }
 
@@ -127,7 +184,7 @@ impl TokenFile {
     ///
     /// # Errors
     /// The path, and what is wrong with it; never a token.
-    pub fn open(path: PathBuf) -> Result<TokenFile, String> {
+    pub fn open(path: PathBuf) -> Result<TokenFile, TokenFileError> {
         let tokens = ArcSwap::from_pointee(read(&path)?);
         Ok(TokenFile { path: Some(path), tokens })
     }
@@ -141,7 +198,7 @@ impl TokenFile {
     ///
     /// # Errors
     /// As [`TokenFile::open`]; the tokens stay what they were.
-    pub fn refresh(&self) -> Result<bool, String> {
+    pub fn refresh(&self) -> Result<bool, TokenFileError> {
         let Some(path) = &self.path else { return Ok(false) };
         let tokens = read(path)?;
         if tokens == **self.tokens.load() {
@@ -152,12 +209,12 @@ impl TokenFile {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Tokens, String> {
-    let shown = path.display();
-    let text = fs::read(path).map_err(|error| format!("'{shown}' cannot be read: {error}"))?;
+fn read(path: &Path) -> Result<Tokens, TokenFileError> {
+    let path = || path.to_owned();
+    let text = fs::read(path()).map_err(|error| TokenFileError::Io { path: path(), error })?;
     // Its text may hold a secret: it is not shown.
-    let text = String::from_utf8(text).map_err(|_| format!("'{shown}' is not text in UTF-8"))?;
-    Tokens::parse(&text).map_err(|problem| format!("'{shown}', {problem}"))
+    let text = String::from_utf8(text).map_err(|_| TokenFileError::NotText { path: path() })?;
+    Tokens::parse(&text).map_err(|problem| TokenFileError::Tokens { path: path(), problem })
 }
 
 #[cfg(test)]
@@ -235,7 +292,7 @@ mod tests {
                 "line 2: the token is in an earlier",
             ),
         ] {
-            let error = Tokens::parse(text).unwrap_err();
+            let error = Tokens::parse(text).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("hush"), "{text}: {error}");
         }
     }
@@ -245,15 +302,15 @@ mod tests {
         let path = std::env::temp_dir().join(format!("muster-tokens-{}", std::process::id()));
         fs::write(&path, TEXT).unwrap();
         let file = TokenFile::open(path.clone()).unwrap();
-        assert_eq!(file.refresh(), Ok(false));
+        assert!(!file.refresh().unwrap());
         fs::write(&path, "nonsense").unwrap();
-        assert!(file.refresh().unwrap_err().contains("line 1"));
+        assert!(file.refresh().unwrap_err().to_string().contains("line 1"));
         assert_eq!(*file.tokens(), Tokens::parse(TEXT).unwrap());
         fs::write(&path, "admin other-0123456789").unwrap();
-        assert_eq!(file.refresh(), Ok(true));
+        assert!(file.refresh().unwrap());
         assert_eq!(file.tokens().0.len(), 1);
         fs::remove_file(&path).unwrap();
-        assert!(file.refresh().unwrap_err().contains("cannot be read"));
+        assert!(file.refresh().unwrap_err().to_string().contains("cannot be read"));
         assert_eq!(file.tokens().0.len(), 1);
     }
 }

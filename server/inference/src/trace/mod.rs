@@ -41,8 +41,8 @@ use parent::Parent;
 pub use record::{Moment, Transport};
 use record::{Record, Sampled, Spans};
 use sampler::Samplers;
-use settings::Settings;
 pub use settings::TraceSettings;
+use settings::TraceState;
 
 /// Why there are no traces.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub struct Tracing {
     /// The samplers of all models; swapped as a whole when a setting changes.
     samplers: ArcSwap<Samplers>,
     /// Guards the settings while they are read or changed by clients.
-    settings: Mutex<Settings>,
+    settings: Mutex<TraceState>,
     /// Are spans made, which heed the `traceparent` of a request?
     makes_spans: bool,
     outlet: Option<Outlet>,
@@ -120,7 +120,7 @@ impl Tracing {
     }
 
     fn with_outlet(config: &TraceConfig, logs_requests: bool, outlet: Option<Outlet>) -> Tracing {
-        let settings = Settings::new(config);
+        let settings = TraceState::new(config);
         let samplers = Samplers::new(&settings);
         Tracing {
             active: (logs_requests || samplers.are_on()).into(),
@@ -256,13 +256,13 @@ impl Tracing {
         Ok(self.shown(&settings, model))
     }
 
-    fn shown(&self, settings: &Settings, model: Option<&str>) -> TraceSettings {
+    fn shown(&self, settings: &TraceState, model: Option<&str>) -> TraceSettings {
         let samplers = self.samplers.load();
         let sampler = model.map_or(samplers.global(), |it| samplers.of(it));
         settings.shown(sampler.values(), sampler.left())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Settings> {
+    fn lock(&self) -> MutexGuard<'_, TraceState> {
         // A change is made in full before it is stored.
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }

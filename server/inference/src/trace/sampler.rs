@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::settings::{Recounts, Settings, Values};
+use super::settings::{Recounts, TraceState, Values};
 
 /// No bound to the number of traces.
 const UNLIMITED: u64 = u64::MAX;
@@ -66,7 +66,7 @@ pub(super) struct Samplers {
 }
 
 impl Samplers {
-    pub(super) fn new(settings: &Settings) -> Samplers {
+    pub(super) fn new(settings: &TraceState) -> Samplers {
         Samplers { global: Arc::new(Sampler::new(settings.global())), models: BTreeMap::new() }
     }
 
@@ -88,7 +88,7 @@ impl Samplers {
     /// it was, with what it has counted.
     pub(super) fn renewed(
         &self,
-        settings: &Settings,
+        settings: &TraceState,
         changed: Option<&str>,
         recounts: Recounts,
     ) -> Samplers {

@@ -53,7 +53,7 @@ pub(super) enum Recounts {
 
 /// All settings.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct TraceState {
     start: Values,
     mode: TraceMode,
     global: Overrides,
@@ -68,14 +68,14 @@ const LOG_FREQUENCY: &str = "log_frequency";
 const FILE: &str = "trace_file";
 const MODE: &str = "trace_mode";
 
-impl Settings {
-    pub(super) fn new(config: &TraceConfig) -> Settings {
+impl TraceState {
+    pub(super) fn new(config: &TraceConfig) -> TraceState {
         let log_frequency = match &config.mode {
             TraceMode::Triton { log_frequency, .. } => *log_frequency,
             TraceMode::OpenTelemetry(_) => 0,
         };
         let TraceConfig { levels, rate, count, .. } = *config;
-        Settings {
+        TraceState {
             start: Values { levels, rate, count, log_frequency },
             mode: config.mode.clone(),
             global: Overrides::default(),
@@ -276,14 +276,14 @@ mod tests {
 
     use super::*;
 
-    fn settings(file: Option<&str>) -> Settings {
+    fn settings(file: Option<&str>) -> TraceState {
         let mode = TraceMode::Triton { file: file.map(PathBuf::from), log_frequency: 7 };
         let levels = TraceLevels::default();
-        Settings::new(&TraceConfig { levels, rate: 1000, count: None, mode })
+        TraceState::new(&TraceConfig { levels, rate: 1000, count: None, mode })
     }
 
     fn update(
-        settings: &mut Settings,
+        settings: &mut TraceState,
         model: Option<&str>,
         changes: &[(&str, Option<&[&str]>)],
     ) -> Result<Recounts, Error> {
@@ -340,7 +340,7 @@ mod tests {
         let mut settings = settings(Some("/tmp/t"));
         update(&mut settings, Some("m"), &[(RATE, Some(&["3"]))]).unwrap();
         update(&mut settings, None, &[(COUNT, Some(&["8"])), (RATE, Some(&["2"]))]).unwrap();
-        let of = |settings: &Settings| settings.models().map(|it| (it.1.rate, it.1.count)).next();
+        let of = |settings: &TraceState| settings.models().map(|it| (it.1.rate, it.1.count)).next();
         assert_eq!(of(&settings), Some((3, Some(8))));
         assert_eq!(settings.global().rate, 2);
         update(&mut settings, None, &[(COUNT, None), (RATE, Some(&[]))]).unwrap();

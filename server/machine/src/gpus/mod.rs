@@ -17,8 +17,8 @@ impl Gpus {
         match nvml::Library::open() {
             Err(problem) => {
                 let lack = match problem {
-                    nvml::Problem::NoLibrary => Lack::NoDriver,
-                    nvml::Problem::NoDriver(_) => Lack::Fault,
+                    nvml::DriverError::NoLibrary => Lack::NoDriver,
+                    nvml::DriverError::NoDriver(_) => Lack::Fault,
                 };
                 (Gpus::none(problem.to_string(), lack, visibility), None)
             }

@@ -12,7 +12,7 @@ pub(super) struct Library(Nvml);
 
 /// Why there is no library, or no driver for it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum DriverError {
     #[error(
         "libnvidia-ml.so.1 cannot be opened: is the NVIDIA driver installed, and the container started \
          with --gpus?"
@@ -24,11 +24,11 @@ pub(super) enum Problem {
 
 impl Library {
     /// Opens it, and asks the driver for its devices.
-    pub(super) fn open() -> Result<Library, Problem> {
+    pub(super) fn open() -> Result<Library, DriverError> {
         match Nvml::init() {
             Ok(nvml) => Ok(Library(nvml)),
-            Err(NvmlError::LibloadingError(_)) => Err(Problem::NoLibrary),
-            Err(error) => Err(Problem::NoDriver(error)),
+            Err(NvmlError::LibloadingError(_)) => Err(DriverError::NoLibrary),
+            Err(error) => Err(DriverError::NoDriver(error)),
         }
     }
 

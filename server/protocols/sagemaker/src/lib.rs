@@ -22,6 +22,6 @@ pub mod settings;
 mod state;
 
 pub use async_invocations::Runner;
-pub use facade::{Asked, Facade, operations};
+pub use facade::{Asked, Facade, NoReply, operations};
 pub use front::SageMaker;
 pub use sessions::SessionTable;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
-    choice::Wanted,
+    choice::WantedModel,
     inference::{Operation, run},
     text_service::TextService,
 };
@@ -29,7 +29,7 @@ pub async fn by_task(
 ) -> Answer {
     let task = model.signature.pipeline.as_ref().map(|it| it.task);
     let of_tei = task.map(|it| (it, it.facts())).filter(|(_, it)| it.tei_address.is_some());
-    match of_tei.map(|(task, facts)| (Wanted::Task(task), facts.tei_kind)) {
+    match of_tei.map(|(task, facts)| (WantedModel::Task(task), facts.tei_kind)) {
         Some((wanted, TeiKind::Vectors)) => {
             let (decode, encode) = (embed::decode, embed::encode);
             run(service, model, parts, payload, Operation { wanted, decode, encode }).await

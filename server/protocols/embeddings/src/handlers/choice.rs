@@ -16,7 +16,7 @@ use inference::{
 
 /// What a model must do to answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedModel {
     /// That task.
     Task(Task),
     /// Any task of texts.
@@ -27,32 +27,32 @@ pub enum Wanted {
     Any(Option<Medium>),
 }
 
-impl Wanted {
+impl WantedModel {
     fn fits(self, model: &ServedModel) -> bool {
         match self {
-            Wanted::Task(task) => model.signature.tasks().contains(&task),
-            Wanted::Texts => model.text_model().is_some(),
-            Wanted::Files(medium) => model.signature.medium() == Some(medium),
-            Wanted::Any(_) => model.signature.pipeline.is_some(),
+            WantedModel::Task(task) => model.signature.tasks().contains(&task),
+            WantedModel::Texts => model.text_model().is_some(),
+            WantedModel::Files(medium) => model.signature.medium() == Some(medium),
+            WantedModel::Any(_) => model.signature.pipeline.is_some(),
         }
     }
 
     /// What the request sends, as far as it is known.
     fn given(self) -> Option<Medium> {
         match self {
-            Wanted::Task(task) => Some(task.medium()),
-            Wanted::Texts => Some(Medium::Text),
-            Wanted::Files(medium) => Some(medium),
-            Wanted::Any(given) => given,
+            WantedModel::Task(task) => Some(task.medium()),
+            WantedModel::Texts => Some(Medium::Text),
+            WantedModel::Files(medium) => Some(medium),
+            WantedModel::Any(given) => given,
         }
     }
 }
 
-impl std::fmt::Display for Wanted {
+impl std::fmt::Display for WantedModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Wanted::Task(task) => task.fmt(f),
-            Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => {
+            WantedModel::Task(task) => task.fmt(f),
+            WantedModel::Texts | WantedModel::Files(_) | WantedModel::Any(_) => {
                 f.write_str(task::sent(self.given()))
             }
         }
@@ -66,7 +66,7 @@ impl std::fmt::Display for Wanted {
 /// named one has it not or none has it, and why a named model cannot answer.
 pub async fn choose(
     service: &TextService<'_>,
-    wanted: Wanted,
+    wanted: WantedModel,
     named: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Arc<ServedModel>, Error> {
@@ -81,7 +81,7 @@ pub async fn choose(
     // One that is made for the task goes before those that can also do it.
     let is_own = |it: &Arc<ServedModel>| {
         let own = it.signature.pipeline.as_ref().map(|it| it.task);
-        own.is_some_and(|task| wanted == Wanted::Task(task))
+        own.is_some_and(|task| wanted == WantedModel::Task(task))
     };
     if able.iter().filter(|it| is_own(it)).count() == 1 {
         able.retain(is_own);
@@ -111,7 +111,7 @@ pub async fn choose(
 ///
 /// # Errors
 /// [`Error::NoSuchTask`].
-pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>, Error> {
+pub fn check(model: Arc<ServedModel>, wanted: WantedModel) -> Result<Arc<ServedModel>, Error> {
     if wanted.fits(&model) {
         return Ok(model);
     }
@@ -119,7 +119,7 @@ pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>
 }
 
 /// Why a model of that name does not do what is wanted: what it takes, and what was sent.
-fn refusal(signature: &Signature, name: &str, wanted: Wanted) -> String {
+fn refusal(signature: &Signature, name: &str, wanted: WantedModel) -> String {
     let Some(own) = signature.pipeline.as_ref().map(|it| it.task) else {
         let takes = task::takes_tensors(name, wanted.given());
         return format!("{takes}; ask for it at /v2/models/{name}/infer");
@@ -128,8 +128,8 @@ fn refusal(signature: &Signature, name: &str, wanted: Wanted) -> String {
     let does: Vec<String> = signature.tasks().iter().map(place).collect();
     let (takes, does) = (own.facts().takes, does.join(", "));
     match wanted {
-        Wanted::Task(_) => format!("model '{name}' does not do {wanted}; it does {does}"),
-        Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => {
+        WantedModel::Task(_) => format!("model '{name}' does not do {wanted}; it does {does}"),
+        WantedModel::Texts | WantedModel::Files(_) | WantedModel::Any(_) => {
             format!("model '{name}' is no model of {wanted}: it takes {takes}; it does {does}")
         }
     }
@@ -185,7 +185,7 @@ fn is_known(service: &TextService<'_>, name: &str) -> bool {
 /// No model that serves has the task: perhaps the only one that there is has not been loaded.
 async fn none(
     service: &TextService<'_>,
-    wanted: Wanted,
+    wanted: WantedModel,
     headers: &HeaderMap,
 ) -> Result<Arc<ServedModel>, Error> {
     if let [only] = service.serving.models.names().as_slice() {
@@ -193,8 +193,10 @@ async fn none(
         return check(model, wanted);
     }
     Err(Error::NoSuchTask(match wanted {
-        Wanted::Task(task) => format!("no model does {task}"),
-        Wanted::Texts | Wanted::Files(_) | Wanted::Any(_) => format!("no model takes {wanted}"),
+        WantedModel::Task(task) => format!("no model does {task}"),
+        WantedModel::Texts | WantedModel::Files(_) | WantedModel::Any(_) => {
+            format!("no model takes {wanted}")
+        }
     }))
 }
 
@@ -235,20 +237,20 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(task: Option<Task>, wanted: Wanted, expected: &str) {
+    fn check(task: Option<Task>, wanted: WantedModel, expected: &str) {
         assert_eq!(refusal(&model(task), "m", wanted), expected);
     }
 
     #[test]
     fn a_refusal_says_what_the_model_takes_and_what_was_sent() {
         let image = Some(Medium::Image);
-        let sound = Wanted::Task(Task::AutomaticSpeechRecognition);
+        let sound = WantedModel::Task(Task::AutomaticSpeechRecognition);
         for (wanted, sent) in [
-            (Wanted::Any(image), "images"),
-            (Wanted::Files(Medium::Audio), "sounds"),
+            (WantedModel::Any(image), "images"),
+            (WantedModel::Files(Medium::Audio), "sounds"),
             (sound, "sounds"),
-            (Wanted::Texts, "texts"),
-            (Wanted::Any(None), "texts, images or sounds"),
+            (WantedModel::Texts, "texts"),
+            (WantedModel::Any(None), "texts, images or sounds"),
         ] {
             let place = "ask for it at /v2/models/m/infer";
             check(None, wanted, &format!("model 'm' takes tensors, and no {sent}; {place}"));
@@ -256,12 +258,12 @@ mod tests {
         let does = "it does image-classification at /v2/models/m/pipeline";
         let classifier = Some(Task::ImageClassification);
         let takes = "model 'm' is no model of texts: it takes the file of an image";
-        check(classifier, Wanted::Texts, &format!("{takes}; {does}"));
-        let filling = Wanted::Task(Task::FillMask);
+        check(classifier, WantedModel::Texts, &format!("{takes}; {does}"));
+        let filling = WantedModel::Task(Task::FillMask);
         check(classifier, filling, &format!("model 'm' does not do fill-mask; {does}"));
         let takes = "model 'm' is no model of images: it takes a text or a pair of texts";
         let does = "it does text-classification at /v2/models/m/predict";
-        let sent = Wanted::Files(Medium::Image);
+        let sent = WantedModel::Files(Medium::Image);
         check(Some(Task::TextClassification), sent, &format!("{takes}; {does}"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
-    choice::Wanted,
+    choice::WantedModel,
     cost::add_times,
     inference::{Operation, infer, run},
     received::receive_json_or_file,
@@ -31,7 +31,7 @@ pub async fn answer(
     // Of a model in the address what is sent is known by its type alone: its body is received behind the admission.
     let given = content_type.as_deref().filter(|_| path.is_some());
     let given = given.and_then(|it| hub::medium_of(Some(it), &[]));
-    let wanted = asked.map_or(Wanted::Any(given), Wanted::Task);
+    let wanted = asked.map_or(WantedModel::Any(given), WantedModel::Task);
     let operation = Operation {
         wanted,
         decode: move |signature: &_, terms, body: &[u8]| {

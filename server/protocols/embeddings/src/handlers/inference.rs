@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
-    choice::{Wanted, check},
+    choice::{WantedModel, check},
     cost::add_times,
     received::receive,
     terms::terms,
@@ -36,7 +36,7 @@ use telemetry::capture::Captured;
 /// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.
 pub struct Operation<F, D = Decode<F>> {
     /// What the model must do.
-    pub wanted: Wanted,
+    pub wanted: WantedModel,
     /// Decodes a body.
     pub decode: D,
     /// Encodes a response.

@@ -3,7 +3,7 @@
 use hyper::http::request::Parts;
 
 use super::{
-    choice::{Wanted, check, choose},
+    choice::{WantedModel, check, choose},
     terms::terms,
     text_service::TextService,
 };
@@ -26,8 +26,8 @@ pub async fn info(
     parts: &Parts,
 ) -> Answer {
     let model = match path {
-        Some(path) => check(find(service, path, parts).await?, Wanted::Texts)?,
-        None => choose(service, Wanted::Texts, None, &parts.headers).await?,
+        Some(path) => check(find(service, path, parts).await?, WantedModel::Texts)?,
+        None => choose(service, WantedModel::Texts, None, &parts.headers).await?,
     };
     let terms = terms(service, &model);
     let no_texts = || Error::Internal("the model is no model of texts".to_owned());

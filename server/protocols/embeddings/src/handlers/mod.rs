@@ -25,7 +25,7 @@ use crate::{
     operation::{Asked, Operation as Asks},
 };
 use ::inference::task::Task;
-use choice::Wanted;
+use choice::WantedModel;
 use frontend::http::answer::Answer;
 use inference::{Decode, Operation, infer};
 pub use text_service::TextService;
@@ -42,37 +42,37 @@ pub async fn answer(
         Asks::Embeddings => {
             let (decode, encode) = (openai::decode, openai::encode);
             let operation =
-                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::SentenceEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::Embed => {
             let (decode, encode) = (embed::decode, embed::encode);
             let operation =
-                Operation { wanted: Wanted::Task(Task::SentenceEmbedding), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::SentenceEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::EmbedAll => {
             let (decode, encode) = (per_token::decode_all, per_token::encode_all);
             let operation =
-                Operation { wanted: Wanted::Task(Task::FeatureExtraction), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::FeatureExtraction), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::EmbedSparse => {
             let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
             let operation =
-                Operation { wanted: Wanted::Task(Task::SparseEmbedding), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::SparseEmbedding), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::Predict => {
             let (decode, encode) = (predict::decode, predict::encode);
             let operation =
-                Operation { wanted: Wanted::Task(Task::TextClassification), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::TextClassification), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::Similarity => {
             let (decode, encode) = (similarity::decode, similarity::encode);
             let operation =
-                Operation { wanted: Wanted::Task(Task::SentenceSimilarity), decode, encode };
+                Operation { wanted: WantedModel::Task(Task::SentenceSimilarity), decode, encode };
             infer(service, model, parts, body, operation).await
         }
         Asks::Vertex => vertex::vertex(service, model, parts, body).await,
@@ -86,7 +86,7 @@ pub async fn answer(
         Asks::RerankV2 => infer(service, model, parts, body, ranking(rerank::decode_v2)).await,
         Asks::Score => {
             let operation = Operation {
-                wanted: Wanted::Task(Task::Rerank),
+                wanted: WantedModel::Task(Task::Rerank),
                 decode: rerank::decode_score,
                 encode: rerank::encode_score,
             };
@@ -94,7 +94,7 @@ pub async fn answer(
         }
         Asks::Classify => {
             let operation = Operation {
-                wanted: Wanted::Task(Task::TextClassification),
+                wanted: WantedModel::Task(Task::TextClassification),
                 decode: infinity::decode,
                 encode: infinity::encode,
             };
@@ -105,5 +105,5 @@ pub async fn answer(
 
 /// A ranking whose bodies are read so.
 fn ranking(decode: Decode<RerankFormat>) -> Operation<RerankFormat> {
-    Operation { wanted: Wanted::Task(Task::Rerank), decode, encode: rerank::encode }
+    Operation { wanted: WantedModel::Task(Task::Rerank), decode, encode: rerank::encode }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
-    choice::{Wanted, check, choose},
+    choice::{WantedModel, check, choose},
     text_service::TextService,
 };
 use crate::codec::hub;
@@ -32,7 +32,7 @@ pub const LOOSE: usize = 64 << 10;
 pub async fn receive(
     service: &TextService<'_>,
     path: Option<&ModelPath<'_>>,
-    wanted: Wanted,
+    wanted: WantedModel,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<(Arc<ServedModel>, Received), Error> {
@@ -53,7 +53,7 @@ pub async fn receive(
 /// Those of [`receive`].
 pub async fn receive_json_or_file(
     service: &TextService<'_>,
-    wanted: Wanted,
+    wanted: WantedModel,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<(Arc<ServedModel>, Received), Error> {
@@ -61,9 +61,9 @@ pub async fn receive_json_or_file(
     let received = whole(service, parts, body).await?;
     let (wanted, received, name) = match hub::is_file(content_type, &received.bytes) {
         true => {
-            let medium = hub::medium_of(content_type, &received.bytes).map(Wanted::Files);
+            let medium = hub::medium_of(content_type, &received.bytes).map(WantedModel::Files);
             let wanted =
-                if wanted == Wanted::Any(None) { medium.unwrap_or(wanted) } else { wanted };
+                if wanted == WantedModel::Any(None) { medium.unwrap_or(wanted) } else { wanted };
             (wanted, received, None)
         }
         false => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::{Response, body::Incoming, http::request::Parts};
 
 use super::{
-    choice::Wanted,
+    choice::WantedModel,
     received::{LOOSE, receive},
     text_service::TextService,
 };
@@ -66,7 +66,7 @@ async fn receive_and_read<T: Send + 'static>(
     body: &mut Incoming,
     read: fn(&[u8], usize) -> Result<T, Error>,
 ) -> Result<(Arc<ServedModel>, Permit, T), Error> {
-    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    let (model, received) = receive(service, path, WantedModel::Texts, parts, body).await?;
     let Received { bytes, mut permit } = received;
     let most = of(&model)?.most_texts();
     take_room(&mut permit, &bytes, most)?;

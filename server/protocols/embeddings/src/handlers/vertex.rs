@@ -18,7 +18,7 @@ use hyper::{
 
 use super::{
     by_task::by_task,
-    choice::Wanted,
+    choice::WantedModel,
     cost::add_times,
     received::{LOOSE, receive},
     text_service::TextService,
@@ -47,7 +47,7 @@ pub async fn vertex(
     body: &mut Incoming,
 ) -> Answer {
     let began = Instant::now();
-    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    let (model, received) = receive(service, path, WantedModel::Texts, parts, body).await?;
     // Once for all bodies; the model of an address has done it.
     if path.is_none() {
         model.admit()?;

@@ -117,7 +117,7 @@ impl Codec for ModelInfer {
         let named = default.named.as_ref().and_then(|_| message.parameters.get(SIGNATURE_NAME));
         let Some(value) = named else { return Ok(default) };
         let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, *value)?;
-        default.of_name(name).map_err(Error::InvalidRequest)
+        default.of_name(name).map_err(|it| Error::InvalidRequest(it.to_string()))
     }
 
     fn decode_work(&self, _: &Signature, message: &infer_message::Request<'_>) -> usize {

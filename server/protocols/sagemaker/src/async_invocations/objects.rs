@@ -31,7 +31,7 @@ pub enum Objects {
 
 /// Why an object could not be read or written.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub enum Problem {
+pub enum ObjectError {
     /// The budget has no room for it at present.
     #[error("there is no memory")]
     NoRoom,
@@ -63,7 +63,7 @@ impl Objects {
         location: &Location,
         limit: u64,
         budget: &Arc<Budget>,
-    ) -> Result<(Bytes, Permit), Problem> {
+    ) -> Result<(Bytes, Permit), ObjectError> {
         match self {
             Objects::Folder(root) => {
                 let (root, location, budget) = (root.clone(), location.clone(), budget.clone());
@@ -71,7 +71,7 @@ impl Objects {
                 tokio::task::spawn_blocking(work).await.unwrap_or_else(|it| Err(lost(&it)))
             }
             Objects::Stores(objects) => {
-                let failed = |it: stores::StoreError| Problem::Other(it.to_string());
+                let failed = |it: stores::StoreError| ObjectError::Other(it.to_string());
                 let opened = objects.open(location.bucket(), location.key()).await;
                 let mut object = opened.map_err(failed)?;
                 let mut reading = Reading::begin(location, object.length, limit, budget)?;
@@ -92,7 +92,7 @@ impl Objects {
         location: &Location,
         body: Vec<Bytes>,
         content_type: Option<&str>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ObjectError> {
         match self {
             Objects::Folder(root) => {
                 let (root, location) = (root.clone(), location.clone());
@@ -103,16 +103,16 @@ impl Objects {
                 let (bucket, key) = (location.bucket(), location.key());
                 match objects.write(bucket, key, body, content_type).await {
                     Ok(stores::Written::Whole) => Ok(()),
-                    Ok(stores::Written::Taken) => Err(Problem::Taken),
-                    Err(error) => Err(Problem::Other(error.to_string())),
+                    Ok(stores::Written::Taken) => Err(ObjectError::Taken),
+                    Err(error) => Err(ObjectError::Other(error.to_string())),
                 }
             }
         }
     }
 }
 
-fn lost(error: &tokio::task::JoinError) -> Problem {
-    Problem::Other(format!("a thread was lost: {error}"))
+fn lost(error: &tokio::task::JoinError) -> ObjectError {
+    ObjectError::Other(format!("a thread was lost: {error}"))
 }
 
 /// An object that is being read into memory.
@@ -129,23 +129,23 @@ impl<'a> Reading<'a> {
         length: u64,
         limit: u64,
         budget: &Arc<Budget>,
-    ) -> Result<Reading<'a>, Problem> {
+    ) -> Result<Reading<'a>, ObjectError> {
         if limit < length {
             return Err(too_large(location, length, limit));
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let permit = budget.take(length).ok_or(Problem::NoRoom)?;
+        let permit = budget.take(length).ok_or(ObjectError::NoRoom)?;
         Ok(Reading { location, buffer: AlignedBuffer::new(length, 0), permit, limit })
     }
 
-    fn add(&mut self, chunk: &[u8]) -> Result<(), Problem> {
+    fn add(&mut self, chunk: &[u8]) -> Result<(), ObjectError> {
         let length = self.buffer.len() + chunk.len();
         if self.limit < length as u64 {
             return Err(too_large(self.location, length as u64, self.limit));
         }
         // The file may have grown since its length was read.
         if !self.permit.grow_to(length) {
-            return Err(Problem::NoRoom);
+            return Err(ObjectError::NoRoom);
         }
         self.buffer.extend(chunk);
         Ok(())
@@ -156,8 +156,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn too_large(location: &Location, length: u64, limit: u64) -> Problem {
-    Problem::Other(format!(
+fn too_large(location: &Location, length: u64, limit: u64) -> ObjectError {
+    ObjectError::Other(format!(
         "{location}: {length} bytes are more than the limit of {limit} bytes (--http-max-input-size)"
     ))
 }
@@ -168,13 +168,13 @@ fn read_file(
     location: &Location,
     limit: u64,
     budget: &Arc<Budget>,
-) -> Result<(Bytes, Permit), Problem> {
-    let failed = |it: io::Error| Problem::Other(format!("cannot read {location}: {it}"));
+) -> Result<(Bytes, Permit), ObjectError> {
+    let failed = |it: io::Error| ObjectError::Other(format!("cannot read {location}: {it}"));
     let path = inside(root, &path_of(root, location)).map_err(failed)?;
     // A pipe or a device could be read for ever.
     let kind = fs::metadata(&path).map_err(failed)?;
     if !kind.is_file() {
-        return Err(Problem::Other(format!("cannot read {location}: it is not a file")));
+        return Err(ObjectError::Other(format!("cannot read {location}: it is not a file")));
     }
     let mut file = fs::File::open(&path).map_err(failed)?;
     let mut reading = Reading::begin(location, kind.len(), limit, budget)?;
@@ -195,8 +195,8 @@ fn step(length: u64) -> usize {
 }
 
 /// Writes a file under a temporary name in the same directory, and then gives it its name.
-fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Problem> {
-    let failed = |it: io::Error| Problem::Other(format!("cannot write {location}: {it}"));
+fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), ObjectError> {
+    let failed = |it: io::Error| ObjectError::Other(format!("cannot write {location}: {it}"));
     let path = path_of(root, location);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
@@ -217,7 +217,7 @@ fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Pr
     // The content has its final name, or the write failed. A temporary file that cannot be removed does no harm.
     let _ = fs::remove_file(&part);
     written.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Problem::Taken,
+        io::ErrorKind::AlreadyExists => ObjectError::Taken,
         _ => failed(error),
     })
 }
@@ -293,9 +293,10 @@ mod tests {
         let (bytes, permit) = objects.read(&at("a/b/c"), 10, &budget).await.unwrap();
         assert_eq!((&bytes[..], budget.used()), (&b"something"[..], 9));
         let refused = objects.read(&at("a/b/c"), 10, &budget).await.unwrap_err();
-        assert_eq!(refused, Problem::NoRoom);
+        assert_eq!(refused, ObjectError::NoRoom);
         drop(permit);
-        let Problem::Other(text) = objects.read(&at("a/b/c"), 8, &budget).await.unwrap_err() else {
+        let ObjectError::Other(text) = objects.read(&at("a/b/c"), 8, &budget).await.unwrap_err()
+        else {
             panic!("expected words");
         };
         assert!(text.contains("s3://b/a/b/c: 9 bytes") && text.contains("limit of 8"), "{text}");
@@ -319,18 +320,18 @@ mod tests {
         fs::create_dir(b.join("folder")).unwrap();
         for key in ["link", "up/secret", "folder", "none"] {
             let problem = objects.read(&at(key), 100, &budget).await.unwrap_err();
-            let Problem::Other(text) = problem else { panic!("expected words") };
+            let ObjectError::Other(text) = problem else { panic!("expected words") };
             assert!(text.contains(&format!("cannot read s3://b/{key}")), "{text}");
         }
         for key in ["up/other", "up/more/other"] {
             let problem = objects.write(&at(key), Vec::new(), None).await.unwrap_err();
-            assert!(matches!(problem, Problem::Other(_)), "{problem:?}");
+            assert!(matches!(problem, ObjectError::Other(_)), "{problem:?}");
         }
         assert!(!spool.0.join("other").exists());
         assert!(!spool.0.join("more").exists(), "a directory was made outside");
         // A link in the place of a result is not followed when writing, either.
         let taken = objects.write(&at("link"), vec![Bytes::from_static(b"x")], None).await;
-        assert_eq!(taken, Err(Problem::Taken));
+        assert_eq!(taken, Err(ObjectError::Taken));
         assert_eq!(fs::read_to_string(spool.0.join("secret")).unwrap(), "secret");
     }
 
@@ -338,7 +339,7 @@ mod tests {
     async fn what_is_there_stays() {
         let spool = Spool::new();
         let (objects, file) = (spool.objects(), spool.0.join("spool/b/k"));
-        for (text, expected) in [("first", Ok(())), ("second", Err(Problem::Taken))] {
+        for (text, expected) in [("first", Ok(())), ("second", Err(ObjectError::Taken))] {
             assert_eq!(objects.write(&at("k"), vec![Bytes::from(text)], None).await, expected);
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "first");

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    async_invocations::{Input, Job, Objects, Runner, objects::Problem},
+    async_invocations::{Input, Job, Objects, Runner, objects::ObjectError},
     codec::aws::{Location, Note, Outcome},
     facade::runtime::{Attempt, attempt},
     front::{Hosting, SageMaker},
@@ -149,7 +149,7 @@ impl Work {
         loop {
             let body = match self.body(&job.input).await {
                 Ok(body) => body,
-                Err(Problem::NoRoom) => {
+                Err(ObjectError::NoRoom) => {
                     sleep(NO_ROOM).await;
                     continue;
                 }
@@ -170,12 +170,12 @@ impl Work {
     }
 
     /// The body of a job.
-    async fn body(&self, input: &Input) -> Result<Received, Problem> {
+    async fn body(&self, input: &Input) -> Result<Received, ObjectError> {
         let limits = &self.http.settings.body;
         let (bytes, permit) = match input {
             // The job holds the permit of these bytes.
             Input::Here(received) => {
-                (received.bytes.clone(), limits.budget.take(0).ok_or(Problem::NoRoom)?)
+                (received.bytes.clone(), limits.budget.take(0).ok_or(ObjectError::NoRoom)?)
             }
             Input::At(location) => {
                 self.objects.read(location, limits.limit, &limits.budget).await?
@@ -217,7 +217,7 @@ impl Work {
         // Without the reply, a note that names it would mislead.
         let (location, reason) = match written {
             Ok(location) => (location, reason),
-            Err(error) => (location.clone(), Some(error)),
+            Err(problem) => (location.clone(), Some(problem.to_string())),
         };
         let input = match &job.input {
             Input::Here(_) => None,
@@ -253,10 +253,10 @@ impl Work {
         location: &Location,
         body: Vec<Bytes>,
         content_type: Option<&str>,
-    ) -> Result<Location, String> {
+    ) -> Result<Location, ObjectError> {
         let mut location = location.clone();
         let mut written = self.objects.write(&location, body.clone(), content_type).await;
-        if written == Err(Problem::Taken) {
+        if written == Err(ObjectError::Taken) {
             location = location.with_suffix(&format!(".{}", new_uuid()));
             written = self.objects.write(&location, body, content_type).await;
         }
@@ -264,7 +264,7 @@ impl Work {
         let error = problem.to_string();
         let inference_id = &*job.inference_id;
         tracing::error!(inference_id, error, "the result of an asynchronous invocation is lost");
-        Err(error)
+        Err(problem)
     }
 }
 

@@ -1,11 +1,24 @@
 //! Operations that clients ask for, on their way to whoever does them: a bounded queue.
 
+use std::io;
+
 use bytes::Bytes;
 use hyper::http::request::Parts;
 use tokio::sync::{mpsc, oneshot};
 
 /// Operations that may wait; further ones are answered with 503.
 const QUEUE: usize = 16;
+
+/// Why an operation has no reply.
+#[derive(Debug, thiserror::Error)]
+pub enum NoReply {
+    /// Whoever does it cannot be started.
+    #[error("the recommender: {0}")]
+    NotStarted(io::Error),
+    /// It has ended, with this as its last word.
+    #[error("the recommender has ended: {0}")]
+    Ended(String),
+}
 
 /// An operation that somebody asks for.
 #[derive(Debug)]
@@ -17,7 +30,7 @@ pub struct Asked {
     /// Its request.
     pub body: Bytes,
     /// Takes the status and the body of the reply, or why there is none. Nobody may wait for it any more.
-    pub reply: oneshot::Sender<Result<(u16, Vec<u8>), String>>,
+    pub reply: oneshot::Sender<Result<(u16, Vec<u8>), NoReply>>,
 }
 
 /// The sending end of the queue.

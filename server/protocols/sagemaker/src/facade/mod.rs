@@ -11,6 +11,6 @@ mod operations;
 pub mod runtime;
 mod state;
 
-pub use asked::{Asked, operations};
+pub use asked::{Asked, NoReply, operations};
 pub use call::Call;
 pub use state::Facade;

@@ -87,7 +87,8 @@ async fn run(
     }
     let no_answer = || Error::Unavailable("the recommender does not answer".to_owned());
     let replied = timeout(LONGEST, replied).await.map_err(|_| no_answer())?;
-    let (status, body) = replied.map_err(|_| no_answer())?.map_err(Error::Internal)?;
+    let replied = replied.map_err(|_| no_answer())?;
+    let (status, body) = replied.map_err(|it| Error::Internal(it.to_string()))?;
     let mut response = respond::raw("application/json", body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     response.body_mut().hold(received.permit);

@@ -84,7 +84,7 @@ async fn several(
     names.dedup();
     // Before the first run: none is made in vain.
     for name in &names {
-        model.signature.of_name(name).map_err(Error::InvalidRequest)?;
+        model.signature.of_name(name).map_err(|it| Error::InvalidRequest(it.to_string()))?;
     }
     let limits = &front.settings.messages;
     let mut replies = Replies::default();
@@ -144,10 +144,11 @@ impl Codec for Predict {
         default: &'s Signature,
         request: &Request<'_>,
     ) -> Result<&'s Signature, Error> {
-        default.of_name(request.signature_name()).map_err(match self.method {
+        let refused = match self.method {
             Method::Predict => Error::NoSuchSignature,
             _ => Error::InvalidRequest,
-        })
+        };
+        default.of_name(request.signature_name()).map_err(|it| refused(it.to_string()))
     }
 
     fn decode_work(&self, signature: &Signature, request: &Request<'_>) -> usize {

@@ -6,6 +6,13 @@ use std::fmt;
 const FORMS: &str = "s3://<bucket>/<key>, or the https address of an object in S3, as \
                      https://<bucket>.s3.<region>.amazonaws.com/<key>";
 
+/// A text that is no address of an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected {FORMS}, given '{given}'")]
+pub struct NoLocation {
+    given: String,
+}
+
 /// An object in S3. Neither the bucket nor any part of the key between slashes is empty, `.` or `..`, or has control
 /// characters: joined to a directory they never lead out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +36,7 @@ impl Location {
     ///
     /// # Errors
     /// What was expected.
-    pub fn parse(text: &str) -> Result<Location, String> {
-        let expected = || format!("expected {FORMS}, given '{text}'");
+    pub fn parse(text: &str) -> Result<Location, NoLocation> {
         let found = match text.split_once("://") {
             Some(("s3", rest)) => {
                 rest.split_once('/').and_then(|(bucket, key)| Location::new(bucket, key))
@@ -38,7 +44,7 @@ impl Location {
             Some(("https", rest)) => of_s3(rest),
             _ => None,
         };
-        found.ok_or_else(expected)
+        found.ok_or_else(|| NoLocation { given: text.to_owned() })
     }
 
     /// The bucket.
@@ -176,7 +182,7 @@ mod tests {
             "https://b.s3.eu-west-1.amazonaws.com/%zz",
         ];
         for text in wrong {
-            let expected = Location::parse(text).unwrap_err();
+            let expected = Location::parse(text).unwrap_err().to_string();
             assert!(expected.contains("s3://<bucket>/<key>"), "{text}");
         }
     }
