@@ -13,7 +13,7 @@ use std::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
-    Extent, NICENESS, RunLimit, Scheduler, Settings, Submission, admission::LongestStay,
+    Extent, NICENESS, QueueSettings, RunLimit, Scheduler, Submission, admission::LongestStay,
     learn::RunTimes, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck,
     run_context::RunContext, slot::Slot, work::Work,
 };
@@ -47,7 +47,7 @@ struct Way {
 }
 
 fn scheduler(way: &Way, run: Duration) -> Scheduler {
-    let settings = Settings {
+    let settings = QueueSettings {
         model: "busy".into(),
         batching: BatchPolicy::eager(4),
         queue_policies: vec![QueuePolicy::default()],

@@ -2,7 +2,7 @@
 //! a container's variable asks for.
 
 use crate::{
-    error::FolderError,
+    error::{FolderError, NoPipeline},
     folder::{Folder, SPLADE, task_named},
 };
 use inference::task::{GraphGives, Medium, Task};
@@ -44,7 +44,7 @@ const TWO_TOWERS: [&str; 7] = [
 /// When a task was named that there is not, or that the folder contradicts.
 pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
     if let Some(name) = &folder.overrides.task {
-        let task = task_named(name).map_err(|problem| FolderError::file("task", problem))?;
+        let task = task_named(name).map_err(|it| FolderError::file("task", it.to_string()))?;
         return Ok(Decision::Pipeline(task));
     }
     let own = own_decision(folder, metadata);
@@ -69,7 +69,7 @@ fn own_decision(folder: &Folder, metadata: Option<&str>) -> Decision {
         Some(task) => Decision::Pipeline(task),
         None => match from_architectures(folder, asks_for_splade) {
             Ok(task) => Decision::Pipeline(task),
-            Err(reason) => Decision::Tensors(reason),
+            Err(reason) => Decision::Tensors(reason.to_string()),
         },
     }
 }
@@ -136,17 +136,17 @@ fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {
 }
 
 /// The task of the first architecture; otherwise why its graph is served as tensors.
-fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, String> {
+fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, NoPipeline> {
     let config = &folder.config;
     let Some(architecture) = config.architectures.first() else {
         return match folder.tokenizer {
             Some(_) => Ok(Task::SentenceEmbedding),
-            None => Err("no file says what it is for".to_owned()),
+            None => Err(NoPipeline::new("no file says what it is for")),
         };
     };
     let is = |suffix: &str| architecture.ends_with(suffix);
     if let Some((_, reason)) = OTHERS.iter().find(|(suffix, _)| is(suffix)) {
-        return Err(format!("{architecture}: {reason}"));
+        return Err(NoPipeline::new(format!("{architecture}: {reason}")));
     }
     if is("ForSequenceClassification") && folder.tokenizer.is_none() && folder.extracts_sounds() {
         return Ok(Task::AudioClassification);
@@ -174,7 +174,9 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
     }
     match (has_head, &folder.tokenizer) {
         (false, Some(_)) => Ok(Task::SentenceEmbedding),
-        (false, None) => Err(format!("{architecture} has no tokenizer.json")),
-        (true, _) => Err(format!("{architecture} is no architecture with a pipeline")),
+        (false, None) => Err(NoPipeline::new(format!("{architecture} has no tokenizer.json"))),
+        (true, _) => {
+            Err(NoPipeline::new(format!("{architecture} is no architecture with a pipeline")))
+        }
     }
 }

@@ -64,6 +64,28 @@ impl From<FolderError> for BackendError {
     }
 }
 
+/// Why no ensemble of steps does what a pipeline does: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoEnsemble(String);
+
+impl NoEnsemble {
+    pub(crate) fn new(reason: impl Into<String>) -> NoEnsemble {
+        NoEnsemble(reason.into())
+    }
+}
+
+/// Why a graph has no pipeline, so that it is served with tensors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoPipeline(String);
+
+impl NoPipeline {
+    pub(crate) fn new(reason: impl Into<String>) -> NoPipeline {
+        NoPipeline(reason.into())
+    }
+}
+
 /// As much of a client's own text as an error repeats to it.
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(LONGEST_SHOWN).collect()

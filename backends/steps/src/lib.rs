@@ -70,7 +70,7 @@ pub use constants::{constants, has_constants};
 pub use context::{Context, Work};
 #[cfg(feature = "pipelines")]
 pub use engine::{FileBounds, Steps};
-pub use error::{FolderError, RowError};
+pub use error::{FolderError, NoEnsemble, RowError};
 pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
@@ -85,7 +85,7 @@ pub use jpeg_library::JpegLibrary;
 pub use no_context::{Context, Work};
 #[cfg(not(feature = "pipelines"))]
 pub use no_pipelines::{FileBounds, Opened, Pipeline, Steps, TextPipeline, Tokenizer};
-pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
+pub use outputs::{GraphOutput, RowOutput, RowPlace, outputs_of_row};
 #[cfg(feature = "pipelines")]
 pub use pipeline::{Opened, Pipeline};
 pub use reply::{

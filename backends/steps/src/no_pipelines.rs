@@ -9,7 +9,7 @@ use backend::{
 
 use crate::{
     decide::{Decision, decide},
-    error::{FolderError, RowError},
+    error::{FolderError, NoEnsemble, RowError},
     explain::ExplainedEnsemble,
     folder::{Beside, Dir, FileNote, Folder, Overrides, Ultralytics, notes::Notes},
     head::reduced::Reduced,
@@ -167,7 +167,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// None.
-    pub fn explain(&self, _folder: &Folder) -> Result<ExplainedEnsemble, String> {
+    pub fn explain(&self, _folder: &Folder) -> Result<ExplainedEnsemble, NoEnsemble> {
         match self.0 {}
     }
 

@@ -36,7 +36,7 @@ pub struct RowOutput<'a> {
 
 /// Where a row lies in the outputs of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RowPlace {
     /// Its number among the rows of the run.
     pub row: usize,
     /// Its own length in tokens.
@@ -53,7 +53,7 @@ pub struct Place {
 pub fn outputs_of_row<'a>(
     wanted: &'a [GraphOutput],
     given: &'a [NamedTensor],
-    place: Place,
+    place: RowPlace,
 ) -> Result<Vec<RowOutput<'a>>, RowError> {
     wanted.iter().map(|output| output_of_row(output, given, place)).collect()
 }
@@ -61,7 +61,7 @@ pub fn outputs_of_row<'a>(
 fn output_of_row<'a>(
     output: &'a GraphOutput,
     given: &'a [NamedTensor],
-    place: Place,
+    place: RowPlace,
 ) -> Result<RowOutput<'a>, RowError> {
     let error =
         |problem: String| RowError::Output { output: output.name.as_ref().to_owned(), problem };
@@ -76,7 +76,7 @@ fn output_of_row<'a>(
     if output.is_whole {
         let rows = shape.rows().unwrap_or(0);
         let dims = std::iter::once(rows).chain(dims).collect();
-        let values = values_of(tensor, 0..rows * per_row).map_err(error)?;
+        let values = values_of(tensor, 0..rows * per_row).map_err(|it| error(it.to_string()))?;
         return Ok(RowOutput { name: &output.name, dims, values });
     }
     let (mut skip, mut take) = (0, per_row);
@@ -94,13 +94,22 @@ fn output_of_row<'a>(
         };
     }
     let from = place.row * per_row + skip;
-    let values = values_of(tensor, from..from + take).map_err(error)?;
+    let values = values_of(tensor, from..from + take).map_err(|it| error(it.to_string()))?;
     Ok(RowOutput { name: &output.name, dims, values })
 }
 
+/// Why a tensor has no values for a task.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("it is scattered in memory")]
+    Scattered,
+    #[error("it is {0}, and no floating-point number")]
+    Type(DataType),
+}
+
 /// These values of a tensor as FP32; otherwise why there are none.
-fn values_of(tensor: &Tensor, range: Range<usize>) -> Result<Cow<'_, [f32]>, String> {
-    let bytes = tensor.contiguous().ok_or_else(|| "it is scattered in memory".to_owned())?;
+fn values_of(tensor: &Tensor, range: Range<usize>) -> Result<Cow<'_, [f32]>, Unreadable> {
+    let bytes = tensor.contiguous().ok_or(Unreadable::Scattered)?;
     Ok(match tensor.dtype() {
         DataType::Fp32 => match tensor.as_slice_of::<f32>() {
             Some(values) => Cow::Borrowed(&values[range]),
@@ -109,7 +118,7 @@ fn values_of(tensor: &Tensor, range: Range<usize>) -> Result<Cow<'_, [f32]>, Str
         DataType::Fp16 => converted(bytes, range, |it| f16::from_le_bytes(it).to_f32()),
         DataType::Bf16 => converted(bytes, range, |it| bf16::from_le_bytes(it).to_f32()),
         DataType::Fp64 => converted(bytes, range, |it| f64::from_le_bytes(it) as f32),
-        other => return Err(format!("it is {other}, and no floating-point number")),
+        other => return Err(Unreadable::Type(other)),
     })
 }
 
@@ -134,12 +143,12 @@ mod tests {
         vec![NamedTensor { name: "x".into(), tensor }]
     }
 
-    fn place(row: usize, tokens: usize, padding: Side) -> Place {
-        Place { row, tokens, padding }
+    fn place(row: usize, tokens: usize, padding: Side) -> RowPlace {
+        RowPlace { row, tokens, padding }
     }
 
     #[track_caller]
-    fn check(has_tokens: bool, shape: &[usize], place: Place, dims: &[usize], values: &[f32]) {
+    fn check(has_tokens: bool, shape: &[usize], place: RowPlace, dims: &[usize], values: &[f32]) {
         let wanted = [GraphOutput { name: "x".into(), has_tokens, is_whole: false }];
         let given = run(shape);
         let found = outputs_of_row(&wanted, &given, place).unwrap();

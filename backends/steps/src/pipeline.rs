@@ -8,7 +8,7 @@ use backend::ModelSpec;
 use crate::{
     context::{Context, Work},
     decide::{Decision, HF_TASK, decide},
-    error::{FolderError, RowError},
+    error::{FolderError, NoEnsemble, NoPipeline, RowError},
     explain::ExplainedEnsemble,
     folder::{Beside, Dir, FileNote, Folder, Overrides, Ultralytics, notes::Notes},
     head::reduced::Reduced,
@@ -98,7 +98,8 @@ impl Pipeline {
             let kind = Kind::Image(Box::new(image));
             Opened::Pipeline(Box::new(Pipeline { kind, files: notes.finish() }))
         };
-        Ok(Some((opened.map_or_else(Opened::Tensors, pipeline), overrides)))
+        let tensors = |reason: NoPipeline| Opened::Tensors(reason.to_string());
+        Ok(Some((opened.map_or_else(tensors, pipeline), overrides)))
     }
 
     /// The task that the folder is for.
@@ -207,7 +208,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Why there is none: a sentence.
-    pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+    pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, NoEnsemble> {
         match &self.kind {
             Kind::Text(text) => text.explain(folder),
             Kind::Image(image) => image.explain(folder),

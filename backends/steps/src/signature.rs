@@ -262,7 +262,7 @@ impl Outputs {
         self.outputs.get(at).map_or("", |it| &it.name)
     }
 
-    fn add(&mut self, found: Found<'_>, has_tokens: bool) {
+    fn add(&mut self, found: FoundOutput<'_>, has_tokens: bool) {
         if self.outputs.is_empty() {
             self.width = found.spec.dims.last().copied().flatten();
         }
@@ -274,7 +274,7 @@ impl Outputs {
     }
 }
 
-struct Found<'a> {
+struct FoundOutput<'a> {
     spec: &'a TensorSpec,
     is_named: bool,
 }
@@ -285,7 +285,7 @@ fn find_named<'a>(
     names: &[&str],
     rank: usize,
     file: &str,
-) -> Result<Found<'a>, FolderError> {
+) -> Result<FoundOutput<'a>, FolderError> {
     let named = |name: &&str| spec.outputs.iter().find(|it| &&*it.name == name);
     let Some(found) = names.iter().find_map(named) else {
         let problem = "the graph has no such output";
@@ -295,7 +295,7 @@ fn find_named<'a>(
         let problem = format!("it has {} dimensions, the task needs {rank}", found.dims.len());
         return Err(FolderError::key(file, &*found.name, problem));
     }
-    Ok(Found { spec: found, is_named: true })
+    Ok(FoundOutput { spec: found, is_named: true })
 }
 
 /// The first of these names, else the first output with that many dimensions.
@@ -304,7 +304,7 @@ fn find<'a>(
     names: &[&str],
     rank: usize,
     file: &str,
-) -> Result<Found<'a>, FolderError> {
+) -> Result<FoundOutput<'a>, FolderError> {
     let is_float = |it: &&TensorSpec| {
         [DataType::Fp32, DataType::Fp16, DataType::Bf16, DataType::Fp64].contains(&it.dtype)
     };
@@ -315,7 +315,7 @@ fn find<'a>(
     match find_named(spec, names, rank, file) {
         Ok(found) => Ok(found),
         Err(error) => match spec.outputs.iter().find(fits) {
-            Some(spec) => Ok(Found { spec, is_named: false }),
+            Some(spec) => Ok(FoundOutput { spec, is_named: false }),
             None => Err(error),
         },
     }

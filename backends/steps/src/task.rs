@@ -196,7 +196,7 @@ fn embedder(folder: &Folder) -> Result<Embedder, FolderError> {
     let given = folder.overrides.pooling.as_deref();
     if let Some(names) = given {
         pooling.modes =
-            modes_named(names).map_err(|problem| FolderError::file("pooling", problem))?;
+            modes_named(names).map_err(|it| FolderError::file("pooling", it.to_string()))?;
     }
     Ok(Embedder {
         pooling,

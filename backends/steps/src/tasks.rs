@@ -172,7 +172,8 @@ pub(crate) fn fills(
         .transpose()?;
     let top_k = count(parameters.top_k, 5);
     let choice = targets.as_ref().map_or(parts.tokenizer.vocabulary(), |it| it.len());
-    check_fills((ids.len(), positions.len()), top_k, choice).map_err(|it| wrong("top_k", it))?;
+    check_fills((ids.len(), positions.len()), top_k, choice)
+        .map_err(|it| wrong("top_k", it.to_string()))?;
     let work = WorkKind::Fills(MaskWork { positions: positions.clone(), top_k, targets });
     let rows = vec![texts.only_row(&encoding, work)?];
     let masked = Masked { ids, positions, pad: parts.special.pad };

@@ -7,7 +7,7 @@ use backend::{ModelSpec, NamedTensor};
 
 use crate::{
     context::{ContextKind, WorkKind},
-    error::{FolderError, RowError},
+    error::{FolderError, NoEnsemble, RowError},
     explain::{ExplainedEnsemble, ensemble},
     finish,
     folder::{Folder, OPERATORS_FILE},
@@ -151,7 +151,7 @@ impl TextPipeline {
     ///
     /// # Errors
     /// Why there is none: a sentence.
-    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, NoEnsemble> {
         ensemble(&self.parts, folder, &self.tokenizer_file)
     }
 

@@ -115,7 +115,7 @@ impl RunKind {
 
 /// What is known of the runs of one kind.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownRuns {
     kind: RunKind,
     times: Bucket,
     /// Is one run all that is known? The first of a shape often takes longer than those that follow.
@@ -129,7 +129,7 @@ pub(crate) struct FastRuns {
     limit: Duration,
     follows: TimeFollows,
     /// At most [`KINDS`], those that were seen lately in front.
-    known: Vec<Known>,
+    known: Vec<KnownRuns>,
     doubt: Doubt,
     /// Which part of a fast run its thread computes, on the mean.
     computed: Option<f32>,
@@ -226,7 +226,7 @@ impl FastRuns {
         let Some(at) = self.known.iter().position(|it| it.kind == kind) else {
             self.known.truncate(KINDS - 1);
             let times = Bucket::new(took.as_secs_f64());
-            self.known.insert(0, Known { kind, times, is_first: true });
+            self.known.insert(0, KnownRuns { kind, times, is_first: true });
             return false;
         };
         let known = &mut self.known[at];

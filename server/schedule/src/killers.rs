@@ -38,7 +38,7 @@ struct Killer {
 
 /// A request is one that was remembered.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownKiller {
     /// What it has ended the process with.
     pub(crate) what: String,
     /// For how long it is still refused.
@@ -59,7 +59,7 @@ impl Killers {
     }
 
     /// Is that request one of them? Reads its inputs if there are any.
-    pub(crate) fn find(&self, work: &Work, now: Instant) -> Option<Known> {
+    pub(crate) fn find(&self, work: &Work, now: Instant) -> Option<KnownKiller> {
         if !self.any.load(Relaxed) {
             return None;
         }
@@ -71,7 +71,7 @@ impl Killers {
         }
         self.any.store(!known.is_empty(), Relaxed);
         let found = known.iter().find(|it| it.hash == hash)?;
-        Some(Known { what: found.what.clone(), left: REMEMBERED.saturating_sub(age(found)) })
+        Some(KnownKiller { what: found.what.clone(), left: REMEMBERED.saturating_sub(age(found)) })
     }
 
     fn hash(&self, work: &Work) -> u64 {
@@ -111,7 +111,8 @@ mod tests {
         assert_eq!(killers.find(&killer, now), None);
         killers.remember(&killer, "by a signal".into(), now);
         let later = now + Duration::from_secs(1);
-        let known = Known { what: "by a signal".into(), left: REMEMBERED - Duration::from_secs(1) };
+        let known =
+            KnownKiller { what: "by a signal".into(), left: REMEMBERED - Duration::from_secs(1) };
         assert_eq!(killers.find(&killer.clone(), later), Some(known));
         for other in [
             work("x", &[1, 2], &[6, 8]),

@@ -70,6 +70,6 @@ pub use request_queue::RequestQueue;
 pub use scheduler::{Extent, Scheduler, Submission};
 pub use scheduling_settings::SchedulingSettings;
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use settings::{KeepCosts, NICENESS, Settings};
+pub use settings::{KeepCosts, NICENESS, QueueSettings};
 pub use together::QueuedRow;
 pub use watchdog::{RunLimit, Watchdog};

@@ -8,11 +8,11 @@ const BEFORE_MORE: Duration = Duration::from_secs(60);
 /// Most rows of one run, as far as the memory has bounded them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryBound {
-    known: Option<Known>,
+    known: Option<KnownBound>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct KnownBound {
     rows: usize,
     since: Instant,
 }
@@ -27,15 +27,17 @@ impl MemoryBound {
     pub fn after_failure(self, rows: usize, now: Instant) -> MemoryBound {
         let half = (rows / 2).max(1);
         let rows = self.rows().map_or(half, |it| it.min(half));
-        MemoryBound { known: Some(Known { rows, since: now }) }
+        MemoryBound { known: Some(KnownBound { rows, since: now }) }
     }
 
     /// The bound after a run that has succeeded, of a model whose runs have at most `most` rows.
     pub fn after_success(self, most: usize, now: Instant) -> MemoryBound {
         match self.known {
-            Some(Known { rows, since }) if BEFORE_MORE <= now.saturating_duration_since(since) => {
+            Some(KnownBound { rows, since })
+                if BEFORE_MORE <= now.saturating_duration_since(since) =>
+            {
                 let rows = rows.saturating_mul(2);
-                let known = (rows < most).then_some(Known { rows, since: now });
+                let known = (rows < most).then_some(KnownBound { rows, since: now });
                 MemoryBound { known }
             }
             _ => self,

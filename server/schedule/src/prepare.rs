@@ -95,14 +95,14 @@ impl Drop for Counted {
 }
 
 /// Is the result of some work still of use? Long work asks between its parts.
-pub struct Wanted {
+pub struct CancelToken {
     has_left: Arc<AtomicBool>,
     request: PrepareFor,
 }
 
-impl Wanted {
-    fn new(request: &PrepareFor) -> Wanted {
-        Wanted { has_left: Arc::default(), request: request.clone() }
+impl CancelToken {
+    fn new(request: &PrepareFor) -> CancelToken {
+        CancelToken { has_left: Arc::default(), request: request.clone() }
     }
 
     /// Ends work whose client has left, or whose deadline has passed.
@@ -167,9 +167,9 @@ impl PreparePool {
     /// Those of the work; [`Error::Internal`] where the work panics.
     pub fn run_here<T>(
         request: &PrepareFor,
-        work: impl FnOnce(&Wanted) -> Result<T, Error>,
+        work: impl FnOnce(&CancelToken) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        unless_panicked(work, &Wanted::new(request))
+        unless_panicked(work, &CancelToken::new(request))
     }
 
     /// Does work on a thread of the pool. Where the queue is full it waits for a place first, in order of arrival.
@@ -178,11 +178,11 @@ impl PreparePool {
     /// Those of the work; [`Error::DeadlineExceeded`]; [`Error::Internal`] where the work panics.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the work undone, or has it end where it asks [`Wanted::check`].
+    /// Dropping the future leaves the work undone, or has it end where it asks [`CancelToken::check`].
     pub async fn run<T: Send + 'static>(
         &self,
         request: &PrepareFor,
-        work: impl FnOnce(&Wanted) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&CancelToken) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let counted = Counted::new(&self.shared.waiting);
         let place = self.places.clone().acquire_owned();
@@ -192,7 +192,7 @@ impl PreparePool {
         };
         // It is never closed.
         let place = place.map_err(|_| Error::ShuttingDown)?;
-        let wanted = Wanted::new(request);
+        let wanted = CancelToken::new(request);
         let _guard = SetOnDrop(wanted.has_left.clone());
         let (sender, receiver) = oneshot::channel();
         let work = move || {
@@ -239,8 +239,8 @@ impl PreparePool {
 
 /// Does the work. What panics is shared by no other request and never used again, so that only this one fails.
 fn unless_panicked<T>(
-    work: impl FnOnce(&Wanted) -> Result<T, Error>,
-    wanted: &Wanted,
+    work: impl FnOnce(&CancelToken) -> Result<T, Error>,
+    wanted: &CancelToken,
 ) -> Result<T, Error> {
     let done = catch_unwind(AssertUnwindSafe(|| work(wanted)));
     done.unwrap_or_else(|_| Err(Error::Internal("a step of the pipeline panicked".to_owned())))

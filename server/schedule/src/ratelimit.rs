@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
@@ -18,6 +19,46 @@ pub struct Supply {
     /// On which device; `None` for each of them, or for all together where the resource is global. The CPU is 0.
     pub device: Option<u32>,
 }
+
+/// Why an instance can never run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourceError {
+    /// It takes a resource as global that others have on each device, or the other way round.
+    Scopes {
+        /// Of the resource.
+        name: String,
+        /// What it is for this instance.
+        as_this: &'static str,
+        /// What it is for others.
+        as_that: &'static str,
+    },
+    /// It needs more than there is.
+    TooFew {
+        /// Of the resource.
+        name: String,
+        /// How many it needs.
+        needed: u64,
+        /// How many there are.
+        supply: u64,
+    },
+}
+
+impl fmt::Display for ResourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResourceError::Scopes { name, as_this, as_that } => write!(
+                f,
+                "resource '{name}' is {as_this} here and {as_that} elsewhere; expected one or the other"
+            ),
+            ResourceError::TooFew { name, needed, supply } => write!(
+                f,
+                "resource '{name}': an instance needs {needed}, --rate-limit-resource gives {supply}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ResourceError {}
 
 /// What one run of an instance needs of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +128,11 @@ impl RateLimiter {
     ///
     /// # Errors
     /// When it needs more than there is, or takes a resource as global that others have on each device.
-    pub fn register(self: &Arc<Self>, limits: &Limits, device: Device) -> Result<Limited, String> {
+    pub fn register(
+        self: &Arc<Self>,
+        limits: &Limits,
+        device: Device,
+    ) -> Result<Limited, ResourceError> {
         let number = self.lock().register(limits, device)?;
         Ok(Limited { limiter: self.clone(), number })
     }
@@ -140,7 +185,7 @@ impl Drop for ResourcePermit {
 }
 
 impl LimiterState {
-    fn register(&mut self, limits: &Limits, device: Device) -> Result<u64, String> {
+    fn register(&mut self, limits: &Limits, device: Device) -> Result<u64, ResourceError> {
         let own = match device {
             Device::Cpu => Scope::Cpu,
             Device::Gpu(number) => Scope::Gpu(number),
@@ -154,19 +199,14 @@ impl LimiterState {
             if known.filter(|((it, _), _)| *it == name).any(|it| is_global(it) != need.global) {
                 let (as_this, as_that) =
                     if need.global { ("global", "per device") } else { ("per device", "global") };
-                return Err(format!(
-                    "resource '{}' is {as_this} here and {as_that} elsewhere; expected one or the other",
-                    need.name
-                ));
+                return Err(ResourceError::Scopes { name: need.name.clone(), as_this, as_that });
             }
             let key = (name, place);
             if let Some(supply) = self.supply(&key)
                 && supply < need.count
             {
-                return Err(format!(
-                    "resource '{}': an instance needs {}, --rate-limit-resource gives {supply}",
-                    need.name, need.count
-                ));
+                let (name, needed) = (need.name.clone(), need.count);
+                return Err(ResourceError::TooFew { name, needed, supply });
             }
             needs.push((key, need.count));
         }
@@ -295,7 +335,7 @@ mod tests {
         assert_eq!(admitted(&mut state, &numbers), [true, true, true, false]);
         assert_eq!(state.capacity(&("r".into(), Scope::Gpu(1))), 5);
         assert_eq!(state.capacity(&("r".into(), Scope::Gpu(0))), 3);
-        let error = state.register(&need("R", 4, false), Device::Gpu(0)).unwrap_err();
+        let error = state.register(&need("R", 4, false), Device::Gpu(0)).unwrap_err().to_string();
         assert_eq!(error, "resource 'R': an instance needs 4, --rate-limit-resource gives 3");
         assert!(state.register(&need("R", 4, false), Device::Gpu(1)).is_ok());
     }
@@ -313,7 +353,7 @@ mod tests {
     #[test]
     fn a_resource_is_global_for_all_or_for_none() {
         let (mut state, _) = state(&[], &[need("R", 1, true)]);
-        let error = state.register(&need("r", 1, false), Device::Cpu).unwrap_err();
+        let error = state.register(&need("r", 1, false), Device::Cpu).unwrap_err().to_string();
         assert_eq!(
             error,
             "resource 'r' is per device here and global elsewhere; expected one or the other"

@@ -18,7 +18,7 @@ use crate::{
     reply_slot::ReplySlot,
     request_queue::RequestQueue,
     run_context::RunContext,
-    settings::Settings,
+    settings::QueueSettings,
     shared::Shared,
     slot::Slot,
     spin::Spin,
@@ -77,7 +77,7 @@ impl Scheduler {
     /// A scheduler over these places for instances; those that are empty are filled when there is more
     /// work than the others can do. `times` is what warming up has taught.
     pub fn new(
-        settings: Settings,
+        settings: QueueSettings,
         context: RunContext,
         slots: Vec<Slot>,
         times: RunTimes,

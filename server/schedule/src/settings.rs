@@ -16,7 +16,7 @@ use crate::{
 
 /// How the requests of one model version are scheduled.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct QueueSettings {
     /// Name of the model, for error texts and thread names.
     pub model: Arc<str>,
     /// How jobs are merged.
@@ -67,7 +67,7 @@ impl fmt::Debug for KeepCosts {
 /// answered while every processor computes.
 pub const NICENESS: i32 = 3;
 
-impl Settings {
+impl QueueSettings {
     /// The priority that a request has that asks for this one, as clients count: 1 is the highest.
     pub(crate) fn level(&self, asked: u64) -> u64 {
         match asked {

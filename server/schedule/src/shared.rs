@@ -15,7 +15,7 @@ use crate::{
     row_check::{Look, Mismatch, RowCheck, Sample},
     run,
     run_context::RunContext,
-    settings::Settings,
+    settings::QueueSettings,
     slot::{Missed, RunFailure, Slot},
     state::State,
     work::{Done, Work},
@@ -29,7 +29,7 @@ const DEADLINE: &str = "until the request's own deadline";
 
 /// What tasks and worker threads share.
 pub(crate) struct Shared {
-    pub(crate) settings: Settings,
+    pub(crate) settings: QueueSettings,
     pub(crate) context: RunContext,
     pub(crate) metrics: ModelMetrics,
     /// Where replies line up when they must leave in order.

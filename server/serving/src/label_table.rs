@@ -1,10 +1,14 @@
-//! The version labels of all models.
+//! The version labels of models, as an operator gives them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 
-use crate::version_labels::VersionLabels;
+/// The labels of one model, and the version that each stands for.
+pub type VersionLabels = BTreeMap<String, u64>;
 
 /// The labels of all models, by name. Read without a lock; replaced as a whole.
 #[derive(Default)]

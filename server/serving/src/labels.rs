@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{manager::ModelManager, model_id::ModelId, version_labels::VersionLabels};
+use crate::{label_table::VersionLabels, manager::ModelManager, model_id::ModelId};
 use inference::error::Error;
 
 impl ModelManager {

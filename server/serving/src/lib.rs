@@ -21,7 +21,6 @@ pub mod run_room;
 pub mod served;
 pub mod state;
 pub mod validate;
-pub mod version_labels;
 
 pub use config::{
     model::{LAYOUT, TF_SERVING},

@@ -14,6 +14,28 @@ const MOST: u64 = 1 << 30;
 /// Such a tensor takes one part of so many of the memory at most.
 const PARTS: u64 = 8;
 
+/// Why a tensor is not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MadeTensorError {
+    /// It would take more memory than is there for it.
+    #[error(
+        "{what} would be {}; expected at most {}, which is 1 GiB or an eighth of the memory, as the server makes it",
+        .bytes.map_or("more bytes than there are".to_owned(), bytes_text),
+        bytes_text(*.most)
+    )]
+    TooLarge {
+        /// Its type and shape, or its rows.
+        what: String,
+        /// What it would take, where that is a number.
+        bytes: Option<u64>,
+        /// What it may take.
+        most: u64,
+    },
+    /// There is no such tensor, as this says.
+    #[error("{0}")]
+    Tensor(String),
+}
+
 /// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1. `None` where
 /// it is not known how many there are, and where they would be too large.
 pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceRequest> {
@@ -35,7 +57,7 @@ pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceR
 ///
 /// # Errors
 /// The shape, its bytes and how many there may be.
-pub fn zeros(dtype: DataType, shape: &Shape) -> Result<Tensor, String> {
+pub fn zeros(dtype: DataType, shape: &Shape) -> Result<Tensor, MadeTensorError> {
     zeros_below(dtype, shape, most(Machine::read().memory))
 }
 
@@ -43,7 +65,7 @@ pub fn zeros(dtype: DataType, shape: &Shape) -> Result<Tensor, String> {
 ///
 /// # Errors
 /// How many bytes it would be, and how many there may be.
-pub fn repeated(content: &[u8], rows: usize) -> Result<Vec<u8>, String> {
+pub fn repeated(content: &[u8], rows: usize) -> Result<Vec<u8>, MadeTensorError> {
     repeated_below(content, rows, most(Machine::read().memory))
 }
 
@@ -51,28 +73,24 @@ fn most(memory: Option<u64>) -> u64 {
     memory.map_or(MOST, |it| MOST.min(it / PARTS))
 }
 
-fn zeros_below(dtype: DataType, shape: &Shape, most: u64) -> Result<Tensor, String> {
+fn zeros_below(dtype: DataType, shape: &Shape, most: u64) -> Result<Tensor, MadeTensorError> {
     let size = dtype.size().unwrap_or(4);
     let bytes = shape.elements().and_then(|it| it.checked_mul(size));
     check(&format!("{dtype} {shape}"), bytes, most)?;
-    Tensor::zeros(dtype, shape.clone()).map_err(|it| it.to_string())
+    Tensor::zeros(dtype, shape.clone()).map_err(|it| MadeTensorError::Tensor(it.to_string()))
 }
 
-fn repeated_below(content: &[u8], rows: usize, most: u64) -> Result<Vec<u8>, String> {
+fn repeated_below(content: &[u8], rows: usize, most: u64) -> Result<Vec<u8>, MadeTensorError> {
     let what = format!("{rows} rows of {} bytes", content.len());
     check(&what, content.len().checked_mul(rows), most)?;
     Ok(content.repeat(rows))
 }
 
-fn check(what: &str, bytes: Option<usize>, most: u64) -> Result<(), String> {
+fn check(what: &str, bytes: Option<usize>, most: u64) -> Result<(), MadeTensorError> {
     let bytes = bytes.and_then(|it| u64::try_from(it).ok());
     match bytes.filter(|it| *it <= most) {
         Some(_) => Ok(()),
-        None => Err(format!(
-            "{what} would be {}; expected at most {}, which is 1 GiB or an eighth of the memory, as the server makes it",
-            bytes.map_or("more bytes than there are".to_owned(), bytes_text),
-            bytes_text(most),
-        )),
+        None => Err(MadeTensorError::TooLarge { what: what.to_owned(), bytes, most }),
     }
 }
 
@@ -88,14 +106,14 @@ mod tests {
         );
         let made = |rows| zeros_below(DataType::Fp32, &Shape::new(&[rows, 256]), 1 << 20);
         assert_eq!(made(1024).unwrap().byte_len(), 1 << 20);
-        let error = made(1025).unwrap_err();
+        let error = made(1025).unwrap_err().to_string();
         assert!(
             error.contains("FP32 [1025,256] would be") && error.contains("at most 1 MiB"),
             "{error}"
         );
-        assert!(made(usize::MAX).unwrap_err().contains("more bytes than there are"));
+        assert!(made(usize::MAX).unwrap_err().to_string().contains("more bytes than there are"));
         assert_eq!(repeated_below(b"ab", 3, 6), Ok(b"ababab".to_vec()));
-        repeated_below(b"ab", 4, 6).unwrap_err();
-        repeated_below(b"ab", usize::MAX, u64::MAX).unwrap_err();
+        repeated_below(b"ab", 4, 6).unwrap_err().to_string();
+        repeated_below(b"ab", usize::MAX, u64::MAX).unwrap_err().to_string();
     }
 }

@@ -131,13 +131,19 @@ impl Dispatch {
     }
 }
 
+/// Why an ensemble cannot run: a member that is not there or does not fit, or that has the ensemble among its own
+/// members; a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MembersError(pub(crate) String);
+
 /// An ensemble: the models that its requests go through.
 pub trait Members: RequestQueue {
     /// The members that serve now, and theirs.
     ///
     /// # Errors
     /// When one is not there, or does not fit, or has the ensemble among its own members; a sentence.
-    fn resolve(&self) -> Result<Resolved, String>;
+    fn resolve(&self) -> Result<Resolved, MembersError>;
 
     /// The same for an ensemble that is a member itself, at the end of that path of ensembles.
     ///
@@ -147,7 +153,7 @@ pub trait Members: RequestQueue {
         &self,
         lookup: &dyn MemberLookup,
         outer: &Path<'_>,
-    ) -> Result<Resolved, String>;
+    ) -> Result<Resolved, MembersError>;
 
     /// Where its requests of sequences stand in line before steps.
     fn turns(&self) -> &Arc<Turns>;
@@ -271,7 +277,8 @@ impl ServedModel {
     pub fn check_ready(&self) -> Result<(), Error> {
         match &self.dispatch {
             Dispatch::Ensemble(ensemble) => {
-                let resolved = ensemble.resolve().map_err(|reason| self.not_ready(reason))?;
+                let resolved = ensemble.resolve();
+                let resolved = resolved.map_err(|it| self.not_ready(it.to_string()))?;
                 resolved.trouble().map_or(Ok(()), |reason| Err(self.not_ready(reason)))
             }
             Dispatch::Batches(_) | Dispatch::Sequences(_) => match self.trouble() {

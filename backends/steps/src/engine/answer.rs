@@ -8,7 +8,7 @@ use super::{
     kept::{Kept, MASK},
     kind::{Opened, Run},
     ports::{FLOATS, INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     windows::{offsets, same_tokens},
 };
 use crate::{
@@ -38,7 +38,7 @@ struct Answers {
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let usual = AnswerParameters::default();
     let top_k = settings.count("top_k")?.unwrap_or(1);
     if top_k > MOST_ANSWERS {

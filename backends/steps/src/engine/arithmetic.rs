@@ -8,7 +8,7 @@ use super::{
     call::{Call, Numbers, invalid},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, INTEGERS, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::head::{
     function::{argmax, softmax},
@@ -45,7 +45,7 @@ pub(super) fn names(source: &ModelSource) -> (Arc<str>, Arc<str>) {
 }
 
 /// The dimensions of the input: those of the configuration, else one of any size for each row.
-pub(super) fn dims(settings: &Settings<'_>) -> Vec<Option<usize>> {
+pub(super) fn dims(settings: &StepSettings<'_>) -> Vec<Option<usize>> {
     let said = settings.source.hints.inputs.first().and_then(|it| it.dims.clone());
     let rows = usize::from(!settings.is_unbatched());
     let dims = said.unwrap_or_else(|| vec![None; rows + 1]);
@@ -59,7 +59,7 @@ const INDICES: &str = "indices";
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>, step: &str) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>, step: &str) -> Result<Opened, BackendError> {
     let operation = match step {
         "normalize" => Operation::Normalize,
         "softmax" => Operation::Softmax,
@@ -105,7 +105,7 @@ pub(super) fn open(settings: &Settings<'_>, step: &str) -> Result<Opened, Backen
 
 /// The dimension along which values are taken, counted with that of the rows. As a parameter it is counted without,
 /// or from the end where it is negative.
-fn axis(settings: &Settings<'_>, rank: usize) -> Result<usize, BackendError> {
+fn axis(settings: &StepSettings<'_>, rank: usize) -> Result<usize, BackendError> {
     let Some(text) = settings.text("axis") else { return Ok(rank - 1) };
     let rows = usize::from(!settings.is_unbatched());
     let axis = match text.trim().parse::<isize>() {
@@ -127,9 +127,9 @@ impl Run for Arithmetic {
         };
         let mut dims = given.dims.clone();
         dims[self.axis] = self.width(length)?;
-        let Found { mut values, mut indices } = match given.values.is_empty() {
+        let Reduction { mut values, mut indices } = match given.values.is_empty() {
             // Whatever the other dimensions are, there is nothing to go through.
-            true => Found::default(),
+            true => Reduction::default(),
             false => self.along(call, &given, length, dims[self.axis])?,
         };
         let mut outputs: Vec<NamedTensor> = Vec::with_capacity(call.batch.outputs.len());
@@ -151,7 +151,7 @@ const BLOCKS_OF_CHECK: usize = 256;
 
 /// Elements of the outputs, in their places.
 #[derive(Default)]
-struct Found {
+struct Reduction {
     values: Vec<f32>,
     /// Of steps that give places.
     indices: Vec<i64>,
@@ -200,7 +200,7 @@ impl Arithmetic {
         given: &Numbers<'_, f32>,
         length: usize,
         width: usize,
-    ) -> Result<Found, BackendError> {
+    ) -> Result<Reduction, BackendError> {
         let inner: usize = given.dims.iter().skip(self.axis + 1).product();
         let elements = given.values.len() / length * width;
         let (has_values, has_indices) = match self.operation {
@@ -208,7 +208,7 @@ impl Arithmetic {
             Operation::TopK(_) => (true, true),
             Operation::Normalize | Operation::Softmax | Operation::Scale(..) => (true, false),
         };
-        let mut found = Found {
+        let mut found = Reduction {
             values: vec![0.0; if has_values { elements } else { 0 }],
             indices: vec![0; if has_indices { elements } else { 0 }],
         };

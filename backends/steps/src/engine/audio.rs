@@ -9,7 +9,7 @@ use super::{
     kept::MASK,
     kind::{Opened, Run},
     ports::{FLOAT, INTEGERS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 
 pub(super) const PARAMETERS: &[&str] =
@@ -33,7 +33,7 @@ struct Sounds {
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let usual = Wav2Vec2::default();
     let bounds = Limits::default();
     let sampling_rate = match settings.count("sampling_rate")? {

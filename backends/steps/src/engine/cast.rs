@@ -9,7 +9,7 @@ use super::{
     call::{Call, named},
     kind::{Opened, Run},
     ports::{port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::numbers::of_type;
 
@@ -42,7 +42,7 @@ struct Cast {
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let (input, output) = names(settings.source);
     let known: Vec<&str> = NUMBERS.iter().map(|it| it.name()).collect();
     let read = |name: &str| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::BackendError;
 
-use super::{files, settings::Settings};
+use super::{files, settings::StepSettings};
 use crate::{
     error::FolderError,
     folder::{
@@ -20,7 +20,7 @@ pub(super) const LABELS: &str = "labels";
 ///
 /// # Errors
 /// When it is missing or wrong, or the configuration has another number of classes for the input `logits`.
-pub(super) fn read(settings: &Settings<'_>) -> Result<Config, BackendError> {
+pub(super) fn read(settings: &StepSettings<'_>) -> Result<Config, BackendError> {
     let config = named(settings)?;
     check(settings, &config)?;
     Ok(config)
@@ -30,7 +30,7 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, BackendError> {
 ///
 /// # Errors
 /// When it is missing or wrong.
-pub(super) fn named(settings: &Settings<'_>) -> Result<Config, BackendError> {
+pub(super) fn named(settings: &StepSettings<'_>) -> Result<Config, BackendError> {
     let place = files::required(settings, LABELS)?;
     let read = || -> Result<Config, FolderError> {
         if place.name.ends_with(".json") {
@@ -57,7 +57,7 @@ pub(super) fn named(settings: &Settings<'_>) -> Result<Config, BackendError> {
 }
 
 /// The classes that the configuration gives the input are as many as the labels.
-fn check(settings: &Settings<'_>, config: &Config) -> Result<(), BackendError> {
+fn check(settings: &StepSettings<'_>, config: &Config) -> Result<(), BackendError> {
     let hints = &settings.source.hints.inputs;
     let logits = hints.iter().find(|it| &*it.name == "logits");
     let classes = logits.and_then(|it| it.dims.as_ref()?.last().copied().flatten());

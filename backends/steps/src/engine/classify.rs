@@ -10,7 +10,7 @@ use super::{
     classes,
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::{
     folder::Activation,
@@ -42,7 +42,7 @@ struct Classify {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let config = classes::read(settings)?;
     let usual = usual_function(&config, config.labels.len());
     let read = |name: &str| match name {

@@ -8,7 +8,7 @@ use super::{
     files,
     kind::{Opened, Run},
     ports::{FLOATS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::{folder::CtcVocabulary, head::ctc::spell, outputs::RowOutput};
 
@@ -22,7 +22,7 @@ struct Spelling(CtcVocabulary);
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let place = files::required(settings, "file")?;
     let mut vocabulary = CtcVocabulary::read(&place.dir, &place.name)
         .map_err(|error| settings.wrong("file", error))?;

@@ -11,7 +11,7 @@ use super::{
     image::{SCALE, SIZE},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, INTEGERS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::{
     detect::{Detection, Layout, Placed, Queries, Thresholds, queries, yolo},
@@ -46,7 +46,7 @@ struct Detect {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let config = classes::named(settings)?;
     let classes = config.labels.len();
     let known = Queries::of_model_type(&config.model_type);
@@ -97,7 +97,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
     Ok(Opened { spec, run: Box::new(Detect { head, labels: config.labels, thresholds }) })
 }
 
-fn thresholds(settings: &Settings<'_>, head: Head) -> Result<Thresholds, BackendError> {
+fn thresholds(settings: &StepSettings<'_>, head: Head) -> Result<Thresholds, BackendError> {
     let usual = match head {
         Head::Yolo(_) => Thresholds::YOLO,
         Head::Queries(_) => {

@@ -6,7 +6,7 @@ use super::{
     call::{Call, invalid},
     kind::{Opened, Run},
     ports::{INTEGERS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     vocabulary::{self, Vocabulary},
 };
 
@@ -21,7 +21,7 @@ struct Detokenize {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let vocabulary = vocabulary::open(settings, false)?;
     let skips_special = settings.flag("skip_special_tokens")?.unwrap_or(true);
     let spec = spec(

@@ -10,7 +10,7 @@ use super::{
     classes,
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::head::entail::{Candidates, entailment, rank};
 
@@ -30,7 +30,7 @@ struct Entail {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let config = classes::read(settings)?;
     let leading = usize::from(!settings.is_unbatched());
     let rows = vec![None; leading];

@@ -11,7 +11,7 @@ use super::{
     kept::{Kept, MASK},
     kind::{Opened, Run},
     ports::{FLOATS, INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     vocabulary::{self, Vocabulary},
     windows::{offsets, same_tokens},
 };
@@ -43,7 +43,7 @@ struct Entities {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let labels = classes::read(settings)?.labels;
     let vocabulary = vocabulary::open(settings, false)?;
     let known = Strategy::ALL.map(Strategy::name);

@@ -4,11 +4,11 @@ use std::path::{Component, Path};
 
 use backend::BackendError;
 
-use super::settings::Settings;
+use super::settings::StepSettings;
 use crate::folder::Dir;
 
 /// A file or folder that is there.
-pub(super) struct Place {
+pub(super) struct NamedFile {
     /// The folder that it lies in.
     pub(super) dir: Dir,
     /// Its own name there.
@@ -19,7 +19,7 @@ pub(super) struct Place {
 ///
 /// # Errors
 /// When the parameter is missing, the name leads out of the repository, or nothing is there.
-pub(super) fn required(settings: &Settings<'_>, key: &str) -> Result<Place, BackendError> {
+pub(super) fn required(settings: &StepSettings<'_>, key: &str) -> Result<NamedFile, BackendError> {
     match settings.text(key) {
         Some(name) => find(settings, key, name),
         None => Err(BackendError::Load(format!(
@@ -32,7 +32,11 @@ pub(super) fn required(settings: &Settings<'_>, key: &str) -> Result<Place, Back
 ///
 /// # Errors
 /// When it leads out of the repository, or nothing is there.
-pub(super) fn find(settings: &Settings<'_>, key: &str, name: &str) -> Result<Place, BackendError> {
+pub(super) fn find(
+    settings: &StepSettings<'_>,
+    key: &str,
+    name: &str,
+) -> Result<NamedFile, BackendError> {
     let is_inside = Path::new(name).components().all(|it| matches!(it, Component::Normal(_)));
     if name.is_empty() || !is_inside {
         let problem = format!(
@@ -65,5 +69,5 @@ pub(super) fn find(settings: &Settings<'_>, key: &str, name: &str) -> Result<Pla
     {
         allowed.allow(&model);
     }
-    Ok(Place { dir: allowed.at(&dir), name })
+    Ok(NamedFile { dir: allowed.at(&dir), name })
 }

@@ -14,7 +14,7 @@ use super::{
     image_settings::ImageSettings,
     kind::{Opened, Run},
     ports::{FLOAT, INTEGERS, TEXT, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::vision::PreparedImage;
 
@@ -28,7 +28,7 @@ pub(super) const SCALE: &str = "scale";
 ///
 /// # Errors
 /// When a parameter or the file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let step = ImageSettings::read(settings)?;
     let (height, width) = match step.preparation.output() {
         OutputShape::Fixed([_, height, width]) => (Some(height), Some(width)),

@@ -4,7 +4,7 @@ use ::image::{Decoder, Filter, JpegLibrary, Limits, Processor, letterbox::Letter
 use backend::{BackendError, DataType};
 use serde_json::{Map, Value};
 
-use super::{bounds::FileBounds, files, settings::Settings};
+use super::{bounds::FileBounds, files, settings::StepSettings};
 use crate::{
     folder::document::read_value,
     vision::{PixelLayout, Preparation, TO_NUMBERS},
@@ -62,7 +62,7 @@ pub(super) const PARAMETERS: &[&str] = &{
 impl ImageSettings {
     /// # Errors
     /// When a parameter or the file is wrong.
-    pub(super) fn read(settings: &Settings<'_>) -> Result<ImageSettings, BackendError> {
+    pub(super) fn read(settings: &StepSettings<'_>) -> Result<ImageSettings, BackendError> {
         let dtype = settings.named("dtype", &["FP32", "FP16", "UINT8"], |name| match name {
             "FP32" => Some(DataType::Fp32),
             "FP16" => Some(DataType::Fp16),
@@ -95,7 +95,7 @@ impl ImageSettings {
 }
 
 /// A side, or height and width with a comma between them.
-fn letterbox(settings: &Settings<'_>) -> Result<Letterbox, BackendError> {
+fn letterbox(settings: &StepSettings<'_>) -> Result<Letterbox, BackendError> {
     if let Some(key) = ["file"].iter().chain(&KEYS).find(|it| settings.text(it).is_some()) {
         let problem = "a letterbox is the whole preparation, and has no image processor";
         return Err(settings.wrong(key, problem));
@@ -126,7 +126,7 @@ fn letterbox(settings: &Settings<'_>) -> Result<Letterbox, BackendError> {
     })
 }
 
-fn processor(settings: &Settings<'_>, dtype: DataType) -> Result<Preparation, BackendError> {
+fn processor(settings: &StepSettings<'_>, dtype: DataType) -> Result<Preparation, BackendError> {
     if settings.text("stride").is_some() {
         return Err(settings.wrong("stride", "it is that of a letterbox, and there is none"));
     }
@@ -173,7 +173,7 @@ fn processor(settings: &Settings<'_>, dtype: DataType) -> Result<Preparation, Ba
 }
 
 /// The keys of the file.
-fn of_file(settings: &Settings<'_>) -> Result<Map<String, Value>, BackendError> {
+fn of_file(settings: &StepSettings<'_>) -> Result<Map<String, Value>, BackendError> {
     let place = files::required(settings, "file")?;
     let json = read_value(&place.dir, &place.name).map_err(|it| settings.wrong("file", it))?;
     let keys = match json {

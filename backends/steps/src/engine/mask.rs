@@ -10,7 +10,7 @@ use super::{
     kept::{Kept, MASK},
     kind::{Opened, Run},
     ports::{FLOATS, INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     vocabulary::{self, Vocabulary},
     windows::same_tokens,
 };
@@ -39,7 +39,7 @@ struct Masks {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let vocabulary = vocabulary::open(settings, false)?;
     let Some(mask) = vocabulary.special.mask.clone() else {
         return Err(settings.wrong(vocabulary::FILE, "the tokenizer has no mask token"));
@@ -83,7 +83,8 @@ impl Run for Masks {
             }
             let (top_k, targets) = (self.top_k, self.targets.clone());
             let choice = targets.as_ref().map_or(width, |it| it.len());
-            check_fills((ids.len(), positions.len()), top_k, choice).map_err(RowError::Input)?;
+            check_fills((ids.len(), positions.len()), top_k, choice)
+                .map_err(|it| RowError::Input(it.to_string()))?;
             let values = kept.select(row, logits.row(row), width);
             let output = RowOutput { name: LOGITS, dims: vec![kept.count(row), width], values };
             let found = best(&output, &MaskWork { positions: positions.clone(), top_k, targets })?;

@@ -9,12 +9,12 @@ use super::{
     cast, classify, ctc, detect, detokenize, entail, entities, image,
     kind::Opened,
     mask, pool,
-    settings::{STEP, Settings},
+    settings::{STEP, StepSettings},
     similarity, splade, tokenize,
 };
 
 /// Opens a step.
-type Open = fn(&Settings<'_>, &str) -> Result<Opened, BackendError>;
+type Open = fn(&StepSettings<'_>, &str) -> Result<Opened, BackendError>;
 
 /// Name, parameters and what opens it.
 const STEPS: [(&str, &[&str], Open); 20] = [
@@ -59,7 +59,7 @@ pub(super) fn open(source: &ModelSource, bounds: &FileBounds) -> Result<Opened, 
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         };
         let problem = format!("there is no step '{name}'; {hint}");
-        return Err(Settings { source, bounds }.wrong(STEP, problem));
+        return Err(StepSettings { source, bounds }.wrong(STEP, problem));
     };
-    open(&Settings::new(source, bounds, name, known)?, name)
+    open(&StepSettings::new(source, bounds, name, known)?, name)
 }

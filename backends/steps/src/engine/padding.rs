@@ -2,7 +2,7 @@
 
 use backend::{BackendError, NamedTensor};
 
-use super::{call::Call, kept::MASK, settings::Settings};
+use super::{call::Call, kept::MASK, settings::StepSettings};
 use crate::{side::Side, text::Encoded};
 
 /// Most tokens of a row that a configuration may ask for: rows of a run are all as long.
@@ -34,7 +34,7 @@ impl Padding {
     /// # Errors
     /// When one is wrong.
     pub(super) fn read(
-        settings: &Settings<'_>,
+        settings: &StepSettings<'_>,
         max_length: usize,
         side: Side,
     ) -> Result<Padding, BackendError> {

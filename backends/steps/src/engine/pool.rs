@@ -11,7 +11,7 @@ use super::{
     kept::{Kept, MASK},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     vocabulary,
 };
 use crate::{
@@ -41,7 +41,7 @@ struct Pool {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let known = PoolingMode::ALL.map(PoolingMode::name);
     let modes = |text: &str| text.split('+').map(|it| PoolingMode::from_name(it.trim())).collect();
     let modes: Option<Vec<PoolingMode>> = settings.named("mode", &known, modes)?;
@@ -64,7 +64,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
 }
 
 /// The layers that the parameter names.
-fn chain(settings: &Settings<'_>) -> Result<Vec<Link>, BackendError> {
+fn chain(settings: &StepSettings<'_>) -> Result<Vec<Link>, BackendError> {
     let layer = |name: String| {
         if name == NORMALIZE {
             return Ok(Link::Normalize);
@@ -77,7 +77,7 @@ fn chain(settings: &Settings<'_>) -> Result<Vec<Link>, BackendError> {
 }
 
 /// Tokens of the prompt, which do not count.
-fn prompt_length(settings: &Settings<'_>) -> Result<usize, BackendError> {
+fn prompt_length(settings: &StepSettings<'_>) -> Result<usize, BackendError> {
     let Some(prompt) = settings.text("prompt") else {
         let problem = "the tokens of a prompt are to be left out: write the prompt as it is in the step tokenize, and \
                        file";

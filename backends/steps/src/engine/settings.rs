@@ -13,13 +13,13 @@ pub(super) const STEP: &str = "step";
 const OF_SERVER: &str = "optimization.graph.level";
 
 /// The parameters of one step.
-pub(super) struct Settings<'a> {
+pub(super) struct StepSettings<'a> {
     pub(super) source: &'a ModelSource,
     /// Of files that it decodes.
     pub(super) bounds: &'a FileBounds,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> StepSettings<'a> {
     /// Those of a step that has these.
     ///
     /// # Errors
@@ -29,8 +29,8 @@ impl<'a> Settings<'a> {
         bounds: &'a FileBounds,
         step: &str,
         known: &[&str],
-    ) -> Result<Settings<'a>, BackendError> {
-        let settings = Settings { source, bounds };
+    ) -> Result<StepSettings<'a>, BackendError> {
+        let settings = StepSettings { source, bounds };
         let is_known = |it: &str| it == STEP || it == OF_SERVER || known.contains(&it);
         match source.options.keys().find(|it| !is_known(it)) {
             None => Ok(settings),

@@ -7,7 +7,7 @@ use super::{
     call::{Call, invalid},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::{
     head::{classify::check_numbers, similarity::similarity},
@@ -26,7 +26,7 @@ struct Compare {
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let known = ["cosine", "dot", "euclidean", "manhattan"];
     let function = settings.named("function", &known, Similarity::from_name)?.unwrap_or_default();
     let leading = usize::from(!settings.is_unbatched());

@@ -10,7 +10,7 @@ use super::{
     kept::{Kept, MASK},
     kind::{Opened, Run},
     ports::{FLOAT, FLOATS, INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
 };
 use crate::{
     folder::Splade,
@@ -32,7 +32,7 @@ struct Sparse(Splade);
 ///
 /// # Errors
 /// When a parameter is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let choice = |key: &str, [no, yes]: [&str; 2]| {
         let read = |name: &str| [no, yes].contains(&name).then(|| name == yes);
         Ok::<_, BackendError>(settings.named(key, &[no, yes], read)?.unwrap_or(false))

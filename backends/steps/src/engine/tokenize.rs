@@ -11,7 +11,7 @@ use super::{
     kind::{Opened, Run},
     padding::{Padding, Rows},
     ports::{INTEGERS, TEXT, optional, port, spec},
-    settings::Settings,
+    settings::StepSettings,
     vocabulary::{self, Vocabulary},
 };
 use crate::{
@@ -57,7 +57,7 @@ struct Tokenize {
 ///
 /// # Errors
 /// When a parameter or a file is wrong.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
+pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> {
     let lower_case = settings.flag("lower_case")?.unwrap_or(false);
     let vocabulary = vocabulary::open(settings, lower_case)?;
     let usual = smallest_limit(&vocabulary.config, [vocabulary.names.model_max_length, None]);
@@ -120,7 +120,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
 
 /// How texts that are too long are cut.
 fn truncation(
-    settings: &Settings<'_>,
+    settings: &StepSettings<'_>,
     vocabulary: &Vocabulary,
     max_length: usize,
 ) -> Result<Option<Truncation>, BackendError> {
@@ -144,7 +144,7 @@ fn truncation(
 /// Refuses lengths with which no text, or no text that is cut, could be taken. The tokenizer adds so many `special`
 /// tokens to each.
 fn check_room(
-    settings: &Settings<'_>,
+    settings: &StepSettings<'_>,
     special: usize,
     max_length: usize,
     truncation: Option<Truncation>,

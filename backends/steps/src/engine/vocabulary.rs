@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::BackendError;
 
-use super::{files, settings::Settings};
+use super::{files, settings::StepSettings};
 use crate::{
     error::FolderError,
     folder::{
@@ -32,7 +32,10 @@ pub(super) struct Vocabulary {
 ///
 /// # Errors
 /// When it is missing, or it or a file beside it is wrong.
-pub(super) fn open(settings: &Settings<'_>, lower_case: bool) -> Result<Vocabulary, BackendError> {
+pub(super) fn open(
+    settings: &StepSettings<'_>,
+    lower_case: bool,
+) -> Result<Vocabulary, BackendError> {
     let place = files::required(settings, FILE)?;
     let read = || -> Result<Vocabulary, FolderError> {
         let bytes = read_bytes(&place.dir, &place.name)?.unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The ensemble as a whole, and the step in front of its graph.
 
+use std::fmt;
+
 use backend::DataType;
 use inference::task::{EMBEDDING, TEXT, TEXT_PAIR};
 
@@ -9,6 +11,7 @@ use super::{
     source::{CONFIG, LABELS, MASK, Source},
 };
 use crate::{
+    error::NoEnsemble,
     folder::{Folder, Link},
     parts::Parts,
     side::Side,
@@ -28,11 +31,13 @@ pub(crate) fn ensemble(
     parts: &Parts,
     folder: &Folder,
     tokenizer: &str,
-) -> Result<ExplainedEnsemble, String> {
+) -> Result<ExplainedEnsemble, NoEnsemble> {
     let source = Source { parts, folder, tokenizer };
     let fed = source.fed()?;
     if matches!(parts.task.head, Head::Answers) && parts.task.padding_side == Side::Left {
-        return Err("its tokenizer pads on the left, and the question would come second".to_owned());
+        return Err(NoEnsemble::new(
+            "its tokenizer pads on the left, and the question would come second",
+        ));
     }
     let head = source.head();
     let is_unbatched = matches!(parts.task.head, Head::Answers | Head::Entailment(_));
@@ -73,11 +78,15 @@ struct Fed {
     dtype: DataType,
 }
 
+fn not_given(input: impl fmt::Display) -> NoEnsemble {
+    NoEnsemble::new(format!("its graph takes {input}, which no step gives"))
+}
+
 impl Source<'_> {
     /// What fills the inputs of the graph.
-    fn fed(&self) -> Result<Vec<Fed>, String> {
+    fn fed(&self) -> Result<Vec<Fed>, NoEnsemble> {
         if let Some(constant) = self.parts.inputs.constants.first() {
-            return Err(format!("its graph takes {constant}, which no step gives"));
+            return Err(not_given(constant));
         }
         let inputs = self.parts.inputs.inputs.iter();
         let fed = inputs.map(|it| {
@@ -86,7 +95,7 @@ impl Source<'_> {
                 MASK => MASK,
                 "token_type_ids" | "input_type" => "token_type_ids",
                 "position_ids" => "position_ids",
-                other => return Err(format!("its graph takes {other}, which no step gives")),
+                other => return Err(not_given(other)),
             };
             let is_tokens = matches!(it.shape, RowShape::Tokens { .. });
             debug_assert!(is_tokens, "the others are of no tokens");

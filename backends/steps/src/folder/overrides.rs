@@ -130,13 +130,14 @@ impl Overrides {
         let seconds = bound("max_audio_seconds", u32::MAX as usize)?;
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
         // Of the values that go before those of the file it is not known who said them.
-        let checked = |key: &str, check: fn(&str) -> Result<(), String>| match file.text(key)? {
-            Some(value) => match check(value) {
-                Ok(()) => Ok(Some(value.to_owned())),
-                Err(problem) => Err(file.error(key, problem)),
-            },
-            None => Ok(None),
-        };
+        let checked =
+            |key: &str, check: fn(&str) -> Result<(), UnknownName>| match file.text(key)? {
+                Some(value) => match check(value) {
+                    Ok(()) => Ok(Some(value.to_owned())),
+                    Err(problem) => Err(file.error(key, problem.to_string())),
+                },
+                None => Ok(None),
+            };
         let task = checked("task", |name| task_named(name).map(|_| ()))?;
         let pooling = checked("pooling", |names| match names {
             SPLADE => Ok(()),
@@ -192,22 +193,29 @@ pub fn is_said_over(dir: &std::path::Path) -> bool {
 /// The pooling of sparse vectors.
 pub(crate) const SPLADE: &str = "splade";
 
+/// A name of which nothing has it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnknownName {
+    #[error("there is no task '{name}'; the nearest is '{nearest}'")]
+    Task { name: String, nearest: &'static str },
+    #[error("'{name}' is none of {}, {SPLADE}", PoolingMode::ALL.map(PoolingMode::name).join(", "))]
+    Pooling { name: String },
+}
+
 /// The task of that name; what is wrong where there is none.
-pub(crate) fn task_named(name: &str) -> Result<Task, String> {
+pub(crate) fn task_named(name: &str) -> Result<Task, UnknownName> {
     Task::from_name(name).ok_or_else(|| {
         let names = Task::ALL.into_iter().map(Task::name);
         let nearest = nearest(name, names).unwrap_or("text-classification");
-        format!("there is no task '{name}'; the nearest is '{nearest}'")
+        UnknownName::Task { name: name.to_owned(), nearest }
     })
 }
 
 /// The ways to pool that these names with `+` between them are; what is wrong where one is none.
-pub(crate) fn modes_named(names: &str) -> Result<Vec<PoolingMode>, String> {
+pub(crate) fn modes_named(names: &str) -> Result<Vec<PoolingMode>, UnknownName> {
     let mode = |name: &str| {
-        PoolingMode::from_name(name).ok_or_else(|| {
-            let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
-            format!("'{name}' is none of {known}, {SPLADE}")
-        })
+        let unknown = || UnknownName::Pooling { name: name.to_owned() };
+        PoolingMode::from_name(name).ok_or_else(unknown)
     };
     names.split('+').map(mode).collect()
 }

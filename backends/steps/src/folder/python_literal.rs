@@ -19,14 +19,23 @@ pub(super) enum Literal {
     Dictionary(Vec<(Literal, Literal)>),
 }
 
+/// Why a text is no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LiteralError {
+    #[error("it has {0} bytes, at most {MOST_BYTES} are read")]
+    TooLong(usize),
+    #[error("at byte {at} {problem}")]
+    Wrong { at: usize, problem: String },
+}
+
 impl Literal {
     /// The value that `text` is as a whole.
     ///
     /// # Errors
     /// A sentence with the byte at which it is none.
-    pub(super) fn parse(text: &str) -> Result<Literal, String> {
+    pub(super) fn parse(text: &str) -> Result<Literal, LiteralError> {
         if text.len() > MOST_BYTES {
-            return Err(format!("it has {} bytes, at most {MOST_BYTES} are read", text.len()));
+            return Err(LiteralError::TooLong(text.len()));
         }
         let mut reader = Reader { text, at: 0 };
         let value = reader.value(0)?;
@@ -61,8 +70,8 @@ impl<'a> Reader<'a> {
         &self.text[self.at..]
     }
 
-    fn wrong(&self, problem: &str) -> String {
-        format!("at byte {} {problem}", self.at)
+    fn wrong(&self, problem: &str) -> LiteralError {
+        LiteralError::Wrong { at: self.at, problem: problem.to_owned() }
     }
 
     fn blanks(&mut self) {
@@ -79,7 +88,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    fn value(&mut self, depth: usize) -> Result<Literal, String> {
+    fn value(&mut self, depth: usize) -> Result<Literal, LiteralError> {
         if depth > MOST_DEPTH {
             return Err(self.wrong(&format!("more than {MOST_DEPTH} levels begin")));
         }
@@ -94,7 +103,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn dictionary(&mut self, depth: usize) -> Result<Literal, String> {
+    fn dictionary(&mut self, depth: usize) -> Result<Literal, LiteralError> {
         self.take("{");
         let mut entries = Vec::new();
         while !self.take("}") {
@@ -110,7 +119,7 @@ impl<'a> Reader<'a> {
         Ok(Literal::Dictionary(entries))
     }
 
-    fn list(&mut self, open: &str, close: &str, depth: usize) -> Result<Literal, String> {
+    fn list(&mut self, open: &str, close: &str, depth: usize) -> Result<Literal, LiteralError> {
         self.take(open);
         let mut entries = Vec::new();
         while !self.take(close) {
@@ -122,7 +131,7 @@ impl<'a> Reader<'a> {
         Ok(Literal::List(entries))
     }
 
-    fn text(&mut self, quote: char) -> Result<String, String> {
+    fn text(&mut self, quote: char) -> Result<String, LiteralError> {
         let mut text = String::new();
         self.at += 1;
         loop {
@@ -139,7 +148,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands behind a backslash; none for the end of a line.
-    fn escape(&mut self) -> Result<Option<char>, String> {
+    fn escape(&mut self) -> Result<Option<char>, LiteralError> {
         let Some(kind) = self.rest().chars().next() else {
             return Err(self.wrong("the text does not end"));
         };
@@ -172,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number, or one of three names.
-    fn word(&mut self) -> Result<Literal, String> {
+    fn word(&mut self) -> Result<Literal, LiteralError> {
         let is_part = |it: char| it.is_alphanumeric() || ['_', '.', '+', '-'].contains(&it);
         let rest = self.rest();
         let word = &rest[..rest.find(|it| !is_part(it)).unwrap_or(rest.len())];
@@ -234,12 +243,15 @@ mod tests {
             ("", "at byte 0 a value is missing"),
             ("[,]", "at byte 1 a value is expected"),
         ] {
-            assert_eq!(Literal::parse(given), Err(expect.to_owned()), "{given}");
+            assert_eq!(Literal::parse(given).unwrap_err().to_string(), expect, "{given}");
         }
         let deep = "[".repeat(100_000);
-        assert_eq!(Literal::parse(&deep), Err("at byte 17 more than 16 levels begin".to_owned()));
+        let error = Literal::parse(&deep).unwrap_err().to_string();
+        assert_eq!(error, "at byte 17 more than 16 levels begin");
         let long = " ".repeat(MOST_BYTES + 1);
-        assert!(Literal::parse(&long).unwrap_err().contains("at most 1048576 are read"));
+        assert!(
+            Literal::parse(&long).unwrap_err().to_string().contains("at most 1048576 are read")
+        );
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl Metadata<'_> {
     }
 
     fn value(&self, key: &str) -> Result<Option<Literal>, FolderError> {
-        let parse = |text: &String| Literal::parse(text).map_err(|it| self.error(key, it));
+        let parse =
+            |text: &String| Literal::parse(text).map_err(|it| self.error(key, it.to_string()));
         self.entries.get(key).map(parse).transpose()
     }
 
@@ -174,8 +175,8 @@ mod tests {
         entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn read(entries: &[(&str, &str)]) -> Result<Option<Ultralytics>, String> {
-        Ultralytics::read("yolo.onnx", &metadata(entries)).map_err(|it| it.to_string())
+    fn read(entries: &[(&str, &str)]) -> Result<Option<Ultralytics>, FolderError> {
+        Ultralytics::read("yolo.onnx", &metadata(entries))
     }
 
     #[test]

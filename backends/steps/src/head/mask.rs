@@ -13,6 +13,17 @@ const MOST_FILLS: usize = 10_000;
 /// Most tokens of all fills of one text together: each fill has the whole text, as a text and in the JSON.
 const MOST_DECODED: usize = 1 << 22;
 
+/// A text would have more fills than a reply may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TooManyFills {
+    #[error("{masks} masks have at most {MOST_FILLS} fills")]
+    OfMasks { masks: usize },
+    #[error(
+        "a text of {tokens} tokens has at most {most} fills, and with {masks} masks it would have {fills}"
+    )]
+    OfText { tokens: usize, masks: usize, most: usize, fills: usize },
+}
+
 /// Fails where a text of so many tokens and masks would have too many fills: for each mask `top_k`, or one for each of
 /// `choice` tokens where these are fewer.
 ///
@@ -22,15 +33,13 @@ pub(crate) fn check_fills(
     (tokens, masks): (usize, usize),
     top_k: usize,
     choice: usize,
-) -> Result<(), String> {
+) -> Result<(), TooManyFills> {
     if top_k.saturating_mul(masks) > MOST_FILLS {
-        return Err(format!("{masks} masks have at most {MOST_FILLS} fills"));
+        return Err(TooManyFills::OfMasks { masks });
     }
     let (fills, most) = (top_k.min(choice).saturating_mul(masks), MOST_DECODED / tokens.max(1));
     if fills > most {
-        return Err(format!(
-            "a text of {tokens} tokens has at most {most} fills, and with {masks} masks it would have {fills}"
-        ));
+        return Err(TooManyFills::OfText { tokens, masks, most, fills });
     }
     Ok(())
 }
@@ -146,14 +155,14 @@ mod tests {
     #[test]
     fn the_fills_of_a_text_are_fewer_the_longer_it_is() {
         assert_eq!(check_fills((8192, 1), 512, 30_000), Ok(()));
-        let error = check_fills((8192, 1), 10_000, 30_000).unwrap_err();
+        let error = check_fills((8192, 1), 10_000, 30_000).unwrap_err().to_string();
         let text =
             "a text of 8192 tokens has at most 512 fills, and with 1 masks it would have 10000";
         assert_eq!(error, text);
         assert!(check_fills((8192, 200), 3, 30_000).is_err());
         assert_eq!(check_fills((8192, 1), 10_000, 7), Ok(()), "there are only seven tokens");
         assert_eq!(check_fills((16, 1), 10_000, 30_000), Ok(()));
-        let error = check_fills((16, 2), 5001, 30_000).unwrap_err();
+        let error = check_fills((16, 2), 5001, 30_000).unwrap_err().to_string();
         assert_eq!(error, "2 masks have at most 10000 fills");
     }
 }

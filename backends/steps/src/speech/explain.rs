@@ -5,6 +5,7 @@ use inference::task::{AUDIO, TEXT};
 
 use super::{extractor::Extractor, graph::MASK, head::SoundHead};
 use crate::{
+    error::NoEnsemble,
     explain::{AroundGraph, ExplainedEnsemble, ExplainedPort, classes, file, labels_of, text},
     folder::Folder,
     outputs::GraphOutput,
@@ -21,9 +22,10 @@ pub(super) fn explain(
     head: &SoundHead,
     inputs: &[GraphInput],
     outputs: &[GraphOutput],
-) -> Result<ExplainedEnsemble, String> {
+) -> Result<ExplainedEnsemble, NoEnsemble> {
     let Extractor::Samples(extractor) = extractor else {
-        return Err(format!("no step makes what {} makes of a sound", extractor.name()));
+        let name = extractor.name();
+        return Err(NoEnsemble::new(format!("no step makes what {name} makes of a sound")));
     };
     let mut parameters = vec![
         ("sampling_rate", text(extractor.sampling_rate.to_string())),

@@ -32,7 +32,8 @@ pub(super) fn inputs(
         return Err(error(&samples.name, format!("it is {}, samples are FP32", samples.dtype)));
     }
     if let Some(shape) = extractor.shape() {
-        check_shape(samples, shape, extractor.name()).map_err(|it| error(name, it))?;
+        check_shape(samples, shape, extractor.name())
+            .map_err(|problem| FolderError::key(file, name, problem.to_string()))?;
     } else if let [_, Some(length)] = *samples.dims {
         return Err(error(&samples.name, format!("it takes {length} samples and no other number")));
     }
@@ -58,13 +59,26 @@ pub(super) fn inputs(
     Ok(inputs)
 }
 
+/// The graph takes values of another shape than they have.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not [rows, {rows}, {columns}], which is what {extractor} gives")]
+struct WrongShape {
+    rows: usize,
+    columns: usize,
+    extractor: &'static str,
+}
+
 /// Fails where the graph does not take values of that shape.
-fn check_shape(input: &TensorSpec, [rows, columns]: [usize; 2], name: &str) -> Result<(), String> {
+fn check_shape(
+    input: &TensorSpec,
+    [rows, columns]: [usize; 2],
+    extractor: &'static str,
+) -> Result<(), WrongShape> {
     let fits = |dim: Option<usize>, size: usize| dim.is_none_or(|it| it == size);
     match *input.dims {
         [_, first, second] if fits(first, rows) && fits(second, columns) => Ok(()),
         _ if input.any_rank => Ok(()),
-        _ => Err(format!("it is not [rows, {rows}, {columns}], which is what {name} gives")),
+        _ => Err(WrongShape { rows, columns, extractor }),
     }
 }
 

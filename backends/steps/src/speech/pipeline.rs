@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     context::{Context, ContextKind, Work, WorkKind},
-    error::{FolderError, RowError},
+    error::{FolderError, NoEnsemble, RowError},
     explain::ExplainedEnsemble,
     folder::{CtcVocabulary, Folder, LONGEST_SOUND},
     head::{
@@ -81,7 +81,7 @@ impl SoundPipeline {
     ///
     /// # Errors
     /// Why there is none: a sentence.
-    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, NoEnsemble> {
         explain(folder, &self.extractor, &self.head, &self.inputs, &self.outputs)
     }
 

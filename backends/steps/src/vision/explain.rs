@@ -9,6 +9,7 @@ use super::{
     plan::{Boxes, Detector, ImageHead},
 };
 use crate::{
+    error::NoEnsemble,
     explain::{AroundGraph, ExplainedEnsemble, boxes, classes, file, labels_of, text},
     folder::Folder,
 };
@@ -22,9 +23,9 @@ pub(super) fn explain(
     head: &ImageHead,
     inputs: &ImageInputs,
     outputs: &ImageOutputs,
-) -> Result<ExplainedEnsemble, String> {
+) -> Result<ExplainedEnsemble, NoEnsemble> {
     let Some((preprocessor, _)) = &folder.preprocessor else {
-        return Err("it has no image processor".to_owned());
+        return Err(NoEnsemble::new("it has no image processor"));
     };
     let mut parameters = vec![("file", file(preprocessor))];
     if let Some(most) = folder.overrides.max_image_pixels {
@@ -50,7 +51,7 @@ pub(super) fn explain(
         ImageHead::Detector(Detector { boxes: Boxes::Queries(_), thresholds, .. }) => {
             if folder.overrides.labels.is_some() {
                 let reason = "its labels are given over those of its config.json, which says how its boxes are read";
-                return Err(reason.to_owned());
+                return Err(NoEnsemble::new(reason));
             }
             let confidence = ("confidence", text(thresholds.confidence.to_string()));
             let most = thresholds.max_detections;
@@ -59,13 +60,15 @@ pub(super) fn explain(
             let names = vec!["logits", "pred_boxes"];
             (("detect", parameters), names, vec![SIZE], boxes())
         }
-        ImageHead::Detector(_) => return Err("its graph has no folder".to_owned()),
+        ImageHead::Detector(_) => return Err(NoEnsemble::new("its graph has no folder")),
         ImageHead::Features | ImageHead::Towers => {
-            return Err("its answers are the vectors of its graph, which needs no step behind it"
-                .to_owned());
+            return Err(NoEnsemble::new(
+                "its answers are the vectors of its graph, which needs no step behind it",
+            ));
         }
         ImageHead::Candidates => {
-            return Err("no step compares an image with the labels of a request".to_owned());
+            let reason = "no step compares an image with the labels of a request";
+            return Err(NoEnsemble::new(reason));
         }
     };
     let read = outputs.outputs.iter().map(|it| it.name.as_ref().to_owned()).zip(names);

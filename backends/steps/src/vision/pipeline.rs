@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
-    error::{FolderError, RowError},
+    error::{FolderError, NoEnsemble, NoPipeline, RowError},
     explain::ExplainedEnsemble,
     folder::{Folder, MOST_PIXELS, Overrides, Ultralytics},
     outputs::taken_for_its_shape,
@@ -95,7 +95,7 @@ impl ImagePipeline {
         said: &Ultralytics,
         overrides: &Overrides,
         spec: &ModelSpec,
-    ) -> Result<Result<ImagePipeline, String>, FolderError> {
+    ) -> Result<Result<ImagePipeline, NoPipeline>, FolderError> {
         match ultralytics::plan(file, said, overrides, spec)? {
             Ok(plan) => ImagePipeline::around(plan, file, overrides, spec).map(Ok),
             Err(reason) => Ok(Err(reason)),
@@ -135,7 +135,7 @@ impl ImagePipeline {
     ///
     /// # Errors
     /// Why there is none: a sentence.
-    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, NoEnsemble> {
         explain(folder, &self.head, &self.pixels, &self.outputs)
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     detect::{Layout, QueryForm, Thresholds},
-    error::FolderError,
+    error::{FolderError, NoPipeline},
     folder::{Overrides, Ultralytics},
     request::Function,
     task::Classes,
@@ -32,9 +32,10 @@ pub(crate) fn plan(
     said: &Ultralytics,
     overrides: &Overrides,
     spec: &ModelSpec,
-) -> Result<Result<ImagePlan, String>, FolderError> {
+) -> Result<Result<ImagePlan, NoPipeline>, FolderError> {
     if said.channels != 3 {
-        return Ok(Err(format!("its images have {} channels", said.channels)));
+        let channels = said.channels;
+        return Ok(Err(NoPipeline::new(format!("its images have {channels} channels"))));
     }
     let sides = sides(spec);
     let [height, width] = match sides {
@@ -52,7 +53,7 @@ pub(crate) fn plan(
             let preparation = match family {
                 // Bytes would have to be divided by the graph, which this exporter never makes.
                 Family::RtDetr(_) if takes_bytes(spec) => {
-                    return Ok(Err("its detector takes bytes".to_owned()));
+                    return Ok(Err(NoPipeline::new("its detector takes bytes")));
                 }
                 Family::RtDetr(_) => {
                     Preparation::OpenCv(SizeRule::Exact { height, width }, stretched())
@@ -75,7 +76,7 @@ pub(crate) fn plan(
             });
             Ok(ImagePlan { task: Task::ObjectDetection, preparation, head })
         }
-        "classify" if takes_bytes(spec) => Err("its classifier takes bytes".to_owned()),
+        "classify" if takes_bytes(spec) => Err(NoPipeline::new("its classifier takes bytes")),
         "classify" => Ok(ImagePlan {
             task: Task::ImageClassification,
             preparation: Preparation::Processor(classify(height, width)),
@@ -85,9 +86,9 @@ pub(crate) fn plan(
                 function: Function::None,
             }),
         }),
-        other => Err(format!(
+        other => Err(NoPipeline::new(format!(
             "'{other}' of Ultralytics has no pipeline; those of 'detect' and 'classify' have one"
-        )),
+        ))),
     })
 }
 
@@ -136,11 +137,14 @@ impl Family {
     ///
     /// # Errors
     /// Why it is served as tensors: it may be something else.
-    fn of(said: &Ultralytics, row: &[Option<usize>]) -> Result<Family, String> {
+    fn of(said: &Ultralytics, row: &[Option<usize>]) -> Result<Family, NoPipeline> {
         match said.head.as_deref() {
             Some("RTDETRDecoder") => return Ok(Family::RtDetr(Some(QueryForm::Best))),
             Some(head) if YOLO_HEADS.contains(&head) => return Ok(Family::Yolo),
-            Some(head) => return Err(format!("how its head '{head}' gives boxes is not known")),
+            Some(head) => {
+                let reason = format!("how its head '{head}' gives boxes is not known");
+                return Err(NoPipeline::new(reason));
+            }
             None => {}
         }
         // `Ultralytics YOLOv8n model trained on data.yaml`: the data may be called anything.
@@ -155,7 +159,7 @@ impl Family {
         match *row {
             _ if names("rtdetr") || names("rt-detr") => Ok(Family::RtDetr(form)),
             _ if ["yolo_nas", "yolo-nas", "yolonas"].into_iter().any(names) => {
-                Err("how YOLO-NAS gives boxes is not known".to_owned())
+                Err(NoPipeline::new("how YOLO-NAS gives boxes is not known"))
             }
             _ if said.end2end == Some(true) || names("yolo") || description.is_empty() => {
                 Ok(Family::Yolo)
@@ -166,9 +170,9 @@ impl Family {
             }
             [first, Some(6)] if first != Some(4 + classes) => {
                 let shape = first.map_or("?".to_owned(), |it| it.to_string());
-                Err(format!(
+                Err(NoPipeline::new(format!(
                     "its rows of [{shape}, 6] may be of YOLO or of RT-DETR, which its metadata do not say"
-                ))
+                )))
             }
             _ => Ok(Family::Yolo),
         }
@@ -220,7 +224,8 @@ mod tests {
     }
 
     fn planned(said: &Ultralytics, spec: &ModelSpec) -> Result<ImagePlan, String> {
-        plan("model.onnx", said, &Overrides::default(), spec).unwrap()
+        let plan = plan("model.onnx", said, &Overrides::default(), spec).unwrap();
+        plan.map_err(|it| it.to_string())
     }
 
     /// The shape of the values that a task gives the graph.
@@ -263,7 +268,7 @@ mod tests {
         spec.outputs =
             vec![tensor("output0", DataType::Fp32, &[Some(1), Some(row[0]), Some(row[1])])];
         let plan = plan("model.onnx", said, &Overrides::default(), &spec);
-        let plan = plan.map_err(|it| it.to_string())??;
+        let plan = plan.map_err(|it| it.to_string())?.map_err(|it| it.to_string())?;
         let is_stretched = matches!(plan.preparation, Preparation::OpenCv(..));
         let ImageHead::Detector(Detector { boxes: Boxes::Yolo(layout), .. }) = plan.head else {
             panic!("no detector");

@@ -176,7 +176,9 @@ impl Explainer<'_> {
         spec: &ModelSpec,
         backend: &str,
     ) -> Result<Meaning, String> {
-        let Steps { steps, folder, .. } = match around(origin, spec, self.settings)? {
+        let Steps { steps, folder, .. } = match around(origin, spec, self.settings)
+            .map_err(|it| it.to_string())?
+        {
             Some(Around::Steps(steps)) => *steps,
             Some(Around::Tensors(reason)) => return Ok(Meaning::Tensors(reason)),
             None => {
@@ -192,7 +194,7 @@ impl Explainer<'_> {
         let no_folder = || "its graph has no folder".to_owned();
         let folder = folder.as_ref().ok_or_else(no_folder);
         let ensemble = folder.and_then(|folder| {
-            let plan = steps.explain(folder)?;
+            let plan = steps.explain(folder).map_err(|it| it.to_string())?;
             let graph_model = format!("{}_graph", found.name);
             let configs = config_files(&found.name, backend, folder.dir.path(), &plan)?;
             Ok(Ensemble { configs, plan, graph_model, graph: folder.graph.clone() })

@@ -25,8 +25,8 @@ use crate::{
 };
 use inference::error::Error;
 use serving::{
-    config::model::VersionPolicy, lock::lock, model_id::ModelId, state::State,
-    version_labels::VersionLabels,
+    config::model::VersionPolicy, label_table::VersionLabels, lock::lock, model_id::ModelId,
+    state::State,
 };
 use textproto::tensorflow::{model_server_config, raw};
 

@@ -70,8 +70,8 @@ impl Loader {
         completed.warnings.iter().for_each(|it| log.warn(it));
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
-        let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
-        let resolved = ensemble.resolve().map_err(|it| problem(it).to_string())?;
+        let problem = |it: String| ConfigErrors { model: found.name.clone(), problems: vec![it] };
+        let resolved = ensemble.resolve().map_err(|it| problem(it.to_string()).to_string())?;
         let labels = read_labels(&config, &found.dir)?;
         let mut signature = config.signature(version, &labels);
         take_from_members(&mut signature, &resolved);

@@ -70,13 +70,13 @@ impl Loader {
         plan: &Plan,
         log: &mut LoadLog<'_>,
     ) -> Result<ServedModel, CreateError> {
-        match self.make_where_it_is(load, plan, log) {
-            Err(CreateError::Moved) => self.make_where_it_is(load, plan, log),
+        match self.make_once(load, plan, log) {
+            Err(CreateError::Moved) => self.make_once(load, plan, log),
             made => made,
         }
     }
 
-    fn make_where_it_is(
+    fn make_once(
         &self,
         load: &Load<'_>,
         plan: &Plan,

@@ -165,7 +165,7 @@ impl Loader {
         let bounds = packs.then_some(most);
         let pool = self.prepare_pool();
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu, pool };
-        match open(origin, &loaded, &settings.pipelines)? {
+        match open(origin, &loaded, &settings.pipelines).map_err(|it| it.to_string())? {
             None => Ok(None),
             Some(Opening::Pipeline(opened)) => {
                 let (mut pipeline, mut face) = *opened;

@@ -7,7 +7,7 @@ use crate::{
     load::load_settings::LoadSettings,
 };
 use schedule::{
-    NICENESS, RunLimit, Settings, TimeFollows,
+    NICENESS, QueueSettings, RunLimit, TimeFollows,
     policy::BatchPolicy,
     queue::{self},
     row_check::RowCheck,
@@ -18,8 +18,8 @@ use serving::config::{
 };
 
 /// How this model's requests are scheduled.
-pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) -> Settings {
-    let plain = Settings {
+pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) -> QueueSettings {
+    let plain = QueueSettings {
         model: config.name.as_str().into(),
         batching: BatchPolicy::one_by_one(),
         queue_policies: vec![queue::QueuePolicy {
@@ -72,11 +72,11 @@ pub(crate) fn asked_niceness(raw: Option<&raw::ModelConfig>) -> i32 {
 }
 
 fn merged(
-    plain: Settings,
+    plain: QueueSettings,
     dynamic: &DynamicBatching,
     max_batch_size: usize,
     queue_timeout: Option<Duration>,
-) -> Settings {
+) -> QueueSettings {
     let queue_policy = |it: &QueuePolicy| queue_policy(it, queue_timeout);
     let mut preferred_rows = dynamic.preferred_batch_sizes.clone();
     preferred_rows.sort_unstable();
@@ -93,7 +93,7 @@ fn merged(
         levels => (1..=levels).map(level).collect(),
     };
     let default_level = usize::try_from(dynamic.default_priority_level).unwrap_or(0);
-    Settings {
+    QueueSettings {
         batching: BatchPolicy {
             max_rows: max_batch_size,
             preferred_rows,

@@ -102,7 +102,7 @@ pub(crate) fn dispatch(
     {
         let settings =
             sequence_settings::settings(config, batching, wiring.clone(), keeps_state, server);
-        let settings = sequence::Settings { rerun, ..settings };
+        let settings = sequence::SequenceSettings { rerun, ..settings };
         return Dispatch::Sequences(SequenceScheduler::new(settings, slots, metrics));
     }
     let splits = signature.batches()

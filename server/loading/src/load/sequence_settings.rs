@@ -10,7 +10,7 @@ use crate::load::{
 };
 use schedule::{
     admission::LongestStay,
-    sequence::{ImplicitState, Settings, Wiring},
+    sequence::{ImplicitState, SequenceSettings, Wiring},
 };
 use serving::{
     config::{
@@ -43,7 +43,7 @@ pub(crate) fn wiring(
 }
 
 fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, String> {
-    let zeros = made_tensors::zeros(state.dtype, &shape)?;
+    let zeros = made_tensors::zeros(state.dtype, &shape).map_err(|it| it.to_string())?;
     let Some(file) = &state.initial_file else { return Ok(zeros) };
     let path = dir.join("initial_state").join(file);
     let mut data = fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
@@ -62,8 +62,8 @@ pub(crate) fn settings(
     wiring: Wiring,
     engine_keeps_state: bool,
     server: &LoadSettings,
-) -> Settings {
-    Settings {
+) -> SequenceSettings {
+    SequenceSettings {
         model: config.name.as_str().into(),
         strategy: batching.strategy.clone(),
         idle: batching.idle,

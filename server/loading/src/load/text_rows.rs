@@ -5,7 +5,7 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Tensor};
 use crate::load::run_limit::RunLimit;
 use schedule::work::Work;
 use serving::pipeline::open::ServedPipeline;
-use steps::{Place, RowOutput, Step, outputs_of_row};
+use steps::{RowOutput, RowPlace, Step, outputs_of_row};
 
 /// Differences up to here are those of sums that are added in another order, as a part of the largest number.
 const ROUNDING: f64 = 1e-4;
@@ -61,7 +61,7 @@ pub(crate) fn try_rows(
         };
         let padding = pipeline.steps.padding_side();
         let of = |answers, row| {
-            outputs_of_row(pipeline.steps.outputs(), answers, Place { row, tokens, padding })
+            outputs_of_row(pipeline.steps.outputs(), answers, RowPlace { row, tokens, padding })
         };
         let Ok((own, other)) = of(&alone, 0).and_then(|own| Ok((own, of(&answers, 1)?))) else {
             return Some(TextRows::Mixed("its first dimension is no batch".to_owned()));

@@ -228,7 +228,7 @@ fn sample_tensor(
     rows: usize,
     dir: &Path,
 ) -> Result<Tensor, String> {
-    let zeros = made_tensors::zeros(input.dtype, &shape)?;
+    let zeros = made_tensors::zeros(input.dtype, &shape).map_err(|it| it.to_string())?;
     let data = match &input.data {
         WarmupData::Zero => return Ok(zeros),
         // Random strings would mean nothing to any model.
@@ -238,7 +238,7 @@ fn sample_tensor(
             let path = dir.join("warmup").join(file);
             let one =
                 fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
-            made_tensors::repeated(&one, rows)?
+            made_tensors::repeated(&one, rows).map_err(|it| it.to_string())?
         }
     };
     Tensor::new(input.dtype, shape, Bytes::from(data)).map_err(|it| it.to_string())

@@ -19,7 +19,7 @@ use serving::{
         model::VersionPolicy,
         raw::{self, ModelVersionPolicy, model_version_policy},
     },
-    version_labels::VersionLabels,
+    label_table::VersionLabels,
 };
 use textproto::tensorflow::raw as message;
 

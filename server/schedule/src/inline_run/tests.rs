@@ -17,7 +17,7 @@ use crate::{
     row_check::RowCheck,
     run_context::RunContext,
     scheduler::{Extent, Scheduler, Submission},
-    settings::{NICENESS, Settings},
+    settings::{NICENESS, QueueSettings},
     slot::MakeInstance,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
@@ -55,7 +55,7 @@ impl Fast {
         let make: Arc<MakeInstance> = Arc::new(move || Ok(Box::new(Echo(echo.clone()))));
         let mut slot = Slot::empty(make);
         slot.fill().unwrap();
-        let settings = Settings {
+        let settings = QueueSettings {
             model: "m".into(),
             batching: BatchPolicy::eager(4),
             queue_policies: vec![QueuePolicy::default()],

@@ -22,7 +22,7 @@ use crate::{
     row_check::RowCheck,
     run_context::RunContext,
     scheduler::{Extent, Scheduler, Submission},
-    settings::{NICENESS, Settings},
+    settings::{NICENESS, QueueSettings},
     slot::{MakeInstance, Slot},
     test_process::processes,
     watchdog::RunLimit,
@@ -113,7 +113,7 @@ impl Model {
         let engine = Arc::new(Engine::default());
         let echo = engine.clone();
         let make: Arc<MakeInstance> = Arc::new(move || Ok(Box::new(Echo(echo.clone()))));
-        let settings = Settings {
+        let settings = QueueSettings {
             model: "m".into(),
             batching: BatchPolicy::eager(4),
             queue_policies: vec![QueuePolicy::default()],

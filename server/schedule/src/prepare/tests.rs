@@ -28,7 +28,7 @@ fn hold(pool: &Arc<PreparePool>, tasks: &tokio::task::LocalSet) -> Held {
     let (let_go, holds) = mpsc::channel::<()>();
     let pool = pool.clone();
     tasks.spawn_local(async move {
-        let work = move |_: &Wanted| {
+        let work = move |_: &CancelToken| {
             begins.send(()).unwrap();
             let _ = holds.recv();
             Ok(())
@@ -138,7 +138,7 @@ fn a_deadline_ends_the_wait_for_a_place_and_work_that_asks() {
         let error = pool.run(&request(soon()), |_| Ok(())).await.unwrap_err();
         assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error}");
         drop(held);
-        let work = |wanted: &Wanted| loop {
+        let work = |wanted: &CancelToken| loop {
             wanted.check()?;
             thread::yield_now();
         };
@@ -196,7 +196,7 @@ async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Ou
 fn a_wait_is_expected_by_what_waits_and_by_how_long_work_took() {
     block_on(async |tasks| {
         let (pool, took) = (pool(1), Duration::from_millis(20));
-        let work = move |_: &Wanted| {
+        let work = move |_: &CancelToken| {
             thread::sleep(took);
             Ok(())
         };

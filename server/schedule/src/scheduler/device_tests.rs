@@ -80,10 +80,10 @@ const LAST: Device = Device::Gpu(1);
 /// A scheduler over an instance on each of two devices, of which the last is preferred. `hold` requests are the first
 /// run.
 fn two_devices(hold: usize) -> (Arc<Scheduler>, Arc<Engine>) {
-    two_devices_with(Settings { hold, ..settings() })
+    two_devices_with(QueueSettings { hold, ..settings() })
 }
 
-fn two_devices_with(settings: Settings) -> (Arc<Scheduler>, Arc<Engine>) {
+fn two_devices_with(settings: QueueSettings) -> (Arc<Scheduler>, Arc<Engine>) {
     let engine = Arc::new(Engine::default());
     let processes = || [FIRST, LAST].into_iter().zip(&engine.processes);
     let all: backend::Processes = processes().map(|(device, it)| on(device, it)).collect();
@@ -212,7 +212,8 @@ async fn a_request_that_ends_a_process_on_each_of_two_devices_is_answered_with_t
 #[tokio::test]
 async fn a_request_that_another_device_is_to_run_keeps_its_priority() {
     let queue_policies = vec![QueuePolicy::default(); 2];
-    let (scheduler, engine) = two_devices_with(Settings { hold: 2, queue_policies, ..settings() });
+    let (scheduler, engine) =
+        two_devices_with(QueueSettings { hold: 2, queue_policies, ..settings() });
     engine.dies.store(true, SeqCst);
     let with = |priority, value| Submission { priority, ..submission(value) };
     let low = spawn(&scheduler, with(2, 1.0));
@@ -235,7 +236,7 @@ async fn a_request_that_waits_for_another_run_and_leaves_without_one_is_counted(
     let metrics = Metrics::new(MetricsSettings::default());
     let make: Arc<MakeInstance> = Arc::new(|| Err(BackendError::OutOfMemory("no room".into())));
     let slots = [FIRST, LAST].map(|it| Slot::empty_on(it, make.clone()));
-    let scheduler = over_counting(slots.into(), Settings { hold: 2, ..settings() }, &metrics);
+    let scheduler = over_counting(slots.into(), QueueSettings { hold: 2, ..settings() }, &metrics);
     let shared = &scheduler.shared;
     shared.metrics.has_processes(processes(&[FIRST, LAST]));
     // A process has died in a run of each.

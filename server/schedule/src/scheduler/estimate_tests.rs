@@ -16,7 +16,7 @@ use super::{
 use crate::{
     admission::{ExpectedWait, LongestStay},
     policy::BatchPolicy,
-    settings::Settings,
+    settings::QueueSettings,
     slot::Slot,
 };
 
@@ -29,7 +29,7 @@ fn expected(scheduler: &Scheduler) -> Duration {
 #[tokio::test]
 async fn an_estimate_that_refuses_all_that_would_wait_heals_by_itself() {
     let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
-    let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { longest_stay, ..settings() });
     gate.open();
     scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(3600));
     let would_wait = || scheduler.admit_after(ExpectedWait::default(), 1, None);
@@ -49,7 +49,8 @@ async fn time_in_which_nothing_waits_is_not_taken_for_work() {
     let pause = Duration::from_millis(200);
     let mut longest = Duration::ZERO;
     for _ in 0..5 {
-        let (scheduler, gate) = scheduler(2, Settings { batching: batching.clone(), ..settings() });
+        let (scheduler, gate) =
+            scheduler(2, QueueSettings { batching: batching.clone(), ..settings() });
         let began = Instant::now();
         let answers: Vec<_> = (0..3).map(|_| spawn(&scheduler, submission(1.0))).collect();
         until(|| gate.entered.load(Ordering::SeqCst) == 2 && scheduler.queued() == 1).await;
@@ -97,7 +98,7 @@ impl Instance for Failing {
 async fn expected_after(rows: &[f32]) -> Duration {
     let mut slot = Slot::empty(Arc::new(|| Ok(Box::<Failing>::default())));
     slot.fill().unwrap();
-    let scheduler = over(vec![slot], Settings { hold: rows.len(), ..settings() });
+    let scheduler = over(vec![slot], QueueSettings { hold: rows.len(), ..settings() });
     let answers: Vec<_> = rows.iter().map(|it| spawn(&scheduler, submission(*it))).collect();
     for answer in answers {
         // Some of them fail.

@@ -10,7 +10,7 @@ use inference::error::Error;
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 use crate::{
-    Extent, NICENESS, Scheduler, Settings, Submission,
+    Extent, NICENESS, QueueSettings, Scheduler, Submission,
     admission::LongestStay,
     learn::RunTimes,
     policy::BatchPolicy,
@@ -52,7 +52,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         move || Ok(Box::new(Small { fits, runs: runs.clone() }))
     }));
     slot.fill().unwrap();
-    let settings = Settings {
+    let settings = QueueSettings {
         model: "m".into(),
         batching: BatchPolicy::eager(8),
         queue_policies: vec![QueuePolicy::default()],

@@ -64,8 +64,8 @@ impl Instance for Echo {
     }
 }
 
-pub(super) fn settings() -> Settings {
-    Settings {
+pub(super) fn settings() -> QueueSettings {
+    QueueSettings {
         model: "m".into(),
         batching: BatchPolicy::eager(4),
         queue_policies: vec![QueuePolicy::default()],
@@ -87,7 +87,7 @@ pub(super) fn settings() -> Settings {
 }
 
 /// A scheduler over `instances` echoes behind one gate, all made beforehand.
-pub(super) fn scheduler(instances: usize, settings: Settings) -> (Arc<Scheduler>, Arc<Gate>) {
+pub(super) fn scheduler(instances: usize, settings: QueueSettings) -> (Arc<Scheduler>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let slots = (0..instances).map(|_| {
         let mut slot = Slot::empty(make_echo(&gate));
@@ -102,13 +102,13 @@ fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
     Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
 }
 
-pub(super) fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
+pub(super) fn over(slots: Vec<Slot>, settings: QueueSettings) -> Arc<Scheduler> {
     over_counting(slots, settings, &Metrics::new(MetricsSettings::default()))
 }
 
 pub(super) fn over_counting(
     slots: Vec<Slot>,
-    settings: Settings,
+    settings: QueueSettings,
     metrics: &Metrics,
 ) -> Arc<Scheduler> {
     let context = RunContext {
@@ -179,7 +179,7 @@ async fn what_waits_while_an_instance_is_busy_runs_as_one_batch() {
 #[tokio::test]
 async fn as_many_batches_run_at_once_as_there_are_instances() {
     let (scheduler, gate) =
-        scheduler(3, Settings { batching: BatchPolicy::one_by_one(), ..settings() });
+        scheduler(3, QueueSettings { batching: BatchPolicy::one_by_one(), ..settings() });
     let answers: Vec<_> = (0..5).map(|_| spawn(&scheduler, submission(1.0))).collect();
     until(|| gate.entered.load(Ordering::SeqCst) == 3 && scheduler.queued() == 2).await;
     gate.open();
@@ -192,7 +192,7 @@ async fn as_many_batches_run_at_once_as_there_are_instances() {
 async fn those_that_stay_run_where_they_are_of_a_preferred_size_without_one_that_leaves() {
     let hour = Duration::from_secs(3600);
     let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![4, 8], max_delay: hour };
-    let (scheduler, gate) = scheduler(1, Settings { batching, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { batching, ..settings() });
     gate.open();
     let of_rows = |rows: usize| {
         let tensor = Tensor::from_vec(Shape::new(&[rows]), vec![0.0f32; rows]).unwrap();
@@ -227,7 +227,7 @@ async fn a_dropped_call_never_reaches_the_model() {
 
 #[tokio::test]
 async fn a_batch_is_stopped_once_no_client_waits_for_it() {
-    let (scheduler, gate) = scheduler(1, Settings { hold: 2, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { hold: 2, ..settings() });
     let (one, two) = (spawn(&scheduler, submission(1.0)), spawn(&scheduler, submission(2.0)));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     one.abort();
@@ -254,7 +254,8 @@ async fn a_late_request_is_answered_on_time_though_every_instance_is_busy() {
 #[tokio::test]
 async fn a_queue_timeout_rejects_what_waits_and_never_what_runs() {
     let policy = QueuePolicy { allow_timeout_override: true, ..QueuePolicy::default() };
-    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let (scheduler, gate) =
+        scheduler(1, QueueSettings { queue_policies: vec![policy], ..settings() });
     let within = |value, timeout| Submission { queue_timeout: Some(timeout), ..submission(value) };
     // Time enough for a thread to start, on any machine.
     let longest = Duration::from_secs(1);
@@ -270,7 +271,8 @@ async fn a_queue_timeout_rejects_what_waits_and_never_what_runs() {
 #[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let policy = QueuePolicy { max_size: Some(1), ..QueuePolicy::default() };
-    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let (scheduler, gate) =
+        scheduler(1, QueueSettings { queue_policies: vec![policy], ..settings() });
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     let waiting = spawn(&scheduler, submission(2.0));
@@ -283,7 +285,7 @@ async fn a_full_queue_refuses_at_once() {
 #[tokio::test]
 async fn what_could_not_be_answered_in_time_is_refused_at_once() {
     let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
-    let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { longest_stay, ..settings() });
     scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
@@ -299,7 +301,7 @@ async fn what_could_not_be_answered_in_time_is_refused_at_once() {
 #[tokio::test]
 async fn what_waits_before_it_is_queued_waits_as_long_in_all() {
     let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
-    let (scheduler, _gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    let (scheduler, _gate) = scheduler(1, QueueSettings { longest_stay, ..settings() });
     let after = |whole| {
         let wait = ExpectedWait { whole: Duration::from_secs(whole), ..ExpectedWait::default() };
         scheduler.admit_after(wait, 1, None)
@@ -316,7 +318,7 @@ async fn what_waits_before_it_is_queued_waits_as_long_in_all() {
 #[tokio::test]
 async fn slow_work_may_wait_for_longer_unless_a_time_is_set() {
     let (scheduler, _gate) =
-        scheduler(1, Settings { longest_stay: LongestStay::Auto, ..settings() });
+        scheduler(1, QueueSettings { longest_stay: LongestStay::Auto, ..settings() });
     let after = |whole, piece, requests| {
         let (whole, piece) = (Duration::from_secs(whole), Duration::from_secs(piece));
         scheduler.admit_after(ExpectedWait { whole, piece, requests }, 1, None)
@@ -332,7 +334,7 @@ async fn slow_work_may_wait_for_longer_unless_a_time_is_set() {
 async fn few_requests_of_a_slow_model_all_wait_and_those_of_a_crowd_do_not() {
     let longest_stay = LongestStay::Auto;
     let batching = BatchPolicy::one_by_one();
-    let (scheduler, gate) = scheduler(1, Settings { longest_stay, batching, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { longest_stay, batching, ..settings() });
     scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
@@ -354,7 +356,7 @@ async fn few_requests_of_a_slow_model_all_wait_and_those_of_a_crowd_do_not() {
 #[tokio::test]
 async fn a_request_of_few_is_refused_all_the_same_where_its_own_deadline_is_too_near() {
     let longest_stay = LongestStay::Auto;
-    let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { longest_stay, ..settings() });
     scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
@@ -370,7 +372,8 @@ async fn a_request_of_few_is_refused_all_the_same_where_its_own_deadline_is_too_
 async fn the_time_before_a_request_is_queued_is_no_time_in_the_queue() {
     let policy =
         QueuePolicy { default_timeout: Some(Duration::from_secs(100)), ..QueuePolicy::default() };
-    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let (scheduler, gate) =
+        scheduler(1, QueueSettings { queue_policies: vec![policy], ..settings() });
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     // It took long to prepare, or the thread that read it was held.
@@ -390,7 +393,7 @@ async fn the_time_before_a_request_is_queued_is_no_time_in_the_queue() {
 #[tokio::test]
 async fn a_fast_model_runs_on_the_calling_thread() {
     let caller_runs_below = Duration::from_secs(1);
-    let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { caller_runs_below, ..settings() });
     gate.open();
     // Before anything is learned it goes the long way.
     scheduler.submit(submission(1.0)).await.unwrap();
@@ -409,7 +412,8 @@ async fn a_batch_waits_for_company_no_longer_than_its_delay() {
     // What comes is held until all are there, so that they share a batch however long that takes.
     let together = async |requests: usize, max_delay: Duration| {
         let batching = BatchPolicy { max_rows: 4, preferred_rows: vec![4], max_delay };
-        let (scheduler, gate) = scheduler(1, Settings { batching, hold: requests, ..settings() });
+        let (scheduler, gate) =
+            scheduler(1, QueueSettings { batching, hold: requests, ..settings() });
         gate.open();
         let started = Instant::now();
         let answers: Vec<_> =
@@ -433,7 +437,7 @@ async fn instances_beyond_the_first_are_made_when_there_is_work_for_them() {
     let gate = Arc::new(Gate::default());
     let slots = vec![Slot::empty(make_echo(&gate)), Slot::empty(make_echo(&gate))];
     let batching = BatchPolicy::one_by_one();
-    let scheduler = over(slots, Settings { batching, ..settings() });
+    let scheduler = over(slots, QueueSettings { batching, ..settings() });
     let answers: Vec<_> = (0..2).map(|it| spawn(&scheduler, submission(it as f32))).collect();
     until(|| gate.entered.load(Ordering::SeqCst) == 2).await;
     gate.open();
@@ -489,7 +493,7 @@ async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
     gate.open();
     let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
     let scheduler =
-        over(vec![Slot::empty(make_echo(&gate))], Settings { longest_stay, ..settings() });
+        over(vec![Slot::empty(make_echo(&gate))], QueueSettings { longest_stay, ..settings() });
     scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(1));
     scheduler.submit(submission(1.0)).await.unwrap();
 }
@@ -517,7 +521,7 @@ async fn waiting_for_the_end_takes_no_wake_up_from_a_worker() {
 #[tokio::test]
 async fn a_request_that_comes_after_its_deadline_never_runs() {
     let caller_runs_below = Duration::from_secs(1);
-    let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
+    let (scheduler, gate) = scheduler(1, QueueSettings { caller_runs_below, ..settings() });
     gate.open();
     scheduler.shared.lock().times.record(1, Duration::from_micros(1));
     let deadline = Some(Instant::now());
@@ -578,7 +582,7 @@ async fn replies_leave_in_order_of_arrival_where_that_is_asked() {
     let batching = BatchPolicy::one_by_one();
     // All of them wait before the first one runs, so that the order of arrival is known.
     let scheduler =
-        over(slots, Settings { batching, preserve_ordering: true, hold: 50, ..settings() });
+        over(slots, QueueSettings { batching, preserve_ordering: true, hold: 50, ..settings() });
     let order = Arc::new(Mutex::new(Vec::new()));
     let calls: Vec<_> = (0..50)
         .map(|it| {
@@ -637,7 +641,7 @@ async fn statistics_tell_runs_by_size_and_what_failures_cost() {
 #[tokio::test]
 async fn instances_are_added_and_taken_away_while_requests_run() {
     let (scheduler, gate) =
-        scheduler(1, Settings { batching: BatchPolicy::one_by_one(), ..settings() });
+        scheduler(1, QueueSettings { batching: BatchPolicy::one_by_one(), ..settings() });
     let held = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     assert!(scheduler.resize(&[(Device::Cpu, 3)]).unwrap());
@@ -662,7 +666,7 @@ async fn instances_are_added_and_taken_away_while_requests_run() {
 async fn a_run_may_take_all_processors_where_no_model_runs_another_and_nothing_waits() {
     let busy = crate::Busy::default();
     let settings =
-        || Settings { batching: BatchPolicy::one_by_one(), busy: busy.clone(), ..settings() };
+        || QueueSettings { batching: BatchPolicy::one_by_one(), busy: busy.clone(), ..settings() };
     let (one, one_gate) = scheduler(1, settings());
     let (other, other_gate) = scheduler(1, settings());
     let first = spawn(&one, submission(1.0));

@@ -20,5 +20,5 @@ mod worker;
 pub use overdue::SEQUENCES_LOST;
 pub use scheduler::SequenceScheduler;
 pub use settings::{
-    Control, DirectPolicy, Flag, IdType, ImplicitState, Settings, Signal, Strategy, Wiring,
+    Control, DirectPolicy, Flag, IdType, ImplicitState, SequenceSettings, Signal, Strategy, Wiring,
 };

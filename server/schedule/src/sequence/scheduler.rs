@@ -8,7 +8,7 @@ use std::{
 use backend::ModelProcess;
 
 use super::{
-    settings::{Settings, Signal, Strategy},
+    settings::{SequenceSettings, Signal, Strategy},
     shared::{Job, LockedState, Shared, describe},
     table::Table,
     waiting::Waiting,
@@ -33,7 +33,11 @@ pub struct SequenceScheduler {
 impl SequenceScheduler {
     /// A scheduler over these instances; those whose places are empty are made for the first sequence that sits
     /// there.
-    pub fn new(settings: Settings, slots: Vec<Slot>, metrics: ModelMetrics) -> SequenceScheduler {
+    pub fn new(
+        settings: SequenceSettings,
+        slots: Vec<Slot>,
+        metrics: ModelMetrics,
+    ) -> SequenceScheduler {
         let slots_there = slots.len();
         let table = Table::new(slots_there, settings.seats);
         let running = slots.iter().map(|_| None).collect();

@@ -13,7 +13,7 @@ use inference::request::SequenceId;
 
 /// How the sequences of one model version are scheduled.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SequenceSettings {
     /// Name of the model, for error texts and thread names.
     pub model: Arc<str>,
     /// Which requests share a run.

@@ -9,7 +9,7 @@ use backend::ModelProcess;
 
 use super::{
     running::Running,
-    settings::Settings,
+    settings::SequenceSettings,
     table::{Number, Table},
 };
 use crate::{
@@ -26,7 +26,7 @@ const LEAVING_IDLE: Duration = Duration::from_secs(1);
 
 /// What tasks and the instances' threads share.
 pub(super) struct Shared {
-    pub(super) settings: Settings,
+    pub(super) settings: SequenceSettings,
     pub(super) metrics: ModelMetrics,
     /// The shapes of what a first request gets for states.
     pub(super) initial_key: u64,

@@ -11,7 +11,7 @@ use backend::{
 
 use super::*;
 use crate::{
-    KeepCosts, NICENESS, RunLimit, Settings, admission::LongestStay, learn::RunTimes,
+    KeepCosts, NICENESS, QueueSettings, RunLimit, admission::LongestStay, learn::RunTimes,
     pack::RunBounds, packing::Packing, padding::Padding, policy::BatchPolicy, queue::QueuePolicy,
     row_check::RowCheck, run_context::RunContext, slot::Slot, work::Work,
 };
@@ -43,7 +43,7 @@ fn scheduler_that_keeps(
     runs: &Arc<Mutex<Vec<Vec<i64>>>>,
     keep_costs: Option<KeepCosts>,
 ) -> Scheduler {
-    let settings = Settings {
+    let settings = QueueSettings {
         model: "m".into(),
         batching: BatchPolicy::eager(4),
         queue_policies: vec![QueuePolicy::default()],

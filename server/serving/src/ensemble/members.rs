@@ -22,7 +22,7 @@ use crate::{
     },
     manager::{ModelManager, Snapshot},
     model_id::ModelId,
-    served::{Dispatch, Member, MemberLookup, Members, Resolved, ServedModel},
+    served::{Dispatch, Member, MemberLookup, Members, MembersError, Resolved, ServedModel},
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
 use schedule::{RequestQueue, Semaphore};
@@ -76,12 +76,16 @@ impl Ensemble {
         resolved.into_iter().map(|it| it.model).collect()
     }
 
-    fn resolve_at(&self, lookup: &dyn MemberLookup, path: &Path<'_>) -> Result<Resolved, String> {
+    fn resolve_at(
+        &self,
+        lookup: &dyn MemberLookup,
+        path: &Path<'_>,
+    ) -> Result<Resolved, MembersError> {
         let mut models = Vec::with_capacity(self.config.steps.len());
         for (i, step) in self.config.steps.iter().enumerate() {
             let model = lookup
                 .find(&self.member(step), step.version)
-                .map_err(|why| format!("step[{i}] ('{}'): {why}", step.model))?;
+                .map_err(|why| MembersError(format!("step[{i}] ('{}'): {why}", step.model)))?;
             models.push(model);
         }
         let plan = self.plan_for(&models)?;
@@ -92,11 +96,11 @@ impl Ensemble {
             let nested = Some(Box::new(inner.resolve_within(lookup, path)?));
             Ok(Member { nested, model })
         });
-        let members = members.collect::<Result<_, String>>()?;
+        let members = members.collect::<Result<_, MembersError>>()?;
         Ok(Resolved { plan, members })
     }
 
-    fn plan_for(&self, models: &[Arc<ServedModel>]) -> Result<Arc<Plan>, String> {
+    fn plan_for(&self, models: &[Arc<ServedModel>]) -> Result<Arc<Plan>, MembersError> {
         if let Some(planned) = &*self.planned.load()
             && planned.is_of(models)
         {
@@ -104,7 +108,7 @@ impl Ensemble {
         }
         let signatures: Vec<&Signature> = models.iter().map(|it| &*it.signature).collect();
         let outcome = compile(&self.config, &self.outer, &signatures);
-        let outcome = outcome.map(Arc::new).map_err(|it| it.join("; "));
+        let outcome = outcome.map(Arc::new).map_err(|it| MembersError(it.join("; ")));
         let members = models.iter().map(Arc::downgrade).collect();
         self.planned.store(Some(Arc::new(Planned { members, outcome: outcome.clone() })));
         outcome
@@ -116,7 +120,7 @@ pub(super) struct Planned {
     /// Those that were compared. Weak: a member that was unloaded must go.
     members: Vec<Weak<ServedModel>>,
     /// The plan, or what does not fit.
-    outcome: Result<Arc<Plan>, String>,
+    outcome: Result<Arc<Plan>, MembersError>,
 }
 
 impl Planned {
@@ -129,9 +133,9 @@ impl Planned {
 }
 
 impl Members for Ensemble {
-    fn resolve(&self) -> Result<Resolved, String> {
+    fn resolve(&self) -> Result<Resolved, MembersError> {
         let Some(manager) = self.manager.upgrade() else {
-            return Err("the server is shutting down".to_owned());
+            return Err(MembersError("the server is shutting down".to_owned()));
         };
         let lookup = Lookup { snapshot: manager.snapshot(), manager: &manager };
         self.resolve_at(&lookup, &Path { name: &self.outer.name, outer: None })
@@ -141,16 +145,17 @@ impl Members for Ensemble {
         &self,
         lookup: &dyn MemberLookup,
         outer: &Path<'_>,
-    ) -> Result<Resolved, String> {
+    ) -> Result<Resolved, MembersError> {
         let name = &*self.outer.name;
         let mut names = outer.names();
         if let Some(from) = names.iter().position(|it| *it == name) {
             names.push(name);
             let circle = names.get(from..).unwrap_or_default().join("' -> '");
-            return Err(format!("the ensembles are made of each other: '{circle}'"));
+            let text = format!("the ensembles are made of each other: '{circle}'");
+            return Err(MembersError(text));
         }
         self.resolve_at(lookup, &Path { name, outer: Some(outer) })
-            .map_err(|it| format!("its member '{name}' cannot run: {it}"))
+            .map_err(|it| MembersError(format!("its member '{name}' cannot run: {it}")))
     }
 
     fn turns(&self) -> &Arc<Turns> {

@@ -107,7 +107,7 @@ fn reason(error: &Error) -> FailureReason {
 pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Resolved, Error> {
     ensemble.resolve().map_err(|reason| {
         model.metrics.failure(FailureReason::Other);
-        model.not_ready(reason)
+        model.not_ready(reason.to_string())
     })
 }
 

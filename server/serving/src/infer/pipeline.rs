@@ -39,7 +39,7 @@ use inference::{
 };
 use schedule::{
     Scheduler, Submission,
-    prepare::Wanted,
+    prepare::CancelToken,
     work::{Done, Work},
 };
 use steps::{Context, GraphOutput, Prepared, Reduced, ResultForm, RowError, Step};
@@ -207,7 +207,7 @@ async fn finish(
     let is_short = task.facts().is_short && reduced.len() <= FEW;
     let Answering { work, asked, started, deadline, mut reply } = answering;
     let around = pipeline.clone();
-    let finish = move |wanted: &Wanted| {
+    let finish = move |wanted: &CancelToken| {
         let texts = match task.facts().repeats_text {
             true => inputs::texts(&work.inputs, TEXT)?,
             false => Vec::new(),

@@ -28,7 +28,7 @@ use inference::{
     room::Room,
     task::{Medium, RowForm, Task},
 };
-use schedule::{Scheduler, prepare::Wanted, work::Work};
+use schedule::{Scheduler, prepare::CancelToken, work::Work};
 use steps::{Input, Prepared, RowError, Step};
 
 /// So many rows are put together by the task that asks.
@@ -101,7 +101,7 @@ pub(super) async fn prepare(preparing: Preparing<'_>) -> Result<Ready, Error> {
         return Ok(Ready { prepared, rooms: vec![room], here: Some(bytes) });
     }
     let around = pipeline.clone();
-    let learn = move |wanted: &Wanted| {
+    let learn = move |wanted: &CancelToken| {
         let began = Instant::now();
         let done = prepare(wanted)?;
         if is_text {
@@ -231,13 +231,13 @@ async fn on_threads(
 fn preparation(
     preparing: &Preparing<'_>,
     part: Part,
-) -> impl FnOnce(&Wanted) -> Result<(Vec<Prepared>, Room), Error> + Send + use<> {
+) -> impl FnOnce(&CancelToken) -> Result<(Vec<Prepared>, Room), Error> + Send + use<> {
     let Preparing { pipeline, task, work, asked, .. } = *preparing;
     let (around, inputs, asked) = (pipeline.clone(), work.inputs.clone(), asked.clone());
     let list = preparing.one_list();
     let what = if task.medium() == Medium::Text { Room::TEXTS } else { Room::FILES };
     let mut room = Room::of(preparing.bytes, what);
-    move |wanted: &Wanted| {
+    move |wanted: &CancelToken| {
         let (medium, most) = (task.medium(), around.config.max_batch_size);
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
         check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;

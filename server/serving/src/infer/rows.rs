@@ -20,8 +20,8 @@ use inference::{
     signature::Port,
     timings::Timings,
 };
-use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::Wanted};
-use steps::{GraphOutput, Place, Prepared, Reduced, Row, Step, Work, outputs_of_row};
+use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::CancelToken};
+use steps::{GraphOutput, Prepared, Reduced, Row, RowPlace, Step, Work, outputs_of_row};
 
 /// What takes longer is done on a thread for such, since it would make other clients wait: as long as the mean of token
 /// vectors of so many values, some 50 us.
@@ -340,11 +340,11 @@ async fn reduce(
     let of_one = values.div_ceil(works.len().max(1));
     let effort: usize = works.iter().map(|(_, it)| it.effort(of_one)).sum();
     let around = pipeline.clone();
-    let reduce_all = move |wanted: &Wanted| {
+    let reduce_all = move |wanted: &CancelToken| {
         let padding = around.steps.padding_side();
         let reduce = |(row, (number, work)): (usize, (usize, Work))| {
             wanted.check()?;
-            let place = Place { row, tokens, padding };
+            let place = RowPlace { row, tokens, padding };
             let given = outputs_of_row(around.steps.outputs(), &outputs, place);
             let reduced = given.and_then(|it| around.steps.reduce(&work, &it));
             Ok((number, reduced.map_err(error)?))

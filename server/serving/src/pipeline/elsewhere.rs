@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::pipeline::open::ServedPipeline;
 use inference::error::Error;
-use schedule::prepare::{PrepareFor, PreparePool, Wanted};
+use schedule::prepare::{CancelToken, PrepareFor, PreparePool};
 
 /// How long some work takes, by prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl ServedPipeline {
         &self,
         effort: Effort,
         deadline: Option<Instant>,
-        work: impl FnOnce(&Wanted) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&CancelToken) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let request = PrepareFor { model: self.graph.model.clone(), deadline };
         match effort {

@@ -11,7 +11,7 @@ use inference::{
 
 /// What is known of a pipeline beside its tasks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct PipelineFacts<'a> {
     /// The length of its vectors, where it is known.
     pub dimensions: Option<usize>,
     /// The lengths of the vectors of its images and of its texts, where it has a tower for each.
@@ -28,10 +28,10 @@ pub struct Known<'a> {
 pub fn face(
     graph: &Signature,
     tasks: &[Task],
-    known: &Known<'_>,
+    known: &PipelineFacts<'_>,
     most_inputs: usize,
 ) -> Option<Signature> {
-    let Known { labels, sampling_rate, jpeg, .. } = *known;
+    let PipelineFacts { labels, sampling_rate, jpeg, .. } = *known;
     let of = |task: Task, inputs: Vec<Port>, pipeline| Signature {
         named: None,
         graph_checks_shapes: false,
@@ -84,7 +84,7 @@ fn input(facts: &InputFacts) -> Port {
 }
 
 /// What a task gives for these inputs.
-fn outputs(task: Task, inputs: &[Port], known: &Known<'_>) -> Vec<Port> {
+fn outputs(task: Task, inputs: &[Port], known: &PipelineFacts<'_>) -> Vec<Port> {
     let is_given = |name: &str| inputs.iter().any(|it| &*it.name == name);
     let outputs = task.facts().outputs.iter().filter(|it| it.of.is_none_or(is_given));
     let mut outputs: Vec<Port> = outputs.map(|it| output(it, known)).collect();
@@ -93,11 +93,11 @@ fn outputs(task: Task, inputs: &[Port], known: &Known<'_>) -> Vec<Port> {
 }
 
 /// Outputs that are given only where they are named.
-fn on_request(task: Task, known: &Known<'_>) -> Vec<Port> {
+fn on_request(task: Task, known: &PipelineFacts<'_>) -> Vec<Port> {
     task.facts().on_request.iter().map(|it| output(it, known)).collect()
 }
 
-fn output(facts: &OutputFacts, known: &Known<'_>) -> Port {
+fn output(facts: &OutputFacts, known: &PipelineFacts<'_>) -> Port {
     let [of_images, of_texts] = known.tower_dimensions;
     let dim = |width: &Width| match width {
         Width::Exactly(size) => Some(*size),
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(face.tasks(), tasks_of_embedder());
     }
 
-    fn known() -> Known<'static> {
-        Known { dimensions: Some(32), ..Known::default() }
+    fn known() -> PipelineFacts<'static> {
+        PipelineFacts { dimensions: Some(32), ..PipelineFacts::default() }
     }
 
     fn tasks_of_embedder() -> [Task; 3] {

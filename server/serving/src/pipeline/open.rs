@@ -7,7 +7,7 @@ use backend::ModelSpec;
 use crate::{
     config::model::ModelConfig,
     pipeline::{
-        face::{Known, face},
+        face::{PipelineFacts, face},
         pace::Pace,
         pipeline_settings::PipelineSettings,
         row_runs::RowRuns,
@@ -15,7 +15,10 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Dir, Folder, Opened, Overrides, Pipeline, is_pipeline, is_said_over, unchosen_graphs};
+use steps::{
+    Dir, Folder, FolderError, Opened, Overrides, Pipeline, is_pipeline, is_said_over,
+    unchosen_graphs,
+};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -110,6 +113,17 @@ pub enum Origin<'a> {
     Graph(Option<&'a Dir>),
 }
 
+/// Why there is no pipeline where there should be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Something is missing or wrong in the folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// It is for nothing that clients could ask for.
+    #[error("the folder has no task")]
+    NoTask,
+}
+
 /// Makes a pipeline of a graph and of what says what it is for; `None` where its metadata does not.
 ///
 /// # Errors
@@ -118,7 +132,7 @@ pub fn open(
     origin: Origin<'_>,
     loaded: &Loaded<'_>,
     settings: &PipelineSettings,
-) -> Result<Option<Opening>, String> {
+) -> Result<Option<Opening>, OpenError> {
     let Loaded { spec: Some(spec), signature, config, .. } = *loaded else {
         let reason = "the engine does not describe its inputs".to_owned();
         return Ok(Some(Opening::Tensors(reason)));
@@ -133,15 +147,14 @@ pub fn open(
         tasks.push(Task::Rerank);
     }
     let most_inputs = settings.max_client_batch_size.get();
-    let known = Known {
+    let known = PipelineFacts {
         dimensions: steps.dimensions(),
         tower_dimensions: steps.tower_dimensions(),
         labels: steps.labels(),
         sampling_rate: steps.sampling_rate(),
         jpeg: steps.jpeg(),
     };
-    let face = face(signature, &tasks, &known, most_inputs)
-        .ok_or_else(|| "the folder has no task".to_owned())?;
+    let face = face(signature, &tasks, &known, most_inputs).ok_or(OpenError::NoTask)?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
     let tokens = settings.max_batch_tokens.map(NonZeroUsize::get);
@@ -185,21 +198,19 @@ pub fn around(
     origin: Origin<'_>,
     spec: &ModelSpec,
     settings: &PipelineSettings,
-) -> Result<Option<Around>, String> {
+) -> Result<Option<Around>, FolderError> {
     let overrides = overrides(settings);
     let (folder, overrides, opened) = match origin {
         Origin::Folder(dir) => {
-            let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
-            let opened = Pipeline::open(&folder, spec).map_err(|it| it.to_string())?;
+            let folder = Folder::read(dir, &overrides)?;
+            let opened = Pipeline::open(&folder, spec)?;
             let overrides = folder.overrides.clone();
             (Some(folder), overrides, opened)
         }
-        Origin::Graph(dir) => {
-            match Pipeline::of_graph(dir, &overrides, spec).map_err(|it| it.to_string())? {
-                Some((opened, overrides)) => (None, overrides, opened),
-                None => return Ok(None),
-            }
-        }
+        Origin::Graph(dir) => match Pipeline::of_graph(dir, &overrides, spec)? {
+            Some((opened, overrides)) => (None, overrides, opened),
+            None => return Ok(None),
+        },
     };
     let tensors = |reason: String| Ok(Some(Around::Tensors(reason)));
     let steps = match opened {

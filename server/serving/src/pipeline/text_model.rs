@@ -11,7 +11,7 @@ use inference::{
     limits::Permit,
     task::{Medium, Task},
 };
-use schedule::prepare::Wanted;
+use schedule::prepare::CancelToken;
 use steps::{Head, Step, TextPipeline, TextToken, Tokenizing};
 
 /// Most tokens of one reply: each takes some hundred bytes.
@@ -116,7 +116,7 @@ impl<'a> TextModel<'a> {
         self.check_texts(texts.len())?;
         let is_short = self.pipeline.pace.is_short(texts.iter().map(String::len).sum());
         let steps = self.text.clone();
-        let work = move |wanted: &Wanted| {
+        let work = move |wanted: &CancelToken| {
             let TokenizeOptions { add_special_tokens, prompt_name } = &options;
             let prompt_name = prompt_name.as_deref();
             let how = Tokenizing { add_special_tokens: *add_special_tokens, prompt_name };
@@ -153,7 +153,7 @@ impl<'a> TextModel<'a> {
         check_tokens(count)?;
         let is_short = count.saturating_mul(size_of::<u32>()) < AT_ONCE;
         let steps = self.text.clone();
-        let work = move |wanted: &Wanted| {
+        let work = move |wanted: &CancelToken| {
             let tokenizer = steps.tokenizer();
             let text = |(at, ids): (usize, &Vec<u32>)| {
                 wanted.check()?;

@@ -82,10 +82,10 @@ impl Drop for Adder {
     }
 }
 
-fn settings() -> Settings {
+fn settings() -> SequenceSettings {
     let state =
         ImplicitState { input: "kept_in".into(), output: "kept_out".into(), initial: tensor(0) };
-    Settings {
+    SequenceSettings {
         model: "m".into(),
         strategy: Strategy::Direct(DirectPolicy {
             max_delay: Duration::ZERO,
@@ -112,7 +112,7 @@ fn settings() -> Settings {
 }
 
 /// A scheduler with instances that are made when they are needed.
-fn scheduler(instances: usize, settings: Settings) -> (Arc<SequenceScheduler>, Arc<Gate>) {
+fn scheduler(instances: usize, settings: SequenceSettings) -> (Arc<SequenceScheduler>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let slot = |_| {
         let gate = gate.clone();
@@ -166,7 +166,7 @@ fn spawn(
 
 #[tokio::test]
 async fn what_is_held_begins_once_enough_requests_wait_of_them_enough_without_a_seat() {
-    let held = Settings { hold: 2, hold_backlog: 1, ..settings() };
+    let held = SequenceSettings { hold: 2, hold_backlog: 1, ..settings() };
     let (scheduler, _) = scheduler(1, held);
     let hold = || scheduler.shared.state.lock().unwrap().hold;
     let seated = [spawn(&scheduler, 1, START, 5), spawn(&scheduler, 1, END, 1)];
@@ -218,7 +218,7 @@ async fn a_panic_of_the_thread_itself_ends_its_sequences_and_others_get_another_
 async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
     let strategy =
         Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: false };
-    let settings = Settings { engine_keeps_state: true, seats: 2, strategy, ..settings() };
+    let settings = SequenceSettings { engine_keeps_state: true, seats: 2, strategy, ..settings() };
     let (scheduler, _) = scheduler(1, settings);
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     assert_eq!(send(&scheduler, 2, START, submission(7)).await, Ok(7));
@@ -234,7 +234,7 @@ async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
 async fn what_waits_for_a_seat_keeps_no_answer_back_where_answers_leave_in_order() {
     let strategy =
         Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: true };
-    let (scheduler, _) = scheduler(1, Settings { strategy, ..settings() });
+    let (scheduler, _) = scheduler(1, SequenceSettings { strategy, ..settings() });
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     let unseated = spawn(&scheduler, 2, START, 7);
     tokio::task::yield_now().await;
@@ -245,7 +245,7 @@ async fn what_waits_for_a_seat_keeps_no_answer_back_where_answers_leave_in_order
 
 #[tokio::test]
 async fn a_sequence_that_waited_for_the_seat_of_a_lost_instance_gets_it() {
-    let settings = Settings { engine_keeps_state: true, ..settings() };
+    let settings = SequenceSettings { engine_keeps_state: true, ..settings() };
     let (scheduler, gate) = scheduler(1, settings);
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     gate.set(true);
@@ -294,7 +294,8 @@ fn mortal(seats: usize) -> (Arc<SequenceScheduler>, Arc<AtomicUsize>) {
 fn mortal_of(seats: usize, rerun: RerunPolicy) -> (Arc<SequenceScheduler>, Arc<AtomicUsize>) {
     let strategy =
         Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: false };
-    let settings = Settings { engine_keeps_state: true, seats, strategy, rerun, ..settings() };
+    let settings =
+        SequenceSettings { engine_keeps_state: true, seats, strategy, rerun, ..settings() };
     let deaths = Arc::new(AtomicUsize::new(0));
     let (gate, counted) = (Arc::default(), deaths.clone());
     let slot = Slot::empty(Arc::new(move || {
@@ -456,7 +457,7 @@ async fn a_deadline_that_passes_in_the_backlog_ends_the_sequence() {
 #[tokio::test]
 async fn without_a_timeout_of_its_own_the_backlog_is_bounded_by_the_servers() {
     let longest_backlog = Some(Duration::from_millis(20));
-    let (scheduler, _) = scheduler(1, Settings { longest_backlog, ..settings() });
+    let (scheduler, _) = scheduler(1, SequenceSettings { longest_backlog, ..settings() });
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     let error = send(&scheduler, 2, START, submission(1)).await.unwrap_err();
     assert!(matches!(error, Error::SequenceTimeout { .. }), "{error}");

@@ -11,7 +11,7 @@ use tokio::{
 use crate::cache::{
     cache_settings::RedisSettings,
     redis::{
-        problem::Problem,
+        problem::RedisError,
         wire::{END, Value, command, take},
     },
 };
@@ -25,10 +25,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, logs in, chooses the database.
-    pub(super) async fn open(settings: &RedisSettings) -> Result<Connection, Problem> {
+    pub(super) async fn open(settings: &RedisSettings) -> Result<Connection, RedisError> {
         let address = (settings.host.as_str(), settings.port);
-        let stream = TcpStream::connect(address).await.map_err(Problem::Connect)?;
-        stream.set_nodelay(true).map_err(Problem::Connect)?;
+        let stream = TcpStream::connect(address).await.map_err(RedisError::Connect)?;
+        stream.set_nodelay(true).map_err(RedisError::Connect)?;
         let mut connection = Connection { stream, buffer: BytesMut::new() };
         if let Some(password) = &settings.password {
             let password = password.reveal().as_bytes();
@@ -44,9 +44,9 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn must(&mut self, parts: &[&[u8]]) -> Result<(), Problem> {
+    async fn must(&mut self, parts: &[&[u8]]) -> Result<(), RedisError> {
         match self.ask(parts, Bytes::new()).await? {
-            Value::Error(text) => Err(Problem::Refused(text)),
+            Value::Error(text) => Err(RedisError::Refused(text)),
             _ => Ok(()),
         }
     }

@@ -31,7 +31,7 @@ use crate::cache::{
     cache_settings::RedisSettings,
     entry::{decode, encode},
     key::Key,
-    redis::{circuit::Circuit, connection::Connection, problem::Problem, wire::Value},
+    redis::{circuit::Circuit, connection::Connection, problem::RedisError, wire::Value},
 };
 
 /// KiB of answers that may be on their way to Redis; what comes while so many are is not kept.
@@ -79,8 +79,8 @@ impl Redis {
         let value = match outcome {
             Ok(Value::Bulk(value)) => Ok(Some(value)),
             Ok(Value::Nil) => Ok(None),
-            Ok(Value::Error(text)) => Err(Problem::Refused(text)),
-            Ok(Value::Simple) => Err(Problem::Unexpected),
+            Ok(Value::Error(text)) => Err(RedisError::Refused(text)),
+            Ok(Value::Simple) => Err(RedisError::Unexpected),
             Err(problem) => Err(problem),
         };
         let value = self.judged(value)??;
@@ -131,7 +131,7 @@ impl Redis {
     /// Asks whether Redis is there, and logs the answer.
     pub(super) async fn greet(&self) {
         let outcome = match self.ask(&[b"PING"], Bytes::new()).await {
-            Ok(Value::Error(text)) => Err(Problem::Refused(text)),
+            Ok(Value::Error(text)) => Err(RedisError::Refused(text)),
             Ok(_) => Ok(()),
             Err(problem) => Err(problem),
         };
@@ -142,7 +142,7 @@ impl Redis {
     }
 
     /// Notes what the outcome says of Redis's health.
-    fn judged<T>(&self, outcome: Result<T, Problem>) -> Option<T> {
+    fn judged<T>(&self, outcome: Result<T, RedisError>) -> Option<T> {
         let (host, port) = (&self.settings.host, self.settings.port);
         match outcome {
             Ok(value) => {
@@ -151,7 +151,7 @@ impl Redis {
                 }
                 Some(value)
             }
-            Err(Problem::Busy) => None,
+            Err(RedisError::Busy) => None,
             Err(problem) => {
                 if lock(&self.circuit).failed(Instant::now()) {
                     tracing::warn!(
@@ -167,7 +167,7 @@ impl Redis {
 
     /// One command and its answer, on a connection that is open already, else on a new one. `value` is its last part,
     /// where it is not empty.
-    async fn ask(&self, parts: &[&[u8]], value: Bytes) -> Result<Value, Problem> {
+    async fn ask(&self, parts: &[&[u8]], value: Bytes) -> Result<Value, RedisError> {
         let _place = self.place().await?;
         if let Some(mut connection) = self.take_idle() {
             match self.exchange(&mut connection, parts, value.clone()).await {
@@ -176,22 +176,22 @@ impl Redis {
                     return Ok(answer);
                 }
                 // Redis may have closed it since: others that are idle are no better.
-                Err(Problem::Connection(_)) => lock(&self.idle).clear(),
+                Err(RedisError::Connection(_)) => lock(&self.idle).clear(),
                 Err(problem) => return Err(problem),
             }
         }
         let connect = self.settings.connect_timeout;
         let connection = timeout(connect, Connection::open(&self.settings)).await;
-        let mut connection =
-            connection.map_err(|_| Problem::Timeout { what: "connection", limit: connect })??;
+        let mut connection = connection
+            .map_err(|_| RedisError::Timeout { what: "connection", limit: connect })??;
         let answer = self.exchange(&mut connection, parts, value).await?;
         self.give_back(connection);
         Ok(answer)
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    async fn place(&self) -> Result<SemaphorePermit<'_>, RedisError> {
         let place = timeout(self.settings.wait_timeout, self.places.acquire()).await;
-        place.ok().and_then(Result::ok).ok_or(Problem::Busy)
+        place.ok().and_then(Result::ok).ok_or(RedisError::Busy)
     }
 
     /// A connection on which something was asked and not answered is dropped: what would come next on it is no answer
@@ -201,10 +201,10 @@ impl Redis {
         connection: &mut Connection,
         parts: &[&[u8]],
         value: Bytes,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Value, RedisError> {
         let limit = self.settings.socket_timeout;
         let answer = timeout(limit, connection.ask(parts, value)).await;
-        Ok(answer.map_err(|_| Problem::Timeout { what: "answer", limit })??)
+        Ok(answer.map_err(|_| RedisError::Timeout { what: "answer", limit })??)
     }
 
     /// One of this thread, if there is one.

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 /// Why Redis did not answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum RedisError {
     /// All connections are in use: no fault of Redis.
     #[error("all connections are in use")]
     Busy,

@@ -39,16 +39,27 @@ pub(super) fn command(parts: &[&[u8]], length: usize) -> Bytes {
 /// What every part ends with.
 pub(super) const END: &[u8] = b"\r\n";
 
+/// An answer that is none of this protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("a line does not end")]
+    EndlessLine,
+    #[error("a value of '{0}' bytes")]
+    Length(String),
+    #[error("an answer of an unknown kind")]
+    UnknownKind,
+}
+
 /// Takes one answer out of what has come; `None` while it is not whole.
 ///
 /// # Errors
 /// When it is no answer of this protocol; a sentence.
-pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Value>, String> {
+pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Value>, Malformed> {
     let line = buffer.windows(2).take(LONGEST_LINE).position(|it| it == END);
     let Some(end) = line else {
         return match buffer.len() <= LONGEST_LINE {
             true => Ok(None),
-            false => Err("a line does not end".to_owned()),
+            false => Err(Malformed::EndlessLine),
         };
     };
     let text = buffer.get(1..end).map(|it| String::from_utf8_lossy(it).into_owned());
@@ -59,7 +70,7 @@ pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Value>, String> {
         Some(b'$') if text == "-1" => Value::Nil,
         Some(b'$') => {
             let length = text.parse::<usize>().ok().filter(|it| *it <= LONGEST_VALUE);
-            let length = length.ok_or_else(|| format!("a value of '{text}' bytes"))?;
+            let length = length.ok_or(Malformed::Length(text))?;
             if buffer.len() < end + 2 + length + 2 {
                 buffer.reserve((end + 2 + length + 2).saturating_sub(buffer.len()));
                 return Ok(None);
@@ -69,7 +80,7 @@ pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Value>, String> {
             buffer.advance(2);
             return Ok(Some(Value::Bulk(value)));
         }
-        _ => return Err("an answer of an unknown kind".to_owned()),
+        _ => return Err(Malformed::UnknownKind),
     };
     buffer.advance(end + 2);
     Ok(Some(value))
@@ -82,7 +93,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: Result<Option<Value>, &str>) {
         let mut buffer = BytesMut::from(text);
-        assert_eq!(take(&mut buffer), expect.map_err(str::to_owned));
+        let taken = take(&mut buffer).map_err(|it| it.to_string());
+        assert_eq!(taken, expect.map_err(str::to_owned));
     }
 
     #[test]
