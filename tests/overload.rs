@@ -5,9 +5,6 @@
 // The lint knows test functions, not the functions they share.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, unused_imports)] // these tests need a part of what all tests share
-mod support;
-
 use std::{
     net::SocketAddr,
     sync::{
@@ -18,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Client, Page, Process, Repository, first_of, infer, row, wait_for};
+use test_support::{Client, Page, Process, Repository, first_of, infer, row, wait_for};
 
 /// One request of an open loop.
 struct Outcome {

@@ -10,7 +10,10 @@ use super::lex::{split_tests, tokens};
 
 /// The folder of the repository.
 pub(super) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the package lies in the repository")
 }
 
 /// The text of a file, by its path under the root.
@@ -27,11 +30,12 @@ pub(super) struct Crate {
     pub(super) folder: String,
 }
 
-/// All crates of the workspace, as its manifest names them, and the three that no other depends on.
+/// The crates of the product, as the workspace's manifest names them, and the three that no other depends on. Not those
+/// of which tests alone are made.
 pub(super) fn crates() -> Vec<Crate> {
     let manifest = read("Cargo.toml");
     let line = manifest.lines().find(|it| it.starts_with("members = ")).expect("one line");
-    let folders = line.split('"').skip(1).step_by(2);
+    let folders = line.split('"').skip(1).step_by(2).filter(|it| !it.starts_with("tests/"));
     let named = |folder: &str| {
         let path = format!("path = \"{folder}\"");
         let line = manifest.lines().find(|it| it.contains(&path))?;
@@ -128,6 +132,15 @@ fn is_below(path: &str, modules: &BTreeSet<String>) -> bool {
     let module = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).unwrap_or(path);
     module.match_indices('/').any(|(at, _)| modules.contains(&module[..at]))
         || modules.contains(module)
+}
+
+/// The file with an area of tests, as `bad_input` or `grpc/peers`, by its path under the root: in the folder of the
+/// program that has it, or a program by itself.
+pub(super) fn area(name: &str) -> Option<String> {
+    let folders = fs::read_dir(root().join("tests")).unwrap();
+    let folders = folders.map(|it| it.unwrap().file_name().to_string_lossy().into_owned());
+    let files = folders.map(|it| format!("tests/{it}/{name}.rs"));
+    files.chain([format!("tests/{name}.rs")]).find(|it| root().join(it).is_file())
 }
 
 /// The files of a folder and of those in it whose names end with `.extension`, in order, by their paths under the root.

@@ -8,11 +8,11 @@ use std::{
 };
 
 /// The file of weights that a model may have.
-pub(crate) const BESIDE: &str = "weights.data";
+pub const BESIDE: &str = "weights.data";
 
 /// A message of protobuf, encoded field by field.
 #[derive(Default)]
-pub(crate) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 impl Message {
     fn varint(&mut self, mut value: u64) {
@@ -59,7 +59,7 @@ struct Port<'a> {
 
 /// A graph of floats under construction. Field numbers are those of `onnx.proto`.
 #[derive(Default)]
-pub(crate) struct Graph {
+pub struct Graph {
     body: Message,
     /// Each weight is unlike all others.
     seed: u64,
@@ -70,23 +70,18 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(seed: u64) -> Graph {
+    /// An empty one.
+    pub fn new(seed: u64) -> Graph {
         Graph { body: Message::default().text(2, "graph"), seed, ..Graph::default() }
     }
 
     /// The same, with its weights in a file [`BESIDE`] the model's.
-    pub(crate) fn with_weights_beside(seed: u64) -> Graph {
+    pub fn with_weights_beside(seed: u64) -> Graph {
         Graph { beside: Some(Vec::new()), ..Graph::new(seed) }
     }
 
     /// One operator. `ints` are its attributes that are lists of whole numbers.
-    pub(crate) fn node(
-        &mut self,
-        operator: &str,
-        inputs: &[&str],
-        output: &str,
-        ints: &[(&str, &[u64])],
-    ) {
+    pub fn node(&mut self, operator: &str, inputs: &[&str], output: &str, ints: &[(&str, &[u64])]) {
         let mut node = Message::default();
         for input in inputs {
             node = node.text(1, input);
@@ -103,7 +98,7 @@ impl Graph {
     }
 
     /// A weight of random floats around zero, of about the size that keeps a signal's size.
-    pub(crate) fn weight(&mut self, name: &str, dims: &[u64]) {
+    pub fn weight(&mut self, name: &str, dims: &[u64]) {
         let count: u64 = dims.iter().product();
         let inputs: u64 = dims.iter().product::<u64>() / dims.iter().max().copied().unwrap_or(1);
         let scale = (3.0 / inputs.max(1) as f32).sqrt();
@@ -170,7 +165,7 @@ impl Graph {
     }
 
     /// Writes the model: from `x` to `y`, both `[rows, ..]`.
-    pub(crate) fn write(self, path: &Path, x: &[u64], y: &[u64]) -> std::io::Result<()> {
+    pub fn write(self, path: &Path, x: &[u64], y: &[u64]) -> std::io::Result<()> {
         let port = |name, dims| Port { name, element: FLOAT, open: &["rows"], dims };
         self.write_with(path, &[port("x", x)], &port("y", y))
     }
@@ -202,7 +197,7 @@ impl Graph {
 }
 
 /// One matrix of `side × side` zeros, in a file [`BESIDE`] the model's that takes no room on the disk.
-pub(crate) fn sparse(path: &Path, side: u64) -> std::io::Result<()> {
+pub fn sparse(path: &Path, side: u64) -> std::io::Result<()> {
     let bytes = 4 * side * side;
     let mut graph = Graph::new(1);
     let entry = |key, value: &str| Message::default().text(1, key).text(2, value);
@@ -216,17 +211,12 @@ pub(crate) fn sparse(path: &Path, side: u64) -> std::io::Result<()> {
 }
 
 /// `layers` matrices of `side × side`, each followed by a bias and a Relu. Input and output `[rows, side]`.
-pub(crate) fn dense(path: &Path, layers: u64, side: u64, seed: u64) -> std::io::Result<()> {
+pub fn dense(path: &Path, layers: u64, side: u64, seed: u64) -> std::io::Result<()> {
     dense_in(Graph::new(seed), path, layers, side)
 }
 
 /// The same, in that graph.
-pub(crate) fn dense_in(
-    mut graph: Graph,
-    path: &Path,
-    layers: u64,
-    side: u64,
-) -> std::io::Result<()> {
+pub fn dense_in(mut graph: Graph, path: &Path, layers: u64, side: u64) -> std::io::Result<()> {
     let mut before = "x".to_owned();
     for layer in 0..layers {
         let name = |it: &str| format!("{it}{layer}");
@@ -242,7 +232,7 @@ pub(crate) fn dense_in(
 }
 
 /// `layers` convolutions of 3 × 3, each followed by a Relu, over images of `channels × side × side`.
-pub(crate) fn convolutions(
+pub fn convolutions(
     path: &Path,
     layers: u64,
     channels: u64,
@@ -266,7 +256,7 @@ pub(crate) fn convolutions(
 
 /// `layers` blocks as of a transformer without its attention: normalised, widened fourfold, Gelu, narrowed
 /// again, added to what came in; a softmax at the end. Input and output `[rows, side]`.
-pub(crate) fn blocks(path: &Path, layers: u64, side: u64, seed: u64) -> std::io::Result<()> {
+pub fn blocks(path: &Path, layers: u64, side: u64, seed: u64) -> std::io::Result<()> {
     let mut graph = Graph::new(seed);
     graph.weight("half", &[1]);
     graph.weight("root", &[1]);
@@ -294,7 +284,7 @@ pub(crate) fn blocks(path: &Path, layers: u64, side: u64, seed: u64) -> std::io:
 
 /// A detector that finds the same in each image of 640 × 640: `images`, FP32 `[1, 3, 640, 640]`, to `output0`, which is
 /// `values` as `[1, rows, values / rows]`. `metadata` is what it says of itself.
-pub(crate) fn detector(
+pub fn detector(
     path: &Path,
     values: &[f32],
     rows: u64,
@@ -323,18 +313,20 @@ pub(crate) fn detector(
 
 /// The sizes of an encoder.
 #[derive(Clone, Copy)]
-pub(crate) struct Encoder {
-    pub(crate) layers: u64,
+pub struct Encoder {
+    /// Blocks of attention, one after the other.
+    pub layers: u64,
     /// Width of a token's vector.
-    pub(crate) hidden: u64,
-    pub(crate) heads: u64,
+    pub hidden: u64,
+    /// Heads of each.
+    pub heads: u64,
     /// Tokens that it knows.
-    pub(crate) vocabulary: u64,
+    pub vocabulary: u64,
 }
 
 /// A BERT without positions: `input_ids` and `attention_mask`, both INT64 `[rows, tokens]`, to `last_hidden_state`,
 /// FP32 `[rows, tokens, hidden]`. A token that the mask leaves out changes no other.
-pub(crate) fn encoder(path: &Path, sizes: Encoder, seed: u64) -> std::io::Result<()> {
+pub fn encoder(path: &Path, sizes: Encoder, seed: u64) -> std::io::Result<()> {
     let Encoder { layers, hidden, heads, vocabulary } = sizes;
     let mut graph = Graph::new(seed);
     graph.weight("words", &[vocabulary, hidden]);

@@ -1,0 +1,23 @@
+//! Programs beside the server: the load generator, the recommender, and clients that others wrote.
+// The lint knows test functions, not the functions they share.
+#![allow(clippy::unwrap_used)]
+// What only tests of something that was left out of this build use.
+#![cfg_attr(
+    not(all(
+        feature = "isolation",
+        feature = "pipelines",
+        feature = "pytorch",
+        feature = "stores",
+        feature = "tensorflow",
+        feature = "trees"
+    )),
+    allow(dead_code, unused_imports)
+)]
+
+use test_support as support; // start a server, talk to it, make model repositories
+
+mod bench; // the load generator against this server
+#[cfg(all(feature = "pipelines", feature = "tensorflow"))]
+mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod recommend; // which settings and which machine suit a model
+mod recommend_api; // the same by SageMaker's operations
