@@ -17,6 +17,7 @@ from wire import ask, wait_healthy
 IMAGE = "muster:proof"
 # What .dockerignore lets through.
 SOURCES = ["Cargo.toml", "Cargo.lock", "Dockerfile", ".dockerignore", "LICENSE", ".cargo", "backends", "server"]
+SOURCES += ["tests/architecture", "tests/support"]
 # What the host of a GPU brings, and no image holds.
 OF_THE_DRIVER = ("libcuda.so", "libnvidia-ml.so")
 # A crate that only the dependencies need: it must not be compiled a second time.
