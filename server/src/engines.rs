@@ -55,9 +55,9 @@ impl EngineSettings {
         let kept = self.memory.map(|it| it / KEPT_OF_WORKER);
         let settings = serde_json::to_string(&EngineSettings { kept, ..self.clone() })?;
         let Isolation { which, arena_bytes, sandbox, kept } = isolation.clone();
-        let kept_places = self.engines.model_cache_dir.clone();
+        let kept_loads = self.engines.model_cache_dir.clone();
         let start =
-            Start { which, arena_bytes, sandbox, kept, kept_places, program, settings, children };
+            Start { which, arena_bytes, sandbox, kept, kept_loads, program, settings, children };
         isolate(self.engines(), start)
     }
 

@@ -60,8 +60,8 @@ pub struct Start<'a> {
     pub sandbox: Sandbox,
     /// What is the server's own.
     pub kept: Vec<PathBuf>,
-    /// Where it would be kept for later starts where models run.
-    pub kept_places: Option<PathBuf>,
+    /// Where it would be kept for later starts which models are being loaded.
+    pub kept_loads: Option<PathBuf>,
     /// The server's program.
     pub program: PathBuf,
     /// What it would be given.

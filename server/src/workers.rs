@@ -19,8 +19,8 @@ pub struct Start<'a> {
     pub sandbox: Sandbox,
     /// What is the server's own: no setting of a model opens any of it to a worker.
     pub kept: Vec<PathBuf>,
-    /// Where it is kept for later starts where models run, if it is.
-    pub kept_places: Option<PathBuf>,
+    /// Where it is kept for later starts which models are being loaded, if it is.
+    pub kept_loads: Option<PathBuf>,
     /// The server's program, whose main function comes to [`serve`] at the word `worker`.
     pub program: PathBuf,
     /// What follows that word.
@@ -37,7 +37,7 @@ pub fn isolate(
     engines: Vec<Arc<dyn Backend>>,
     start: Start<'_>,
 ) -> io::Result<Vec<Arc<dyn Backend>>> {
-    let Start { which, arena_bytes, sandbox, kept, kept_places, program, settings, children } =
+    let Start { which, arena_bytes, sandbox, kept, kept_loads, program, settings, children } =
         start;
     let settings = Settings {
         which,
@@ -53,7 +53,7 @@ pub fn isolate(
             lacks_directory: Arc::default(),
         },
         children: children.clone(),
-        kept_places,
+        kept_loads,
     };
     let isolation = Arc::new(Isolation::new(settings)?);
     let isolated = |it| -> Arc<dyn Backend> { Arc::new(Isolated::new(it, isolation.clone())) };

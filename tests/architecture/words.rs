@@ -269,7 +269,6 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/pytorch/plugin/src",
             "backends/tensorflow/src/native",
             "backends/environment/src",
-            "backends/isolation/src/fork.rs",
             "backends/isolation/src/mapping.rs",
             "backends/isolation/src/pages.rs",
             "backends/isolation/src/sandbox/calls.rs",

@@ -48,5 +48,3 @@ mod worker_sequences; // sequences whose process is killed
 mod worker_soaks; // the same faults a hundred thousand times, and how soon a model is back; not part of every run
 #[cfg(feature = "isolation")]
 mod worker_standby; // a process that is kept ready for the place of one that is killed
-#[cfg(feature = "isolation")]
-mod worker_templates; // processes that are forked where it is found out where models run // signals that ask for nothing

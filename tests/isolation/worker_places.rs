@@ -1,15 +1,27 @@
-//! Models whose place is found out at their load: in the server, or in a process of their own.
+//! Models whose place is decided at their load: in the server, or in a process of their own.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use crate::{
     sandbox::with_optimized,
     support::{
-        Client, Process, Repository, Server, Start, first_of, gpus, infer, row, workers::workers,
+        Client, Process, Repository, Server, Start, first_of, gpus, infer, row, wait_for,
+        workers::workers,
     },
 };
 
 const AUTO: &str = "--isolation=auto";
+const MLP: &str = "tests/fixtures/models/mlp/1/model.onnx";
+
+/// Makes a model's file one of 40 MiB, of which the graph has no use.
+fn large(model: &Path) {
+    const BYTES: usize = 40 << 20;
+    let mut content = fs::read(model).unwrap();
+    // A text about the model: field 6, and its length.
+    content.extend([6 << 3 | 2, 0x80, 0x80, 0x80, 20]);
+    content.resize(content.len() + BYTES, b' ');
+    fs::write(model, content).unwrap();
+}
 
 /// Lines of the log that say where a model runs.
 fn places_told(server: &Process) -> usize {
@@ -26,8 +38,7 @@ fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_serve
     let slow = [rows, ("execute_delay_ms", "20")];
     let repository = Repository::identity("fast", &[rows])
         .with_identity("slow", &slow)
-        // What its inputs are is not known, so that it is not run at its load.
-        .with_identity("untried", &[])
+        .with_identity("plain", &[])
         .with_identity("bounded", &[rows, ("MEMORY_LIMIT_BYTES", "1000000000")])
         .with_identity("said", &[rows, ("ISOLATION", "process")])
         .with_identity("within", &[("execute_delay_ms", "20"), rows, ("ISOLATION", "in_process")]);
@@ -36,7 +47,7 @@ fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_serve
     server.wait_ready();
     let http = server.address("http");
     let mut client = server.client();
-    let models = ["fast", "slow", "untried", "bounded", "said", "within"];
+    let models = ["fast", "slow", "plain", "bounded", "said", "within"];
     let has_process = |model: &str| {
         let label = format!("model=\"{model}\"");
         let page = Client::connect(http).get("/metrics").expect(200).text();
@@ -55,9 +66,9 @@ fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_serve
         found.as_str().unwrap_or_default().to_owned()
     };
     for (model, begin, end) in [
-        ("fast", "in_process: a run takes ", ", less than 2.0ms"),
-        ("slow", "process: a run takes 2", "ms, no less than 2.0ms"),
-        ("untried", "in_process: no run at its load has told how long it takes", "would"),
+        ("fast", "in_process: its runs read weights of 0.0 MiB", ", less than 32.0 MiB"),
+        ("slow", "process: a run is told to take ", "20.0ms"),
+        ("plain", "in_process: its runs read weights of 0.0 MiB", ", less than 32.0 MiB"),
         ("bounded", "process: its configuration bounds what", "its process may take"),
         ("said", "", ""),
         ("within", "", ""),
@@ -66,7 +77,7 @@ fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_serve
         assert!(found.starts_with(begin) && found.ends_with(end), "{model}: {found}");
         assert_eq!(found.is_empty(), begin.is_empty(), "{model}: {found}");
     }
-    // Decided once: the next load of what is the same does not try it.
+    // Decided once: the next load of what is the same heeds it.
     for model in ["fast", "slow"] {
         for verb in ["unload", "load"] {
             let path = format!("/v2/repository/models/{model}/{verb}");
@@ -85,6 +96,20 @@ fn with_auto_a_slow_model_is_in_a_process_of_its_own_and_others_are_in_the_serve
 }
 
 #[test]
+fn with_auto_an_onnx_model_with_many_weights_is_in_a_process_of_its_own() {
+    let repository = Repository::of(&["mlp"]).copy("small/1/model.onnx", MLP);
+    large(&repository.path().join("mlp/1/model.onnx"));
+    let server = Server::start(&repository, &[AUTO]);
+    for (model, found) in [
+        ("mlp", "process: its runs read weights of 40.2 MiB, no less than 32.0 MiB"),
+        ("small", "in_process: its runs read weights of 0.2 MiB, less than 32.0 MiB"),
+    ] {
+        let config = server.get(&format!("/v2/models/{model}/config")).expect(200).json();
+        assert_eq!(config["parameters"]["muster_isolation"]["string_value"], found);
+    }
+}
+
+#[test]
 fn a_load_that_ends_its_process_is_an_error_of_that_model_with_auto_too() {
     let repository =
         Repository::identity("bad", &[("load_fault", "abort")]).with_identity("good", &[]);
@@ -99,6 +124,7 @@ fn a_model_that_no_process_of_its_own_may_load_is_in_the_server_with_auto() {
     // A setting opens nothing there to a process, as others have files there too.
     let file = std::env::temp_dir().join(format!("muster-places-{}.onnx", std::process::id()));
     let repository = with_optimized(Repository::of(&["mlp"]), &file);
+    large(&repository.path().join("mlp/1/model.onnx"));
     let mut server = Process::start(&repository, &[AUTO], &[]);
     server.wait_ready();
     let told = server.wait_for_line("it is loaded in the server's process, as one of its own");
@@ -147,7 +173,7 @@ fn a_forest_is_in_the_server_with_auto_unless_its_process_is_bounded() {
         .file("bounded/config.pbtxt", bounded);
     let mut server = Process::start(&repository, &[AUTO], &[]);
     server.wait_ready();
-    // No other is tried: nothing in it can crash.
+    // Of the other nothing is decided: nothing in it can crash.
     assert_eq!((workers(server.id()).len(), places_told(&server)), (1, 1), "{:?}", server.log());
     for model in ["plain", "bounded"] {
         server.client().get(&format!("/v2/models/{model}/ready")).expect(200);
@@ -166,7 +192,7 @@ fn a_model_whose_process_dies_in_the_runs_of_its_load_never_comes_to_the_server_
     assert_eq!(first_of(&server.post(&infer("rows"), row(2))), 2.0);
     let config = server.get("/v2/models/rows/config").expect(200).json();
     let found = config["parameters"]["muster_isolation"]["string_value"].as_str().unwrap();
-    assert_eq!(found, "process: a run at its load has ended its process");
+    assert_eq!(found, "process: a run is told to end its process");
     let reply = server.post(&infer("any"), row(3));
     assert!(reply.status == 503, "{} {}", reply.status, reply.text());
     server.get("/v2/health/live").expect(200);
@@ -182,4 +208,36 @@ fn a_server_whose_files_may_not_be_large_has_models_in_processes_of_their_own_al
     server.wait_ready();
     assert_eq!(workers(server.id()).len(), 1);
     assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(5))), 5.0);
+}
+
+#[test]
+fn a_model_that_was_being_loaded_when_the_server_ended_has_a_process_of_its_own_at_the_next_start()
+{
+    let (cache, gate) = (Repository::new(), Repository::new());
+    let flag = format!("--model-cache-dir={}", cache.path().display());
+    let gate = gate.path().join("open");
+    let waits = [("columns", "4"), ("creation_gate", gate.to_str().unwrap())];
+    let repository = Repository::identity("m", &waits).with_identity("other", &[("columns", "4")]);
+    let marks = || {
+        let names = fs::read_dir(cache.path()).unwrap().map(|it| it.unwrap().file_name());
+        names.filter(|it| it.to_string_lossy().starts_with("loading-")).count()
+    };
+    let mut first = Process::start(&repository, &[AUTO, &flag], &[]);
+    first.wait_for_line("model is ready");
+    wait_for("the load of the other model to begin", || (marks() == 1).then_some(()));
+    drop(first);
+    assert_eq!(marks(), 1);
+    fs::write(&gate, "").unwrap();
+    for (workers_now, begin) in [
+        (1, "process: it was being loaded, or made its first run, when the server ended last"),
+        (0, "in_process: its runs read weights of"),
+    ] {
+        let mut server = Process::start(&repository, &[AUTO, &flag], &[]);
+        server.wait_ready();
+        assert_eq!((workers(server.id()).len(), marks()), (workers_now, 0), "{:?}", server.log());
+        let config = server.client().get("/v2/models/m/config").expect(200).json();
+        let found = config["parameters"]["muster_isolation"]["string_value"].as_str().unwrap();
+        assert!(found.starts_with(begin), "{found}");
+        assert_eq!(first_of(&server.client().post(&infer("m"), &[], row(5))), 5.0);
+    }
 }

@@ -1,4 +1,4 @@
-"""How long a server of many small models takes until it is ready, by where their place is found out.
+"""How long a server of many small models takes until it is ready, by where they run.
 
     python3 tests/published/start.py PROGRAM.. [--models N] [--tries N]
 

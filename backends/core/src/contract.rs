@@ -9,8 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Outage, Places, Processes,
-    RunMemory, Signatures, Stop, Turn,
+    Device, EngineDescription, Foresight, ModelSource, ModelSpec, NamedTensor, Outage, Places,
+    Processes, RunMemory, Signatures, Stop, Turn,
 };
 
 /// An engine: it turns files into models.
@@ -23,12 +23,15 @@ pub trait Backend: Send + Sync {
         &EngineDescription::PLAIN
     }
 
-    /// Opens what all its models have in common, as its library, without starting a thread: copies of this process need
-    /// not do so then. What fails here fails once more in the load that needs it. Blocking.
-    fn prepare(&self) {}
-
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
+
+    /// What is to be told of that model's runs before it is loaded. `None`: no more than how long its files are.
+    /// Blocking: it may look into them.
+    fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
+        let _ = source;
+        None
+    }
 
     /// The version of the library that it works with; `None` where it has none, or has loaded no model yet.
     fn version(&self) -> Option<String> {
@@ -41,8 +44,9 @@ pub trait Backend: Send + Sync {
         Places::default()
     }
 
-    /// In which process it runs that model, and why, where it has found that out by itself: words for whoever looks at
-    /// the model. To be asked once the model is loaded; `None` where a file of the model has changed since.
+    /// In which process it runs that model, and why, where it has decided that by itself: words for whoever looks at
+    /// the model. To be asked once the model is loaded and its first runs are made; `None` where a file of the model
+    /// has changed since.
     fn found_place(&self, source: &ModelSource) -> Option<String> {
         let _ = source;
         None
@@ -111,12 +115,9 @@ pub trait Model: Send + Sync {
         Processes::default()
     }
 
-    /// Have its first runs shown that it belongs in another process than the one that it is in? It is let go of then,
-    /// and loaded once more by its engine, which puts it there. Asked once, when its first instances are warm, and
-    /// before anybody is served: where it stays, it may begin now what is not to be beside those runs.
-    fn is_to_be_moved(&self) -> bool {
-        false
-    }
+    /// Its first instances are warm, and nobody is served yet: what is not to be beside their runs may begin now. Told
+    /// once. Returns at once.
+    fn is_warm(&self) {}
 
     /// Memory is scarce: what instances keep of earlier runs for later ones is to go, at the latest with the next run
     /// of each. What all models of an engine have in common is given back by [`Backend::give_back_memory`]. Returns at

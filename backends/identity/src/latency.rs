@@ -69,7 +69,7 @@ impl Latency {
     }
 
     /// Time to sleep and time to burn.
-    fn of(&self, instance: u64, rows: usize, factor: f64) -> (Duration, Duration) {
+    pub(crate) fn of(&self, instance: u64, rows: usize, factor: f64) -> (Duration, Duration) {
         let times = self.instance_multiplier.saturating_mul(instance).max(1);
         let times = u32::try_from(times).unwrap_or(u32::MAX);
         let delay = self.delay.saturating_mul(times);

@@ -56,8 +56,8 @@ use std::{
 };
 
 use backend::{
-    Backend, BackendError, Batch, DataType, Device, Instance, Model, ModelSource, ModelSpec,
-    NamedTensor, TensorSpec,
+    Backend, BackendError, Batch, DataType, Device, Foresight, Instance, Model, ModelSource,
+    ModelSpec, NamedTensor, TensorSpec,
 };
 
 use fault::FaultPlan;
@@ -70,6 +70,9 @@ use sums::Sums;
 /// Between two looks at the file of `creation_gate`.
 const LOOK_AT_GATE: Duration = Duration::from_millis(2);
 
+/// A run that takes so long costs little more in a process of its own.
+const SLOW: Duration = Duration::from_millis(2);
+
 /// The engine. It has no state; a model's file is not looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Identity;
@@ -77,6 +80,22 @@ pub struct Identity;
 impl Backend for Identity {
     fn name(&self) -> &'static str {
         "identity"
+    }
+
+    /// A model that says what it takes runs for as long as its settings say.
+    fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
+        let settings = Settings::read(source).ok()?;
+        if settings.load_fault == Some(LoadFault::Abort) {
+            return Some(Foresight::Unknown("its load is told to end its process".to_owned()));
+        }
+        settings.columns?;
+        if settings.faults.fault == Some(Fault::Abort) {
+            return Some(Foresight::Unknown("a run is told to end its process".to_owned()));
+        }
+        let (sleep, burn) = settings.latency.of(0, 1, 1.0);
+        let latency = sleep.saturating_add(burn);
+        let why = || format!("a run is told to take {latency:.1?}");
+        (SLOW <= latency).then(|| Foresight::Unknown(why()))
     }
 
     /// Blocking, for `creation_delay_sec` and until the file `creation_gate` exists.

@@ -57,14 +57,6 @@ impl Children {
         Ok(child)
     }
 
-    /// The same of one that somebody else starts, as a child of this process: its number, which `start` says.
-    pub(crate) fn adopt(&self, start: impl FnOnce() -> io::Result<u32>) -> io::Result<u32> {
-        let mut known = self.lock();
-        let child = start()?;
-        known.wanted.insert(child, None);
-        Ok(child)
-    }
-
     /// Takes statuses by `take` until there is none, and keeps those that will be asked for.
     pub fn reap(&self, mut take: impl FnMut() -> Option<(u32, ExitStatus)>) {
         // Under the lock, so that whoever finds its child gone finds its status here.

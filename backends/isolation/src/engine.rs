@@ -9,13 +9,16 @@ use std::{
 };
 
 use backend::{
-    Backend, BackendError, Device, EngineDescription, Model, ModelSource, Places, RerunPolicy,
+    Backend, BackendError, Device, EngineDescription, Foresight, Model, ModelSource, Places,
+    RerunPolicy,
 };
 
 use crate::{
     arena::HostArena,
     children::Children,
+    decisions::Decisions,
     limits::WorkerLimits,
+    mark::Mark,
     message::Loaded,
     model::{Home, IsolatedModel},
     place::Place,
@@ -24,8 +27,6 @@ use crate::{
     sandbox::{Kernel, Sandbox, remove_leftovers},
     start::{Cause, NotLoaded},
     supervisor::Supervisor,
-    template::Templates,
-    trial::{Decisions, Trial},
 };
 
 /// The parameter of a model's configuration that says where it runs.
@@ -38,7 +39,7 @@ pub enum Which {
     Named(BTreeSet<String>),
     /// All.
     All,
-    /// Those that run for so long that it costs them little. A model is tried in a process of its own first.
+    /// Those whose files tell that it costs them little.
     Auto,
 }
 
@@ -54,12 +55,12 @@ pub struct Settings {
     pub program: Program,
     /// Who takes exit statuses.
     pub children: Children,
-    /// Where it is kept for later starts where models run, if it is.
-    pub kept_places: Option<PathBuf>,
+    /// Where it is kept for later starts which models are being loaded in the server, if it is.
+    pub kept_loads: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Where that model runs; `None` where that is to be found out.
+    /// Where that model runs; `None` where that is to be decided.
     fn place(&self, source: &ModelSource) -> Result<Option<Place>, BackendError> {
         let said = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
         let Some(said) = said.map(|(_, value)| value.trim()) else {
@@ -100,8 +101,8 @@ impl Settings {
     }
 }
 
-/// Where a model runs whose place is found out; `None` where its runs tell. On a GPU each process takes memory of its
-/// own, whatever runs there. What is to be bounded is a process of its own.
+/// Where a model runs whose place is to be decided; `None` where its files tell. On a GPU each process takes memory of
+/// its own, whatever runs there. What is to be bounded is a process of its own.
 fn place_of_devices(source: &ModelSource) -> Option<Place> {
     let has_gpu = source.placements.iter().any(|it| it.device != Device::Cpu);
     let is_bounded = WorkerLimits::of(source).is_ok_and(|it| !it.names().is_empty());
@@ -113,10 +114,7 @@ fn place_of_devices(source: &ModelSource) -> Option<Place> {
 pub struct Isolation {
     settings: Settings,
     first: Once,
-    /// Of models that are tried first.
-    decisions: Arc<Decisions>,
-    /// Of which the processes are forked in which they are tried.
-    templates: Templates,
+    decisions: Decisions,
 }
 
 impl Isolation {
@@ -126,8 +124,8 @@ impl Isolation {
     /// Where the kernel cannot do what a strict sandbox needs.
     pub fn new(settings: Settings) -> io::Result<Isolation> {
         Kernel::ask().suffices(settings.program.sandbox).map_err(io::Error::other)?;
-        let decisions = Arc::new(Decisions::new(settings.kept_places.clone()));
-        Ok(Isolation { settings, first: Once::new(), decisions, templates: Templates::default() })
+        let decisions = Decisions::new(settings.kept_loads.clone());
+        Ok(Isolation { settings, first: Once::new(), decisions })
     }
 
     /// Before the first worker.
@@ -165,11 +163,7 @@ impl Isolated {
     }
 
     /// The same where the system has memory files for its instances.
-    fn start_with_room(
-        &self,
-        source: &ModelSource,
-        templates: Option<&Templates>,
-    ) -> Result<(Started, Loaded), NotLoaded> {
+    fn start_with_room(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
         let lacks = |error| NotLoaded {
             error: BackendError::Load(format!(
                 "no memory file of twice {} bytes (--worker-arena-bytes) for an instance in a process of its own: {error}",
@@ -179,20 +173,15 @@ impl Isolated {
         };
         // Those that are made later may be too many all the same.
         HostArena::create(self.isolation.settings.arena_bytes).map_err(lacks)?;
-        self.start(source, templates)
+        self.start(source)
     }
 
     /// Loads the model in a worker for each of its devices, one after the other: they read the same files. What the
     /// first says of the model the others must say as well. Blocking.
-    fn start(
-        &self,
-        source: &ModelSource,
-        templates: Option<&Templates>,
-    ) -> Result<(Started, Loaded), NotLoaded> {
+    fn start(&self, source: &ModelSource) -> Result<(Started, Loaded), NotLoaded> {
         let Settings { program, children, .. } = &self.isolation.settings;
-        let load = |source: &ModelSource| {
-            Supervisor::start(program, templates, children, &*self.engine, source)
-        };
+        let load =
+            |source: &ModelSource| Supervisor::start(program, children, &*self.engine, source);
         let mut sources = source.by_device().into_iter();
         let first = sources.next().unwrap_or_else(|| source.clone());
         let device = |it: &ModelSource| it.placements.first().map_or(Device::Cpu, |it| it.device);
@@ -215,6 +204,17 @@ impl Isolated {
     }
 }
 
+impl Isolated {
+    /// Loads the model in this process. Should that end it, or the first runs that follow, the next start knows.
+    fn load_marked(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        let mark = self.isolation.decisions.mark(self.name(), source);
+        mark.iter().for_each(Mark::put);
+        let loaded = self.engine.load(source);
+        mark.iter().filter(|_| loaded.is_err()).for_each(Mark::remove);
+        loaded
+    }
+}
+
 impl Backend for Isolated {
     fn name(&self) -> &'static str {
         self.engine.name()
@@ -230,50 +230,48 @@ impl Backend for Isolated {
         let decisions = &self.isolation.decisions;
         let said = settings.place(source)?;
         let is_bounded = !limits.names().is_empty();
-        // There is nothing to find out where nothing can crash.
+        // There is nothing to decide where nothing can crash.
         let is_safe = !self.description().runs_native_code && !is_bounded;
-        let decided = || match is_safe {
-            true => Some(Place::Server),
-            false => decisions.find(self.name(), source).map(|it| it.place),
+        let place = match said {
+            Some(said) => said,
+            None if is_safe => Place::Server,
+            None => decisions.place(&*self.engine, source, is_bounded),
         };
-        let place = said.or_else(decided);
-        let trial =
-            place.is_none().then(|| Trial::begin(decisions, &*self.engine, source, is_bounded));
-        let was_there = trial.as_ref().is_some_and(Trial::was_in_the_server);
-        if place == Some(Place::Server) || was_there {
+        if place == Place::Server {
             for parameter in limits.names() {
                 tracing::warn!(
                     model = source.name,
                     "parameter {parameter} has no effect: the model does not run in a process of its own ({PARAMETER})"
                 );
             }
-            return self.engine.load(source);
+            return match said {
+                None if !is_safe => self.load_marked(source),
+                None | Some(_) => self.engine.load(source),
+            };
         }
         self.isolation.prepare();
         // What more threads take in memory would be more than was meant to be enough.
         let wide_threads = source.wide_threads.filter(|_| !limits.bound_memory());
         let source = &ModelSource { wide_threads, ..source.clone() };
-        let is_forked = said.is_none() && !is_bounded;
-        let templates = is_forked.then_some(&self.isolation.templates);
-        let (started, loaded) = match (self.start_with_room(source, templates), &trial) {
-            (Ok(started), _) => started,
-            (
-                Err(NotLoaded { error, cause: cause @ (Cause::Sandbox | Cause::Process) }),
-                Some(trial),
-            ) if !is_bounded && !source.stop.is_over() => {
+        let may_move = said.is_none() && !is_bounded;
+        let (started, loaded) = match self.start_with_room(source) {
+            Ok(started) => started,
+            Err(NotLoaded { error, cause: cause @ (Cause::Sandbox | Cause::Process) })
+                if may_move && !source.stop.is_over() =>
+            {
                 tracing::warn!(
                     model = source.name,
                     version = source.version,
                     "it is loaded in the server's process, as one of its own cannot load it: {error}"
                 );
-                let model = self.engine.load(source)?;
+                let model = self.load_marked(source)?;
                 // Where there was no process, there may be one later.
                 if cause == Cause::Sandbox {
-                    trial.belongs_in_the_server(&error);
+                    decisions.belongs_in_the_server(self.name(), source, &error.to_string());
                 }
                 return Ok(model);
             }
-            (Err(not_loaded), _) => return Err(not_loaded.into()),
+            Err(not_loaded) => return Err(not_loaded.into()),
         };
         limits.check_state(&source.name, loaded.keeps_state)?;
         *self.version.lock().unwrap_or_else(PoisonError::into_inner) = loaded.version.clone();
@@ -283,18 +281,22 @@ impl Backend for Isolated {
         let home = |(device, supervisor)| Home::new(device, supervisor, recycler());
         let homes = started.into_iter().map(home).collect();
         let arena_bytes = settings.arena_bytes;
-        Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, rerun, trial)))
+        Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, rerun)))
+    }
+
+    fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
+        self.engine.foresee(source)
     }
 
     fn found_place(&self, source: &ModelSource) -> Option<String> {
+        let decisions = &self.isolation.decisions;
+        if let Some(mark) = decisions.mark(self.name(), source) {
+            mark.remove();
+        }
         match self.isolation.settings.place(source) {
-            Ok(None) => {
-                self.isolation.decisions.note_loaded(self.name(), source);
-                self.isolation.decisions.find(self.name(), source)
-            }
+            Ok(None) => decisions.find(self.name(), source).map(|it| it.to_string()),
             Ok(Some(_)) | Err(_) => None,
         }
-        .map(|it| it.to_string())
     }
 
     fn reconsider_place(&self, source: &ModelSource, took: Duration) -> Option<String> {
@@ -304,8 +306,8 @@ impl Backend for Isolated {
         }
         .map(|why| {
             format!(
-                "{why}: from its next load on the model runs in a process of its own, since runs at load were shorter; \
-                 model_warmup with a usual request tells at load, and the parameter {PARAMETER} says it"
+                "{why}: from its next load on the model runs in a process of its own; the parameter {PARAMETER} says \
+                 where it runs from the first one on"
             )
         })
     }

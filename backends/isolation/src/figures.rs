@@ -307,7 +307,7 @@ mod tests {
             lacks_directory: Arc::default(),
         };
         let whose = Whose { model: "m".to_owned(), version: 1, device: None };
-        Worker::start(&program, &whose, &Children::default(), figures, |_| None, drop).unwrap().0
+        Worker::start(&program, &whose, &Children::default(), figures, drop).unwrap().0
     }
 
     #[test]

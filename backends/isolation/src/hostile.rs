@@ -77,7 +77,7 @@ fn load(part: &str, stop: Stop) -> Result<Arc<Supervisor>, NotLoaded> {
     };
     let mut source = ModelSource::new(part, "/nowhere");
     source.stop = stop.into();
-    Ok(Supervisor::start(&program, None, &Children::default(), &Elsewhere, &source)?.0)
+    Ok(Supervisor::start(&program, &Children::default(), &Elsewhere, &source)?.0)
 }
 
 fn open(supervisor: &Arc<Supervisor>) -> Result<Lane, BackendError> {
@@ -97,7 +97,6 @@ fn host(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Host {
         keeps_state: false,
         may_run_again: true,
         stop,
-        trial: None,
     }
 }
 

@@ -46,13 +46,6 @@ const NO_ROOM: Duration = Duration::from_millis(5);
 /// Variables that say where to write: its own directory.
 const WRITTEN: [&str; 3] = ["TMPDIR", "HOME", "XDG_CACHE_HOME"];
 
-/// What a worker is given that is about to start.
-pub(crate) struct Birth {
-    pub(crate) standard: Standard,
-    /// Beside those of the program.
-    pub(crate) variables: Vec<(OsString, OsString)>,
-}
-
 /// A worker that was started.
 pub(crate) struct Worker {
     whose: Whose,
@@ -66,8 +59,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts one: `fork` starts a child and says its number, or starts none: then the program is started. `ended`
-    /// is called, on a thread of the worker's own, when its process has ended before it was let go of.
+    /// Starts one. `ended` is called, on a thread of the worker's own, when its process has ended before it was let go
+    /// of.
     ///
     /// # Errors
     /// When the system starts no process.
@@ -76,7 +69,6 @@ impl Worker {
         whose: &Whose,
         children: &Children,
         figures: &Arc<Figures>,
-        fork: impl FnOnce(&Birth) -> Option<u32>,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
     ) -> io::Result<(Arc<Worker>, Receiver)> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -89,16 +81,10 @@ impl Worker {
         let private_path = private.as_ref().map(HeldDir::path);
         let order = program.order(private_path);
         let written = private_path.into_iter().flat_map(|it| WRITTEN.map(|name| (name, it)));
-        let variables = written.map(|(name, it)| (name.into(), it.into())).collect();
-        let birth = Birth { standard, variables };
-        let pid = match fork(&birth) {
-            Some(pid) => pid,
-            None => {
-                let Birth { standard, variables } = birth;
-                children.spawn(program.command(&whose.model, &variables, standard))?.id()
-            }
-        };
-        let process = Arc::new(Process::new(pid, children, figures));
+        let variables = written.map(|(name, it)| (name.into(), it.into()));
+        let variables: Vec<(OsString, OsString)> = variables.collect();
+        let child = children.spawn(program.command(&whose.model, &variables, standard))?;
+        let process = Arc::new(Process::new(child.id(), children, figures));
         figures.began(&process.vitals);
         let last_lines = LastLines::default();
         let worker = Arc::new(Worker {

@@ -12,18 +12,17 @@
 //!
 //! A worker reaches what its model and its engine need and nothing else ([`Sandbox`]): the kernel keeps to that.
 //!
-//! Which models have one is the server's to say, or their configuration's. Where neither does ([`Which::Auto`]), each
-//! is loaded in a worker, and again in the server where its first runs there show that it is too fast for one.
-//! These workers are forked from a process that has opened the engine's library (`template`).
+//! Which models have one is the server's to say, or their configuration's. Where neither does ([`Which::Auto`]), what
+//! the files of a model tell of its runs decides, before it is loaded (`place`).
 
 mod aboard;
 mod arena;
 mod channel;
 mod children;
+mod decisions;
 mod end;
 mod engine;
 mod figures;
-mod fork;
 mod frame;
 #[cfg(test)]
 mod garbage;
@@ -61,8 +60,6 @@ mod standby;
 mod start;
 mod state;
 mod supervisor;
-mod template;
-mod trial;
 mod usage;
 mod vitals;
 mod warm_up;

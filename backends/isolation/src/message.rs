@@ -15,12 +15,6 @@ pub(crate) enum ToWorker {
     /// The first message: the model to load, by the engine of that name, in that sandbox, on threads of that niceness.
     /// Answered by an [`Entered`] and a [`LoadAnswer`].
     Load { engine: String, source: Box<ModelSource>, order: Order, niceness: i32 },
-    /// The first message to one that knows of no model: others are forked from it, which share what it has opened of
-    /// that engine. Answered by a [`Prepared`].
-    Prepare { engine: String },
-    /// One more of these, with such variables besides. Its socket, and where it writes its output and its errors, come
-    /// along. Answered by a [`Forked`].
-    Fork { variables: Vec<(Vec<u8>, Vec<u8>)> },
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
     /// One more instance. A socket, by which it is answered, and its two memory files come along: frames, and tensors.
@@ -31,16 +25,6 @@ pub(crate) enum ToWorker {
     /// Memory is scarce: what the model and its engine keep for later runs is to go.
     TrimMemory,
 }
-
-/// What one that others are forked from says once it has opened the library of its engine.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Prepared {
-    /// Nothing is forked from one that has more than one.
-    pub(crate) threads: usize,
-}
-
-/// The number of the process that was forked, or why there is none.
-pub(crate) type Forked = Result<u32, String>;
 
 /// What a worker says once it is in its sandbox. Where that is `true`, a file comes along by which the kernel asks the
 /// server before a thread is started.

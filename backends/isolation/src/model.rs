@@ -17,7 +17,6 @@ use crate::{
     open::{Host, Open},
     recycle::Recycler,
     supervisor::Supervisor,
-    trial::Trial,
 };
 
 pub(crate) struct IsolatedModel {
@@ -30,8 +29,6 @@ pub(crate) struct IsolatedModel {
     /// That of its load.
     stop: Arc<Stop>,
     rerun: RerunPolicy,
-    /// Where it is to be found out whether processes of its own are worth what they cost.
-    trial: Option<Arc<Trial>>,
 }
 
 /// Where the instances on one device are.
@@ -55,17 +52,15 @@ impl Home {
 
 impl IsolatedModel {
     /// `homes`: where its instances are, on each device; at least one. `stop`: that of the load, which also ends the
-    /// making of instances. `trial`: its first runs are to show where it belongs.
+    /// making of instances.
     pub(crate) fn new(
         homes: Vec<Home>,
         loaded: Loaded,
         arena_bytes: usize,
         stop: Arc<Stop>,
         rerun: RerunPolicy,
-        trial: Option<Trial>,
     ) -> Self {
-        let (lanes, trial) = (Mutex::default(), trial.map(Arc::new));
-        IsolatedModel { homes, loaded, arena_bytes, lanes, stop, rerun, trial }
+        IsolatedModel { homes, loaded, arena_bytes, lanes: Mutex::default(), stop, rerun }
     }
 
     /// Where the instances on that device are. What a device is worth that the model was not loaded for, its engine
@@ -129,14 +124,9 @@ impl Model for IsolatedModel {
         }
     }
 
-    fn is_to_be_moved(&self) -> bool {
-        let has_died = || self.homes.iter().any(|it| it.supervisor.has_lost_worker());
-        let moves = self.trial.as_ref().is_some_and(|it| it.moves_to_the_server(has_died()));
-        if !moves {
-            // Not before: a load beside its first runs would make them seem longer.
-            self.homes.iter().for_each(|it| it.supervisor.keeps_ready());
-        }
-        moves
+    fn is_warm(&self) {
+        // Not before: a load beside its first runs would make them seem longer.
+        self.homes.iter().for_each(|it| it.supervisor.keeps_ready());
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -149,7 +139,6 @@ impl Model for IsolatedModel {
             keeps_state: self.loaded.keeps_state,
             may_run_again: self.rerun.allows_reruns() && !self.loaded.keeps_state,
             stop: self.stop.clone(),
-            trial: self.trial.clone(),
         };
         let lane = Lane::new(host, home.recycler.clone())?;
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

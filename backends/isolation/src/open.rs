@@ -4,7 +4,7 @@ use std::{
     os::{fd::AsFd, unix::net::UnixStream},
     panic,
     sync::{Arc, RwLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
@@ -18,9 +18,7 @@ use crate::{
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Execute, Opened, ToWorker},
     patience::{LOOK, wait},
-    place::EngineRun,
     supervisor::Supervisor,
-    trial::Trial,
 };
 
 /// Where the lanes of a model are opened.
@@ -38,8 +36,6 @@ pub(crate) struct Host {
     pub(crate) may_run_again: bool,
     /// Ends the making of an instance. It is that of the load, which nobody requests once the model serves.
     pub(crate) stop: Arc<Stop>,
-    /// Told of each run, where it is to be found out how long they take.
-    pub(crate) trial: Option<Arc<Trial>>,
 }
 
 /// What has come of a run. The outer error is that of the worker, which is of no more use then.
@@ -66,7 +62,6 @@ pub(crate) struct Open {
     arena: HostArena,
     outgoing: Outgoing,
     incoming: Incoming,
-    trial: Option<Arc<Trial>>,
     figures: Arc<Figures>,
     /// The last run that was answered.
     pub(crate) turn: Option<Turn>,
@@ -98,7 +93,6 @@ impl Open {
         worker.vitals().ends().has_lane(&outgoing);
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
         let lane = worker.next_lane();
-        let trial = host.trial.clone();
         let figures = host.supervisor.figures().clone();
         let mut opened = Open {
             worker,
@@ -107,7 +101,6 @@ impl Open {
             arena,
             outgoing,
             incoming,
-            trial,
             figures,
             turn: None,
             has_run_wide: false,
@@ -255,35 +248,16 @@ impl Open {
                 answer.run
             ))));
         }
-        let took = answer.took;
-        let overhead = began.elapsed().saturating_sub(took);
+        let overhead = began.elapsed().saturating_sub(answer.took);
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });
         self.figures.turned(overhead);
         self.has_run_wide = answer.wide;
         match answer.outputs {
-            Ok(outputs) => {
-                let taken = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;
-                self.tell_trial(batch, &taken, took);
-                Ok(Ok(taken))
-            }
+            Ok(outputs) => Ok(Ok(self.arena.take(&outputs).map_err(ChannelError::Garbage)?)),
             // As in this process: the instance is lost with its panic.
             Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
-            Err(fault) => {
-                // It would have taken no less.
-                if batch.stop.is_stopped() {
-                    self.tell_trial(batch, &[], took);
-                }
-                Ok(Err(fault.into()))
-            }
+            Err(fault) => Ok(Err(fault.into())),
         }
-    }
-
-    /// Takes in how long a run took, where that is to show where the model belongs.
-    fn tell_trial(&self, batch: &Batch<'_>, outputs: &[NamedTensor], took: Duration) {
-        let Some(trial) = &self.trial else { return };
-        let all = |it: &[NamedTensor]| it.iter().map(|it| it.tensor.byte_len()).sum();
-        let (bytes, output_bytes) = (all(batch.inputs), all(outputs));
-        trial.ran(EngineRun { rows: batch.rows, bytes, output_bytes, took });
     }
 }
 

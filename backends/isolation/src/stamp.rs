@@ -53,9 +53,9 @@ impl Stamp {
         Stamp { given, named, files, contents: source.contents.clone(), is_cut }
     }
 
-    /// The files that there were.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.keys().map(PathBuf::as_path)
+    /// Bytes of them together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.values().fold(0, |sum, it| sum.saturating_add(it.length()))
     }
 
     /// Are there more files than are looked at? What is beyond may change without being noticed, and what is added.

@@ -8,12 +8,11 @@ use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
     figures::Figures,
-    launch::{Birth, Worker},
+    launch::Worker,
     message::{Entered, Fault, LoadAnswer, Loaded, ToWorker},
     patience::{LOOK, wait},
     program::Program,
     sandbox::Sandbox,
-    template::{Fork, Templates},
     whose::Whose,
 };
 
@@ -51,8 +50,6 @@ impl From<NotLoaded> for BackendError {
 /// A worker that is to load a model.
 pub(crate) struct Start<'a> {
     pub(crate) program: &'a Program,
-    /// Where it may be forked.
-    pub(crate) templates: Option<&'a Templates>,
     pub(crate) children: &'a Children,
     pub(crate) figures: &'a Arc<Figures>,
     pub(crate) whose: &'a Whose,
@@ -71,12 +68,8 @@ impl Start<'_> {
         is_given_up: impl Fn() -> bool,
         ended: impl FnOnce(Arc<Worker>) + Send + 'static,
     ) -> Result<(Arc<Worker>, Loaded), NotLoaded> {
-        let Start { program, whose, children, figures, engine, .. } = *self;
-        let fork = |birth: &Birth| {
-            let fork = Fork { program, children, engine, whose };
-            self.templates.and_then(|it| it.fork(&fork, birth))
-        };
-        let started = Worker::start(program, whose, children, figures, fork, ended);
+        let Start { program, whose, children, figures, .. } = *self;
+        let started = Worker::start(program, whose, children, figures, ended);
         let (worker, mut answers) = started.map_err(|error| {
             let program = self.program.path.display();
             let error = BackendError::Load(format!("cannot start a process ({program}): {error}"));

@@ -24,7 +24,6 @@ use crate::{
     standby::Standby,
     start::{NotLoaded, Start},
     state::{Evidence, State},
-    template::Templates,
     whose::Whose,
 };
 
@@ -35,8 +34,6 @@ pub(crate) type WarmUpRun =
 /// Keeps the worker of a model version's instances on one device alive.
 pub(crate) struct Supervisor {
     program: Program,
-    /// Of which its workers are forked, where they may be.
-    templates: Option<Templates>,
     children: Children,
     engine: String,
     source: ModelSource,
@@ -57,13 +54,12 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the first worker, and says what it says of the model; a fork where there are `templates`. Blocking.
+    /// Starts the first worker, and says what it says of the model. Blocking.
     ///
     /// # Errors
     /// Those of the engine; [`BackendError::Load`] where the worker dies.
     pub(crate) fn start(
         program: &Program,
-        templates: Option<&Templates>,
         children: &Children,
         engine: &dyn Backend,
         source: &ModelSource,
@@ -87,7 +83,6 @@ impl Supervisor {
         let supervisor = Arc::new(Supervisor {
             whose,
             program: program.clone(),
-            templates: templates.cloned(),
             children: children.clone(),
             engine: engine.name().to_owned(),
             source: ModelSource { stop: Arc::default(), ..source.clone() },
@@ -153,12 +148,6 @@ impl Supervisor {
             state.is_reviving = spawned.is_ok();
         }
         worker
-    }
-
-    /// Has a worker of it died? Blocking while the next one is started.
-    pub(crate) fn has_lost_worker(&self) -> bool {
-        let state = self.lock();
-        state.last_end.is_some() || state.worker.as_ref().is_none_or(|it| it.is_dead())
     }
 
     /// Has the worker give back what it keeps for later runs. One that is being started keeps nothing yet.
@@ -337,7 +326,6 @@ impl Supervisor {
         };
         let start = Start {
             program: &self.program,
-            templates: self.templates.as_ref(),
             children: &self.children,
             figures: &self.figures,
             whose: &self.whose,

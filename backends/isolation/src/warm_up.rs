@@ -25,7 +25,6 @@ pub(crate) fn again(host: &Host, batch: &Batch<'_>) -> Option<Arc<WarmUpRun>> {
             keeps_state,
             may_run_again: false,
             stop: Arc::default(),
-            trial: None,
         };
         Open::on(worker.clone(), &host).and_then(|mut it| sample.run(&mut it))
     }))

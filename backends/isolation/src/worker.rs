@@ -23,7 +23,6 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::{
     arena::WorkerArena,
     channel::{ChannelError, Receiver, Sender},
-    fork::forks,
     frame::LONGEST,
     limits::MemoryBound,
     mailbox::{self, Incoming, Outgoing},
@@ -207,16 +206,6 @@ fn listen(
                 if let Err(fault) = spawned {
                     refusal.send(&LoadAnswer::Err(fault))?;
                 }
-            }
-            ToWorker::Prepare { engine } => {
-                let Some((sender, _)) = answers.take() else { continue };
-                let engine = shared.engine(&engine).ok();
-                // In each process that is forked from this one.
-                let control = forks(engine, sender, messages)?;
-                return listen(shared, load_stop, control);
-            }
-            ToWorker::Fork { .. } => {
-                return Err(ChannelError::Garbage("nothing is forked from a worker".to_owned()));
             }
             ToWorker::StopLoad => load_stop.stop(),
             ToWorker::Open { lane, device, may_look } => {

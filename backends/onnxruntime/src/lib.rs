@@ -23,6 +23,7 @@ mod digest;
 mod element;
 mod error;
 mod files;
+mod foresight;
 mod held;
 mod instance;
 mod library;
@@ -30,6 +31,7 @@ mod log;
 mod model;
 mod native;
 mod opener;
+mod operators;
 mod options;
 mod place;
 mod private_copy;
@@ -37,25 +39,23 @@ mod protobuf;
 mod provider;
 mod session_keys;
 mod settling;
-mod shared_rows;
 mod shrink;
 mod trim;
+mod values;
 mod walk;
 mod wide;
 mod zipmap;
 
 use std::{
-    collections::BTreeMap,
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
+use backend::{
+    Backend, BackendError, EngineDescription, Foresight, Format, Model, ModelSource, Places,
+};
 
 use cache::Cache;
-use native::{Session, Source};
-use options::Settings;
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -167,10 +167,6 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ..EngineDescription::PLAIN
 };
 
-/// The model `y = Abs(x)`, of one number.
-const LEAST: [u8; 62] = *b"\x08\x08\x12\x00:2\n\x0b\n\x01x\x12\x01y\"\x03Abs\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01b\
-\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11";
-
 impl Backend for OnnxRuntime {
     fn name(&self) -> &'static str {
         "onnxruntime"
@@ -178,16 +174,6 @@ impl Backend for OnnxRuntime {
 
     fn description(&self) -> &'static EngineDescription {
         &DESCRIPTION
-    }
-
-    fn prepare(&self) {
-        // A load says why that fails.
-        let Ok(runtime) = library::open(self.wanted()) else { return };
-        // With its first session the library lists its kernels. One of one thread starts none.
-        if let Ok(settings) = Settings::read(&BTreeMap::new(), NonZeroUsize::MIN) {
-            let settings = Settings { arena: false, ..settings };
-            let _ = Session::new(&runtime, Path::new(""), Source::Content(&LEAST), &[], &settings);
-        }
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
@@ -200,6 +186,11 @@ impl Backend for OnnxRuntime {
             keeping: self.options.kept.map_or(native::Keeping::ANY, native::Keeping::within),
         };
         Ok(Arc::new(model::OnnxModel::load(runtime, source, terms)?))
+    }
+
+    fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
+        // Where there is none, the load says so.
+        Some(foresight::foresee(&model::model_file(&source.path).ok()?))
     }
 
     fn places(&self) -> Places {

@@ -162,7 +162,7 @@ impl Model for OnnxModel {
 }
 
 /// The file itself, or `model.onnx` in the folder.
-fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
+pub(crate) fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     let path = match path.is_dir() {
         true => path.join("model.onnx"),
         false => path.to_owned(),

@@ -3,38 +3,15 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufReader, Read, Seek},
+    io::{self, BufReader, Read},
     path::Path,
 };
 
 use crate::{
-    shared_rows::{self, QUANTIZE, Values, shared_by},
+    operators::{LENGTHS, OF_ANY_TIME, OF_VALUES, QUANTIZE, shared_by},
+    values::Values,
     zipmap,
 };
-
-/// Operators whose outputs have shapes that follow from what is in their inputs, or which run parts of the graph as
-/// often as that says.
-const OF_VALUES: [&str; 12] = [
-    "BeamSearch",
-    "Compress",
-    "GreedySearch",
-    "If",
-    "Loop",
-    "MoE",
-    "NonMaxSuppression",
-    "NonZero",
-    "QMoE",
-    "Sampling",
-    "Scan",
-    "Unique",
-];
-
-/// Those of them that run parts of the graph as often as values say, or one part or another: runs of the same shapes
-/// may take any time. `Scan` runs its part once for each element, which the shapes say.
-const OF_ANY_TIME: [&str; 5] = ["BeamSearch", "GreedySearch", "If", "Loop", "Sampling"];
-
-/// Names of operators that matter are so long.
-const LENGTHS_OF_OPERATORS: std::ops::RangeInclusive<u64> = 2..=shared_rows::LONGEST;
 
 /// What was found on the way.
 pub(crate) struct Found {
@@ -60,24 +37,9 @@ impl Found {
     /// # Errors
     /// A file that cannot be read, or is no ONNX model.
     pub(crate) fn of(model: &Path) -> io::Result<Found> {
-        let file = File::open(model)?;
-        let length = file.metadata()?.len();
-        let mut walk = Walk {
-            file: BufReader::new(file),
-            at: 0,
-            weights: BTreeSet::new(),
-            locations: 0,
-            lengths: 0,
-            length: 0,
-            has_zipmap: false,
-            has_plain_shapes: true,
-            shares_rows: None,
-            quantizes: false,
-            values: None,
-            time_follows_values: false,
-        };
+        let (mut walk, length) = Walk::begin(model)?;
         walk.message(Kind::Model, length)?;
-        if walk.quantizes && walk.shares_rows.is_none() && walk.has_computed_scale(length)? {
+        if walk.quantizes && walk.shares_rows.is_none() && Values::of(model)?.has_computed_scale() {
             walk.shares_rows = Some("QuantizeLinear");
         }
         Ok(Found {
@@ -89,6 +51,19 @@ impl Found {
             shares_rows: walk.shares_rows,
             time_follows_values: walk.time_follows_values,
         })
+    }
+}
+
+impl Values {
+    /// Those of the file of a model.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no ONNX model.
+    pub(crate) fn of(model: &Path) -> io::Result<Values> {
+        let (mut walk, length) = Walk::begin(model)?;
+        walk.values = Some(Values::default());
+        walk.message(Kind::Model, length)?;
+        Ok(walk.values.unwrap_or_default())
     }
 }
 
@@ -158,6 +133,27 @@ struct Walk {
 }
 
 impl Walk {
+    /// At the beginning of the file of a model, and how long that is.
+    fn begin(model: &Path) -> io::Result<(Walk, u64)> {
+        let file = File::open(model)?;
+        let length = file.metadata()?.len();
+        let walk = Walk {
+            file: BufReader::new(file),
+            at: 0,
+            weights: BTreeSet::new(),
+            locations: 0,
+            lengths: 0,
+            length: 0,
+            has_zipmap: false,
+            has_plain_shapes: true,
+            shares_rows: None,
+            quantizes: false,
+            values: None,
+            time_follows_values: false,
+        };
+        Ok((walk, length))
+    }
+
     /// Reads a message that ends at that byte. Messages lie within each other, and the loop keeps their
     /// ends in a list, so that no file can make it recurse.
     fn message(&mut self, kind: Kind, end: u64) -> io::Result<()> {
@@ -165,8 +161,10 @@ impl Walk {
         while let Some(&(kind, end)) = open.last() {
             if self.at == end {
                 open.pop();
-                if let (Kind::Node, Some(values)) = (kind, &mut self.values) {
-                    values.end_node();
+                match (kind, &mut self.values) {
+                    (Kind::Node, Some(values)) => values.end_node(),
+                    (Kind::Tensor, Some(values)) => values.end_constant(),
+                    _ => {}
                 }
                 continue;
             }
@@ -184,18 +182,19 @@ impl Walk {
             let inner_end = self.at.checked_add(length).filter(|&it| it <= end);
             let inner_end = inner_end.ok_or_else(malformed)?;
             match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
-                Some(Kind::External) if self.values.is_none() => self.external(length)?,
+                Some(Kind::External) => self.external(length)?,
                 Some(name @ (Kind::Input | Kind::Output | Kind::Name)) => {
                     self.name(name, length, inner_end)?;
                 }
-                Some(Kind::External) => self.skip(inner_end)?,
-                Some(Kind::Operator) if LENGTHS_OF_OPERATORS.contains(&length) => {
+                Some(Kind::Operator) if LENGTHS.contains(&length) => {
                     self.operator(length, inner_end)?;
                 }
                 Some(Kind::Operator) => self.skip(inner_end)?,
                 Some(inner) => {
-                    if let (Kind::Node, Some(values)) = (inner, &mut self.values) {
-                        values.begin_node();
+                    match (inner, &mut self.values) {
+                        (Kind::Node, Some(values)) => values.begin_node(),
+                        (Kind::Tensor, Some(values)) => values.begin_constant(length),
+                        _ => {}
                     }
                     open.push((inner, inner_end));
                 }
@@ -218,7 +217,7 @@ impl Walk {
         self.file.read_exact(&mut name)?;
         self.at = end;
         if let Some(values) = &mut self.values {
-            values.operator(&name);
+            values.operator(name);
             return Ok(());
         }
         self.has_zipmap |= name == zipmap::OPERATOR;
@@ -246,15 +245,6 @@ impl Walk {
         }
         self.values = Some(values);
         Ok(())
-    }
-
-    /// Walks the file once more: does a scale of quantisation depend on what is sent?
-    fn has_computed_scale(&mut self, length: u64) -> io::Result<bool> {
-        self.file.rewind()?;
-        self.at = 0;
-        self.values = Some(Values::default());
-        self.message(Kind::Model, length)?;
-        Ok(self.values.take().is_some_and(Values::has_computed_scale))
     }
 
     /// Reads an entry of `external_data`, which is a key (field 1) and a value (2).
@@ -289,6 +279,9 @@ impl Walk {
                 let length: u64 = text.trim().parse().map_err(|_| malformed())?;
                 self.lengths += 1;
                 self.length = self.length.saturating_add(length);
+                if let Some(values) = &mut self.values {
+                    values.constant_beside(length);
+                }
             }
             _ => {}
         }
@@ -334,9 +327,6 @@ pub(crate) mod tests {
         let is_plain = |name| Found::of(&model(name)).unwrap().has_plain_shapes;
         assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
         assert!(!is_plain("long.onnx"), "it has a loop");
-        assert!(OF_ANY_TIME.iter().all(|it| OF_VALUES.contains(it)));
-        let lengths: Vec<u64> = OF_VALUES.iter().map(|it| it.len() as u64).collect();
-        assert!(lengths.iter().all(|it| LENGTHS_OF_OPERATORS.contains(it)));
     }
 
     #[test]

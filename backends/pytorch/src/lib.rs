@@ -109,11 +109,6 @@ impl Backend for PyTorch {
         &DESCRIPTION
     }
 
-    fn prepare(&self) {
-        // A load opens it otherwise, and says why that fails.
-        let _ = library::open(self.options.plugin.as_deref());
-    }
-
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         // What is wrong with the file is said also where there is no plugin to load it.
         let path = file::find(&source.path)?;

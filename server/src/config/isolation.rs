@@ -13,7 +13,7 @@ use crate::workers::{Sandbox, Which};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("isolation", "", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (those that run for 2 ms or longer on the CPU, which is found out at their load). Default: auto, all where --worker-sandbox=strict, and else off for a multi-model endpoint. A model's parameter ISOLATION goes before it: process, in_process or auto"),
+    Flag::value("isolation", "", "Which models run in processes of their own, where a crash or a leak is theirs alone: off, all, names of models with commas between them, or auto (on the CPU those whose files tell that runs read 32 MiB of weights or more, or do not tell). Default: auto, all where --worker-sandbox=strict, and else off for a multi-model endpoint. A model's parameter ISOLATION goes before it: process, in_process or auto"),
     Flag::value("worker-sandbox", "on", "What models in processes of their own may reach: on (their files and those that their configuration names, the engine's libraries, GPUs, a temporary directory; no network, no other programs), strict (without what a configuration names; the server does not start where the kernel has no landlock or no seccomp), or off (whatever the server may reach)"),
     Flag::value("worker-arena-bytes", "auto", "The largest inputs of one run of a model in a process of its own, and its largest outputs. Memory is taken as it is used. auto: 1GiB, at most an eighth of the memory, and of what a process may have of addresses (ulimit -v) a 64th, and of the largest file (ulimit -f) half"),
 ];

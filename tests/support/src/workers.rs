@@ -20,16 +20,13 @@ pub fn begun(server: &Process) -> usize {
     server.log().iter().filter(is_own).count()
 }
 
-/// The processes whose parent is that one, but for those that others are forked from.
+/// The processes whose parent is that one.
 pub fn workers(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|it| it.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if stat.contains("(muster-template) ") {
-            return false;
-        }
         let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
         let (state, of) = (fields.next(), fields.next());
         state != Some("Z") && of == Some(&parent.to_string())

@@ -20,8 +20,7 @@ fn start(script: &str) -> (Arc<Worker>, Receiver, mpsc::Receiver<()>) {
     let told = move |_: Arc<Worker>| sender.send(()).unwrap();
     let (children, figures) = (Children::default(), Arc::default());
     let whose = Whose { model: "m".to_owned(), version: 1, device: None };
-    let (worker, receiver) =
-        Worker::start(&program, &whose, &children, &figures, |_| None, told).unwrap();
+    let (worker, receiver) = Worker::start(&program, &whose, &children, &figures, told).unwrap();
     (worker, receiver, ended)
 }
 

@@ -90,8 +90,8 @@ impl Model for WithConstants {
         self.model.processes()
     }
 
-    fn is_to_be_moved(&self) -> bool {
-        self.model.is_to_be_moved()
+    fn is_warm(&self) {
+        self.model.is_warm();
     }
 
     fn trim_memory(&self) {

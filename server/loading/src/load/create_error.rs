@@ -14,8 +14,6 @@ pub(super) enum CreateError {
     Device(String),
     /// A device, or the machine, has too little memory; another device may do.
     Memory(String),
-    /// It belongs in another process, where the next attempt puts it.
-    Moved,
     /// It cannot be served anywhere.
     Refused(String),
 }
@@ -41,10 +39,6 @@ impl From<CreateError> for LoadError {
         match error {
             CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
             CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
-            CreateError::Moved => {
-                let reason = "the process that it is to run in was found anew while it was loaded there; load it again";
-                reason.to_owned().into()
-            }
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::load::{
     load_watch::{LoadWatch, PhaseLimit},
     placement::Plan,
     run_limit::RunLimit,
-    usual_size::UsualSize,
     warmup::{Guess, Warming},
 };
 use inference::signature::Signature;
@@ -30,8 +29,6 @@ use serving::config::model::ModelConfig;
 pub(crate) struct WarmUp<'a> {
     /// The model's directory.
     pub(crate) dir: &'a Path,
-    /// The directory or the file of the version.
-    pub(crate) path: &'a Path,
     /// Inputs that requests do not bring.
     pub(crate) extra: &'a ExtraInputs,
     /// What bounds the runs; `None` for the device's own limit.
@@ -53,7 +50,7 @@ pub(crate) fn make(
     warm_up: WarmUp<'_>,
     first: Option<Box<dyn Instance>>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
-    let WarmUp { dir, path, extra, run_limit, limit, watch, stop } = warm_up;
+    let WarmUp { dir, extra, run_limit, limit, watch, stop } = warm_up;
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
@@ -62,14 +59,8 @@ pub(crate) fn make(
         Some(_) if model.allows_trial_runs() => Guess::Least,
         Some(_) | None => Guess::Nothing,
     };
-    // One run of the usual size is enough, and only a process of the model's own may be the wrong place for it: it
-    // tells whether it is.
-    let usual = model.spec().filter(|_| guess == Guess::Least && !model.processes().is_empty());
-    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(dir) };
-    let usual = usual.map(|it| UsualSize::read(&it.metadata, [folder, dir]));
-    let usual = Arc::new(Mutex::new(usual));
     let make_on = |device: Device| -> Arc<MakeInstance> {
-        let (first, usual) = (first.clone(), usual.clone());
+        let first = first.clone();
         let (model, config, signature, dir, times, extra) = (
             model.clone(),
             config.clone(),
@@ -96,16 +87,7 @@ pub(crate) fn make(
                 guess,
                 limit: &limit,
             };
-            let usual = usual.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let (instance, learned) = match usual {
-                Some(size) => {
-                    warming.warm_to_place(instance, size, &|| model.instantiate(device))?
-                }
-                None => {
-                    let learned = warming.warm(&mut *instance)?;
-                    (instance, learned)
-                }
-            };
+            let learned = warming.warm(&mut *instance)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
         })

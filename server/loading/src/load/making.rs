@@ -62,21 +62,8 @@ fn code_refusal(settings: &Repository, found: &FoundModel) -> Option<String> {
 const MAX_BATCH_SIZE: usize = 4;
 
 impl Loader {
-    /// Loads the model and makes its instances as planned; once more where that shows that it belongs in another
-    /// process.
+    /// Loads the model and makes its instances as planned.
     pub(super) fn make(
-        &self,
-        load: &Load<'_>,
-        plan: &Plan,
-        log: &mut LoadLog<'_>,
-    ) -> Result<ServedModel, CreateError> {
-        match self.make_once(load, plan, log) {
-            Err(CreateError::Moved) => self.make_once(load, plan, log),
-            made => made,
-        }
-    }
-
-    fn make_once(
         &self,
         load: &Load<'_>,
         plan: &Plan,
@@ -177,7 +164,6 @@ impl Loader {
         let run_limit = self.settings.repository.load_run_limit;
         let warm_up = instances::WarmUp {
             dir: &found.dir,
-            path: load.path,
             extra: &extra,
             run_limit,
             limit,
@@ -186,9 +172,7 @@ impl Loader {
         };
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, plan, warm_up, instance)?;
-        if model.is_to_be_moved() {
-            return Err(CreateError::Moved);
-        }
+        model.is_warm();
         let answers_zeros = times.mean(1).is_some();
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
@@ -240,7 +224,7 @@ impl Loader {
             Some((pipeline, face)) => (Some(Arc::new(pipeline)), Arc::new(face)),
             None => (None, signature),
         };
-        // Not in the hash: the time that was measured has no part in what the model answers.
+        // Not in the hash: where it runs has no part in what the model answers.
         let found_place = load.engine.found_place(&source);
         let is_decided = found_place.is_some() && !runs_elsewhere;
         if let Some(string_value) = found_place {

@@ -34,6 +34,5 @@ pub(crate) mod special_rows;
 pub(crate) mod strict_rows;
 pub(crate) mod text_rows;
 pub(crate) mod trial_runs;
-mod usual_size;
 pub(crate) mod version_load;
 pub(crate) mod warmup;

@@ -290,7 +290,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let watch = &LoadWatch::default();
     let limit = load_limit::of_engine(None, false, 0);
     let (dir, stop) = (Path::new(""), &Arc::default());
-    let warm_up = instances::WarmUp { dir, path: dir, extra, run_limit: None, limit, watch, stop };
+    let warm_up = instances::WarmUp { dir, extra, run_limit: None, limit, watch, stop };
     let (config, signature) = (&served.config, &served.signature);
     let (mut slots, _) = instances::make(&model, config, signature, &plan, warm_up, None).unwrap();
     // The scheduler takes from the end; the instance on the GPU cannot run.
