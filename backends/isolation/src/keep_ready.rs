@@ -14,14 +14,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Supervisor {
-    /// From now on a worker is kept ready where one is wanted.
+    /// From now on a worker is kept ready where one is wanted, also where the last one serves by now.
     pub(crate) fn keeps_ready(self: &Arc<Self>) {
-        self.standby().is_due();
-        self.keeps_another();
-    }
-
-    /// The worker that was kept ready may serve now: another is kept then.
-    pub(crate) fn keeps_another(self: &Arc<Self>) {
         self.stand_by(Duration::ZERO);
     }
 

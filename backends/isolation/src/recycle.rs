@@ -3,7 +3,6 @@
 //! for any of it.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
@@ -37,51 +36,23 @@ pub(crate) struct Recycler {
     rerun: RerunPolicy,
     /// Guards which lanes there are.
     lanes: Mutex<Vec<(Host, Weak<Mutex<Open>>)>>,
-    turn: Mutex<Turn>,
-}
-
-/// One replacement at a time.
-struct Turn {
-    is_taken: bool,
-    not_before: Instant,
+    /// Guards from when on there may be a replacement: one at a time. `None` while there is one.
+    turn: Mutex<Option<Instant>>,
 }
 
 /// Why a worker is to be replaced.
-#[derive(Clone, Copy)]
-enum Due {
-    Bytes { holds: u64, most: u64 },
-    Requests { answered: u64, most: u64 },
-}
-
-impl Due {
+struct Due {
     /// The name of the parameter that says so.
-    fn parameter(self) -> &'static str {
-        match self {
-            Due::Bytes { .. } => RECYCLE_ABOVE,
-            Due::Requests { .. } => RECYCLE_AFTER,
-        }
-    }
-}
-
-impl fmt::Display for Due {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.parameter();
-        match self {
-            Due::Bytes { holds, most } => {
-                write!(f, "holds {holds} bytes, more than {most} ({name})")
-            }
-            Due::Requests { answered, most } => {
-                write!(f, "has answered {answered} requests of {most} ({name})")
-            }
-        }
-    }
+    parameter: &'static str,
+    /// A clause about its process.
+    why: String,
 }
 
 impl Recycler {
     /// `None` where no worker is ever to be replaced.
     pub(crate) fn new(when: Recycling, rerun: RerunPolicy) -> Option<Recycler> {
-        let turn = Turn { is_taken: false, not_before: Instant::now() };
-        let recycler = Recycler { when, rerun, lanes: Mutex::default(), turn: Mutex::new(turn) };
+        let turn = Mutex::new(Some(Instant::now()));
+        let recycler = Recycler { when, rerun, lanes: Mutex::default(), turn };
         (when != Recycling::default()).then_some(recycler)
     }
 
@@ -107,7 +78,8 @@ impl Recycler {
             model,
             version,
             worker = worker.pid(),
-            "its process {due}: another takes its place"
+            "its process {}: another takes its place",
+            due.why
         );
         let (recycler, host, old) = (self.clone(), host.clone(), worker.clone());
         let sample = batch.filter(|_| self.rerun.allows_reruns()).and_then(Sample::of);
@@ -117,19 +89,19 @@ impl Recycler {
             let replaced = recycler.replace(&host, &old, sample.as_ref());
             drop(old);
             let pause = match replaced.map(|new| (new.pid(), recycler.due(&host, new.vitals()))) {
-                Ok((new, Some(due @ Due::Bytes { .. }))) => {
-                    let name = due.parameter();
+                Ok((worker, Some(Due { parameter: parameter @ RECYCLE_ABOVE, why }))) => {
                     tracing::warn!(
                         model,
                         version,
-                        worker = new,
-                        "a new process {due}, too: {name} is too low"
+                        worker,
+                        "a new process {why}, too: {parameter} is too low"
                     );
                     USELESS_PAUSE
                 }
                 Ok(_) => SAMPLED_EVERY.max(began.elapsed().saturating_mul(PAUSE)),
                 Err(error) => {
-                    tracing::warn!(model, version, "its process stays although it {due}: {error}");
+                    let why = due.why;
+                    tracing::warn!(model, version, "its process stays although it {why}: {error}");
                     USELESS_PAUSE
                 }
             };
@@ -146,11 +118,13 @@ impl Recycler {
         let Recycling { above_bytes, after_requests } = self.when;
         let answered = worker.requests();
         if let Some(most) = after_requests.filter(|it| *it <= answered) {
-            return Some(Due::Requests { answered, most });
+            let why = format!("has answered {answered} requests of {most} ({RECYCLE_AFTER})");
+            return Some(Due { parameter: RECYCLE_AFTER, why });
         }
         let most = above_bytes?;
         let holds = host.supervisor.figures().private_bytes(worker.pid);
-        (most < holds).then_some(Due::Bytes { holds, most })
+        let why = || format!("holds {holds} bytes, more than {most} ({RECYCLE_ABOVE})");
+        (most < holds).then(|| Due { parameter: RECYCLE_ABOVE, why: why() })
     }
 
     /// Has another worker take the place of `old`; that worker. Blocking.
@@ -197,14 +171,11 @@ impl Recycler {
 
     fn takes_turn(&self) -> bool {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let takes = !turn.is_taken && turn.not_before <= Instant::now();
-        turn.is_taken |= takes;
-        takes
+        turn.take_if(|not_before| *not_before <= Instant::now()).is_some()
     }
 
     fn end_turn(&self, not_before: Instant) {
-        let turn = Turn { is_taken: false, not_before };
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(not_before);
     }
 }
 

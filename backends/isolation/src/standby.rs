@@ -19,10 +19,8 @@ pub(crate) struct Standby {
 struct Kept {
     /// And how long its start took.
     ready: Option<(Arc<Worker>, Duration)>,
-    /// Is somebody at it to start one?
+    /// Is a thread at it to load one?
     is_begun: bool,
-    /// Not before its model serves.
-    is_due: bool,
 }
 
 impl Standby {
@@ -31,19 +29,9 @@ impl Standby {
         Standby { is_wanted, kept: Mutex::default() }
     }
 
-    /// From now on there is to be one where one is wanted.
-    pub(crate) fn is_due(&self) {
-        self.lock().is_due = true;
-    }
-
     /// Is there one?
     pub(crate) fn is_ready(&self) -> bool {
         self.lock().ready.as_ref().is_some_and(|(it, _)| !it.is_dead())
-    }
-
-    /// One that has died, which is kept no more.
-    pub(crate) fn take_lost(&self) -> Option<Arc<Worker>> {
-        self.lock().ready.take_if(|(it, _)| it.is_dead()).map(|(it, _)| it)
     }
 
     /// The one that lives, which is kept no more.
@@ -52,20 +40,24 @@ impl Standby {
         ready.filter(|(it, _)| !it.is_dead())
     }
 
+    /// One that has died, which is kept no more.
+    pub(crate) fn take_lost(&self) -> Option<Arc<Worker>> {
+        self.lock().ready.take_if(|(it, _)| it.is_dead()).map(|(it, _)| it)
+    }
+
     /// Is the caller the one to see to it that there is one?
     pub(crate) fn begins(&self) -> bool {
-        let mut kept = self.lock();
-        let is_ready = kept.ready.as_ref().is_some_and(|(it, _)| !it.is_dead());
-        let is_needed = self.is_wanted && kept.is_due && !is_ready;
-        is_needed && !std::mem::replace(&mut kept.is_begun, true)
+        let is_needed = self.is_wanted && !self.is_ready();
+        is_needed && !std::mem::replace(&mut self.lock().is_begun, true)
     }
 
     /// The caller has seen to it, or nobody wants one any more.
     pub(crate) fn has_begun(&self, ready: Option<(Arc<Worker>, Duration)>) {
-        let mut kept = self.lock();
-        kept.is_begun = false;
-        let before = std::mem::replace(&mut kept.ready, ready);
-        drop(kept);
+        let before = {
+            let mut kept = self.lock();
+            kept.is_begun = false;
+            std::mem::replace(&mut kept.ready, ready)
+        };
         // Its end is waited for.
         drop(before);
     }

@@ -207,7 +207,7 @@ impl Supervisor {
                     if was_ready { "a process that was kept ready" } else { "a new process" };
                 tracing::info!(model, version, worker = worker.pid(), "{which} serves");
                 state.worker = Some(worker.clone());
-                self.keeps_another();
+                self.keeps_ready();
                 Ok(worker)
             }
             Err(error) => Err(outages.goes_on(state, error.to_string())),
