@@ -12,8 +12,8 @@
 //!
 //! Within these limits, each decoder asks its [`Grant`](inference::grant::Grant) for the bytes that it takes at most
 //! beside the body, before it takes any. Most know only a bound, which holds for any body. It is found by the length
-//! alone where that gives at most the bytes that the caller can easily spare, `loose`; else it is a close one, for which
-//! separators are counted.
+//! alone where that gives at most the bytes that the caller can easily spare, `loose`; else it is a close one, for
+//! which separators are counted.
 
 use backend::DataType;
 use inference::{error::Error, signature::Signature};

@@ -41,7 +41,6 @@ pub fn decode(
     body: &[u8],
     grant: &Grant<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
-    grant.take(|_| bound(signature, body))?;
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the libsvm text is not UTF-8, at byte {offset}"))
@@ -58,6 +57,7 @@ pub fn decode(
     let width = columns.unwrap_or(largest.map_or(0, |it| (it + 1).saturating_sub(first)));
     // What is wider than memory is refused by the matrix.
     let row = usize::try_from(width).unwrap_or(usize::MAX);
+    grant.take(|_| bound(signature, body, row))?;
     let mut entries: Vec<(usize, Value<'_>)> = Vec::new();
     for (record, line) in records(text) {
         entries.clear();
@@ -121,20 +121,10 @@ fn add_up(entries: &mut Vec<(usize, Value<'_>)>) -> Result<(), String> {
     problem.map_or(Ok(()), Err)
 }
 
-/// Bytes that [`decode`] takes at most beside the body.
-fn bound(signature: &Signature, body: &[u8]) -> usize {
+/// Bytes that [`decode`] takes at most beside the body, with so many columns in a row.
+fn bound(signature: &Signature, body: &[u8], width: usize) -> usize {
     /// Bytes of a value's place in the list of a row, which grows by doubling and is sorted.
     const ENTRY: usize = 4 * size_of::<(usize, Value<'_>)>();
-    let Ok(text) = std::str::from_utf8(body) else { return 0 };
-    let width = match matrix::width_of(signature) {
-        Some(width) => width,
-        None => match range(text.trim_ascii()) {
-            Ok(Range { largest, .. }) => {
-                largest.map_or(0, |it| usize::try_from(it).unwrap_or(usize::MAX).saturating_add(1))
-            }
-            Err(_) => return 0,
-        },
-    };
     let line = |line: &[u8]| expansion::count(line, |it| it == b':');
     let entries = body.split(|&it| it == b'\n').map(line).max().unwrap_or(0);
     let rows = 1 + expansion::count(body, |it| it == b'\n');

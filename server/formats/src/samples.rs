@@ -163,6 +163,9 @@ pub fn golden(path: &str, text: &str) {
     assert_eq!(text, expected, "{}; UPDATE_GOLDEN=1 writes it", path.display());
 }
 
+/// Bytes that stand for an error's text, and for what a lone small request takes.
+const SMALL: u64 = 4 << 10;
+
 /// Runs `work`, and fails where that takes more memory than it was granted, and more than an error's text. Of bounds,
 /// those of at most so many `loose` bytes may be rough. Returns what was granted.
 #[track_caller]
@@ -182,6 +185,3 @@ pub fn within<T>(asked: usize, name: &str, work: impl FnOnce() -> T) {
     let most = allocation_counter::measure(|| done = Some(work())).bytes_max;
     assert!(most <= asked as u64 + SMALL, "{name}: takes {most} bytes, {asked} were asked for");
 }
-
-/// Bytes that stand for an error's text, and for what a lone small request takes.
-const SMALL: u64 = 4 << 10;

@@ -47,12 +47,8 @@ pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Er
         return Tensor::new(dtype, shape.clone(), data)
             .map_err(|it| Error::input(&*port.name, it.to_string()));
     }
-    grant.take(|_| {
-        data.len()
-            .saturating_div(size)
-            .saturating_mul(port.dtype.size().unwrap_or(0))
-            .saturating_add(OWNER)
-    })?;
+    let converted = (data.len() / size).saturating_mul(port.dtype.size().unwrap_or(0));
+    grant.take(|_| converted.saturating_add(OWNER))?;
     let big_endian = header.big_endian;
     let converted = match header.is_transposed() {
         true => {

@@ -73,7 +73,8 @@ pub(super) fn files(
         }
         let named = |problem: String| invalid(format!("file '{}': {problem}", entry.name));
         if entry.method != 0 {
-            grant.take(|_| entry.plain.saturating_add(std::mem::take(&mut inflation)))?;
+            let plain = entry.plain.saturating_add(std::mem::take(&mut inflation));
+            grant.take(|_| plain)?;
         }
         let data = entry.data(archive).map_err(named)?;
         files.push(File { name: entry.name, data });

@@ -13,8 +13,8 @@ use crate::{
 /// grows by doubling, and stands in the list of the row's entries; a label of seven bytes is a node of a map.
 const RECORD: usize = 40;
 
-/// Bytes that [`super::decode`] takes at most beside the body. All rows have as many numbers as the first one, or, where
-/// they may have fewer columns than the model, as many as the model.
+/// Bytes that [`super::decode`] takes at most beside the body. All rows have as many numbers as the first one, or as
+/// many as the model, where they may have fewer columns than that.
 pub(super) fn bound(signature: &Signature, missing: MissingValue, body: &[u8]) -> usize {
     let (mut frames, mut largest, mut first) = (0usize, 0, None);
     for frame in Frames::new(body).map_while(Result::ok) {

@@ -100,15 +100,12 @@ pub fn encode_results(
     response: &InferenceResponse,
     grant: &Grant<'_>,
 ) -> Result<EncodedReply, Error> {
-    if let Results::Predictions(form) = results {
-        return encode(*form, signature, response, grant);
-    }
-    grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
+    let take = || grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose));
     let mut out = b"{\"results\":".to_vec();
     match results {
-        // These are encoded above.
-        Results::Predictions(_) => {}
+        Results::Predictions(form) => return encode(*form, signature, response, grant),
         Results::Classes(scored) => {
+            take()?;
             let classes = Classes::of(scored, signature, response)?;
             out.push(b'[');
             for row in classes.rows() {
@@ -127,6 +124,7 @@ pub fn encode_results(
             out.push(b']');
         }
         Results::Values(name) => {
+            take()?;
             let tensor = values(name, response)?;
             let written = write::flat(&mut out, tensor, BytesAs::Text);
             written.map_err(|_| unlike(name, "numbers", tensor))?;
