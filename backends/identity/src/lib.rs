@@ -84,7 +84,7 @@ impl Backend for Identity {
 
     /// A model that says what it takes runs for as long as its settings say.
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
-        let settings = Settings::read(source).ok()?;
+        let settings = IdentitySettings::read(source).ok()?;
         if settings.load_fault == Some(LoadFault::Abort) {
             return Some(Foresight::Unknown("its load is told to end its process".to_owned()));
         }

@@ -20,8 +20,8 @@ type Profile = BTreeMap<String, u64>;
 pub struct PerRequest {
     /// Of the threads that serve it.
     pub served: f64,
-    /// Of the main thread, which accepts connections and watches the process by the clock: so much fell into the time of
-    /// a request, which is some fifty times longer here.
+    /// Of the main thread, which accepts connections and watches the process by the clock: so much fell into the time
+    /// of a request, which is some fifty times longer here.
     pub beside: f64,
     /// Of each function of the threads that serve it, the largest first.
     pub functions: Vec<(f64, String)>,
