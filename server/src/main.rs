@@ -27,6 +27,7 @@ const WORKER: &str = "worker";
 
 fn main() -> ExitCode {
     environment::keep_large_blocks_apart();
+    environment::wrap_quotients();
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
     if std::env::args_os().nth(1).is_some_and(|it| it == WORKER) {

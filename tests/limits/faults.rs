@@ -422,3 +422,28 @@ fn when_no_thread_can_be_started_for_a_model_its_requests_are_refused_and_later_
         assert_eq!(first_of(&client.post(&infer(model), &[], row(2))), 2.0);
     }
 }
+
+#[test]
+fn the_least_integer_divided_by_minus_one_is_itself_and_ends_nothing() {
+    let models = "backends/onnxruntime/tests/models";
+    let repository =
+        Repository::new().copy("quotient/1/model.onnx", &format!("{models}/quotient.onnx"));
+    let mut server = Process::start(&repository, &[IN_PROCESS], &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    let body = |a: [i64; 2], b: [i64; 2]| {
+        format!(
+            r#"{{"inputs":[{{"name":"a","datatype":"INT64","shape":[1,2],"data":{a:?}}},
+                {{"name":"b","datatype":"INT64","shape":[1,2],"data":{b:?}}}]}}"#
+        )
+    };
+    let reply = client.post(&infer("quotient"), &[], body([i64::MIN, 7], [-1, -2])).expect(200);
+    let data = |at: usize| reply.json()["outputs"][at]["data"].to_string();
+    // 7 by -2 leaves a rest of the sign of the divisor, as ONNX has it.
+    assert_eq!((data(0), data(1)), (format!("[{},-3]", i64::MIN), "[0,-1]".to_owned()));
+    let told = client.post(&infer("quotient"), &[], body([7, 7], [2, 0])).error(500);
+    assert!(told.contains("by zero"), "{told}");
+    client.post(&infer("quotient"), &[], body([9, 9], [3, 3])).expect(200);
+    server.signal("TERM");
+    assert!(server.wait().status.success());
+}

@@ -7,6 +7,7 @@ use backend::DataType;
 use bytes::Bytes;
 use formats::kserve_v2::{ReplyFormat, decode, encode};
 use inference::{
+    grant::Grant,
     request::{InferenceRequest, InferenceResponse},
     signature::{Port, Signature},
 };
@@ -90,7 +91,9 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
     };
     let json = body.slice(..header.unwrap_or(body.len()));
     // To clone a body is to count a reference.
-    let ours = || decode(&signature, header, black_box(&body).clone()).expect("sound");
+    let ours = || {
+        decode(&signature, header, black_box(&body).clone(), &Grant::uncounted()).expect("sound")
+    };
     let theirs = || serde_json::from_slice::<Typed>(black_box(&json)).expect("sound");
     row(&format!("{name}, in"), json.len(), ours, theirs);
 
@@ -110,7 +113,10 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         inputs: Vec::new(),
         outputs: theirs().inputs,
     };
-    let ours = || encode(black_box(&format), &signature, black_box(&response)).expect("sound");
+    let ours = || {
+        encode(black_box(&format), &signature, black_box(&response), &Grant::uncounted())
+            .expect("sound")
+    };
     let theirs = || serde_json::to_vec(black_box(&typed)).expect("sound");
     let length = ours().body.first().map_or(0, Bytes::len);
     row(&format!("{name}, out"), length, ours, theirs);

@@ -49,6 +49,11 @@ save("sum_difference.onnx",
 save("nonzero.onnx", [h.make_node("Cast", ["x"], ["y"], to=T.INT32)],
      [value("x", ["rows"], T.BOOL)], [value("y", ["rows"], T.INT32)])
 
+save("quotient.onnx",
+     [h.make_node("Div", ["a", "b"], ["quotient"]), h.make_node("Mod", ["a", "b"], ["rest"])],
+     [value("a", ["rows", 2], T.INT64), value("b", ["rows", 2], T.INT64)],
+     [value("quotient", ["rows", 2], T.INT64), value("rest", ["rows", 2], T.INT64)])
+
 save("matmul.onnx", [h.make_node("MatMul", ["a", "b"], ["c"])],
      [value("a", ["m", "k"]), value("b", ["k", "n"])], [value("c", ["m", "n"])])
 
