@@ -1,6 +1,6 @@
-//! Quotients of integers that do not fit their type: the least number by minus one. x86 has a fault for them, which ends
-//! the process; native code of engines divides what clients send. Here they are the least number again and leave no
-//! rest, as on ARM and in NumPy.
+//! Quotients of integers that do not fit their type: the least number by minus one. x86 has a fault for them, which
+//! ends the process; native code of engines divides what clients send. Here they are the least number again and leave
+//! no rest, as on ARM and in NumPy.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod division;
