@@ -154,9 +154,8 @@ fn tensorflow(data: &[u8], method: impl Fn(u8) -> Method) -> Seen {
         oracle::within(PARTS, body.len(), || messages::Request::of(method(choice), &message));
     let Some(parsed) = seen.result(parsed) else { return seen };
     seen.fact(parsed.spec().name.len().min(2));
-    let decoded = oracle::within_grant(4 * body.len() + (4 << 10), |grant| {
-        parsed.decode(&signature, grant)
-    });
+    let decoded =
+        oracle::within_grant(4 * body.len() + (4 << 10), |grant| parsed.decode(&signature, grant));
     let Some((request, _)) = seen.result(decoded) else { return seen };
     seen.fact((request.inputs.len(), request.outputs.len()));
     seen

@@ -242,7 +242,12 @@ pub(super) const TFS_EXAMPLES: Target = Target {
         let decoded =
             oracle::within_grant(0, |it| tfs::decode_examples(&signature, method, body, it));
         let Some((request, results)) = seen.result(decoded) else { return seen };
-        seen.result(tfs::encode_results(&results, &signature, &echo(request.inputs), &Grant::all(LOOSE)));
+        seen.result(tfs::encode_results(
+            &results,
+            &signature,
+            &echo(request.inputs),
+            &Grant::all(LOOSE),
+        ));
         seen
     },
     examples: || {

@@ -19,7 +19,12 @@ use inference::{
 };
 
 use super::{Target, invocations::invoke_on, json};
-use crate::{oracle::{self, LOOSE}, pipelines, requests::echo, seen::Seen};
+use crate::{
+    oracle::{self, LOOSE},
+    pipelines,
+    requests::echo,
+    seen::Seen,
+};
 
 /// Dialects of bodies.
 const DIALECTS: u8 = 19;
