@@ -95,7 +95,7 @@ pub(crate) fn reconsidered(took: Duration) -> Option<String> {
 
 /// Rounded down, so that what is less looks less.
 fn mib(bytes: u64) -> String {
-    let tenths = bytes / ((1 << 20) / 10);
+    let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
