@@ -6,7 +6,7 @@ mod signals;
 use std::{io::Write, process::ExitCode, sync::Arc};
 
 use configuration::ProcessEnvironment;
-use machine::Machine;
+use machine::{Machine, MemoryLeft};
 use muster::{
     OWN_PROGRAM,
     app::App,
@@ -28,6 +28,8 @@ const WORKER: &str = "worker";
 fn main() -> ExitCode {
     environment::keep_large_blocks_apart();
     environment::wrap_quotients();
+    let memory = MemoryLeft::open();
+    environment::refuse_blocks_beyond(move || memory.bytes());
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
     if std::env::args_os().nth(1).is_some_and(|it| it == WORKER) {

@@ -3,7 +3,7 @@
 use super::sources::{area, read};
 
 /// The rows of the catalogue.
-const ROWS: u32 = 80;
+const ROWS: u32 = 81;
 
 /// The cells of each row.
 fn rows(page: &str) -> Vec<Vec<&str>> {

@@ -29,6 +29,7 @@ mod foreign_pages; // what browsers ask for pages of other sites
 #[cfg(all(feature = "isolation", feature = "pytorch", feature = "tensorflow"))]
 mod gate; // the faults of docs/reliability.md, one after the other against one server
 mod giving_way; // where there is no room for more, the slowest gives way
+mod large_blocks; // tensors that no memory stands behind
 mod limits; // what one client may take
 #[cfg(feature = "pipelines")]
 mod run_room; // what runs take beside their bodies, and what they leave

@@ -1,4 +1,4 @@
-//! The three traits of an engine, the batch they work on, and how they fail.
+//! The three traits of an engine, what it foresees, the batch it works on, and how it fails.
 
 use std::{
     borrow::Cow,
@@ -9,8 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Device, EngineDescription, Foresight, ModelSource, ModelSpec, NamedTensor, Outage, Places,
-    Processes, RunMemory, Signatures, Stop, Turn,
+    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Outage, Places, Processes,
+    RunMemory, Signatures, Stop, Turn,
 };
 
 /// An engine: it turns files into models.
@@ -63,6 +63,15 @@ pub trait Backend: Send + Sync {
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model
     /// is gone, and when memory is scarce. Blocking, some 10 ms.
     fn give_back_memory(&self) {}
+}
+
+/// What the files and the settings of a model tell of its runs. To ask loads nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Foresight {
+    /// A run reads so many bytes of weights, all of them. So it takes no less than that takes.
+    Weights(u64),
+    /// They do not tell what a run takes, or whether it ends the process: a clause that says why.
+    Unknown(String),
 }
 
 /// A loaded model version: immutable, shared by its instances.

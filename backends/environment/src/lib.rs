@@ -1,11 +1,14 @@
 //! Variables of this process that native libraries read when they are opened. They must be set before the process has
 //! a second thread: some libraries look at them at any time, and the C library does not guard them. And the process's
-//! heap, which it shares with these libraries, the signals that ask it for nothing, and quotients that do not fit.
+//! heap, which it shares with these libraries, blocks of it that there are not, the signals that ask it for nothing, and
+//! quotients that do not fit.
 
+mod blocks;
 mod heap;
 mod idle_signals;
 mod quotients;
 
+pub use blocks::refuse_blocks_beyond;
 pub use heap::{OWN_PAGES, give_back_memory, keep_large_blocks_apart};
 pub use idle_signals::{IDLE_SIGNALS, ignore_idle_signals, real_time_signals};
 pub use quotients::wrap_quotients;

@@ -5,6 +5,7 @@
 mod cgroup;
 pub mod gpus;
 mod kept_file;
+mod memory;
 
 use std::path::Path;
 
@@ -12,7 +13,10 @@ use rustix::process::Resource;
 
 use cgroup::Groups;
 pub use cgroup::MemoryGauge;
-use kept_file::KeptFile;
+use memory::memory_of;
+pub use memory::{
+    AvailableMemory, MemoryLeft, OwnMemory, anonymous_bytes, available_bytes, resident_bytes,
+};
 
 /// Processors, memory and files that this process has. Read again to follow a changed quota.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,64 +94,6 @@ pub fn in_words() -> String {
     format!("{cpus} processor{plural}{kind}{memory}")
 }
 
-/// Memory that this process has resident, in bytes; 0 where the system does not say.
-pub fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: Option<u64> = statm.split(' ').nth(1).and_then(|it| it.parse().ok());
-    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
-}
-
-/// Memory that this process has resident and that no file stands behind, in bytes; 0 where the system does not say. The
-/// system can take back the rest.
-pub fn anonymous_bytes() -> u64 {
-    OwnMemory::default().anonymous_bytes()
-}
-
-/// The same for whoever looks again and again: once it has looked, a look takes no memory of the kernel's.
-#[derive(Debug)]
-pub struct OwnMemory(KeptFile);
-
-impl Default for OwnMemory {
-    fn default() -> OwnMemory {
-        OwnMemory(KeptFile::new("/proc/self/statm"))
-    }
-}
-
-impl OwnMemory {
-    /// See [`anonymous_bytes`].
-    pub fn anonymous_bytes(&self) -> u64 {
-        anonymous_of(&self.0.read().unwrap_or_default())
-    }
-}
-
-fn anonymous_of(statm: &str) -> u64 {
-    let mut pages = statm.split(' ').skip(1).map_while(|it| it.parse::<u64>().ok());
-    let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    resident.saturating_sub(of_files).saturating_mul(rustix::param::page_size() as u64)
-}
-
-/// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not say.
-pub fn available_bytes() -> Option<u64> {
-    AvailableMemory::default().bytes()
-}
-
-/// The same for whoever looks again and again: once it has looked, a look takes no memory of the kernel's.
-#[derive(Debug)]
-pub struct AvailableMemory(KeptFile);
-
-impl Default for AvailableMemory {
-    fn default() -> AvailableMemory {
-        AvailableMemory(KeptFile::new("/proc/meminfo"))
-    }
-}
-
-impl AvailableMemory {
-    /// Bytes now; `None` where the system does not say.
-    pub fn bytes(&self) -> Option<u64> {
-        memory_of(&self.0.read()?, "MemAvailable:")
-    }
-}
-
 /// The least of the three, and why. `quota` in processors, as 1.5.
 fn decide_cpus(
     online: Option<usize>,
@@ -217,13 +163,6 @@ fn count_list(text: &str) -> Option<usize> {
 /// `MemTotal` of `/proc/meminfo`, in bytes.
 fn total_memory(meminfo: &str) -> Option<u64> {
     memory_of(meminfo, "MemTotal:")
-}
-
-/// A line of `/proc/meminfo`, in bytes.
-fn memory_of(meminfo: &str, name: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|it| it.strip_prefix(name))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]

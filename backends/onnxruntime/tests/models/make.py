@@ -54,6 +54,18 @@ save("quotient.onnx",
      [value("a", ["rows", 2], T.INT64), value("b", ["rows", 2], T.INT64)],
      [value("quotient", ["rows", 2], T.INT64), value("rest", ["rows", 2], T.INT64)])
 
+# A gigabyte that no weights stand behind: made and used up while the model is loaded.
+save("filled.onnx",
+     [h.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+      h.make_node("ReduceSum", ["zeros"], ["sum"], keepdims=0), h.make_node("Add", ["x", "sum"], ["y"])],
+     [value("x", ["rows", 1])], [value("y", ["rows", 1])],
+     [onnx.numpy_helper.from_array(numpy.array([1 << 28], numpy.int64), "shape")])
+
+# As many floats as a request says, and their sum.
+save("expanded.onnx",
+     [h.make_node("Expand", ["x", "shape"], ["many"]), h.make_node("ReduceSum", ["many"], ["y"], keepdims=0)],
+     [value("x", [1]), value("shape", [1], T.INT64)], [value("y", [])])
+
 save("matmul.onnx", [h.make_node("MatMul", ["a", "b"], ["c"])],
      [value("a", ["m", "k"]), value("b", ["k", "n"])], [value("c", ["m", "n"])])
 
