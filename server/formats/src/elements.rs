@@ -2,11 +2,44 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use backend::{DataType, Shape, SizeMismatch, Tensor, TextCodes};
+use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor, TextCodes};
 use half::{bf16, f16};
-use inference::signature::Port;
+use inference::{error::Error, signature::Port};
 
 use crate::number::{self, Excerpt, Fault, Number};
+
+/// Why a value is no element of its type.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ElementError {
+    /// A text, of which the first part is here.
+    #[error("{}", number::describe(*.fault, *.dtype, .text))]
+    Number { fault: Fault, dtype: DataType, text: String },
+    #[error("expected {dtype}, given {given}")]
+    OtherKind { dtype: DataType, given: &'static str },
+    #[error("expected a value for {0}, found none")]
+    Missing(DataType),
+    #[error("a string of 4 GiB or more")]
+    TooLong,
+    /// A string of JSON that is none.
+    #[error(transparent)]
+    Json(#[from] Box<Error>),
+    /// A number where texts are spelled as numbers.
+    #[error("'{0}' is no category")]
+    NoCategory(String),
+    /// A text that is none of those of its element. Not all of them are shown.
+    #[error(
+        "'{text}' is none of the categories that the model was trained on: {categories}; send null, in CSV an empty \
+         field, for what is missing"
+    )]
+    UnknownCategory { text: String, categories: String },
+}
+
+impl ElementError {
+    fn of(fault: Fault, dtype: DataType, text: &str) -> ElementError {
+        ElementError::Number { fault, dtype, text: Excerpt(text).to_string() }
+    }
+}
 
 /// A tensor in the making.
 #[derive(Debug)]
@@ -57,7 +90,7 @@ impl RowCodes {
     ///
     /// # Errors
     /// It is none of those that there are.
-    pub fn number(&self, text: &str, number: usize) -> Option<Result<f64, String>> {
+    pub fn number(&self, text: &str, number: usize) -> Option<Result<f64, ElementError>> {
         let of = self.of_element(number)?;
         if let Some(code) = of.codes.get(text) {
             return Some(Ok(f64::from(*code)));
@@ -69,12 +102,8 @@ impl RowCodes {
         names.sort_unstable();
         let shown = names.iter().take(SHOWN).map(|it| format!("'{}'", Excerpt(it.1)));
         let more = if SHOWN < names.len() { ", .." } else { "" };
-        Some(Err(format!(
-            "'{}' is none of the categories that the model was trained on: {}{more}; send null, in CSV an empty \
-             field, for what is missing",
-            Excerpt(text),
-            shown.collect::<Vec<_>>().join(", ")
-        )))
+        let categories = shown.collect::<Vec<_>>().join(", ") + more;
+        Some(Err(ElementError::UnknownCategory { text: Excerpt(text).to_string(), categories }))
     }
 }
 
@@ -115,9 +144,9 @@ impl Strings {
     }
 
     /// Fills in the length of the string that began at `start`.
-    pub fn end(&mut self, start: usize) -> Result<(), &'static str> {
+    pub fn end(&mut self, start: usize) -> Result<(), ElementError> {
         let length = self.0.len().saturating_sub(start);
-        let length = u32::try_from(length).map_err(|_| "a string of 4 GiB or more")?;
+        let length = u32::try_from(length).map_err(|_| ElementError::TooLong)?;
         if let Some(place) = self.0.get_mut(start.saturating_sub(4)..start) {
             place.copy_from_slice(&length.to_le_bytes());
         }
@@ -125,7 +154,7 @@ impl Strings {
     }
 }
 
-fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), String> {
+fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), ElementError> {
     match T::read(text.as_bytes()) {
         Ok((value, length)) if length == text.len() => {
             if keep {
@@ -133,8 +162,8 @@ fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), St
             }
             Ok(())
         }
-        Ok(_) => Err(number::describe(Fault::Syntax, T::DTYPE, text)),
-        Err(fault) => Err(number::describe(fault, T::DTYPE, text)),
+        Ok(_) => Err(ElementError::of(Fault::Syntax, T::DTYPE, text)),
+        Err(fault) => Err(ElementError::of(fault, T::DTYPE, text)),
     }
 }
 
@@ -170,8 +199,7 @@ impl TensorBuilder {
 
     /// One for the elements of whole rows of an input, of which some may be given as texts.
     pub fn of(port: &Port, expected: Option<usize>) -> TensorBuilder {
-        let width = port.dims.iter().try_fold(1_usize, |all, it| all.checked_mul((*it)?));
-        TensorBuilder::of_part(port, 0, width.unwrap_or(0), expected)
+        TensorBuilder::of_part(port, 0, port.elements().unwrap_or(0), expected)
     }
 
     /// One for the element at that place of each row of an input.
@@ -200,7 +228,7 @@ impl TensorBuilder {
     ///
     /// # Errors
     /// `problem` where it may not; the texts that there are, where it is none of these.
-    pub fn push_other(&mut self, text: &str, problem: String) -> Result<(), String> {
+    pub fn push_other(&mut self, text: &str, problem: ElementError) -> Result<(), ElementError> {
         match self.codes.as_ref().and_then(|it| it.number(text, self.count)) {
             Some(number) => self.push_f64(number?),
             None => Err(problem),
@@ -237,13 +265,13 @@ impl TensorBuilder {
     ///
     /// # Errors
     /// What was expected and what was found, as a sentence without a place.
-    pub fn push_text(&mut self, text: &str) -> Result<(), String> {
+    pub fn push_text(&mut self, text: &str) -> Result<(), ElementError> {
         let keep = self.count < self.most;
         match &mut self.column {
             Column::Bool(values) => match text {
                 "true" | "false" if keep => values.0.push(u8::from(text == "true")),
                 "true" | "false" => {}
-                _ => return Err(number::describe(Fault::Syntax, DataType::Bool, text)),
+                _ => return Err(ElementError::of(Fault::Syntax, DataType::Bool, text)),
             },
             Column::Uint8(values) => push(values, text, keep)?,
             Column::Uint16(values) => push(values, text, keep)?,
@@ -272,11 +300,11 @@ impl TensorBuilder {
     ///
     /// # Errors
     /// When the type is no number type, or cannot hold the number: a fraction, or one beyond its range.
-    pub fn push_f64(&mut self, value: f64) -> Result<(), String> {
+    pub fn push_f64(&mut self, value: f64) -> Result<(), ElementError> {
         let dtype = self.dtype();
         // A finite number stays one.
         let held = |is_infinite: bool| match is_infinite && value.is_finite() {
-            true => Err(number::describe(Fault::Range, dtype, &value.to_string())),
+            true => Err(ElementError::of(Fault::Range, dtype, &value.to_string())),
             false => Ok(()),
         };
         let keep = self.count < self.most;
@@ -308,7 +336,7 @@ impl TensorBuilder {
     ///
     /// # Errors
     /// Those of [`TensorBuilder::push_f64`].
-    pub fn push_f64_times(&mut self, value: f64, times: usize) -> Result<(), String> {
+    pub fn push_f64_times(&mut self, value: f64, times: usize) -> Result<(), ElementError> {
         let Some(more) = times.checked_sub(1) else { return Ok(()) };
         self.push_f64(value)?;
         let kept = more.min(self.most.saturating_sub(self.count));
@@ -336,21 +364,21 @@ impl TensorBuilder {
     /// Adds the element `value`.
     ///
     /// # Errors
-    /// As a sentence, when the elements are no floats, or cannot hold it.
-    pub fn push_float(&mut self, value: f32) -> Result<(), String> {
+    /// When the elements are no floats, or cannot hold it.
+    pub fn push_float(&mut self, value: f32) -> Result<(), ElementError> {
         match &self.column {
             Column::Fp16(_) | Column::Bf16(_) | Column::Fp32(_) | Column::Fp64(_) => {
                 self.push_f64(value.into())
             }
-            _ => Err(format!("expected {}, given a float", self.dtype())),
+            _ => Err(ElementError::OtherKind { dtype: self.dtype(), given: "a float" }),
         }
     }
 
     /// Adds the element `value`; 0 and 1 are false and true.
     ///
     /// # Errors
-    /// As a sentence, when the elements are neither integers nor booleans, or their type cannot hold it.
-    pub fn push_integer(&mut self, value: i64) -> Result<(), String> {
+    /// When the elements are neither integers nor booleans, or their type cannot hold it.
+    pub fn push_integer(&mut self, value: i64) -> Result<(), ElementError> {
         fn to<T: TryFrom<i64>>(values: &mut Vec<T>, value: i64) -> bool {
             T::try_from(value).map(|it| values.push(it)).is_ok()
         }
@@ -369,11 +397,12 @@ impl TensorBuilder {
             | Column::Fp32(_)
             | Column::Fp64(_)
             | Column::Bytes(_) => {
-                return Err(format!("expected {}, given an integer", self.dtype()));
+                let dtype = self.dtype();
+                return Err(ElementError::OtherKind { dtype, given: "an integer" });
             }
         };
         if !fits {
-            return Err(format!("{value} does not fit {}", self.dtype()));
+            return Err(ElementError::of(Fault::Range, self.dtype(), &value.to_string()));
         }
         self.count += 1;
         Ok(())
@@ -382,17 +411,26 @@ impl TensorBuilder {
     /// Adds the element `value`.
     ///
     /// # Errors
-    /// As a sentence, when the elements are no strings, or it is too long for one.
-    pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), String> {
+    /// When the elements are no strings, or it is too long for one.
+    pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), ElementError> {
         let dtype = self.dtype();
         let Column::Bytes(strings) = &mut self.column else {
-            return Err(format!("expected {dtype}, given a string"));
+            return Err(ElementError::OtherKind { dtype, given: "a string" });
         };
         let start = strings.begin();
         strings.0.extend_from_slice(value);
         strings.end(start)?;
         self.count += 1;
         Ok(())
+    }
+
+    /// The tensor of that input.
+    ///
+    /// # Errors
+    /// Those of [`TensorBuilder::finish`].
+    pub fn finish_input(self, port: &Port, shape: Shape) -> Result<NamedTensor, Error> {
+        let tensor = self.finish(shape).map_err(|it| Error::input(&*port.name, it))?;
+        Ok(NamedTensor { name: port.name.clone(), tensor })
     }
 
     /// The tensor.

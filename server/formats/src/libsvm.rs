@@ -61,8 +61,8 @@ pub fn decode(
     let mut entries: Vec<(usize, Value<'_>)> = Vec::new();
     for (record, line) in records(text) {
         entries.clear();
-        for pair in values(line) {
-            let (index, value) = pair.map_err(|it| in_record(record, it))?;
+        for pair in values(record, line) {
+            let (index, value) = pair?;
             let column = index.checked_sub(first).filter(|&it| it < width).ok_or_else(|| {
                 let last = (width + first).saturating_sub(1);
                 let problem = format!(
@@ -73,11 +73,12 @@ pub fn decode(
             });
             entries.push((usize::try_from(column?).unwrap_or(usize::MAX), Value::Text(value)));
         }
-        let added = add_up(&mut entries).and_then(|()| {
-            matrix.sparse(row, missing, &mut entries, |matrix, value| match value {
-                Value::Text(text) => matrix.text(text),
-                Value::Sum(sum) => matrix.number(*sum),
-            })
+        add_up(&mut entries).map_err(|text| {
+            in_record(record, format_args!("expected a number, found '{}'", Excerpt(text)))
+        })?;
+        let added = matrix.sparse(row, missing, &mut entries, |matrix, value| match value {
+            Value::Text(text) => matrix.text(text),
+            Value::Sum(sum) => matrix.number(*sum),
         });
         added.map_err(|it| in_record(record, it))?;
     }
@@ -93,19 +94,18 @@ enum Value<'a> {
     Sum(f64),
 }
 
-impl Value<'_> {
-    fn number(self) -> Result<f64, String> {
+impl<'a> Value<'a> {
+    /// Its number, or the text that is none.
+    fn number(self) -> Result<f64, &'a str> {
         match self {
-            Value::Text(text) => {
-                text.parse().map_err(|_| format!("expected a number, found '{}'", Excerpt(text)))
-            }
+            Value::Text(text) => text.parse().map_err(|_| text),
             Value::Sum(sum) => Ok(sum),
         }
     }
 }
 
-/// One entry for each index, in their order.
-fn add_up(entries: &mut Vec<(usize, Value<'_>)>) -> Result<(), String> {
+/// One entry for each index, in their order; a text that is no number where one has to be added.
+fn add_up<'a>(entries: &mut Vec<(usize, Value<'a>)>) -> Result<(), &'a str> {
     entries.sort_by_key(|it| it.0);
     let mut problem = None;
     entries.dedup_by(|later, kept| {
@@ -148,8 +148,8 @@ struct Range {
 fn range(text: &str) -> Result<Range, Error> {
     let mut range = Range { smallest: None, largest: None };
     for (record, line) in records(text) {
-        for value in values(line) {
-            let (index, _) = value.map_err(|it| in_record(record, it))?;
+        for value in values(record, line) {
+            let (index, _) = value?;
             range.smallest = Some(range.smallest.map_or(index, |it| it.min(index)));
             range.largest = range.largest.max(Some(index));
         }
@@ -158,10 +158,13 @@ fn range(text: &str) -> Result<Range, Error> {
 }
 
 /// The values of a record with their indices.
-fn values(line: &str) -> impl Iterator<Item = Result<(u64, &str), String>> {
+fn values(record: usize, line: &str) -> impl Iterator<Item = Result<(u64, &str), Error>> {
     let line = line.split('#').next().unwrap_or_default();
     let words = line.split_ascii_whitespace().enumerate();
-    words.filter_map(|(at, word)| match word.split_once(':') {
+    let not_a_value = move |word| {
+        in_record(record, format_args!("expected index:value, found '{}'", Excerpt(word)))
+    };
+    words.filter_map(move |(at, word)| match word.split_once(':') {
         Some(("qid", id)) if id.parse::<u64>().is_ok() => None,
         Some((index, value)) => {
             // One less than the largest number, so that there is a number of columns.
@@ -177,11 +180,7 @@ fn is_number(word: &str) -> bool {
     word.parse::<f64>().is_ok()
 }
 
-fn not_a_value(word: &str) -> String {
-    format!("expected index:value, found '{}'", Excerpt(word))
-}
-
-fn in_record(record: usize, problem: String) -> Error {
+fn in_record(record: usize, problem: impl std::fmt::Display) -> Error {
     Error::InvalidRequest(format!("libsvm record {record}: {problem}"))
 }
 

@@ -5,7 +5,7 @@ use backend::{DataType, NamedTensor};
 
 use crate::{
     csv,
-    elements::TensorBuilder,
+    elements::{ElementError, TensorBuilder},
     expansion::{DOUBLING, Elements, Limit, MOST_ELEMENTS, OMITTED, OPEN},
     inputs,
     number::Number as _,
@@ -23,6 +23,43 @@ pub enum MissingValue {
     Nan,
     /// Zero. So AWS's algorithms read it.
     Zero,
+}
+
+/// Why a row is refused: what is said of it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum RowError {
+    #[error(transparent)]
+    Element(#[from] ElementError),
+    #[error("has {given} values, expected {expected} as the first")]
+    Uneven { given: usize, expected: usize },
+    #[error("has {given} values, the model takes {width}")]
+    TooMany { given: usize, width: usize },
+    #[error(
+        "has {given} values, the model takes {width}; it is a Booster in a pickle, of which XGBoost's container takes \
+         {} or {width}: send the others empty where they are missing",
+        .width - 1
+    )]
+    TooFew { given: usize, width: usize },
+    #[error(
+        "would make the rows {length} bytes of {dtype} with all that are absent, more than the {most} that a body of \
+         this length may become: send fewer rows"
+    )]
+    Grows { length: usize, dtype: DataType, most: usize },
+    #[error("names position {0} twice")]
+    Twice(usize),
+    #[error("names position {at}, the row has {width} positions")]
+    Beyond { at: usize, width: usize },
+    #[error("leaves out a value, and {0} has no value that means missing")]
+    NoMissingValue(DataType),
+    #[error("has {given} values, its shape calls for {shape}")]
+    OtherShape { given: usize, shape: u64 },
+    #[error("has {values} values and {keys} keys")]
+    OtherKeys { values: usize, keys: usize },
+    #[error("the feature '{0}' is of bytes, expected a tensor of numbers")]
+    OfBytes(&'static str),
+    #[error("is sparse and has no shape, which says how many values it has")]
+    NoShape,
 }
 
 /// How many of a row's last values may be left out, which are missing then.
@@ -86,7 +123,7 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// What was expected and what was found.
-    pub fn text(&mut self, text: &str) -> Result<(), String> {
+    pub fn text(&mut self, text: &str) -> Result<(), ElementError> {
         csv::push_number(&mut self.builder, text)
     }
 
@@ -95,7 +132,7 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// When it is none, or the input's type cannot hold it.
-    pub fn json_number(&mut self, text: &str) -> Result<(), String> {
+    pub fn json_number(&mut self, text: &str) -> Result<(), ElementError> {
         self.text(text).or_else(|problem| match f64::read(text.as_bytes()) {
             // A whole number may be spelled with a point or an exponent.
             Ok((value, _)) if text.contains(['.', 'e', 'E']) => self.number(value),
@@ -107,7 +144,7 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// When the input's type cannot hold it.
-    pub fn number(&mut self, value: f64) -> Result<(), String> {
+    pub fn number(&mut self, value: f64) -> Result<(), ElementError> {
         self.builder.push_f64(value)
     }
 
@@ -115,10 +152,10 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// When it has not as many as the first one.
-    pub fn end_row(&mut self) -> Result<(), String> {
+    pub fn end_row(&mut self) -> Result<(), RowError> {
         let columns = self.builder.count().saturating_sub(self.ended);
         if self.rows > 0 && columns != self.columns {
-            return Err(format!("has {columns} values, expected {} as the first", self.columns));
+            return Err(RowError::Uneven { given: columns, expected: self.columns });
         }
         self.columns = columns;
         self.ended = self.builder.count();
@@ -130,17 +167,11 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// How many the model takes.
-    pub fn check_columns(&self, given: usize, may_be: LeftOut) -> Result<(), String> {
+    pub fn check_columns(&self, given: usize, may_be: LeftOut) -> Result<(), RowError> {
         match self.width() {
-            Some(width) if width < given => {
-                Err(format!("has {given} values, the model takes {width}"))
-            }
+            Some(width) if width < given => Err(RowError::TooMany { given, width }),
             Some(width) if may_be == LeftOut::One && given.saturating_add(1) < width => {
-                Err(format!(
-                    "has {given} values, the model takes {width}; it is a Booster in a pickle, of which XGBoost's \
-                     container takes {} or {width}: send the others empty where they are missing",
-                    width - 1
-                ))
+                Err(RowError::TooFew { given, width })
             }
             _ => Ok(()),
         }
@@ -151,7 +182,7 @@ impl<'s> Matrix<'s> {
     /// # Errors
     /// When it has more numbers than the model takes, or too few, the rows become too large, the input's type has no
     /// value that means missing, or the model takes any number and it has not as many as the first one.
-    pub fn end_short_row(&mut self, may_be: LeftOut) -> Result<(), String> {
+    pub fn end_short_row(&mut self, may_be: LeftOut) -> Result<(), RowError> {
         let given = self.builder.count().saturating_sub(self.ended);
         self.check_columns(given, may_be)?;
         let Some(width) = self.width() else { return self.end_row() };
@@ -164,18 +195,13 @@ impl<'s> Matrix<'s> {
     }
 
     /// That so many numbers more are not too many for a body of this length.
-    fn check_growth(&self, more: usize) -> Result<(), String> {
+    fn check_growth(&self, more: usize) -> Result<(), RowError> {
         let size = self.port.dtype.size().unwrap_or(1);
         let length = self.builder.count().saturating_add(more).saturating_mul(size);
         if length <= self.most {
             return Ok(());
         }
-        let most = self.most;
-        Err(format!(
-            "would make the rows {length} bytes of {} with all that are absent, more than the {most} that a body of this \
-             length may become: send fewer rows",
-            self.port.dtype
-        ))
+        Err(RowError::Grows { length, dtype: self.port.dtype, most: self.most })
     }
 
     /// Has a batch no room for another row? Then it is refused in the end, and its rows need only be counted.
@@ -197,8 +223,8 @@ impl<'s> Matrix<'s> {
         width: usize,
         missing: MissingValue,
         entries: &mut [(usize, T)],
-        mut add: impl FnMut(&mut Matrix<'s>, &T) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut add: impl FnMut(&mut Matrix<'s>, &T) -> Result<(), ElementError>,
+    ) -> Result<(), RowError> {
         if self.is_full() {
             self.rows += 1;
             return Ok(());
@@ -206,16 +232,16 @@ impl<'s> Matrix<'s> {
         self.check_growth(width)?;
         // Such a row is not added first: only one like the first row takes memory.
         if self.rows > 0 && width != self.columns {
-            return Err(format!("has {width} values, expected {} as the first", self.columns));
+            return Err(RowError::Uneven { given: width, expected: self.columns });
         }
         entries.sort_by_key(|it| it.0);
         let mut next = 0;
         for (at, entry) in &*entries {
             if *at < next {
-                return Err(format!("names position {at} twice"));
+                return Err(RowError::Twice(*at));
             }
             if *at >= width {
-                return Err(format!("names position {at}, the row has {width} positions"));
+                return Err(RowError::Beyond { at: *at, width });
             }
             self.push_missing(at - next, missing)?;
             add(self, entry)?;
@@ -225,19 +251,14 @@ impl<'s> Matrix<'s> {
         self.end_row()
     }
 
-    fn push_missing(&mut self, count: usize, missing: MissingValue) -> Result<(), String> {
+    fn push_missing(&mut self, count: usize, missing: MissingValue) -> Result<(), RowError> {
         let value = match missing {
             MissingValue::Zero => 0.0,
             MissingValue::Nan if csv::is_float(self.port.dtype) => f64::NAN,
             MissingValue::Nan if count == 0 => return Ok(()),
-            MissingValue::Nan => {
-                return Err(format!(
-                    "leaves out a value, and {} has no value that means missing",
-                    self.port.dtype
-                ));
-            }
+            MissingValue::Nan => return Err(RowError::NoMissingValue(self.port.dtype)),
         };
-        self.builder.push_f64_times(value, count)
+        Ok(self.builder.push_f64_times(value, count)?)
     }
 
     /// The rows as the model's inputs. `format` is what they came in, for the error.
@@ -260,9 +281,7 @@ impl<'s> Matrix<'s> {
                 format!("expected shape {expected}, the {format} body has [{rows},{columns}]");
             Error::input(&*port.name, problem)
         })?;
-        let tensor =
-            builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
-        Ok(vec![NamedTensor { name: port.name.clone(), tensor }])
+        Ok(vec![builder.finish_input(port, shape)?])
     }
 }
 
@@ -289,7 +308,7 @@ fn width(signature: &Signature, port: &Port) -> Option<usize> {
     match (signature.batches(), port.dims.as_slice()) {
         // The input is a matrix of its own: the first dimension counts rows.
         (false, [_, row]) => *row,
-        (_, dims) => dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?)),
+        _ => port.elements(),
     }
 }
 
@@ -313,7 +332,7 @@ mod tests {
         matrix: &mut Matrix<'_>,
         width: usize,
         entries: &[(usize, f64)],
-    ) -> Result<(), String> {
+    ) -> Result<(), RowError> {
         matrix
             .sparse(width, MissingValue::Nan, &mut entries.to_vec(), |it, &value| it.number(value))
     }
@@ -332,10 +351,10 @@ mod tests {
     fn positions_behind_the_end_and_twice_are_refused() {
         let signature = model(8, &["x FP32 [3]"], &[]);
         let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
-        let error = sparse(&mut matrix, 3, &[(3, 1.0)]).unwrap_err();
+        let error = sparse(&mut matrix, 3, &[(3, 1.0)]).unwrap_err().to_string();
         assert_eq!(error, "names position 3, the row has 3 positions");
         let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
-        let error = sparse(&mut matrix, 3, &[(1, 1.0), (1, 1.0)]).unwrap_err();
+        let error = sparse(&mut matrix, 3, &[(1, 1.0), (1, 1.0)]).unwrap_err().to_string();
         assert_eq!(error, "names position 1 twice");
     }
 
@@ -344,12 +363,12 @@ mod tests {
         let signature = model(8, &["x FP32 [-1]"], &[]);
         for width in [(64 << 10) + 1, usize::MAX] {
             let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
-            let error = sparse(&mut matrix, width, &[(1, 1.0)]).unwrap_err();
+            let error = sparse(&mut matrix, width, &[(1, 1.0)]).unwrap_err().to_string();
             assert!(error.contains("more than the 262144 that a body"), "{error}");
         }
         // However many.
         let mut matrix = Matrix::new(&signature, "f", usize::MAX).unwrap();
-        let error = sparse(&mut matrix, (1 << 24) + 1, &[]).unwrap_err();
+        let error = sparse(&mut matrix, (1 << 24) + 1, &[]).unwrap_err().to_string();
         assert!(error.contains("more than the 67108864 that a body"), "{error}");
         // A model without a batch dimension has no other bound.
         let signature = model(0, &["x UINT8 [-1,10000]"], &[]);
@@ -358,7 +377,7 @@ mod tests {
             matrix
                 .sparse(10_000, MissingValue::Zero, &mut [(1, 1.0)], |it, &value| it.number(value))
         };
-        let error = (0..2000).find_map(|_| row().err()).unwrap();
+        let error = (0..2000).find_map(|_| row().err()).unwrap().to_string();
         assert!(error.contains("more than the 4706304 that a body"), "{error}");
     }
 
@@ -390,9 +409,9 @@ mod tests {
         let signature = model(8, &["x INT64 [2]"], &[]);
         let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
         sparse(&mut matrix, 2, &[(0, 7.0), (1, -2.0)]).unwrap();
-        let error = sparse(&mut matrix, 2, &[(0, 1.0)]).unwrap_err();
+        let error = sparse(&mut matrix, 2, &[(0, 1.0)]).unwrap_err().to_string();
         assert!(error.contains("no value that means missing"), "{error}");
-        let error = matrix.number(0.5).unwrap_err();
+        let error = matrix.number(0.5).unwrap_err().to_string();
         assert_eq!(error, "expected an integer for INT64, found 0.5");
     }
 

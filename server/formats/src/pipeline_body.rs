@@ -164,10 +164,10 @@ mod tests {
     }
 
     /// What the second input becomes beside two questions.
-    fn contexts(contexts: &[&str], lists: &[&str]) -> Result<Vec<String>, String> {
+    fn contexts(contexts: &[&str], lists: &[&str]) -> Result<Vec<String>, Error> {
         let inputs = vec![texts("question", &["a", "b"]), texts("context", contexts)];
         let lists: Vec<String> = lists.iter().map(|it| (*it).to_owned()).collect();
-        let made = for_all_rows(inputs, &lists).map_err(|it| it.to_string())?;
+        let made = for_all_rows(inputs, &lists)?;
         let text = |it: &[u8]| String::from_utf8(it.to_vec()).unwrap();
         Ok(made[1].tensor.strings().map(text).collect())
     }
@@ -177,7 +177,7 @@ mod tests {
         let both = ["question", "context"];
         assert_eq!(contexts(&["c"], &["question"]).unwrap(), ["c", "c"]);
         assert_eq!(contexts(&["c", "d"], &both).unwrap(), ["c", "d"]);
-        let error = contexts(&["c"], &both).unwrap_err();
+        let error = contexts(&["c"], &both).unwrap_err().to_string();
         let expected = "inputs: expected lists of equal length, found 'question' 2 and 'context' 1; one text for all is \
                         written without a list";
         assert_eq!(error, expected);

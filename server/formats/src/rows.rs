@@ -51,7 +51,7 @@ pub fn read_list(
     // In one go: a call per row would cost more than the elements, where these are scalars.
     let mut builder = TensorBuilder::of(values, None);
     let shape = reader.shaped_elements(&mut builder, form_of(signature, values))?;
-    let tensor = finish(values, builder, shape)?;
+    let tensor = builder.finish_input(values, shape)?;
     let shaped = match list {
         List::Rows => shapes::as_rows(signature, values, tensor.tensor),
         List::RowsOrOne => shapes::as_rows_or_one(signature, values, tensor.tensor),
@@ -214,7 +214,7 @@ impl<'s> RowBuilder<'s> {
         }
         let finished = columns.into_iter().map(|Column { port, builder, shape, .. }| {
             let shape = std::iter::once(rows).chain(shape.dims().iter().copied()).collect();
-            let NamedTensor { name, tensor } = finish(port, builder, shape)?;
+            let NamedTensor { name, tensor } = builder.finish_input(port, shape)?;
             Ok(NamedTensor { name, tensor: shapes::as_rows(signature, port, tensor) })
         });
         finished.collect()
@@ -255,12 +255,7 @@ fn read_value(
 ) -> Result<NamedTensor, Error> {
     let mut builder = TensorBuilder::of(port, None);
     let shape = reader.shaped_elements(&mut builder, form_of(signature, port))?;
-    finish(port, builder, shape)
-}
-
-fn finish(port: &Port, builder: TensorBuilder, shape: Shape) -> Result<NamedTensor, Error> {
-    let tensor = builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
-    Ok(NamedTensor { name: port.name.clone(), tensor })
+    builder.finish_input(port, shape)
 }
 
 /// How the elements of an input of bytes stand in JSON.

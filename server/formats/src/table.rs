@@ -9,7 +9,7 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use crate::{
-    elements::TensorBuilder,
+    elements::{ElementError, TensorBuilder},
     expansion::{DOUBLING, MOST_CELLS},
     inputs,
     json::{BytesForm, Reader, Token},
@@ -79,7 +79,7 @@ impl<'s> Table<'s> {
         }
         let places = whole.map(|it| names::places(it, &names)).transpose()?.flatten();
         let given = names.len();
-        if let Some(port) = whole.filter(|it| width(it).is_some_and(|most| most < given)) {
+        if let Some(port) = whole.filter(|it| it.elements().is_some_and(|most| most < given)) {
             let expected = signature.shape_text(port);
             let problem = format!("expected shape {expected}, the table has {given} columns");
             return Err(Error::input(&*port.name, problem));
@@ -141,8 +141,8 @@ impl<'s> Table<'s> {
     pub fn push_cell(
         &mut self,
         at: usize,
-        push: impl FnOnce(&mut TensorBuilder) -> Result<(), String>,
-    ) -> Result<(), String> {
+        push: impl FnOnce(&mut TensorBuilder) -> Result<(), ElementError>,
+    ) -> Result<(), ElementError> {
         let record = self.rows + 1;
         match self.columns.get_mut(at) {
             Some(column) if column.port.is_some() => {
@@ -210,10 +210,8 @@ impl<'s> Table<'s> {
                 let input = |(port, column): (&'s Port, Column<'s>)| {
                     let cell = column.cell.dims().iter().copied();
                     let shape = std::iter::once(rows).chain(cell).collect();
-                    let tensor = column.builder.finish(shape);
-                    let tensor = tensor.map_err(|it| Error::input(&*port.name, it.to_string()))?;
-                    let tensor = shapes::as_rows(signature, port, tensor);
-                    Ok(NamedTensor { name: port.name.clone(), tensor })
+                    let NamedTensor { name, tensor } = column.builder.finish_input(port, shape)?;
+                    Ok(NamedTensor { name, tensor: shapes::as_rows(signature, port, tensor) })
                 };
                 inputs.map(input).collect()
             }
@@ -248,13 +246,13 @@ impl Column<'_> {
         Ok(())
     }
 
-    fn push_missing(&mut self) -> Result<(), String> {
+    fn push_missing(&mut self) -> Result<(), ElementError> {
         let dtype = self.builder.dtype();
         let float =
             matches!(dtype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64);
         match float && self.cell.dims().is_empty() {
             true => self.builder.push_text("NaN"),
-            false => Err(format!("expected a value for {dtype}, found none")),
+            false => Err(ElementError::Missing(dtype)),
         }
     }
 }
@@ -283,7 +281,7 @@ fn together(
     };
     let list = |builder: TensorBuilder| builder.finish(Shape::new(&[rows]));
     let lists: Result<Vec<Tensor>, _> = columns.into_iter().map(|it| list(it.builder)).collect();
-    let problem = |it: backend::SizeMismatch| Error::input(&*port.name, it.to_string());
+    let problem = |it: backend::SizeMismatch| Error::input(&*port.name, it);
     let data = interleaved(port.dtype, &lists.map_err(problem)?, rows);
     let tensor = Tensor::new(port.dtype, shape, data).map_err(problem)?;
     Ok(NamedTensor { name: port.name.clone(), tensor })
@@ -348,13 +346,8 @@ pub fn check_columns(signature: &Signature, columns: usize) -> Result<(), Error>
 }
 
 fn most_columns(signature: &Signature) -> usize {
-    let only = inputs::only_input(signature).and_then(width);
+    let only = inputs::only_input(signature).and_then(Port::elements);
     only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS))
-}
-
-/// Most columns that one input can be given as: all its elements in one row. `None` where that is open.
-fn width(port: &Port) -> Option<usize> {
-    port.dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?))
 }
 
 /// The name of a column, which pandas may have numbered.

@@ -1,7 +1,7 @@
 //! Everything that can go wrong with a request, as causes. What a cause means to a client is decided by tables over
 //! [`Kind`], one for each dialect of statuses.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use backend::BackendError;
 
@@ -351,8 +351,8 @@ impl Error {
     }
 
     /// An [`Error::InvalidInput`].
-    pub fn input(name: impl Into<String>, problem: impl Into<String>) -> Error {
-        Error::InvalidInput { name: name.into(), problem: problem.into() }
+    pub fn input(name: impl Into<String>, problem: impl Display) -> Error {
+        Error::InvalidInput { name: name.into(), problem: problem.to_string() }
     }
 }
 

@@ -134,6 +134,11 @@ impl Port {
         self.any_rank || (dims.len() == self.dims.len() && dims.iter().zip(&self.dims).all(fits))
     }
 
+    /// Elements of a row; `None` where a dimension may have any size.
+    pub fn elements(&self) -> Option<usize> {
+        self.dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?))
+    }
+
     /// The dimensions of a row as the model itself has them, and TensorFlow Serving shows them.
     pub fn own_dims(&self) -> &[Option<usize>] {
         if self.scalar { &[] } else { &self.dims }

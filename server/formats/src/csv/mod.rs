@@ -11,7 +11,7 @@ pub use header::{begins_with_words, is_headed, names_columns};
 use reader::{Reader, text};
 
 use crate::{
-    elements::TensorBuilder,
+    elements::{ElementError, TensorBuilder},
     expansion::{self, Elements, Separators},
     number::Excerpt,
     shapes,
@@ -43,7 +43,7 @@ pub fn decode(
 ) -> Result<Vec<NamedTensor>, Error> {
     grant.take(|loose| bound(signature, body, loose))?;
     let text = text(body)?;
-    let columns = count_columns(Reader::new(text)).map_err(Error::InvalidRequest)?;
+    let columns = count_columns(Reader::new(text))?;
     if columns == 0 {
         return Err(no_records());
     }
@@ -51,7 +51,7 @@ pub fn decode(
     let mut reader = Reader::new(text);
     let names = groups.iter().flat_map(|it| (0..it.columns).map(|at| it.column_name(at)));
     if header::is(text, names) {
-        while reader.next().map_err(Error::InvalidRequest)?.is_some_and(|it| !it.last) {}
+        while reader.next()?.is_some_and(|it| !it.last) {}
     }
     let rows = read_rows(&mut groups, columns, &mut reader)?;
     if rows == 0 {
@@ -78,7 +78,7 @@ pub fn decode_table(
     grant.take(|loose| bound_of_table(signature, body, loose))?;
     let mut reader = Reader::new(text(body)?);
     let mut names = Vec::new();
-    while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
+    while let Some(field) = reader.next()? {
         names.push(field.text.trim_ascii().to_owned());
         if field.last {
             break;
@@ -89,7 +89,7 @@ pub fn decode_table(
     }
     let mut table = Table::new(signature, names)?;
     let mut at = 0;
-    while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
+    while let Some(field) = reader.next()? {
         let (record, last) = (field.record, field.last);
         let pushed = table.push_cell(at, |builder| push_number(builder, field.text));
         at += 1;
@@ -144,7 +144,7 @@ impl<'a> Group<'a> {
     }
 
     #[inline]
-    fn push(&mut self, field: &str) -> Result<(), String> {
+    fn push(&mut self, field: &str) -> Result<(), ElementError> {
         push_number(&mut self.builder, field)
     }
 
@@ -155,9 +155,7 @@ impl<'a> Group<'a> {
             let problem = format!("expected shape {expected}, the CSV text has [{rows},{columns}]");
             Error::input(&*port.name, problem)
         })?;
-        let tensor =
-            builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
-        Ok(NamedTensor { name: port.name.clone(), tensor })
+        builder.finish_input(port, shape)
     }
 
     /// The name of one of its columns.
@@ -175,7 +173,7 @@ impl<'a> Group<'a> {
 /// # Errors
 /// What was expected and what was found.
 #[inline]
-pub fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<(), String> {
+pub fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<(), ElementError> {
     let dtype = builder.dtype();
     if dtype == DataType::Bytes {
         return builder.push_text(field);
@@ -190,7 +188,7 @@ pub fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<(), Strin
     }
     // Where `1` is a category, `0` is no code of one.
     if builder.takes_numbers_as_texts() {
-        return builder.push_other(field, format!("'{field}' is no category"));
+        return builder.push_other(field, ElementError::NoCategory(field.to_owned()));
     }
     builder.push_text(field).or_else(|problem| {
         let spelled = respelled(dtype, field);
@@ -211,7 +209,7 @@ fn read_rows(
         let mut column = 0;
         for group in &mut *groups {
             for _ in 0..group.columns {
-                let Some(field) = reader.next().map_err(Error::InvalidRequest)? else {
+                let Some(field) = reader.next()? else {
                     return Ok(rows);
                 };
                 column += 1;
@@ -244,12 +242,12 @@ fn groups(signature: &Signature, given: usize) -> Result<Vec<Group<'_>>, Error> 
     let required: Vec<&Port> = signature.inputs.iter().filter(|it| !it.optional).collect();
     let groups = assign(&all, given).or_else(|| assign(&required, given));
     groups.ok_or_else(|| {
-        let expected = all.iter().map(|port| match fixed(port) {
+        let expected = all.iter().map(|port| match port.elements() {
             Some(columns) => format!("{} ({columns})", port.name),
             None => format!("{} of shape {}", port.name, signature.shape_text(port)),
         });
         let expected: Vec<String> = expected.collect();
-        let sum = all.iter().try_fold(0usize, |sum, port| sum.checked_add(fixed(port)?));
+        let sum = all.iter().try_fold(0usize, |sum, port| sum.checked_add(port.elements()?));
         Error::InvalidRequest(format!(
             "CSV record 1 has {given} columns, expected {}{}",
             sum.map_or(String::new(), |it| format!("{it}: ")),
@@ -260,28 +258,23 @@ fn groups(signature: &Signature, given: usize) -> Result<Vec<Group<'_>>, Error> 
 
 /// These inputs with `given` columns among them; `None` where that does not come out even.
 fn assign<'a>(ports: &[&'a Port], given: usize) -> Option<Vec<Group<'a>>> {
-    let mut known = ports.iter().filter_map(|it| fixed(it));
+    let mut known = ports.iter().filter_map(|it| it.elements());
     let sum = known.try_fold(0usize, |sum, it| sum.checked_add(it))?;
     let rest = given.checked_sub(sum)?;
-    match ports.iter().filter(|it| fixed(it).is_none()).count() {
+    match ports.iter().filter(|it| it.elements().is_none()).count() {
         0 if rest > 0 => return None,
         0 | 1 => {}
         _ => return None,
     }
     let group = |port: &&'a Port| {
-        let columns = fixed(port).unwrap_or(rest);
+        let columns = port.elements().unwrap_or(rest);
         shapes::flat(&port.dims, columns).map(|_| Group::new(port, columns))
     };
     ports.iter().map(group).collect()
 }
 
-/// Elements in one row; `None` where a dimension may have any size.
-fn fixed(port: &Port) -> Option<usize> {
-    port.dims.iter().try_fold(1usize, |product, dim| product.checked_mul((*dim)?))
-}
-
 /// Fields of the first record.
-fn count_columns(mut reader: Reader<'_>) -> Result<usize, String> {
+fn count_columns(mut reader: Reader<'_>) -> Result<usize, Error> {
     let mut columns = 0;
     while let Some(field) = reader.next()? {
         columns += 1;

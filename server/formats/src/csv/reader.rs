@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When a quoted field does not end, or something other than a comma or a line end follows it.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Field<'_>>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<Field<'_>>, Error> {
         if self.fresh {
             while let Some(rest) = after_line_end(self.rest) {
                 self.rest = rest;
@@ -88,10 +88,11 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field, which begins with a quote.
-    fn quoted(&mut self) -> Result<Field<'_>, String> {
+    fn quoted(&mut self) -> Result<Field<'_>, Error> {
         let record = self.record;
         let inner = self.rest.get(1..).unwrap_or_default();
-        let open = || format!("CSV record {record}: a quoted field does not end");
+        let invalid = |it: &str| Error::InvalidRequest(format!("CSV record {record}: {it}"));
+        let open = || invalid("a quoted field does not end");
         let (mut at, mut doubled) = (0, false);
         let (text, rest) = loop {
             let from_here = inner.get(at..).unwrap_or_default();
@@ -109,9 +110,9 @@ impl<'a> Reader<'a> {
         let after_end = after_line_end(rest);
         self.ended = after_end.is_some();
         let after = after_comma.or(after_end);
-        self.rest = after.or(rest.is_empty().then_some(rest)).ok_or_else(|| {
-            format!("CSV record {record}: expected a comma or a line end after a quoted field")
-        })?;
+        self.rest = after
+            .or(rest.is_empty().then_some(rest))
+            .ok_or_else(|| invalid("expected a comma or a line end after a quoted field"))?;
         if !doubled || self.longest_copy < text.len() {
             return Ok(Field { text, record, last: self.fresh });
         }
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(text: &str) -> Result<Vec<Vec<String>>, String> {
+    fn read(text: &str) -> Result<Vec<Vec<String>>, Error> {
         let mut reader = Reader::new(text);
         let (mut records, mut record) = (Vec::new(), Vec::new());
         while let Some(field) = reader.next()? {
@@ -191,8 +192,9 @@ mod tests {
 
     #[test]
     fn a_quote_that_does_not_end_is_an_error_of_its_record() {
-        assert!(read("1\n\"2").unwrap_err().starts_with("CSV record 2: a quoted"));
-        assert!(read("\"1\"2").unwrap_err().starts_with("CSV record 1: expected a comma"));
+        let refused = |text| read(text).unwrap_err().to_string();
+        assert!(refused("1\n\"2").starts_with("CSV record 2: a quoted"));
+        assert!(refused("\"1\"2").starts_with("CSV record 1: expected a comma"));
     }
 
     proptest! {

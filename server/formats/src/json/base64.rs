@@ -8,6 +8,17 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 
+/// Why a text is no base64.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Base64Error {
+    #[error("Invalid symbol {byte}, offset {offset}.")]
+    Symbol { byte: u8, offset: usize },
+    #[error("{letters} letters, of which the last one makes no byte")]
+    LoneLetter { letters: usize },
+    #[error("{given} characters of padding, expected {expected} or none")]
+    Padding { given: usize, expected: usize },
+}
+
 /// What most strings are: nothing but letters, and all of the padding.
 const PLAIN: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -18,7 +29,7 @@ const PLAIN: GeneralPurpose = GeneralPurpose::new(
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(super) fn decode_into(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn decode_into(text: &str, out: &mut Vec<u8>) -> Result<(), Base64Error> {
     let start = out.len();
     if PLAIN.decode_vec(text, out).is_ok() {
         return Ok(());
@@ -28,10 +39,9 @@ pub(super) fn decode_into(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
 }
 
 #[cold]
-fn decode_spaced(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+fn decode_spaced(text: &str, out: &mut Vec<u8>) -> Result<(), Base64Error> {
     let (mut bits, mut letters, mut padding) = (0u32, 0usize, 0usize);
     let mut first_padding = None;
-    let invalid = |byte: u8, offset: usize| Err(format!("Invalid symbol {byte}, offset {offset}."));
     for (offset, byte) in text.bytes().enumerate() {
         let value = match byte {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => continue,
@@ -45,11 +55,11 @@ fn decode_spaced(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
             b'0'..=b'9' => byte - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return invalid(byte, offset),
+            _ => return Err(Base64Error::Symbol { byte, offset }),
         };
         // No letter stands behind padding.
         if let Some((byte, offset)) = first_padding {
-            return invalid(byte, offset);
+            return Err(Base64Error::Symbol { byte, offset });
         }
         bits = bits << 6 | u32::from(value);
         letters += 1;
@@ -61,7 +71,7 @@ fn decode_spaced(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     }
     let expected = match letters % 4 {
         0 => 0,
-        1 => return Err(format!("{letters} letters, of which the last one makes no byte")),
+        1 => return Err(Base64Error::LoneLetter { letters }),
         2 => {
             out.push((bits >> 4) as u8);
             2
@@ -73,7 +83,7 @@ fn decode_spaced(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     };
     match padding == 0 || padding == expected {
         true => Ok(()),
-        false => Err(format!("{padding} characters of padding, expected {expected} or none")),
+        false => Err(Base64Error::Padding { given: padding, expected }),
     }
 }
 

@@ -1,7 +1,10 @@
 //! A file as a string of JSON: base64 by itself, or a `data:` address with it. Addresses of other kinds are refused:
 //! nothing is fetched for a request.
 
+use std::fmt::Display;
+
 use super::base64;
+use inference::error::Error;
 
 /// Beginnings of addresses.
 const ADDRESSES: [&str; 6] = ["http://", "https://", "s3://", "gs://", "ftp://", "file:"];
@@ -12,33 +15,36 @@ const SHOWN: usize = 60;
 /// Appends the bytes of a file.
 ///
 /// # Errors
-/// What is wrong with the string.
-pub(super) fn bytes_into(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+/// What `wrong` makes of what is wrong with the string.
+pub(super) fn bytes_into(
+    text: &str,
+    out: &mut Vec<u8>,
+    wrong: impl Fn(&dyn Display) -> Error,
+) -> Result<(), Error> {
+    const EXPECTED: &str = "expected the bytes of a file as base64";
     if let Some(address) = ADDRESSES.into_iter().find(|it| begins_with(text, it)) {
         let shown: String = text.chars().take(SHOWN).collect();
-        return Err(format!(
-            "expected the bytes of a file as base64, found the address '{shown}': nothing is fetched for a request, \
-             whether from {address} or elsewhere"
-        ));
+        return Err(wrong(&format_args!(
+            "{EXPECTED}, found the address '{shown}': nothing is fetched for a request, whether from {address} or \
+             elsewhere"
+        )));
     }
     let encoded = match begins_with(text, "data:") {
-        true => of_data_address(text)?,
+        true => of_data_address(text)
+            .ok_or_else(|| wrong(&"expected 'data:<type>;base64,' in front of base64"))?,
         false => text,
     };
     if encoded.is_empty() {
-        return Err("expected the bytes of a file as base64, found an empty string".to_owned());
+        return Err(wrong(&format_args!("{EXPECTED}, found an empty string")));
     }
-    let decoded = base64::decode_into(encoded, out);
-    decoded.map_err(|problem| format!("expected the bytes of a file as base64: {problem}"))
+    base64::decode_into(encoded, out)
+        .map_err(|problem| wrong(&format_args!("{EXPECTED}: {problem}")))
 }
 
 /// What stands behind the comma of `data:image/jpeg;base64,..`.
-fn of_data_address(text: &str) -> Result<&str, String> {
+fn of_data_address(text: &str) -> Option<&str> {
     let (head, encoded) = text.split_once(',').unwrap_or((text, ""));
-    match head.to_ascii_lowercase().ends_with(";base64") {
-        true => Ok(encoded),
-        false => Err("expected 'data:<type>;base64,' in front of base64".to_owned()),
-    }
+    head.to_ascii_lowercase().ends_with(";base64").then_some(encoded)
 }
 
 /// Does the text begin so, in letters of any case?
@@ -50,9 +56,9 @@ fn begins_with(text: &str, beginning: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    fn bytes(text: &str) -> Result<Vec<u8>, Error> {
         let mut out = b"before".to_vec();
-        bytes_into(text, &mut out)?;
+        bytes_into(text, &mut out, |it| Error::InvalidRequest(it.to_string()))?;
         Ok(out.split_off(6))
     }
 
@@ -71,7 +77,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, problem: &str) {
-        let error = bytes(text).unwrap_err();
+        let error = bytes(text).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
 
@@ -83,7 +89,7 @@ mod tests {
         );
         refused("S3://bucket/key", "nothing is fetched for a request, whether from s3://");
         let long = format!("http://{}", "x".repeat(100_000));
-        assert!(bytes(&long).unwrap_err().len() < 300);
+        assert!(bytes(&long).unwrap_err().to_string().len() < 300);
     }
 
     #[test]

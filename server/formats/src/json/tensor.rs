@@ -6,7 +6,7 @@ use backend::Shape;
 
 use super::{base64, file, path::Step, reader::Reader};
 use crate::{
-    elements::{Booleans, Column, RowCodes, Strings, TensorBuilder},
+    elements::{Booleans, Column, ElementError, RowCodes, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
     number::{self, Excerpt, Number},
 };
@@ -172,9 +172,10 @@ impl Sink for StringSink<'_> {
         let start = self.strings.begin();
         let out = &mut self.strings.0;
         match self.form {
-            BytesForm::TextOrBase64 if is_object => reader.base64_into(out, plain_base64)?,
-            BytesForm::File if is_object => reader.base64_into(out, file::bytes_into)?,
-            BytesForm::File => reader.decoded_into(out, file::bytes_into)?,
+            BytesForm::TextOrBase64 | BytesForm::File if is_object => {
+                reader.base64_into(out, self.form)?;
+            }
+            BytesForm::File => reader.decoded_into(out, self.form)?,
             BytesForm::Text | BytesForm::TextOrBase64 => reader.string_into(out)?,
         }
         if room > 0 {
@@ -186,13 +187,6 @@ impl Sink for StringSink<'_> {
     }
 }
 
-/// Appends the bytes that a string stands for, or says what is wrong with it.
-type Decode = fn(&str, &mut Vec<u8>) -> Result<(), String>;
-
-fn plain_base64(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    base64::decode_into(text, out).map_err(|problem| format!("not base64: {problem}"))
-}
-
 impl Reader<'_> {
     /// The bytes of `{"b64": "..."}`, which may be any.
     ///
@@ -200,12 +194,12 @@ impl Reader<'_> {
     /// When it is no such object, or no base64.
     pub fn base64(&mut self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        self.base64_into(&mut bytes, plain_base64)?;
+        self.base64_into(&mut bytes, BytesForm::TextOrBase64)?;
         Ok(bytes)
     }
 
     /// Appends the bytes of `{"b64": "..."}`.
-    fn base64_into(&mut self, out: &mut Vec<u8>, decode: Decode) -> Result<(), Error> {
+    fn base64_into(&mut self, out: &mut Vec<u8>, form: BytesForm) -> Result<(), Error> {
         let mut given = false;
         self.object(|reader, key| {
             if key != "b64" {
@@ -213,16 +207,20 @@ impl Reader<'_> {
                 return Err(reader.error(format_args!("expected the one key 'b64', found '{key}'")));
             }
             given = true;
-            reader.decoded_into(out, decode)
+            reader.decoded_into(out, form)
         })?;
         if given { Ok(()) } else { Err(self.error("expected the key 'b64', found none")) }
     }
 
-    /// Appends the bytes of the string that stands here.
-    fn decoded_into(&mut self, out: &mut Vec<u8>, decode: Decode) -> Result<(), Error> {
+    /// Appends the bytes of the string that stands here: of a file, or base64.
+    fn decoded_into(&mut self, out: &mut Vec<u8>, form: BytesForm) -> Result<(), Error> {
         let at = self.place();
         let text = self.string()?;
-        decode(&text, out).map_err(|problem| self.error_from(at, problem))
+        match form {
+            BytesForm::File => file::bytes_into(&text, out, |it| self.error_from(at, it)),
+            BytesForm::Text | BytesForm::TextOrBase64 => base64::decode_into(&text, out)
+                .map_err(|it| self.error_from(at, format_args!("not base64: {it}"))),
+        }
     }
 }
 
@@ -335,13 +333,13 @@ impl Walk<'_> {
         reader: &mut Reader<'_>,
         room: usize,
         sink: &mut S,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ElementError> {
         let Some(codes) = self.codes else { return Ok(false) };
         if reader.next_byte() != Some(b'"') {
             return Ok(false);
         }
         let start = reader.position;
-        let text = reader.string().map_err(|it| it.to_string())?;
+        let text = reader.string().map_err(Box::new)?;
         match codes.number(&text, *self.count) {
             None => {
                 reader.position = start;

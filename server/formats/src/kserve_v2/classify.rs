@@ -2,11 +2,23 @@
 
 use std::cmp::Ordering;
 
-use backend::{DataType, Shape, Tensor};
+use backend::{DataType, Shape, SizeMismatch, Tensor};
 use inference::messages;
 
 /// Most elements of one row that are looked at.
 const MOST_ELEMENTS: usize = 1_000_000;
+
+/// Why an output has no classes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ClassesError {
+    #[error("{}: {} elements, expected at most {MOST_ELEMENTS}", messages::CLASSES_TOO_LARGE, .0)]
+    TooLarge(usize),
+    #[error("{}; expected integers, FP32 or FP64", messages::no_classes(*.0))]
+    Type(DataType),
+    #[error(transparent)]
+    Size(#[from] SizeMismatch),
+}
 
 /// The `classes` highest values of each row as strings `value:index[:label]`, the highest first.
 ///
@@ -14,19 +26,16 @@ const MOST_ELEMENTS: usize = 1_000_000;
 /// in a row. Equal values are in the order of their index, NaN comes last.
 ///
 /// # Errors
-/// A sentence, for types that have no order or no text here, and for rows that are too long.
+/// For types that have no order or no text here, and for rows that are too long.
 pub fn classify(
     tensor: &Tensor,
     batches: bool,
     classes: usize,
     labels: &[String],
-) -> Result<Tensor, String> {
+) -> Result<Tensor, ClassesError> {
     let (rows, elements) = extent(tensor, batches);
     if elements > MOST_ELEMENTS {
-        return Err(format!(
-            "{}: {elements} elements, expected at most {MOST_ELEMENTS}",
-            messages::CLASSES_TOO_LARGE
-        ));
+        return Err(ClassesError::TooLarge(elements));
     }
     let rank = Rank { elements, classes: classes.min(elements), labels };
     let strings = match tensor.dtype() {
@@ -41,12 +50,11 @@ pub fn classify(
         DataType::Fp32 => rank.rows(tensor, |it: f32| format!("{it:.6}")),
         DataType::Fp64 => rank.rows(tensor, |it: f64| format!("{it:.6}")),
         other @ (DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes) => {
-            let problem = messages::no_classes(other);
-            return Err(format!("{problem}; expected integers, FP32 or FP64"));
+            return Err(ClassesError::Type(other));
         }
     };
     let shape = if batches { vec![rows, rank.classes] } else { vec![rank.classes] };
-    Tensor::from_strings(Shape::new(&shape), strings).map_err(|error| error.to_string())
+    Ok(Tensor::from_strings(Shape::new(&shape), strings)?)
 }
 
 /// Rows, and the elements of one.
@@ -250,7 +258,7 @@ mod tests {
         for dtype in [DataType::Bool, DataType::Fp16, DataType::Bf16, DataType::Bytes] {
             let tensor = Tensor::zeros(dtype, Shape::new(&[1, 3])).unwrap();
             assert_eq!(
-                classify(&tensor, true, 1, &[]).unwrap_err(),
+                classify(&tensor, true, 1, &[]).unwrap_err().to_string(),
                 format!(
                     "class result not available for output due to unsupported type '{dtype}'; expected integers, \
                      FP32 or FP64"
@@ -259,7 +267,7 @@ mod tests {
         }
         let tensor = Tensor::zeros(DataType::Uint8, Shape::new(&[MOST_ELEMENTS + 1])).unwrap();
         assert_eq!(
-            classify(&tensor, false, 1, &[]).unwrap_err(),
+            classify(&tensor, false, 1, &[]).unwrap_err().to_string(),
             "classification output tensor too large: 1000001 elements, expected at most 1000000"
         );
     }

@@ -52,7 +52,7 @@ pub fn encode(
             Some(classes) => {
                 let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
                 let classes = classify(tensor, signature.batches(), classes, labels);
-                let classes = classes.map_err(|problem| refused(name, &problem))?;
+                let classes = classes.map_err(|problem| refused(name, problem))?;
                 output(&mut json, &mut binary, name, &classes, form.binary)?;
             }
             None => output(&mut json, &mut binary, name, tensor, form.binary)?,
@@ -132,13 +132,13 @@ fn output(
         write::flat(json, tensor, BytesAs::Text).map_err(|NotText(element)| {
             let dtype = DataType::Bytes;
             let problem = format!("element {element} of {dtype} is not UTF-8 and has no JSON form");
-            refused(name, &format!("{problem}; ask for it with \"binary_data\": true"))
+            refused(name, format!("{problem}; ask for it with \"binary_data\": true"))
         })?;
     }
     json.push(b'}');
     Ok(())
 }
 
-fn refused(output: &str, problem: &str) -> Error {
+fn refused(output: &str, problem: impl std::fmt::Display) -> Error {
     Error::InvalidRequest(format!("output '{output}': {problem}"))
 }

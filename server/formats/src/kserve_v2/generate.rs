@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::{DataType, NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor, Shape};
 
 use super::{DecodeError, parameters::Parameters};
 use crate::{
@@ -119,19 +119,19 @@ impl Decoding<'_> {
             let expected = "expected one value or a flat array, found nested arrays";
             return Err(reader.error_from(place, expected));
         }
-        let tensor = self.shaped(port, builder)?;
-        self.request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
+        let input = self.shaped(port, builder)?;
+        self.request.inputs.push(input);
         Ok(())
     }
 
-    fn shaped(&self, port: &Port, builder: TensorBuilder) -> Result<Tensor, Error> {
+    fn shaped(&self, port: &Port, builder: TensorBuilder) -> Result<NamedTensor, Error> {
         let batch = self.signature.batches().then_some(None);
         let dims: Vec<Option<usize>> = batch.into_iter().chain(port.dims.iter().copied()).collect();
         let shape = deduce(&dims, builder.count()).ok_or_else(|| {
             let (given, shape) = (builder.count(), self.signature.shape_text(port));
             Error::input(&*port.name, format!("{given} values do not fill the shape {shape}"))
         })?;
-        builder.finish(shape).map_err(|error| Error::input(&*port.name, error.to_string()))
+        builder.finish_input(port, shape)
     }
 }
 
@@ -221,6 +221,7 @@ fn not_text(output: &Arc<str>, element: usize) -> Error {
 mod tests {
     use super::*;
     use crate::samples::{model, show};
+    use backend::Tensor;
 
     fn encode(
         framing: &Framing,

@@ -30,54 +30,62 @@ pub(super) fn decode(
             inputs.join(", ")
         )));
     };
-    let problem = |problem| Error::input(&*port.name, format!("in a raw request, {problem}"));
     let (dims, data) = match port.dtype.size() {
-        Some(size) => (deduce(port, size, body.len()).map_err(problem)?, body),
+        Some(size) => (deduce(port, size, body.len())?, body),
         None => {
             // The string is copied, with its length in front of it.
             grant.take(|_| body.len().saturating_add(expansion::of_ports(signature)))?;
-            string(port, &body).map_err(problem)?
+            string(port, &body)?
         }
     };
     let batch = signature.batches().then_some(1);
     let shape: Shape = batch.into_iter().chain(dims).collect();
-    let tensor =
-        Tensor::new(port.dtype, shape, data).map_err(|error| problem(error.to_string()))?;
+    let tensor = Tensor::new(port.dtype, shape, data).map_err(|error| wrong(port, error))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
 }
 
+fn wrong(port: &Port, problem: impl std::fmt::Display) -> Error {
+    Error::input(&*port.name, format_args!("in a raw request, {problem}"))
+}
+
 /// The dimensions of `given` bytes: at most one of the port's may be open.
-fn deduce(port: &Port, size: usize, given: usize) -> Result<Vec<usize>, String> {
+fn deduce(port: &Port, size: usize, given: usize) -> Result<Vec<usize>, Error> {
     let open = port.dims.iter().filter(|it| it.is_none()).count();
     let fixed = port.dims.iter().flatten().try_fold(size, |product, &it| product.checked_mul(it));
     let shown = Shown(port);
-    match (open, fixed) {
-        (0, Some(expected)) if expected == given => {}
-        (0, Some(expected)) => {
-            return Err(format!("expected {expected} bytes for {shown}, given {given}"));
+    let problem = match (open, fixed) {
+        (0, Some(expected)) if expected != given => {
+            format!("expected {expected} bytes for {shown}, given {given}")
         }
-        (1, Some(step)) if step > 0 && given.is_multiple_of(step) => {}
-        (1, Some(step)) => {
-            return Err(format!("expected a multiple of {step} bytes for {shown}, given {given}"));
+        (1, Some(step)) if step == 0 || !given.is_multiple_of(step) => {
+            format!("expected a multiple of {step} bytes for {shown}, given {given}")
+        }
+        (0 | 1, Some(_)) => {
+            let deduced = fixed.filter(|&it| it > 0).map_or(0, |step| given / step);
+            return Ok(port.dims.iter().map(|it| it.unwrap_or(deduced)).collect());
         }
         (0 | 1, None) => {
-            return Err(format!("expected a shape whose size can be addressed, and it is {shown}"));
+            format!("expected a shape whose size can be addressed, and it is {shown}")
         }
-        _ => return Err(format!("{}: {shown}", messages::raw_open_dimensions(&port.name))),
-    }
-    let deduced = fixed.filter(|&it| it > 0).map_or(0, |step| given / step);
-    Ok(port.dims.iter().map(|it| it.unwrap_or(deduced)).collect())
+        _ => format!("{}: {shown}", messages::raw_open_dimensions(&port.name)),
+    };
+    Err(wrong(port, problem))
 }
 
 /// The body as one string, for an input of one string.
-fn string(port: &Port, body: &Bytes) -> Result<(Vec<usize>, Bytes), String> {
+fn string(port: &Port, body: &Bytes) -> Result<(Vec<usize>, Bytes), Error> {
     if port.dims.iter().flatten().any(|&it| it != 1) {
-        return Err(format!("{}, and it is {}", messages::raw_strings(&port.name), Shown(port)));
+        let (strings, shown) = (messages::raw_strings(&port.name), Shown(port));
+        return Err(wrong(port, format_args!("{strings}, and it is {shown}")));
     }
     if u32::try_from(body.len()).is_err() {
-        return Err(format!("expected a string below 4 GiB, given {} bytes", body.len()));
+        let given = body.len();
+        return Err(wrong(
+            port,
+            format_args!("expected a string below 4 GiB, given {given} bytes"),
+        ));
     }
     Ok((vec![1; port.dims.len()], backend::encode_strings([body])))
 }

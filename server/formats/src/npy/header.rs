@@ -1,13 +1,13 @@
 //! The header of a `.npy` file: a magic number, a version, a length, and a Python dict of three entries.
 //! Source of the rules: NumPy's description of the format (`numpy.lib.format`).
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use backend::{DataType, Shape};
 use bytes::Bytes;
 
 use crate::number::Excerpt;
-use inference::signature::Port;
+use inference::{error::Error, signature::Port};
 
 /// The bytes that every file begins with.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
@@ -40,10 +40,11 @@ impl Header {
     }
 
     /// The header of this file.
-    pub(super) fn parse(file: &[u8]) -> Result<Header, String> {
-        let rest = file.strip_prefix(MAGIC).ok_or("npy: the magic number is missing")?;
-        let (&[major, minor], rest) =
-            rest.split_first_chunk().ok_or("npy: the file ends before its version")?;
+    pub(super) fn parse(file: &[u8]) -> Result<Header, Error> {
+        let rest =
+            file.strip_prefix(MAGIC).ok_or_else(|| invalid("the magic number is missing"))?;
+        let cut = |before: &str| invalid(format_args!("the file ends before {before}"));
+        let (&[major, minor], rest) = rest.split_first_chunk().ok_or_else(|| cut("its version"))?;
         let length = match (major, minor) {
             (1, 0) => {
                 rest.split_first_chunk().map(|(it, rest)| (u16::from_le_bytes(*it).into(), rest))
@@ -52,22 +53,28 @@ impl Header {
                 rest.split_first_chunk().map(|(it, rest)| (u32::from_le_bytes(*it), rest))
             }
             _ => {
-                return Err(format!(
-                    "npy: expected version 1.0, 2.0 or 3.0, given {major}.{minor}"
-                ));
+                let problem =
+                    format_args!("expected version 1.0, 2.0 or 3.0, given {major}.{minor}");
+                return Err(invalid(problem));
             }
         };
-        let (length, rest) = length.ok_or("npy: the file ends before the length of its header")?;
+        let (length, rest) = length.ok_or_else(|| cut("the length of its header"))?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (text, data) = rest.split_at_checked(length).ok_or_else(|| {
-            format!("npy: the header takes {length} bytes, the file has {} more", rest.len())
+            let left = rest.len();
+            invalid(format_args!("the header takes {length} bytes, the file has {left} more"))
         })?;
-        let text = std::str::from_utf8(text).map_err(|_| "npy: the header is not UTF-8 text")?;
+        let text =
+            std::str::from_utf8(text).map_err(|_| invalid("the header is not UTF-8 text"))?;
         let (descr, fortran_order, shape) = Dict { text, at: 0 }.parse()?;
         let (dtype, big_endian) = element_type(descr)?;
         let data_start = file.len() - data.len();
         Ok(Header { dtype, big_endian, shape, fortran_order, data_start })
     }
+}
+
+fn invalid(problem: impl Display) -> Error {
+    Error::InvalidRequest(format!("npy: {problem}"))
 }
 
 /// The header of a file in version 1.0, padded so that the elements begin at a multiple of 64 bytes.
@@ -114,7 +121,7 @@ pub(super) fn descr(dtype: DataType) -> Option<&'static str> {
 }
 
 /// The type that NumPy names `descr`, and whether its bytes are in big-endian order.
-fn element_type(descr: &str) -> Result<(DataType, bool), String> {
+fn element_type(descr: &str) -> Result<(DataType, bool), Error> {
     let (order, rest) = descr.split_at_checked(1).unwrap_or(("", descr));
     let dtype = match rest {
         "b1" => Some(DataType::Bool),
@@ -141,7 +148,8 @@ fn element_type(descr: &str) -> Result<(DataType, bool), String> {
                 _ => "expected booleans, integers or floats of 1 to 8 bytes",
             };
             let descr = Excerpt(descr);
-            Err(format!("npy: arrays of dtype '{descr}' are not supported: {reason}"))
+            let problem = format_args!("arrays of dtype '{descr}' are not supported: {reason}");
+            Err(invalid(problem))
         }
     }
 }
@@ -156,7 +164,7 @@ struct Dict<'a> {
 }
 
 impl<'a> Dict<'a> {
-    fn parse(mut self) -> Result<(&'a str, bool, Shape), String> {
+    fn parse(mut self) -> Result<(&'a str, bool, Shape), Error> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.expect("{")?;
         while !self.take("}") {
@@ -164,18 +172,18 @@ impl<'a> Dict<'a> {
             self.expect(":")?;
             let repeated = match key {
                 "descr" if self.rest().starts_with('[') => {
-                    return Err("npy: structured arrays are not supported".to_owned());
+                    return Err(invalid("structured arrays are not supported"));
                 }
                 "descr" => descr.replace(self.string()?).is_some(),
                 "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
                 "shape" => shape.replace(self.tuple()?).is_some(),
                 other => {
                     let key = Excerpt(other);
-                    return Err(format!("npy: the header has an unknown key '{key}'"));
+                    return Err(invalid(format_args!("the header has an unknown key '{key}'")));
                 }
             };
             if repeated {
-                return Err(format!("npy: the header has the key '{key}' twice"));
+                return Err(invalid(format_args!("the header has the key '{key}' twice")));
             }
             if !self.take(",") {
                 self.expect("}")?;
@@ -185,10 +193,11 @@ impl<'a> Dict<'a> {
         if !self.rest().is_empty() {
             return Err(self.unexpected("the end of the header"));
         }
+        let lacks = |key: &str| invalid(format_args!("the header lacks '{key}'"));
         Ok((
-            descr.ok_or("npy: the header lacks 'descr'")?,
-            fortran_order.ok_or("npy: the header lacks 'fortran_order'")?,
-            shape.ok_or("npy: the header lacks 'shape'")?,
+            descr.ok_or_else(|| lacks("descr"))?,
+            fortran_order.ok_or_else(|| lacks("fortran_order"))?,
+            shape.ok_or_else(|| lacks("shape"))?,
         ))
     }
 
@@ -208,15 +217,15 @@ impl<'a> Dict<'a> {
         found
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), String> {
+    fn expect(&mut self, token: &str) -> Result<(), Error> {
         if self.take(token) { Ok(()) } else { Err(self.unexpected(&format!("'{token}'"))) }
     }
 
-    fn string(&mut self) -> Result<&'a str, String> {
+    fn string(&mut self) -> Result<&'a str, Error> {
         for quote in ['\'', '"'] {
             if let Some(inner) = self.rest().strip_prefix(quote) {
-                let (string, _) =
-                    inner.split_once(quote).ok_or("npy: the header has an open quote")?;
+                let string = inner.split_once(quote);
+                let (string, _) = string.ok_or_else(|| invalid("the header has an open quote"))?;
                 self.at += string.len() + 2;
                 return Ok(string);
             }
@@ -224,20 +233,20 @@ impl<'a> Dict<'a> {
         Err(self.unexpected("a string"))
     }
 
-    fn boolean(&mut self) -> Result<bool, String> {
+    fn boolean(&mut self) -> Result<bool, Error> {
         if self.take("True") {
             return Ok(true);
         }
         if self.take("False") { Ok(false) } else { Err(self.unexpected("True or False")) }
     }
 
-    fn tuple(&mut self) -> Result<Shape, String> {
+    fn tuple(&mut self) -> Result<Shape, Error> {
         let mut dims = Vec::new();
         self.expect("(")?;
         while !self.take(")") {
             dims.push(self.number()?);
             if dims.len() > MOST_DIMS {
-                return Err(format!("npy: expected at most {MOST_DIMS} dimensions"));
+                return Err(invalid(format_args!("expected at most {MOST_DIMS} dimensions")));
             }
             if !self.take(",") {
                 self.expect(")")?;
@@ -247,7 +256,7 @@ impl<'a> Dict<'a> {
         Ok(Shape::new(&dims))
     }
 
-    fn number(&mut self) -> Result<usize, String> {
+    fn number(&mut self) -> Result<usize, Error> {
         let rest = self.rest();
         let end = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
         let digits = rest.get(..end).unwrap_or_default();
@@ -256,9 +265,10 @@ impl<'a> Dict<'a> {
         Ok(number)
     }
 
-    fn unexpected(&mut self, expected: &str) -> String {
+    fn unexpected(&mut self, expected: &str) -> Error {
         let rest: String = self.rest().chars().take(20).collect();
-        format!("npy: the header at offset {}: expected {expected}, given '{rest}'", self.at)
+        let place = format_args!("the header at offset {}", self.at);
+        invalid(format_args!("{place}: expected {expected}, given '{rest}'"))
     }
 }
 
@@ -266,7 +276,7 @@ impl<'a> Dict<'a> {
 mod tests {
     use super::*;
 
-    fn parse(major: u8, text: &str) -> Result<Header, String> {
+    fn parse(major: u8, text: &str) -> Result<Header, Error> {
         let length = (text.len() as u32).to_le_bytes();
         let length = if major == 1 { &length[..2] } else { &length[..] };
         Header::parse(&[MAGIC, &[major, 0], length, text.as_bytes()].concat())
@@ -274,7 +284,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, part: &str) {
-        let error = parse(1, text).unwrap_err();
+        let error = parse(1, text).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 
@@ -286,7 +296,7 @@ mod tests {
             assert_eq!((header.dtype, header.big_endian), (DataType::Int16, true));
             assert_eq!(header.shape.dims(), [3, 4]);
         }
-        assert!(parse(4, "").unwrap_err().contains("given 4.0"));
+        assert!(parse(4, "").unwrap_err().to_string().contains("given 4.0"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use order::{Elements, Straight, Transposed};
 /// # Errors
 /// When the file is malformed, of a kind that is refused, or does not fit the input's type.
 pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Error> {
-    let header = Header::parse(body).map_err(Error::InvalidRequest)?;
+    let header = Header::parse(body)?;
     let Header { dtype, ref shape, data_start, .. } = header;
     let data = body.slice(data_start.min(body.len())..);
     let size = dtype.size().unwrap_or(1);
@@ -44,20 +44,18 @@ pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Er
         return Err(Error::input(&*port.name, problem));
     }
     if in_place {
-        return Tensor::new(dtype, shape.clone(), data)
-            .map_err(|it| Error::input(&*port.name, it.to_string()));
+        return Tensor::new(dtype, shape.clone(), data).map_err(|it| Error::input(&*port.name, it));
     }
     let converted = (data.len() / size).saturating_mul(port.dtype.size().unwrap_or(0));
     grant.take(|_| converted.saturating_add(OWNER))?;
     let big_endian = header.big_endian;
-    let converted = match header.is_transposed() {
+    match header.is_transposed() {
         true => {
             let elements = Transposed { data: &data, big_endian, dims: shape.dims() };
-            convert(&header, &elements, port.dtype)
+            convert(&header, &elements, port)
         }
-        false => convert(&header, &Straight { data: &data, big_endian }, port.dtype),
-    };
-    converted.map_err(|it| Error::input(&*port.name, it))
+        false => convert(&header, &Straight { data: &data, big_endian }, port),
+    }
 }
 
 /// Type and shape of the array in a file, by its header.
@@ -65,7 +63,7 @@ pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Er
 /// # Errors
 /// When the header is malformed, or of a kind that is refused.
 pub fn described(file: &[u8]) -> Result<(DataType, Shape), Error> {
-    let header = Header::parse(file).map_err(Error::InvalidRequest)?;
+    let header = Header::parse(file)?;
     Ok((header.dtype, header.shape))
 }
 
@@ -77,7 +75,7 @@ const OWNER: usize = 256;
 /// # Errors
 /// When its header is malformed, or of a kind that is refused.
 pub fn length(port: &Port, body: &[u8]) -> Result<usize, Error> {
-    let header = Header::parse(body).map_err(Error::InvalidRequest)?;
+    let header = Header::parse(body)?;
     let size = port.dtype.size().unwrap_or(1);
     Ok(header.shape.elements().and_then(|it| it.checked_mul(size)).unwrap_or(usize::MAX))
 }
@@ -102,9 +100,9 @@ fn widened(segment: &Bytes) -> Bytes {
 }
 
 /// The elements as a tensor of another type or byte order, or of another order than the file's.
-fn convert(header: &Header, elements: &impl Elements, target: DataType) -> Result<Tensor, String> {
-    let conversion = Conversion { shape: &header.shape, source: header.dtype, target };
-    if header.dtype == target {
+fn convert(header: &Header, elements: &impl Elements, port: &Port) -> Result<Tensor, Error> {
+    let conversion = Conversion { shape: &header.shape, source: header.dtype, port };
+    if header.dtype == port.dtype {
         return conversion.same(elements);
     }
     match header.dtype {
@@ -128,13 +126,14 @@ fn convert(header: &Header, elements: &impl Elements, target: DataType) -> Resul
 struct Conversion<'a> {
     shape: &'a Shape,
     source: DataType,
-    target: DataType,
+    /// The input that the tensor is for.
+    port: &'a Port,
 }
 
 impl Conversion<'_> {
     /// Elements of the same type, bit for bit.
-    fn same(&self, elements: &impl Elements) -> Result<Tensor, String> {
-        match self.target.size() {
+    fn same(&self, elements: &impl Elements) -> Result<Tensor, Error> {
+        match self.port.dtype.size() {
             Some(1) => self.gathered(elements.words::<1>()),
             Some(2) => self.gathered(elements.words::<2>()),
             Some(4) => self.gathered(elements.words::<4>()),
@@ -146,15 +145,15 @@ impl Conversion<'_> {
     fn gathered<const N: usize>(
         &self,
         words: impl Iterator<Item = [u8; N]>,
-    ) -> Result<Tensor, String> {
+    ) -> Result<Tensor, Error> {
         let words: Vec<[u8; N]> = words.collect();
-        Tensor::new(self.target, self.shape.clone(), words.into_flattened().into())
-            .map_err(|it| it.to_string())
+        Tensor::new(self.port.dtype, self.shape.clone(), words.into_flattened().into())
+            .map_err(|it| Error::input(&*self.port.name, it))
     }
 
-    fn floats<T: Into<f64>>(&self, values: impl Iterator<Item = T>) -> Result<Tensor, String> {
+    fn floats<T: Into<f64>>(&self, values: impl Iterator<Item = T>) -> Result<Tensor, Error> {
         let values = values.map(Into::into);
-        match self.target {
+        match self.port.dtype {
             DataType::Fp16 => self.narrowed(values, f16::from_f64, f16::is_infinite),
             DataType::Bf16 => self.narrowed(values, bf16::from_f64, bf16::is_infinite),
             DataType::Fp32 => self.narrowed(values, |it| it as f32, f32::is_infinite),
@@ -172,9 +171,9 @@ impl Conversion<'_> {
         }
     }
 
-    fn integers<T: Into<i128>>(&self, values: impl Iterator<Item = T>) -> Result<Tensor, String> {
+    fn integers<T: Into<i128>>(&self, values: impl Iterator<Item = T>) -> Result<Tensor, Error> {
         let values = values.map(Into::into);
-        match self.target {
+        match self.port.dtype {
             DataType::Uint8 => self.checked::<u8>(values),
             DataType::Uint16 => self.checked::<u16>(values),
             DataType::Uint32 => self.checked::<u32>(values),
@@ -194,7 +193,7 @@ impl Conversion<'_> {
     fn checked<T: Element + Send + TryFrom<i128>>(
         &self,
         values: impl Iterator<Item = i128>,
-    ) -> Result<Tensor, String> {
+    ) -> Result<Tensor, Error> {
         let values = values
             .enumerate()
             .map(|(at, value)| T::try_from(value).map_err(|_| self.too_large(at, value)));
@@ -207,7 +206,7 @@ impl Conversion<'_> {
         values: impl Iterator<Item = f64>,
         narrow: fn(f64) -> T,
         is_infinite: fn(T) -> bool,
-    ) -> Result<Tensor, String> {
+    ) -> Result<Tensor, Error> {
         let values = values.enumerate().map(|(at, value)| {
             let narrowed = narrow(value);
             match is_infinite(narrowed) && value.is_finite() {
@@ -221,8 +220,8 @@ impl Conversion<'_> {
     /// A tensor of elements whose number the header says: its memory is made once.
     fn collected<T: Element + Send>(
         &self,
-        values: impl Iterator<Item = Result<T, String>>,
-    ) -> Result<Tensor, String> {
+        values: impl Iterator<Item = Result<T, Error>>,
+    ) -> Result<Tensor, Error> {
         let mut elements = Vec::with_capacity(self.shape.elements().unwrap_or(0));
         for value in values {
             elements.push(value?);
@@ -230,16 +229,21 @@ impl Conversion<'_> {
         self.tensor(elements)
     }
 
-    fn tensor<T: Element + Send>(&self, values: Vec<T>) -> Result<Tensor, String> {
-        Tensor::from_vec(self.shape.clone(), values).map_err(|it| it.to_string())
+    fn tensor<T: Element + Send>(&self, values: Vec<T>) -> Result<Tensor, Error> {
+        Tensor::from_vec(self.shape.clone(), values)
+            .map_err(|it| Error::input(&*self.port.name, it))
     }
 
-    fn too_large(&self, at: usize, value: impl std::fmt::Display) -> String {
-        format!("npy: element {at} is {value}, which {} cannot hold", self.target)
+    fn too_large(&self, at: usize, value: impl std::fmt::Display) -> Error {
+        let Port { name, dtype, .. } = self.port;
+        let problem = format_args!("npy: element {at} is {value}, which {dtype} cannot hold");
+        Error::input(&**name, problem)
     }
 
-    fn refused(&self) -> String {
-        format!("npy: expected an array of {}, given {}", self.target, self.source)
+    fn refused(&self) -> Error {
+        let Port { name, dtype, .. } = self.port;
+        let given = self.source;
+        Error::input(&**name, format_args!("npy: expected an array of {dtype}, given {given}"))
     }
 }
 

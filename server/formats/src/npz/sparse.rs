@@ -87,7 +87,7 @@ pub(super) fn decode(
         }
     }
     Tensor::new(port.dtype, Shape::new(&[rows, width]), dense.into())
-        .map_err(|problem| Error::input(&*port.name, problem.to_string()))
+        .map_err(|problem| Error::input(&*port.name, problem))
 }
 
 fn invalid(problem: impl std::fmt::Display) -> Error {

@@ -42,7 +42,7 @@ pub(super) fn files(
     /// Bytes of the state of inflation.
     const INFLATION: usize = 64 << 10;
     let sent = archive.len();
-    let (count, start) = directory(archive).map_err(invalid)?;
+    let (count, start) = directory(archive)?;
     if count > MOST_FILES {
         return Err(invalid(format!("it has {count} files, expected {MOST_FILES} at most")));
     }
@@ -54,7 +54,7 @@ pub(super) fn files(
     for _ in 0..count {
         // A byte of a name that is no UTF-8 becomes three.
         grant.take(|_| 3 * Entry::name_length(rest))?;
-        let (entry, tail) = Entry::read(rest).map_err(invalid)?;
+        let (entry, tail) = Entry::read(rest)?;
         rest = tail;
         total = total.saturating_add(entry.plain);
         if let Some(limit) = limit.filter(|&it| it < total as u64) {
@@ -71,12 +71,11 @@ pub(super) fn files(
                 "its files are longer together than the archive: some share their bytes",
             ));
         }
-        let named = |problem: String| invalid(format!("file '{}': {problem}", entry.name));
         if entry.method != 0 {
             let plain = entry.plain.saturating_add(std::mem::take(&mut inflation));
             grant.take(|_| plain)?;
         }
-        let data = entry.data(archive).map_err(named)?;
+        let data = entry.data(archive)?;
         files.push(File { name: entry.name, data });
     }
     Ok(files)
@@ -87,7 +86,7 @@ fn invalid(problem: impl std::fmt::Display) -> Error {
 }
 
 /// How many files there are, and where their directory begins.
-fn directory(archive: &[u8]) -> Result<(usize, usize), &'static str> {
+fn directory(archive: &[u8]) -> Result<(usize, usize), Error> {
     const TOO_LARGE: &str = "archives of 4 GiB or more, or of 65535 files, are not read";
     // A comment of at most 64 KiB may follow.
     let earliest = archive.len().saturating_sub(END + usize::from(u16::MAX));
@@ -95,15 +94,16 @@ fn directory(archive: &[u8]) -> Result<(usize, usize), &'static str> {
     let mut ends = tail.windows(END).enumerate().rev().filter(|(at, it)| {
         it.starts_with(b"PK\x05\x06") && usize::from(short(it, 20)) == tail.len() - at - END
     });
-    let (_, end) = ends.next().ok_or("the archive has no end: it is cut off, or no ZIP archive")?;
+    let no_end = || invalid("the archive has no end: it is cut off, or no ZIP archive");
+    let (_, end) = ends.next().ok_or_else(no_end)?;
     let (count, start) = (short(end, 10), long(end, 16));
     if count == u16::MAX || start == u32::MAX {
-        return Err(TOO_LARGE);
+        return Err(invalid(TOO_LARGE));
     }
     if short(end, 4) != 0 || short(end, 8) != count {
-        return Err("archives in several parts are not read");
+        return Err(invalid("archives in several parts are not read"));
     }
-    Ok((count.into(), usize::try_from(start).map_err(|_| TOO_LARGE)?))
+    Ok((count.into(), usize::try_from(start).map_err(|_| invalid(TOO_LARGE))?))
 }
 
 /// One entry of the directory.
@@ -125,23 +125,24 @@ impl Entry {
         short(directory, 28).into()
     }
 
-    fn read(directory: &[u8]) -> Result<(Entry, &[u8]), String> {
+    fn read(directory: &[u8]) -> Result<(Entry, &[u8]), Error> {
         const HEAD: usize = 46;
-        const DAMAGED: &str = "the archive's directory is damaged";
-        let (head, rest) = directory.split_at_checked(HEAD).ok_or(DAMAGED)?;
+        let damaged = || invalid("the archive's directory is damaged");
+        let (head, rest) = directory.split_at_checked(HEAD).ok_or_else(damaged)?;
         if !head.starts_with(b"PK\x01\x02") {
-            return Err(DAMAGED.to_owned());
+            return Err(damaged());
         }
         let lengths = [28, 30, 32].map(|at| usize::from(short(head, at)));
-        let (name, rest) = rest.split_at_checked(lengths[0]).ok_or(DAMAGED)?;
-        let (_, rest) = rest.split_at_checked(lengths[1] + lengths[2]).ok_or(DAMAGED)?;
+        let (name, rest) = rest.split_at_checked(lengths[0]).ok_or_else(damaged)?;
+        let (_, rest) = rest.split_at_checked(lengths[1] + lengths[2]).ok_or_else(damaged)?;
         let name = String::from_utf8_lossy(name).into_owned();
         if short(head, 8) & 1 != 0 {
-            return Err(format!("file '{name}' is encrypted"));
+            return Err(invalid(format_args!("file '{name}' is encrypted")));
         }
         let [packed, plain, offset] = [20, 24, 42].map(|at| long(head, at));
         if [packed, plain, offset].contains(&u32::MAX) {
-            return Err(format!("file '{name}' has 4 GiB or more, which is not read"));
+            let problem = format_args!("file '{name}' has 4 GiB or more, which is not read");
+            return Err(invalid(problem));
         }
         let entry = Entry {
             name,
@@ -154,48 +155,58 @@ impl Entry {
         Ok((entry, rest))
     }
 
+    fn damaged(&self, problem: impl std::fmt::Display) -> Error {
+        invalid(format_args!("file '{}': {problem}", self.name))
+    }
+
     /// Where the bytes of the file are in the archive.
-    fn place(&self, archive: &[u8]) -> Result<Range<usize>, &'static str> {
+    fn place(&self, archive: &[u8]) -> Result<Range<usize>, Error> {
         const HEAD: usize = 30;
         let rest = archive.get(self.offset..).unwrap_or_default();
         let head = rest.get(..HEAD).filter(|it| it.starts_with(b"PK\x03\x04"));
-        let head = head.ok_or("its place in the archive holds something else")?;
+        let elsewhere = || self.damaged("its place in the archive holds something else");
+        let head = head.ok_or_else(elsewhere)?;
         let start =
             self.offset + HEAD + usize::from(short(head, 26)) + usize::from(short(head, 28));
         let end = start.checked_add(self.packed).filter(|&it| it <= archive.len());
-        Ok(start..end.ok_or("the archive ends inside of it")?)
+        Ok(start..end.ok_or_else(|| self.damaged("the archive ends inside of it"))?)
     }
 
     /// What is in the file.
-    fn data(&self, archive: &Bytes) -> Result<Bytes, String> {
+    fn data(&self, archive: &Bytes) -> Result<Bytes, Error> {
         let packed = archive.slice(self.place(archive)?);
         let data = match self.method {
             0 if self.packed == self.plain => packed,
-            0 => return Err("it is stored, and has two lengths".to_owned()),
-            8 => inflate(&packed, self.plain)?.into(),
-            other => return Err(format!("expected it stored or deflated, given method {other}")),
+            0 => return Err(self.damaged("it is stored, and has two lengths")),
+            8 => self.inflate(&packed)?.into(),
+            other => {
+                let problem = format_args!("expected it stored or deflated, given method {other}");
+                return Err(self.damaged(problem));
+            }
         };
         let mut crc = Crc::new();
         crc.update(&data);
         match crc.sum() == self.checksum {
             true => Ok(data),
-            false => Err("its checksum is wrong".to_owned()),
+            false => Err(self.damaged("its checksum is wrong")),
         }
     }
-}
 
-/// Exactly so many bytes of deflated data.
-fn inflate(packed: &[u8], plain: usize) -> Result<Vec<u8>, String> {
-    // Deflate's best is a thousand to one: what promises more takes no memory for it.
-    let room = plain.min(packed.len().saturating_mul(1032)).saturating_add(1);
-    let mut data = Vec::with_capacity(room);
-    let mut inflate = Decompress::new(false);
-    let status = inflate
-        .decompress_vec(packed, &mut data, FlushDecompress::Finish)
-        .map_err(|problem| format!("it cannot be inflated: {problem}"))?;
-    match status == Status::StreamEnd && data.len() == plain {
-        true => Ok(data),
-        false => Err(format!("expected {plain} bytes in it, found {}", data.len())),
+    /// Its bytes, of deflated data.
+    fn inflate(&self, packed: &[u8]) -> Result<Vec<u8>, Error> {
+        let plain = self.plain;
+        // Deflate's best is a thousand to one: what promises more takes no memory for it.
+        let room = plain.min(packed.len().saturating_mul(1032)).saturating_add(1);
+        let mut data = Vec::with_capacity(room);
+        let inflated =
+            Decompress::new(false).decompress_vec(packed, &mut data, FlushDecompress::Finish);
+        let status = inflated
+            .map_err(|problem| self.damaged(format_args!("it cannot be inflated: {problem}")))?;
+        let found = data.len();
+        match status == Status::StreamEnd && found == plain {
+            true => Ok(data),
+            false => Err(self.damaged(format_args!("expected {plain} bytes in it, found {found}"))),
+        }
     }
 }
 

@@ -6,6 +6,24 @@ pub const MAGIC: [u8; 4] = 0xCED7_230A_u32.to_le_bytes();
 /// Bits of the second word that are the length; the others say which part of a record the frame is.
 const LENGTH: u32 = (1 << 29) - 1;
 
+/// What is wrong with a frame.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum FrameError {
+    #[error("at byte {at}: expected 8 bytes of header, found {found}")]
+    NoHeader { at: usize, found: usize },
+    #[error("at byte {at}: expected the number 0xced7230a, found {found:#010x}")]
+    NoMagic { at: usize, found: u32 },
+    #[error(
+        "at byte {at}: the frame is part of a record (flag {part}); expected whole records only"
+    )]
+    Part { at: usize, part: u32 },
+    #[error("at byte {at}: a payload of {length} bytes was announced, {left} are left")]
+    Cut { at: usize, length: usize, left: usize },
+    #[error("a record of {0} bytes; a frame takes at most {LENGTH}")]
+    TooLong(usize),
+}
+
 /// The payloads of a body, one after another; an error ends them.
 pub struct Frames<'a> {
     body: &'a [u8],
@@ -18,33 +36,24 @@ impl<'a> Frames<'a> {
         Frames { body, position: 0 }
     }
 
-    fn read(&mut self) -> Result<&'a [u8], String> {
+    fn read(&mut self) -> Result<&'a [u8], FrameError> {
         let at = self.position;
         let rest = self.body.get(at..).unwrap_or_default();
         let (magic, word) = match (word(rest, 0), word(rest, 4)) {
             (Some(magic), Some(length)) => (magic, u32::from_le_bytes(length)),
-            _ => {
-                return Err(format!(
-                    "at byte {at}: expected 8 bytes of header, found {}",
-                    rest.len()
-                ));
-            }
+            _ => return Err(FrameError::NoHeader { at, found: rest.len() }),
         };
         if magic != MAGIC {
-            let found = u32::from_le_bytes(magic);
-            return Err(format!(
-                "at byte {at}: expected the number 0xced7230a, found {found:#010x}"
-            ));
+            return Err(FrameError::NoMagic { at, found: u32::from_le_bytes(magic) });
         }
         let (part, length) = (word >> 29, (word & LENGTH) as usize);
         if part != 0 {
-            return Err(format!(
-                "at byte {at}: the frame is part of a record (flag {part}); expected whole records only"
-            ));
+            return Err(FrameError::Part { at, part });
         }
-        let payload = rest.get(8..8 + length).ok_or_else(|| {
-            let left = rest.len().saturating_sub(8);
-            format!("at byte {at}: a payload of {length} bytes was announced, {left} are left")
+        let payload = rest.get(8..8 + length).ok_or_else(|| FrameError::Cut {
+            at,
+            length,
+            left: rest.len().saturating_sub(8),
         })?;
         // Whoever writes the last record may leave out what only separates it from the next.
         self.position = (at + 8 + length.next_multiple_of(4)).min(self.body.len());
@@ -53,7 +62,7 @@ impl<'a> Frames<'a> {
 }
 
 impl<'a> Iterator for Frames<'a> {
-    type Item = Result<&'a [u8], String>;
+    type Item = Result<&'a [u8], FrameError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.position >= self.body.len() {
@@ -75,10 +84,9 @@ fn word(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
 ///
 /// # Errors
 /// When the payload is too long for one.
-pub fn write(out: &mut Vec<u8>, payload: &[u8]) -> Result<(), String> {
-    let length = u32::try_from(payload.len()).ok().filter(|&it| it <= LENGTH).ok_or_else(|| {
-        format!("a record of {} bytes; a frame takes at most {LENGTH}", payload.len())
-    })?;
+pub fn write(out: &mut Vec<u8>, payload: &[u8]) -> Result<(), FrameError> {
+    let length = u32::try_from(payload.len()).ok().filter(|&it| it <= LENGTH);
+    let length = length.ok_or(FrameError::TooLong(payload.len()))?;
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(payload);
@@ -91,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(body: &[u8]) -> Result<Vec<&[u8]>, String> {
+    fn read(body: &[u8]) -> Result<Vec<&[u8]>, FrameError> {
         Frames::new(body).collect()
     }
 
@@ -108,7 +116,7 @@ mod tests {
     fn a_part_of_a_record_is_refused() {
         let error = read(b"\x0a\x23\xd7\xce\x04\0\0\x20abcd").unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "at byte 0: the frame is part of a record (flag 1); expected whole records only"
         );
     }
@@ -116,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_refused_with_its_place() {
         let whole = b"\x0a\x23\xd7\xce\x04\0\0\0abcd";
-        let broken = |tail: &[u8]| read(&[whole, tail].concat()).unwrap_err();
+        let broken = |tail: &[u8]| read(&[whole, tail].concat()).unwrap_err().to_string();
         assert_eq!(broken(b"abc"), "at byte 12: expected 8 bytes of header, found 3");
         assert_eq!(
             broken(b"abcdefgh"),

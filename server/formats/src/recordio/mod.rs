@@ -10,10 +10,11 @@ use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 use prost::Message;
 
-pub use frames::{Frames, MAGIC};
+pub use frames::{FrameError, Frames, MAGIC};
 
 use crate::{
-    matrix::{LeftOut, Matrix, MissingValue},
+    elements::ElementError,
+    matrix::{LeftOut, Matrix, MissingValue, RowError},
     number::Excerpt,
 };
 use inference::{error::Error, grant::Grant, signature::Signature};
@@ -43,20 +44,17 @@ pub fn decode(
     let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
     let mut first = None;
     for (record, frame) in (1..).zip(Frames::new(body)) {
-        let broken = |it| Error::InvalidRequest(format!("RecordIO record {record}: {it}"));
-        let value = frame.and_then(read).map_err(broken)?;
+        let value = read(record, frame.map_err(|it| broken(record, it))?)?;
         if let (MissingValue::Nan, Some(given)) = (missing, columns(&value)) {
             let checked = matrix.check_columns(given, left_out);
             let not_the_models = |it| format!("RecordIO record {record} {it}");
             checked.map_err(|it| Error::input(matrix.name(), not_the_models(it)))?;
             let expected = *first.get_or_insert(given);
             if given != expected {
-                return Err(broken(format!(
-                    "has {given} values, expected {expected} as the first"
-                )));
+                return Err(broken(record, RowError::Uneven { given, expected }));
             }
         }
-        push(&mut matrix, missing, value).map_err(broken)?;
+        push(&mut matrix, missing, value).map_err(|it| broken(record, it))?;
     }
     matrix.finish(FORMAT)
 }
@@ -82,27 +80,31 @@ fn product(shape: &[u64]) -> Option<u64> {
     (!shape.is_empty()).then(|| elements().unwrap_or(u64::MAX))
 }
 
-/// The feature that is the row.
-fn read(frame: &[u8]) -> Result<value::Value, String> {
-    let mut record =
-        Record::decode(frame).map_err(|error| format!("no protobuf record: {error}"))?;
-    match record.features.remove(VALUES).and_then(|it| it.value) {
+fn broken(record: usize, problem: impl std::fmt::Display) -> Error {
+    Error::InvalidRequest(format!("RecordIO record {record}: {problem}"))
+}
+
+/// The feature that is the row. `record` is its number.
+fn read(record: usize, frame: &[u8]) -> Result<value::Value, Error> {
+    let mut features = Record::decode(frame)
+        .map_err(|error| broken(record, format_args!("no protobuf record: {error}")))?
+        .features;
+    match features.remove(VALUES).and_then(|it| it.value) {
         Some(value) => Ok(value),
         None => {
-            let names = record.features.keys().map(|it| format!("'{}'", Excerpt(it)));
+            let names = features.keys().map(|it| format!("'{}'", Excerpt(it)));
             let names = names.take(5).collect::<Vec<_>>().join(", ");
-            Err(format!(
-                "expected the feature '{VALUES}', found {}",
-                match names.is_empty() {
-                    true => "none",
-                    false => &names,
-                }
-            ))
+            let found = if names.is_empty() { "none" } else { &names };
+            Err(broken(record, format_args!("expected the feature '{VALUES}', found {found}")))
         }
     }
 }
 
-fn push(matrix: &mut Matrix<'_>, missing: MissingValue, value: value::Value) -> Result<(), String> {
+fn push(
+    matrix: &mut Matrix<'_>,
+    missing: MissingValue,
+    value: value::Value,
+) -> Result<(), RowError> {
     let number = |matrix: &mut Matrix<'_>, value: &f64| matrix.number(*value);
     match value {
         value::Value::Float32Tensor(it) => tensor(
@@ -124,9 +126,7 @@ fn push(matrix: &mut Matrix<'_>, missing: MissingValue, value: value::Value) -> 
             &it.shape,
             number,
         ),
-        value::Value::Bytes(_) => {
-            Err(format!("the feature '{VALUES}' is of bytes, expected a tensor of numbers"))
-        }
+        value::Value::Bytes(_) => Err(RowError::OfBytes(VALUES)),
     }
 }
 
@@ -138,12 +138,12 @@ pub fn tensor<T>(
     values: impl ExactSizeIterator<Item = T>,
     keys: &[u64],
     shape: &[u64],
-    mut add: impl FnMut(&mut Matrix<'_>, &T) -> Result<(), String>,
-) -> Result<(), String> {
+    mut add: impl FnMut(&mut Matrix<'_>, &T) -> Result<(), ElementError>,
+) -> Result<(), RowError> {
     let width = product(shape);
     if keys.is_empty() && (values.len() > 0 || width.is_none()) {
         if let Some(width) = width.filter(|&it| it != values.len() as u64) {
-            return Err(format!("has {} values, its shape calls for {width}", values.len()));
+            return Err(RowError::OtherShape { given: values.len(), shape: width });
         }
         values.into_iter().try_for_each(|it| add(matrix, &it))?;
         return match missing {
@@ -152,7 +152,7 @@ pub fn tensor<T>(
         };
     }
     if keys.len() != values.len() {
-        return Err(format!("has {} values and {} keys", values.len(), keys.len()));
+        return Err(RowError::OtherKeys { values: values.len(), keys: keys.len() });
     }
     let model = matrix.width().map(|it| it as u64);
     let width = match (missing, width, model) {
@@ -160,8 +160,7 @@ pub fn tensor<T>(
         (MissingValue::Nan, Some(width), Some(model)) => Some(width.max(model)),
         _ => width,
     };
-    let width =
-        width.or(model).ok_or("is sparse and has no shape, which says how many values it has")?;
+    let width = width.or(model).ok_or(RowError::NoShape)?;
     let row = usize::try_from(width).unwrap_or(usize::MAX);
     let place = |key: u64| usize::try_from(key).unwrap_or(usize::MAX);
     let mut entries: Vec<(usize, T)> = keys.iter().map(|&it| place(it)).zip(values).collect();
@@ -172,7 +171,7 @@ pub fn tensor<T>(
 ///
 /// # Errors
 /// When the record is too long for a frame.
-pub fn write(out: &mut Vec<u8>, labels: &[(&str, Tensor)]) -> Result<(), String> {
+pub fn write(out: &mut Vec<u8>, labels: &[(&str, Tensor)]) -> Result<(), FrameError> {
     let label = |(name, tensor): &(&str, Tensor)| {
         let tensor = Float32Tensor { values: floats(tensor), ..Float32Tensor::default() };
         (name.to_string(), Value { value: Some(value::Value::Float32Tensor(tensor)) })

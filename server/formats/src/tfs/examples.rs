@@ -4,6 +4,7 @@
 use backend::{NamedTensor, Shape};
 
 use super::{
+    example_error::ExampleError,
     predict::{Method, check_signature, decode_predict},
     results::Results,
     serialized::{
@@ -16,7 +17,6 @@ use crate::{
     elements::TensorBuilder,
     expansion::{self, Elements, KEY, Separators, Text},
     json::{BytesForm, Mark, Reader, Token},
-    number::Excerpt,
     shapes,
 };
 use inference::{
@@ -246,17 +246,16 @@ impl<'s> Columns<'s> {
     /// Ends an example; `wrong` is a feature of it that is no input.
     ///
     /// # Errors
-    /// As a sentence, when a feature is missing.
-    pub fn end_row(&mut self, wrong: Option<&str>) -> Result<(), String> {
+    /// When a feature is missing.
+    pub fn end_row(&mut self, wrong: Option<&str>) -> Result<(), ExampleError> {
         for column in &mut self.columns {
             let may_miss = match self.rows {
                 0 => column.port.optional,
                 _ => column.first.is_none(),
             };
             if !column.filled && !may_miss {
-                let wrong = wrong.map(|it| format!("; '{}' is no input", Excerpt(it)));
-                let (name, wrong) = (&column.port.name, wrong.unwrap_or_default());
-                return Err(format!("expected the feature '{name}', found none{wrong}"));
+                let (name, wrong) = (column.port.name.to_string(), wrong.map(str::to_owned));
+                return Err(ExampleError::Lacks { name, wrong });
             }
             column.filled = false;
             column.rows += 1;
@@ -279,10 +278,8 @@ impl<'s> Columns<'s> {
             .filter_map(|column| Some((column.first?, column.port, column.builder)));
         let tensors = given.map(|(first, port, builder)| {
             let dims = std::iter::once(rows).chain(first.dims().iter().copied());
-            let tensor = builder.finish(dims.collect());
-            let tensor = tensor.map_err(|it| Error::input(&*port.name, it.to_string()))?;
-            let tensor = shapes::as_rows(signature, port, tensor);
-            Ok(NamedTensor { name: port.name.clone(), tensor })
+            let NamedTensor { name, tensor } = builder.finish_input(port, dims.collect())?;
+            Ok(NamedTensor { name, tensor: shapes::as_rows(signature, port, tensor) })
         });
         tensors.collect::<Result<_, _>>().map_err(Unfinished::Other)
     }
@@ -302,8 +299,8 @@ impl Column<'_> {
     /// Ends the value of one example, a list of the elements that have gone into the builder.
     ///
     /// # Errors
-    /// As a sentence, when the first example had no value, or another number of elements.
-    pub fn end_list(&mut self) -> Result<(), String> {
+    /// When the first example had no value, or another number of elements.
+    pub fn end_list(&mut self) -> Result<(), ExampleError> {
         let elements = self.builder.count() - self.before;
         self.end(&Shape::new(&[elements]))
     }
@@ -319,8 +316,8 @@ impl Column<'_> {
     /// has as many.
     ///
     /// # Errors
-    /// As a sentence, when the first example had none, or another shape.
-    fn end(&mut self, given: &Shape) -> Result<(), String> {
+    /// When the first example had none, or another shape.
+    fn end(&mut self, given: &Shape) -> Result<(), ExampleError> {
         let elements = self.builder.count() - self.before;
         self.before = self.builder.count();
         self.filled = true;
@@ -333,15 +330,8 @@ impl Column<'_> {
         match &self.first {
             None if self.rows == 0 => self.first = Some(shape),
             Some(first) if *first == shape => {}
-            Some(first) => {
-                return Err(format!(
-                    "expected shape {first} as in the first example, found {shape}"
-                ));
-            }
-            None => {
-                let name = &self.port.name;
-                return Err(format!("the first example does not have the feature '{name}'"));
-            }
+            Some(first) => return Err(ExampleError::OtherShape { first: first.clone(), shape }),
+            None => return Err(ExampleError::NotInFirst(self.port.name.to_string())),
         }
         Ok(())
     }

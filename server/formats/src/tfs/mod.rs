@@ -3,6 +3,7 @@
 
 mod definitions;
 mod describe;
+mod example_error;
 mod examples;
 mod predict;
 mod results;
@@ -12,6 +13,7 @@ pub mod types;
 
 pub use crate::shapes::with_scalars;
 pub use describe::{VersionState, VersionStatus, metadata, status};
+pub use example_error::ExampleError;
 pub use examples::{Column, Columns, Unfinished, decode_examples};
 pub use predict::{Form, Method, decode_predict, encode, read_predict};
 pub use results::{Classes, Results, Scored, encode_results, regressions};

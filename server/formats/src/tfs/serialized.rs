@@ -3,7 +3,7 @@
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 
-use super::sharing::Sharing;
+use super::{example_error::ExampleError, sharing::Sharing};
 use crate::json::{Reader, Token};
 use inference::{error::Error, signature::Signature};
 
@@ -27,10 +27,10 @@ impl Examples {
     /// Adds an example of these parts.
     ///
     /// # Errors
-    /// As a sentence, when it is too long for an element.
-    pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), String> {
+    /// When it is too long for an element.
+    pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), ExampleError> {
         let length: usize = parts.iter().map(|it| it.len()).sum();
-        let prefix = u32::try_from(length).map_err(|_| format!("an example has {length} bytes"))?;
+        let prefix = u32::try_from(length).map_err(|_| ExampleError::TooLong(length))?;
         self.elements.extend(prefix.to_le_bytes());
         parts.iter().for_each(|it| self.elements.extend_from_slice(it));
         self.count += 1;
@@ -51,7 +51,7 @@ pub fn input_of(signature: &Signature, examples: Examples) -> Result<Vec<NamedTe
         ));
     }
     let tensor = Tensor::new(DataType::Bytes, Shape::new(&[count]), elements.into());
-    let tensor = tensor.map_err(|it| Error::input(&*name, it.to_string()))?;
+    let tensor = tensor.map_err(|it| Error::input(&*name, it))?;
     Ok(vec![NamedTensor { name, tensor }])
 }
 

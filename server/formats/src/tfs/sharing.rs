@@ -1,5 +1,6 @@
 //! How much of a context is read again for the examples of a request, and the most that is.
 
+use super::example_error::ExampleError;
 use crate::expansion::REPEATED;
 
 /// How much of a context has been read again.
@@ -23,15 +24,12 @@ impl Sharing {
     /// Counts so many bytes more.
     ///
     /// # Errors
-    /// As a sentence, when they are more than [`Sharing::most`].
-    pub fn take(&mut self, bytes: usize) -> Result<(), String> {
+    /// When they are more than [`Sharing::most`].
+    pub fn take(&mut self, bytes: usize) -> Result<(), ExampleError> {
         self.read = self.read.saturating_add(bytes);
-        let most = self.most;
-        match self.read <= most {
+        match self.read <= self.most {
             true => Ok(()),
-            false => Err(format!(
-                "the context is repeated for more than {most} bytes; send fewer examples at once"
-            )),
+            false => Err(ExampleError::Repeated(self.most)),
         }
     }
 }

@@ -5,22 +5,24 @@ use bytes::Bytes;
 use prost::Message;
 
 use frontend::grpc::proto::InferTensorContents;
+use inference::{error::Error, signature::Port};
 
 /// Decodes the parts of a message, which add up; `None` where they hold no elements at all. A list of numbers that has
 /// as many `elements` as its shape says does not grow, which would take three times the memory.
 ///
 /// # Errors
-/// A sentence: why the message is malformed.
+/// When the message is malformed.
 pub fn decode(
     parts: &[Bytes],
-    dtype: DataType,
+    port: &Port,
     elements: Option<usize>,
-) -> Result<Option<InferTensorContents>, String> {
+) -> Result<Option<InferTensorContents>, Error> {
     // An element takes a byte at least.
     let most = parts.iter().map(Bytes::len).sum();
-    let mut contents = with_capacity(dtype, elements.unwrap_or(0).min(most));
+    let mut contents = with_capacity(port.dtype, elements.unwrap_or(0).min(most));
     for part in parts {
-        contents.merge(part.clone()).map_err(|error| format!("contents: {error}"))?;
+        let malformed = |error| Error::input(&*port.name, format_args!("contents: {error}"));
+        contents.merge(part.clone()).map_err(malformed)?;
     }
     Ok(Some(contents).filter(|it| !is_empty(it)))
 }
@@ -50,93 +52,51 @@ fn is_empty(contents: &InferTensorContents) -> bool {
     given(contents).is_empty()
 }
 
-/// The tensor.
+/// The tensor of an input.
 ///
 /// # Errors
-/// A sentence: the field is not that of the type, the number of elements is not that of the shape, or the type cannot
+/// When the field is not that of the type, the number of elements is not that of the shape, or the type cannot
 /// hold an element.
-pub fn tensor(
-    dtype: DataType,
-    shape: Shape,
-    contents: InferTensorContents,
-) -> Result<Tensor, String> {
+pub fn tensor(port: &Port, shape: Shape, contents: InferTensorContents) -> Result<Tensor, Error> {
+    let dtype = port.dtype;
+    let wrong = |problem: String| Error::input(&*port.name, problem);
     let Some(field) = field_of(dtype) else {
-        return Err(format!("{dtype} has no typed contents; expected raw_input_contents"));
+        return Err(wrong(format!("{dtype} has no typed contents; expected raw_input_contents")));
     };
     let found = given(&contents);
-    if let Some(other) = found.iter().find(|it| **it != field) {
-        return Err(format!("expected {field} for {dtype}, given {other}"));
+    if let Some((other, _)) = found.iter().find(|it| it.0 != field) {
+        return Err(wrong(format!("expected {field} for {dtype}, given {other}")));
     }
     let elements = shape.elements();
-    let elements = elements.ok_or_else(|| format!("the shape {shape} has too many elements"))?;
-    let count = |given: usize| match given == elements {
-        true => Ok(()),
-        false => Err(format!("shape {shape} has {elements} elements, {field} has {given}")),
-    };
-    let InferTensorContents {
-        bool_contents,
-        int_contents,
-        int64_contents,
-        uint_contents,
-        uint64_contents,
-        fp32_contents,
-        fp64_contents,
-        bytes_contents,
-    } = contents;
+    let too_many = || wrong(format!("the shape {shape} has too many elements"));
+    let elements = elements.ok_or_else(too_many)?;
+    let given = found.first().map_or(0, |it| it.1);
+    if given != elements {
+        let problem = format!("shape {shape} has {elements} elements, {field} has {given}");
+        return Err(wrong(problem));
+    }
     let made = match dtype {
         DataType::Bool => {
-            count(bool_contents.len())?;
-            let bytes: Vec<u8> = bool_contents.into_iter().map(u8::from).collect();
+            let bytes: Vec<u8> = contents.bool_contents.into_iter().map(u8::from).collect();
             Tensor::new(dtype, shape, bytes.into())
         }
-        DataType::Int8 => {
-            count(int_contents.len())?;
-            Tensor::from_vec(shape, narrow::<_, i8>(dtype, &int_contents)?)
-        }
-        DataType::Int16 => {
-            count(int_contents.len())?;
-            Tensor::from_vec(shape, narrow::<_, i16>(dtype, &int_contents)?)
-        }
-        DataType::Int32 => {
-            count(int_contents.len())?;
-            Tensor::from_vec(shape, int_contents)
-        }
-        DataType::Int64 => {
-            count(int64_contents.len())?;
-            Tensor::from_vec(shape, int64_contents)
-        }
-        DataType::Uint8 => {
-            count(uint_contents.len())?;
-            Tensor::from_vec(shape, narrow::<_, u8>(dtype, &uint_contents)?)
-        }
+        DataType::Int8 => Tensor::from_vec(shape, narrow::<_, i8>(port, &contents.int_contents)?),
+        DataType::Int16 => Tensor::from_vec(shape, narrow::<_, i16>(port, &contents.int_contents)?),
+        DataType::Int32 => Tensor::from_vec(shape, contents.int_contents),
+        DataType::Int64 => Tensor::from_vec(shape, contents.int64_contents),
+        DataType::Uint8 => Tensor::from_vec(shape, narrow::<_, u8>(port, &contents.uint_contents)?),
         DataType::Uint16 => {
-            count(uint_contents.len())?;
-            Tensor::from_vec(shape, narrow::<_, u16>(dtype, &uint_contents)?)
+            Tensor::from_vec(shape, narrow::<_, u16>(port, &contents.uint_contents)?)
         }
-        DataType::Uint32 => {
-            count(uint_contents.len())?;
-            Tensor::from_vec(shape, uint_contents)
-        }
-        DataType::Uint64 => {
-            count(uint64_contents.len())?;
-            Tensor::from_vec(shape, uint64_contents)
-        }
-        DataType::Fp32 => {
-            count(fp32_contents.len())?;
-            Tensor::from_vec(shape, fp32_contents)
-        }
-        DataType::Fp64 => {
-            count(fp64_contents.len())?;
-            Tensor::from_vec(shape, fp64_contents)
-        }
-        DataType::Bytes => {
-            count(bytes_contents.len())?;
-            Tensor::from_strings(shape, bytes_contents)
-        }
+        DataType::Uint32 => Tensor::from_vec(shape, contents.uint_contents),
+        DataType::Uint64 => Tensor::from_vec(shape, contents.uint64_contents),
+        DataType::Fp32 => Tensor::from_vec(shape, contents.fp32_contents),
+        DataType::Fp64 => Tensor::from_vec(shape, contents.fp64_contents),
+        DataType::Bytes => Tensor::from_strings(shape, contents.bytes_contents),
         // Types without a field were refused above.
         DataType::Fp16 | DataType::Bf16 => Tensor::zeros(dtype, shape),
     };
-    made.map_err(|error| error.to_string())
+    made.map_err(|error| Error::input(&*port.name, error))
 }
 
 /// The field that holds elements of this type.
@@ -154,30 +114,33 @@ fn field_of(dtype: DataType) -> Option<&'static str> {
     })
 }
 
-/// The fields that have elements.
-fn given(contents: &InferTensorContents) -> Vec<&'static str> {
+/// The fields that have elements, and how many.
+fn given(contents: &InferTensorContents) -> Vec<(&'static str, usize)> {
     let fields = [
-        ("bool_contents", contents.bool_contents.is_empty()),
-        ("int_contents", contents.int_contents.is_empty()),
-        ("int64_contents", contents.int64_contents.is_empty()),
-        ("uint_contents", contents.uint_contents.is_empty()),
-        ("uint64_contents", contents.uint64_contents.is_empty()),
-        ("fp32_contents", contents.fp32_contents.is_empty()),
-        ("fp64_contents", contents.fp64_contents.is_empty()),
-        ("bytes_contents", contents.bytes_contents.is_empty()),
+        ("bool_contents", contents.bool_contents.len()),
+        ("int_contents", contents.int_contents.len()),
+        ("int64_contents", contents.int64_contents.len()),
+        ("uint_contents", contents.uint_contents.len()),
+        ("uint64_contents", contents.uint64_contents.len()),
+        ("fp32_contents", contents.fp32_contents.len()),
+        ("fp64_contents", contents.fp64_contents.len()),
+        ("bytes_contents", contents.bytes_contents.len()),
     ];
-    fields.into_iter().filter(|it| !it.1).map(|it| it.0).collect()
+    fields.into_iter().filter(|it| 0 < it.1).collect()
 }
 
 /// The same numbers in a type with fewer bits.
-fn narrow<T, U>(dtype: DataType, values: &[T]) -> Result<Vec<U>, String>
+fn narrow<T, U>(port: &Port, values: &[T]) -> Result<Vec<U>, Error>
 where
     T: Copy + std::fmt::Display,
     U: TryFrom<T>,
 {
     let element = |(index, &value): (usize, &T)| {
-        U::try_from(value)
-            .map_err(|_| format!("element {index} is {value}, which {dtype} cannot hold"))
+        let Port { name, dtype, .. } = port;
+        U::try_from(value).map_err(|_| {
+            let problem = format_args!("element {index} is {value}, which {dtype} cannot hold");
+            Error::input(&**name, problem)
+        })
     };
     values.iter().enumerate().map(element).collect()
 }

@@ -79,7 +79,8 @@ pub fn decode(
             return Err(Error::InvalidRequest(messages::input_exists(input.name)));
         }
         let problem = |problem: String| Error::input(&*port.name, problem);
-        let dtype = datatype(input.datatype).map_err(problem)?;
+        let dtype = DataType::from_name(input.datatype);
+        let dtype = dtype.ok_or_else(|| problem(unknown_datatype(input.datatype)))?;
         if dtype != port.dtype {
             return Err(Error::InvalidRequest(messages::wrong_data_type(
                 &port.name,
@@ -213,9 +214,7 @@ fn source(
     };
     let typed = match input.contents.is_empty() {
         true => None,
-        false => {
-            contents::decode(&input.contents, port.dtype, shape.elements()).map_err(problem)?
-        }
+        false => contents::decode(&input.contents, port, shape.elements())?,
     };
     let raw = 0 < data.given;
     let bytes = match (region, typed, raw) {
@@ -228,8 +227,7 @@ fn source(
             return Err(Error::InvalidRequest(messages::two_contents(&port.name, model)));
         }
         (None, Some(typed), false) => {
-            let tensor = contents::tensor(port.dtype, shape.clone(), typed);
-            return tensor.map(Source::Here).map_err(problem);
+            return contents::tensor(port, shape.clone(), typed).map(Source::Here);
         }
         (None, None, true) => {
             let given = data.given;
@@ -320,11 +318,9 @@ fn shape(dims: &[i64]) -> Option<Shape> {
     dims.iter().map(|&it| usize::try_from(it).ok()).collect()
 }
 
-fn datatype(name: &str) -> Result<DataType, String> {
-    DataType::from_name(name).ok_or_else(|| {
-        let known = suggestion(name, DataType::ALL.iter().map(|it| it.name()));
-        format!("unknown datatype '{}'{known}", excerpt(name))
-    })
+fn unknown_datatype(name: &str) -> String {
+    let known = suggestion(name, DataType::ALL.iter().map(|it| it.name()));
+    format!("unknown datatype '{}'{known}", excerpt(name))
 }
 
 /// The start of a client's text, short enough for an error.

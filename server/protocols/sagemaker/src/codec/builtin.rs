@@ -266,10 +266,10 @@ mod tests {
         model(8, &["x FP32 [3]"], &["y FP32 [1]"])
     }
 
-    fn list(text: &str) -> Result<String, String> {
+    fn list(text: &str) -> Result<String, Error> {
         let signature = floats();
         let inputs = Reader::document(text.as_bytes(), |it| read_list(&signature, it));
-        inputs.map(|it| show_inputs(&it)).map_err(|it| it.to_string())
+        inputs.map(|it| show_inputs(&it))
     }
 
     #[track_caller]
@@ -349,7 +349,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, part: &str) {
-        let error = list(text).unwrap_err();
+        let error = list(text).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 

@@ -156,7 +156,9 @@ impl<'a> Predictions<'a> {
             )));
         }
         let mut out = Vec::new();
-        self.each(|row| recordio::write(&mut out, row).map_err(Error::Internal))?;
+        self.each(|row| {
+            recordio::write(&mut out, row).map_err(|it| Error::Internal(it.to_string()))
+        })?;
         Ok(reply::typed(Media::RecordIo, vec![out.into()]))
     }
 

@@ -72,7 +72,7 @@ pub(super) fn decode(
         Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
     })?;
     let tensor = Tensor::new(DataType::Bytes, Shape::new(&[rows, 1]), files.into())
-        .map_err(|it| Error::input(&*port.name, it.to_string()))?;
+        .map_err(|it| Error::input(&*port.name, it))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let one = PipelineReply::IMAGE;
     let reply = if dims.len() < 4 { one } else { one.of_list() };

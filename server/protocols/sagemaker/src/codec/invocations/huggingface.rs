@@ -199,9 +199,7 @@ fn read(
 fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
     let mut builder = TensorBuilder::new(port.dtype, None);
     let shape = reader.shaped_elements(&mut builder, BytesForm::Text)?;
-    let tensor = builder.finish(shape);
-    let tensor = tensor.map_err(|it| Error::input(&*port.name, it.to_string()))?;
-    Ok(NamedTensor { name: port.name.clone(), tensor })
+    builder.finish_input(port, shape)
 }
 
 /// The same value for each row.

@@ -4,7 +4,7 @@ use backend::NamedTensor;
 
 use formats::{
     expansion::{self, Separators},
-    matrix::{self, LeftOut, Matrix},
+    matrix::{self, LeftOut, Matrix, RowError},
 };
 use inference::{error::Error, grant::Grant, signature::Signature};
 
@@ -44,13 +44,16 @@ pub(super) fn decode(
     if !text.trim_ascii().is_empty() {
         let (delimiter, mut columns) = (delimiter(text), None);
         for (record, line) in (1..).zip(text.split('\n')) {
-            let refused = |it| Error::InvalidRequest(format!("CSV record {record}{it}"));
             let line = line.strip_suffix('\r').unwrap_or(line);
-            let given = read(&mut matrix, line, delimiter).map_err(refused)?;
-            if given != *columns.get_or_insert(given) {
-                let expected = columns.unwrap_or_default();
-                let problem = format!(" has {given} values, expected {expected} as the first");
-                return Err(refused(problem));
+            let given = match delimiter {
+                // Columns that were aligned with blanks.
+                ' ' => read(&mut matrix, record, line.split_ascii_whitespace())?,
+                _ => read(&mut matrix, record, line.split(delimiter))?,
+            };
+            let expected = *columns.get_or_insert(given);
+            if given != expected {
+                let problem = RowError::Uneven { given, expected };
+                return Err(Error::InvalidRequest(format!("CSV record {record} {problem}")));
             }
             let problem = matrix.end_short_row(left_out);
             let in_record = |it| Error::input(matrix.name(), format!("CSV record {record} {it}"));
@@ -76,26 +79,18 @@ fn delimiter(text: &str) -> char {
     DELIMITERS.into_iter().find(|it| present.contains(it)).unwrap_or(',')
 }
 
-/// Adds the fields of a line to the row that is being read. Returns their number.
-fn read(matrix: &mut Matrix<'_>, line: &str, delimiter: char) -> Result<usize, String> {
+/// Adds the fields of that record to the row that is being read. Returns their number.
+fn read<'a>(
+    matrix: &mut Matrix<'_>,
+    record: usize,
+    fields: impl Iterator<Item = &'a str>,
+) -> Result<usize, Error> {
     let mut given = 0;
-    let field = |matrix: &mut Matrix<'_>, column: usize, text: &str| {
-        matrix.text(text).map_err(|it| format!(", column {column}: {it}"))
-    };
-    match delimiter {
-        // Columns that were aligned with blanks.
-        ' ' => {
-            for (column, text) in (1..).zip(line.split_ascii_whitespace()) {
-                field(matrix, column, text)?;
-                given = column;
-            }
-        }
-        _ => {
-            for (column, text) in (1..).zip(line.split(delimiter)) {
-                field(matrix, column, text)?;
-                given = column;
-            }
-        }
+    for (column, text) in (1..).zip(fields) {
+        matrix.text(text).map_err(|it| {
+            Error::InvalidRequest(format!("CSV record {record}, column {column}: {it}"))
+        })?;
+        given = column;
     }
     Ok(given)
 }

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use super::{form::Form, spec::Spec};
 use crate::grpc::method;
 use formats::tfs::{
-    Column, Columns, Examples, Method, Results, Sharing, Unfinished, input_of, takes_serialized,
+    Column, Columns, ExampleError, Examples, Method, Results, Sharing, Unfinished, input_of,
+    takes_serialized,
 };
 use frontend::grpc::wire::{self, Parts, Problem};
 use inference::{error::Error, request::InferenceRequest, signature::Signature};
@@ -254,14 +255,15 @@ fn serialized(list: &[u8]) -> Result<Examples, Problem> {
             _ => wire::skip(number, kind, &mut rest)?,
         }
     }
+    let malformed = |it: ExampleError| Problem::Malformed(it.to_string());
     let (mut examples, mut sharing) = (Examples::default(), Sharing::of(list.len()));
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
             1 => {
                 let example = wire::delimited(kind, &mut rest)?;
-                sharing.take(context.len()).map_err(Problem::Malformed)?;
-                examples.push(&[&context, example]).map_err(Problem::Malformed)?;
+                sharing.take(context.len()).map_err(malformed)?;
+                examples.push(&[&context, example]).map_err(malformed)?;
             }
             _ => wire::skip(number, kind, &mut rest)?,
         }
@@ -316,11 +318,11 @@ fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong>
         })?;
         for (name, feature) in &context {
             if let Some(column) = columns.column(name).filter(|it| !it.is_filled()) {
-                sharing.take(feature.len()).map_err(|problem| at("", problem))?;
+                sharing.take(feature.len()).map_err(|problem| at("", problem.to_string()))?;
                 values(column, feature).map_err(|it| in_feature(name, it))?;
             }
         }
-        columns.end_row(wrong).map_err(|problem| at("", problem))?;
+        columns.end_row(wrong).map_err(|problem| at("", problem.to_string()))?;
         index += 1;
     }
     columns.finish().map_err(|problem| {
@@ -377,7 +379,7 @@ fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<(), FeatureErro
             match (inner, number) {
                 (1, 1) => {
                     let text = wire::delimited(kind, &mut list)?;
-                    column.builder().push_bytes(text).map_err(FeatureError::Value)?;
+                    column.builder().push_bytes(text).map_err(refused)?;
                 }
                 (1, 2) => floats(column, kind, &mut list)?,
                 (1, 3) => integers(column, kind, &mut list)?,
@@ -385,7 +387,11 @@ fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<(), FeatureErro
             }
         }
     }
-    column.end_list().map_err(FeatureError::Value)
+    column.end_list().map_err(refused)
+}
+
+fn refused(problem: impl ToString) -> FeatureError {
+    FeatureError::Value(problem.to_string())
 }
 
 /// Reads floats, packed or single.
@@ -403,14 +409,13 @@ fn floats(column: &mut Column<'_>, kind: WireType, rest: &mut &[u8]) -> Result<(
         return Err(cut().into());
     }
     let mut floats = floats.iter().map(|it| f32::from_le_bytes(*it));
-    floats.try_for_each(|it| column.builder().push_float(it)).map_err(FeatureError::Value)
+    floats.try_for_each(|it| column.builder().push_float(it)).map_err(refused)
 }
 
 /// Reads integers, packed or single.
 fn integers(column: &mut Column<'_>, kind: WireType, rest: &mut &[u8]) -> Result<(), FeatureError> {
-    let mut push = |number: u64| {
-        column.builder().push_integer(number.cast_signed()).map_err(FeatureError::Value)
-    };
+    let mut push =
+        |number: u64| column.builder().push_integer(number.cast_signed()).map_err(refused);
     if kind == WireType::Varint {
         return push(wire::varint(kind, rest)?);
     }
