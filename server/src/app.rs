@@ -461,6 +461,8 @@ fn control(
 /// Loads the first models on a thread of its own.
 async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError> {
     let work = tokio::task::spawn_blocking(move || control.start(exit_on_error));
-    let outcome = work.await.unwrap_or_else(|error| Err(format!("loading models failed: {error}")));
-    outcome.map_err(AppError::Models)
+    match work.await {
+        Ok(outcome) => outcome.map_err(|it| AppError::Models(it.to_string())),
+        Err(error) => Err(AppError::Models(format!("loading models failed: {error}"))),
+    }
 }

@@ -12,18 +12,23 @@ pub(crate) fn is_parameter(key: &str) -> bool {
     key.eq_ignore_ascii_case(PARAMETER)
 }
 
+/// The parameter says no time.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter {key} is '{value}'; expected a whole number of seconds, or 0 for any time")]
+pub(crate) struct NoTime {
+    key: String,
+    value: String,
+}
+
 /// What the parameters of a configuration say; `None`: nothing.
 ///
 /// # Errors
-/// What is wrong with it; a sentence that names the parameter.
-pub(crate) fn of(parameters: &BTreeMap<String, String>) -> Result<Option<RunLimit>, String> {
+/// When it is no time.
+pub(crate) fn of(parameters: &BTreeMap<String, String>) -> Result<Option<RunLimit>, NoTime> {
     let said = parameters.iter().find(|(key, _)| is_parameter(key));
     let Some((key, value)) = said else { return Ok(None) };
-    let seconds = value.trim().parse().map_err(|_| {
-        format!(
-            "parameter {key} is '{value}'; expected a whole number of seconds, or 0 for any time"
-        )
-    })?;
+    let seconds = value.trim().parse();
+    let seconds = seconds.map_err(|_| NoTime { key: key.clone(), value: value.clone() })?;
     Ok(Some(RunLimit::of_seconds(seconds)))
 }
 
@@ -31,7 +36,7 @@ pub(crate) fn of(parameters: &BTreeMap<String, String>) -> Result<Option<RunLimi
 mod tests {
     use super::*;
 
-    fn said(key: &str, value: &str) -> Result<Option<RunLimit>, String> {
+    fn said(key: &str, value: &str) -> Result<Option<RunLimit>, NoTime> {
         of(&BTreeMap::from([(key.to_owned(), value.to_owned())]))
     }
 
@@ -41,7 +46,7 @@ mod tests {
         assert_eq!(said(PARAMETER, " 3 "), Ok(Some(RunLimit::of_seconds(3))));
         assert_eq!(said("execution_timeout_seconds", "0"), Ok(Some(RunLimit::Unbounded)));
         for wrong in ["", "-1", "0.5", "1s"] {
-            let error = said(PARAMETER, wrong).unwrap_err();
+            let error = said(PARAMETER, wrong).unwrap_err().to_string();
             let expected = format!("{PARAMETER} is '{wrong}'; expected a whole number of seconds");
             assert!(error.contains(&expected), "{error}");
         }

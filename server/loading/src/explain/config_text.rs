@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
-use backend::{Backend, DataType, Hints, ModelSource, ModelSpec, TensorHint, TensorSpec};
+use backend::{
+    Backend, BackendError, DataType, Hints, ModelSource, ModelSpec, TensorHint, TensorSpec,
+};
 use steps::{ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedValue, Steps};
 
 use crate::config::check::types::type_name;
@@ -29,7 +31,7 @@ pub(super) fn config_files(
     backend: &str,
     dir: &Path,
     plan: &ExplainedEnsemble,
-) -> Result<Vec<ConfigFile>, String> {
+) -> Result<Vec<ConfigFile>, BackendError> {
     let mut files = vec![ConfigFile { model: name.to_owned(), text: ensemble(name, plan) }];
     for member in &plan.members {
         let text = match &member.step {
@@ -146,7 +148,11 @@ fn words(value: &ExplainedValue, file: impl Fn(&str) -> String) -> String {
 }
 
 /// The ports of a step, as it has them with these types.
-fn spec(member: &ExplainedMember, dir: &Path, is_unbatched: bool) -> Result<ModelSpec, String> {
+fn spec(
+    member: &ExplainedMember,
+    dir: &Path,
+    is_unbatched: bool,
+) -> Result<ModelSpec, BackendError> {
     let Some((step, parameters)) = &member.step else { return Ok(ModelSpec::default()) };
     let mut options: BTreeMap<String, String> = parameters
         .iter()
@@ -166,7 +172,7 @@ fn spec(member: &ExplainedMember, dir: &Path, is_unbatched: bool) -> Result<Mode
         hints,
         ..ModelSource::new("explained", dir)
     };
-    let model = Steps::default().load(&source).map_err(|it| it.to_string())?;
+    let model = Steps::default().load(&source)?;
     Ok(model.spec().cloned().unwrap_or_default())
 }
 

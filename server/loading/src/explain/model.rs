@@ -17,6 +17,7 @@ use crate::{
     explain::config_text::{ConfigFile, config_files},
     load::{
         files::{files_of, model_path},
+        load_error::LoadError,
         merging::describes_tensors,
     },
     repository::local::{FoundModel, repository_of, scan_path},
@@ -67,7 +68,7 @@ pub struct ExplainedFolder {
     /// What became of its files.
     pub files: Vec<FileNote>,
     /// The ensemble that does the same, or why there is none.
-    pub ensemble: Result<Ensemble, String>,
+    pub ensemble: Result<Ensemble, ExplainError>,
 }
 
 /// An ensemble as files.
@@ -106,7 +107,8 @@ pub fn explain(
     let mut all: Vec<Explained> = refused.collect();
     let explainer = Explainer { path, engines, descriptions: &descriptions, settings };
     for model in found.models.values() {
-        let meaning = explainer.meaning(model).unwrap_or_else(Meaning::Refused);
+        let meaning = explainer.meaning(model);
+        let meaning = meaning.unwrap_or_else(|it| Meaning::Refused(it.to_string()));
         all.push(Explained { name: model.name.clone(), meaning });
     }
     match all.is_empty() {
@@ -124,14 +126,14 @@ struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    fn meaning(&self, found: &FoundModel) -> Result<Meaning, String> {
+    fn meaning(&self, found: &FoundModel) -> Result<Meaning, LoadError> {
         let tensors = |reason: &str| Ok(Meaning::Tensors(reason.to_owned()));
         let raw = config(found)?;
         if raw.as_ref().is_some_and(describes_tensors) {
             return tensors("its configuration says its engine, its inputs or its outputs");
         }
         let Some((_, path)) = found.versions.last_key_value() else {
-            return Err("it has no version".to_owned());
+            return Err("it has no version".to_owned().into());
         };
         let asked = self.settings.graph.as_deref();
         let dir = folder_of(&found.dir, path, asked);
@@ -142,8 +144,7 @@ impl Explainer<'_> {
         }
         let files = files_of(path, self.descriptions)?;
         let place = Found { model: &found.name, directory: path, files: &files };
-        let choice = choose(raw.as_ref(), place, self.descriptions, Completion::On)
-            .map_err(|it| it.to_string())?;
+        let choice = choose(raw.as_ref(), place, self.descriptions, Completion::On)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
         let usual = model_path(path, &choice);
@@ -175,7 +176,7 @@ impl Explainer<'_> {
         origin: Origin<'_>,
         spec: &ModelSpec,
         backend: &str,
-    ) -> Result<Meaning, String> {
+    ) -> Result<Meaning, LoadError> {
         let Steps { steps, folder, .. } = match around(origin, spec, self.settings)
             .map_err(|it| it.to_string())?
         {
@@ -191,12 +192,12 @@ impl Explainer<'_> {
             Origin::Folder(dir) => dir.path(),
             Origin::Graph(beside) => beside.map_or(&*found.dir, Dir::path),
         };
-        let no_folder = || "its graph has no folder".to_owned();
-        let folder = folder.as_ref().ok_or_else(no_folder);
-        let ensemble = folder.and_then(|folder| {
-            let plan = steps.explain(folder).map_err(|it| it.to_string())?;
+        let no_folder = || ExplainError("its graph has no folder".to_owned());
+        let ensemble = folder.as_ref().ok_or_else(no_folder).and_then(|folder| {
+            let plan = steps.explain(folder).map_err(|it| ExplainError(it.to_string()))?;
             let graph_model = format!("{}_graph", found.name);
-            let configs = config_files(&found.name, backend, folder.dir.path(), &plan)?;
+            let configs = config_files(&found.name, backend, folder.dir.path(), &plan)
+                .map_err(|it| ExplainError(it.to_string()))?;
             Ok(Ensemble { configs, plan, graph_model, graph: folder.graph.clone() })
         });
         Ok(Meaning::Pipeline(Box::new(ExplainedFolder {
@@ -209,10 +210,10 @@ impl Explainer<'_> {
     }
 }
 
-fn config(found: &FoundModel) -> Result<Option<raw::ModelConfig>, String> {
+fn config(found: &FoundModel) -> Result<Option<raw::ModelConfig>, LoadError> {
     let Some(path) = &found.config else { return Ok(None) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let read = ConfigReader::default().parse_text(&path.display().to_string(), &text);
-    read.map(Some).map_err(|it| it.to_string())
+    read.map(Some).map_err(|it| it.to_string().into())
 }

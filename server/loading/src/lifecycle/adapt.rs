@@ -10,6 +10,7 @@ use crate::{
     },
     load::placement::Plan,
 };
+use inference::error::Error;
 use machine::Machine;
 use serving::{
     lock::lock,
@@ -54,7 +55,7 @@ impl Converger {
         }
     }
 
-    fn adapt(&self, id: &ModelId) -> Result<(), String> {
+    fn adapt(&self, id: &ModelId) -> Result<(), Error> {
         let shared = self.table.record(id);
         let mut record = lock(&shared);
         let serving = self.manager.serving(id);
@@ -62,15 +63,16 @@ impl Converger {
             return Ok(());
         }
         let given = record.given.clone();
-        let found = self.found(id, given.as_ref()).map_err(|it| it.to_string())?;
+        let found = self.found(id, given.as_ref())?;
         // Nothing is loaded that was not asked for: what has changed in the repository is still to be seen to have.
         let settled = record.settled.clone();
         let target = self.target(&mut record, found, given.as_ref());
         record.settled = settled;
-        let target = target.map_err(|it| it.to_string())?;
+        let target = target?;
         let serves: Vec<u64> = serving.keys().copied().collect();
         if !decide(record.loaded.as_ref(), &serves, &[], target.sources(), &serves).is_nothing() {
-            return Err("its files, or its configuration, have changed".to_owned());
+            let problem = "its files, or its configuration, have changed";
+            return Err(Error::Unavailable(problem.to_owned()));
         }
         let mut next = Versions::new();
         let mut problem = Ok(());
@@ -100,7 +102,7 @@ impl Converger {
         target: &Target,
         version: u64,
         model: &Arc<ServedModel>,
-    ) -> Result<Option<Arc<ServedModel>>, String> {
+    ) -> Result<Option<Arc<ServedModel>>, Error> {
         let Some(path) = target.path_of(version).filter(|_| self.is_due(model)) else {
             return Ok(None);
         };
@@ -113,26 +115,24 @@ impl Converger {
         }
         if change == Change::Reload {
             if model.planned.keeps_state || matches!(model.dispatch, Dispatch::Sequences(_)) {
-                return Err("it keeps something of a request for the next one".to_owned());
+                let problem = "it keeps something of a request for the next one";
+                return Err(Error::Unavailable(problem.to_owned()));
             }
             let needs = target.sources().stamps.bytes([version].into_iter()) * TIMES_FILES;
             let left = memory_left();
             if left < needs {
-                return Err(format!(
+                return Err(Error::Unavailable(format!(
                     "to load it beside itself takes about {needs} bytes of memory, and {left} are left"
-                ));
+                )));
             }
         }
         let reason = &now.reason;
         let model_name = &target.found().name;
         tracing::info!(model = model_name, version, %cpus, "it follows the processors: {reason}");
-        let adapted = match change {
-            Change::Instances => self.keep(target, version, model, true),
-            Change::Nothing | Change::Reload => {
-                self.load_again(target, version).map_err(|it| it.into())
-            }
-        };
-        adapted.map(Some).map_err(|it| it.to_string())
+        Ok(Some(match change {
+            Change::Instances => self.keep(target, version, model, true)?,
+            Change::Nothing | Change::Reload => self.load_again(target, version)?,
+        }))
     }
 }
 

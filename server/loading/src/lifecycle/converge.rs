@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -194,10 +195,8 @@ impl Converger {
         mode: LoadMode,
     ) -> Result<bool, Error> {
         let id = target.found.id();
-        let wanted = wanted_versions(target.raw.as_ref(), &target.found).map_err(|reason| {
-            self.publisher.failed(&id, None, &reason);
-            Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
-        })?;
+        let wanted = wanted_versions(target.raw.as_ref(), &target.found);
+        let wanted = wanted.map_err(|reason| self.failed(&id, reason))?;
         for version in &wanted.missing {
             let dir = target.found.dir.display();
             tracing::error!(model = %id, version, "version_policy asks for it, and {dir} has none");
@@ -214,13 +213,8 @@ impl Converger {
         }
         // Reads whole files, so only where they are going to be loaded.
         if !work.load.is_empty() {
-            check_files(target.raw.as_ref(), &target.found).map_err(|reason| {
-                self.publisher.failed(&id, None, &reason);
-                Error::InvalidRequest(format!(
-                    "{}: {reason}",
-                    messages::load_failed(&id.to_string())
-                ))
-            })?;
+            check_files(target.raw.as_ref(), &target.found)
+                .map_err(|reason| self.failed(&id, reason))?;
         }
         let members = members(&target.found.namespace, &target.sources.raw);
         // Until the ensemble serves: an unload of a member waits for that.
@@ -273,8 +267,7 @@ impl Converger {
             let on_disk = target.sources.stamps.bytes(work.load.iter().copied());
             let mut room = self.make_room(&id, on_disk.max(record.bytes));
             for version in &work.load {
-                let room = room.clone().map_err(LoadError::from);
-                match room.and_then(|()| self.load_version(target, *version)) {
+                match room.clone().and_then(|()| self.load_version(target, *version)) {
                     Ok(model) => drop(loaded.insert(*version, Arc::new(model))),
                     Err(reason) => failures.push((*version, reason)),
                 }
@@ -284,7 +277,7 @@ impl Converger {
             room = room.and_then(|()| self.make_room(&id, record.bytes));
             if let Err(reason) = room {
                 let versions = std::mem::take(&mut loaded);
-                failures.extend(versions.into_keys().map(|it| (it, reason.clone().into())));
+                failures.extend(versions.into_keys().map(|it| (it, reason.clone())));
             }
         }
         for (version, error) in &failures {
@@ -384,14 +377,10 @@ impl Converger {
         if members.is_empty() {
             return Ok(None);
         }
-        let failed = |reason: String| {
-            self.publisher.failed(id, None, &reason);
-            Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
-        };
-        let loading = self
-            .member_waits
-            .wait_for(id, members, |it| self.members_on_disk(it))
-            .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
+        let loading = self.member_waits.wait_for(id, members, |it| self.members_on_disk(it));
+        let loading = loading.map_err(|circle| {
+            self.failed(id, format_args!("the ensembles are made of each other: {circle}"))
+        })?;
         for member in members {
             let problem = |error: Error| {
                 let text = format!(
@@ -430,7 +419,13 @@ impl Converger {
         }
     }
 
-    fn make_room(&self, id: &ModelId, bytes: u64) -> Result<(), String> {
+    /// Notes why a model is not loaded.
+    fn failed(&self, id: &ModelId, reason: impl Display) -> Error {
+        self.publisher.failed(id, None, &reason.to_string());
+        Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
+    }
+
+    fn make_room(&self, id: &ModelId, bytes: u64) -> Result<(), LoadError> {
         self.eviction.as_ref().map_or(Ok(()), |it| it.make_room(id, bytes))
     }
 

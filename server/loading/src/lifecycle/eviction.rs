@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::lifecycle::{model_table::ModelTable, publish::Publisher};
+use crate::{
+    lifecycle::{model_table::ModelTable, publish::Publisher},
+    load::load_error::LoadError,
+};
 use machine::bytes_text;
 use serving::{
     manager::{ModelManager, Versions},
@@ -53,12 +56,12 @@ impl Eviction {
     ///
     /// # Errors
     /// When it would not fit if all that could be unloaded were.
-    pub(super) fn make_room(&self, id: &ModelId, bytes: u64) -> Result<(), String> {
+    pub(super) fn make_room(&self, id: &ModelId, bytes: u64) -> Result<(), LoadError> {
         let Some(budget) = self.budget else { return Ok(()) };
         let shown = bytes_text(budget);
         let needs = bytes_text(bytes);
         if budget < bytes {
-            return Err(format!("it needs {needs}, more than --model-memory-budget {shown}"));
+            return Err(format!("it needs {needs}, more than --model-memory-budget {shown}").into());
         }
         loop {
             let others = self.loaded_but(id);
@@ -67,11 +70,11 @@ impl Eviction {
                 return Ok(());
             }
             if !self.unload_oldest(others) {
-                return Err(format!(
+                return Err(LoadError::Refused(format!(
                     "there is no room for its {needs}: the models that are loaded take {} of \
                      --model-memory-budget {shown}, and all of them are in use",
                     bytes_text(taken)
-                ));
+                )));
             }
         }
     }

@@ -11,7 +11,9 @@ use std::{
 use backend::HeldDir;
 use bytes::Bytes;
 
-use crate::{config::pbtxt::ConfigReader, repository::scratch_dir::scratch_dir};
+use crate::{
+    config::pbtxt::ConfigReader, load::load_error::LoadError, repository::scratch_dir::scratch_dir,
+};
 use inference::error::Error;
 use serving::config::raw;
 
@@ -43,7 +45,7 @@ impl ReadOverride {
         given: LoadOverride,
         reader: &ConfigReader,
         scratch: &Path,
-        check: impl FnOnce(&raw::ModelConfig) -> Result<(), String>,
+        check: impl FnOnce(&raw::ModelConfig) -> Result<(), LoadError>,
     ) -> Result<Option<ReadOverride>, Error> {
         let Some(json) = given.config else {
             return match given.files.first() {
@@ -161,7 +163,7 @@ fn shown(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(config: Option<&str>, files: &[(&str, &str)]) -> Result<Option<ReadOverride>, String> {
+    fn read(config: Option<&str>, files: &[(&str, &str)]) -> Result<Option<ReadOverride>, Error> {
         let files = files
             .iter()
             .map(|(name, text)| ((*name).to_owned(), Bytes::copy_from_slice(text.as_bytes())));
@@ -169,15 +171,14 @@ mod tests {
         let scratch = std::env::temp_dir();
         let check = |raw: &raw::ModelConfig| match raw.model_operations {
             None => Ok(()),
-            Some(_) => Err("it brings code".to_owned()),
+            Some(_) => Err("it brings code".to_owned().into()),
         };
         ReadOverride::read("m", given, &ConfigReader::default(), &scratch, check)
-            .map_err(|it| it.to_string())
     }
 
     #[track_caller]
     fn check_refused(config: Option<&str>, files: &[(&str, &str)], parts: &[&str]) {
-        let error = read(config, files).unwrap_err();
+        let error = read(config, files).unwrap_err().to_string();
         for part in parts {
             assert!(error.contains(part), "no '{part}' in: {error}");
         }

@@ -41,13 +41,17 @@ pub(super) fn members(namespace: &Arc<str>, raw: &raw::ModelConfig) -> Vec<Model
     ensemble::members(raw).into_iter().map(member).collect()
 }
 
+/// A way from a model along members back to itself: `'a' -> 'b' -> 'a'`.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{}'", .0.join("' -> '"))]
+pub(super) struct Circle(Vec<String>);
+
 impl MemberWaits {
     /// Whoever holds the place of a model asks here before waiting for its members. Two loads of which each would
     /// wait for the other are not both let through, whatever their configurations were read from. Blocking.
     ///
     /// # Errors
-    /// A way from the model along members back to itself, as the repository or the loads that go on have it:
-    /// `'a' -> 'b' -> 'a'`.
+    /// The circle, as the repository or the loads that go on have it.
     ///
     /// `on_disk` knows the members of a model as the repository has it.
     pub(super) fn wait_for<'a>(
@@ -55,7 +59,7 @@ impl MemberWaits {
         id: &'a ModelId,
         members: &[ModelId],
         on_disk: impl Fn(&ModelId) -> Vec<ModelId>,
-    ) -> Result<MemberWait<'a>, String> {
+    ) -> Result<MemberWait<'a>, Circle> {
         if let Some(circle) = circle(id, members.to_vec(), on_disk) {
             return Err(circle);
         }
@@ -83,14 +87,13 @@ fn circle(
     id: &ModelId,
     first: Vec<ModelId>,
     members_of: impl Fn(&ModelId) -> Vec<ModelId>,
-) -> Option<String> {
+) -> Option<Circle> {
     let mut seen = BTreeSet::new();
     let mut open: Vec<Vec<ModelId>> = first.into_iter().map(|it| vec![id.clone(), it]).collect();
     while let Some(path) = open.pop() {
         let Some(last) = path.last() else { continue };
         if last == id {
-            let names: Vec<&str> = path.iter().map(|it| &*it.name).collect();
-            return Some(format!("'{}'", names.join("' -> '")));
+            return Some(Circle(path.iter().map(|it| it.name.to_string()).collect()));
         }
         if seen.insert(last.clone()) {
             let next = members_of(last).into_iter();
@@ -110,7 +113,7 @@ mod tests {
             model.map_or(&[][..], |it| it.1).iter().map(|it| ModelId::named(it)).collect()
         };
         let id = ModelId::named(name);
-        circle(&id, members_of(&id), members_of)
+        circle(&id, members_of(&id), members_of).map(|it| it.to_string())
     }
 
     #[test]

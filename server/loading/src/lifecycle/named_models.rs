@@ -137,7 +137,7 @@ impl NamedModels {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(super) fn configure_start(&self, configured: &CurrentList) -> Result<(), String> {
+    pub(super) fn configure_start(&self, configured: &CurrentList) -> Result<(), Error> {
         let models = match &configured.from {
             Source::One { name, base_path } => {
                 vec![ListedModel::new(name, base_path.clone())]
@@ -179,7 +179,7 @@ impl NamedModels {
         let (mut last_problem, mut tried) = (String::new(), None);
         while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(every) {
             let outcome = self.look_at_file(path, &mut tried);
-            let problem = outcome.err().unwrap_or_default();
+            let problem = outcome.err().map(|it| it.to_string()).unwrap_or_default();
             if problem != last_problem && !problem.is_empty() {
                 tracing::error!("{problem}");
             }
@@ -189,19 +189,21 @@ impl NamedModels {
 
     /// Takes up the file if it has changed. What could not be done is `tried` again: a file is often written a moment
     /// before the version that it names.
-    fn look_at_file(&self, path: &Path, tried: &mut Option<Tried>) -> Result<(), String> {
-        let nothing = |problem: String| format!("the model config file changes nothing: {problem}");
+    fn look_at_file(&self, path: &Path, tried: &mut Option<Tried>) -> Result<(), Error> {
+        let nothing = |problem: Error| {
+            Error::Repository(format!("the model config file changes nothing: {problem}"))
+        };
         let file = path.display();
         let text = read(path).map_err(nothing)?;
         if lock(&self.config_text).as_ref() == Some(&text) {
             return Ok(());
         }
         let models = parse(path, &text).map_err(nothing)?;
-        let configured = self.configured().map_err(|it| it.to_string())?;
+        let configured = self.configured()?;
         let on_disk = on_disk(&models);
         if let Some(tried) = tried.as_mut().filter(|it| it.text == text) {
             if !tried.is_worth_it(on_disk.clone(), &configured.entries()) {
-                return Err(tried.problem.clone());
+                return Err(Error::Repository(tried.problem.clone()));
             }
             tracing::info!(%file, "what could not be done of the model config file is tried again");
         } else {
@@ -225,7 +227,7 @@ impl NamedModels {
                     at_first: on_disk.clone(),
                     at_last: on_disk,
                 });
-                Err(problem)
+                Err(Error::Repository(problem))
             }
         }
     }
@@ -375,16 +377,20 @@ fn on_disk(models: &[ListedModel]) -> OnDisk {
     found.models.iter().map(|(id, lies)| (id.clone(), FileStamps::take(lies))).collect()
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path)
-        .map_err(|error| format!("--model-config-file: cannot read {}: {error}", path.display()))
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| {
+        let file = path.display();
+        Error::Repository(format!("--model-config-file: cannot read {file}: {error}"))
+    })
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<ListedModel>, String> {
+fn parse(path: &Path, text: &str) -> Result<Vec<ListedModel>, Error> {
     let file = path.display().to_string();
-    let config = model_server_config(&file, text).map_err(|it| it.to_string())?;
+    let config = model_server_config(&file, text);
+    let config = config.map_err(|it| Error::Repository(it.to_string()))?;
     let models = listed_models(&config).map_err(|problems| {
-        problems.iter().map(|it| format!("{file}: {it}")).collect::<Vec<_>>().join("\n")
+        let problems: Vec<String> = problems.iter().map(|it| format!("{file}: {it}")).collect();
+        Error::Repository(problems.join("\n"))
     })?;
     Ok(models.unwrap_or_default())
 }

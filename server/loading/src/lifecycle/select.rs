@@ -5,6 +5,7 @@ use crate::{
     repository::local::{Found, SERVO},
     settings::hosted_start::{HostedStart, HostedWay},
 };
+use inference::error::Error;
 use serving::model_id::ModelId;
 
 /// What a single model is called that lies in the folder without a directory that its owner has named.
@@ -18,7 +19,7 @@ pub(super) fn select(
     rule: &HostedStart,
     found: &mut Found,
     places: &str,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> =
         found.models.keys().chain(found.refused.keys()).map(|it| it.name.to_string()).collect();
     names.sort_unstable();
@@ -33,12 +34,12 @@ pub(super) fn select(
     };
     let Some(default) = &rule.default_model else {
         return match &*names {
-            [_, _, ..] if !are_all_loaded => Err(format!(
+            [_, _, ..] if !are_all_loaded => Err(Error::Repository(format!(
                 "there are several models in {places} ({}), and none of them is named as the one to serve: set \
                  SAGEMAKER_TRITON_DEFAULT_MODEL_NAME to one of these names; or MUSTER_MODEL_CONTROL_MODE=none, to \
                  load all of them, for requests that name theirs in X-Amzn-SageMaker-Target-Model",
                 names.join(", ")
-            )),
+            ))),
             _ => Ok(Vec::new()),
         };
     };
@@ -54,10 +55,10 @@ pub(super) fn select(
             [] => "there is no model at all".to_owned(),
             names => format!("there are: {}", names.join(", ")),
         };
-        return Err(format!(
+        return Err(Error::Repository(format!(
             "the default model '{default}' is not in {places} (--sagemaker-default-model, \
              SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, SAGEMAKER_TFS_DEFAULT_MODEL_NAME); {there}"
-        ));
+        )));
     }
     if are_all_loaded {
         return Ok(Vec::new());
@@ -93,11 +94,7 @@ mod tests {
     }
 
     /// The names that are loaded.
-    fn chosen(
-        way: HostedWay,
-        default: Option<&str>,
-        names: &[&str],
-    ) -> Result<Vec<String>, String> {
+    fn chosen(way: HostedWay, default: Option<&str>, names: &[&str]) -> Result<Vec<String>, Error> {
         let rule = HostedStart { way, default_model: default.map(str::to_owned) };
         let mut found = found(names);
         select(&rule, &mut found, "/opt/ml/model")?;
@@ -115,13 +112,13 @@ mod tests {
 
     #[test]
     fn of_several_in_tritons_way_one_must_be_named_and_be_there() {
-        let several = chosen(HostedWay::Triton, None, &["a", "b"]).unwrap_err();
+        let several = chosen(HostedWay::Triton, None, &["a", "b"]).unwrap_err().to_string();
         assert!(
             several.contains("(a, b)") && several.contains("TRITON_DEFAULT_MODEL"),
             "{several}"
         );
         for way in [HostedWay::Triton, HostedWay::TensorFlowServing] {
-            let missing = chosen(way, Some("c"), &["a", "b"]).unwrap_err();
+            let missing = chosen(way, Some("c"), &["a", "b"]).unwrap_err().to_string();
             assert!(missing.contains("'c'") && missing.contains("a, b"), "{missing}");
         }
     }

@@ -11,6 +11,7 @@ use crate::{
     },
     settings::control::{AtStart, ControlMode},
 };
+use inference::error::Error;
 use serving::{model_id::ModelId, state::State};
 
 impl Control {
@@ -20,7 +21,7 @@ impl Control {
     /// # Errors
     /// Why there is no use in serving: nothing that was asked for is loaded; or, with `exit_on_error`, something
     /// is not.
-    pub fn start(&self, exit_on_error: bool) -> Result<(), String> {
+    pub fn start(&self, exit_on_error: bool) -> Result<(), Error> {
         if self.settings.is_explicit() {
             scratch_dir::remove_leftovers(&self.settings.scratch);
         }
@@ -34,7 +35,8 @@ impl Control {
         if let Some(configured) = self.converger.catalogue.configured() {
             self.named_models.configure_start(configured)?;
         }
-        let mut found = self.converger.catalogue.look(wanted).map_err(|it| it.to_string())?;
+        let found = self.converger.catalogue.look(wanted);
+        let mut found = found.map_err(|it| Error::Repository(it.to_string()))?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
         if let Some(rule) = &self.settings.hosted {
@@ -94,7 +96,7 @@ impl Control {
         }
     }
 
-    fn judge(&self, exit_on_error: bool) -> Result<(), String> {
+    fn judge(&self, exit_on_error: bool) -> Result<(), Error> {
         let index = self.converger.manager.index();
         let failed: Vec<String> = index
             .iter()
@@ -111,14 +113,14 @@ impl Control {
             [] if ready || later => Ok(()),
             // An empty list may be replaced by request.
             [] if self.converger.catalogue.configured().is_some() => Ok(()),
-            [] => Err(self.nothing_found()),
-            failed if exit_on_error && ready => Err(format!(
+            [] => Err(Error::Repository(self.nothing_found())),
+            failed if exit_on_error && ready => Err(Error::Repository(format!(
                 "a model is not served, and --exit-on-error is set; {}",
                 failed.join("; ")
-            )),
+            ))),
             // What is polled may be repaired.
             _ if ready || (polls && !exit_on_error) => Ok(()),
-            failed => Err(format!("no model is served; {}", failed.join("; "))),
+            failed => Err(Error::Repository(format!("no model is served; {}", failed.join("; ")))),
         }
     }
 

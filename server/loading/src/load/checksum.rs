@@ -11,6 +11,7 @@ use md5::{Digest, Md5};
 
 use crate::{
     config::check::report::{Report, file_name},
+    load::load_error::LoadError,
     repository::local::FoundModel,
 };
 use inference::signature::nearest;
@@ -26,52 +27,48 @@ const BATCH_STRATEGY: &str = "batchstrategy.so";
 ///
 /// # Errors
 /// What is wrong: file, expected and found checksum; an agent that is not known; a plug-in that is not supported.
-pub(crate) fn check_files(raw: Option<&RawConfig>, found: &FoundModel) -> Result<(), String> {
+pub(crate) fn check_files(raw: Option<&RawConfig>, found: &FoundModel) -> Result<(), LoadError> {
     let directories = std::iter::once(&found.dir).chain(found.versions.values());
     if let Some(plugin) = directories.map(|it| it.join(BATCH_STRATEGY)).find(|it| it.is_file()) {
-        return Err(format!(
-            "the batching plug-in '{}' is not supported; remove it where the model does without",
-            plugin.display()
-        ));
+        let plugin = plugin.display();
+        return Err(LoadError::Refused(format!(
+            "the batching plug-in '{plugin}' is not supported; remove it where the model does without"
+        )));
     }
     let agents = raw.and_then(|it| it.model_repository_agents.as_ref());
     let agents = agents.map(|it| it.agents.as_slice()).unwrap_or_default();
     agents.iter().enumerate().try_for_each(|(index, agent)| {
         let place = format!("model_repository_agents.agents[{index}]");
-        check_agent(agent, &found.dir).map_err(|it| format!("{place}: {it}"))
+        check_agent(agent, &found.dir).map_err(|it| format!("{place}: {it}").into())
     })
 }
 
-fn check_agent(agent: &Agent, dir: &Path) -> Result<(), String> {
+fn check_agent(agent: &Agent, dir: &Path) -> Result<(), LoadError> {
     if !AGENTS.contains(&&*agent.name) {
         let hint = nearest(&agent.name, AGENTS).map(|it| format!("; did you mean '{it}'?"));
-        return Err(format!(
-            "the agent '{}' is not known; expected {}{}",
-            agent.name,
-            AGENTS.join(" or "),
-            hint.unwrap_or_default()
-        ));
+        let (name, known) = (&agent.name, AGENTS.join(" or "));
+        let hint = hint.unwrap_or_default();
+        return Err(format!("the agent '{name}' is not known; expected {known}{hint}").into());
     }
     let mut parameters: Vec<_> = agent.parameters.iter().collect();
     parameters.sort();
     for (key, expected) in parameters {
         let Some(name) = key.strip_prefix("MD5:") else {
-            return Err(format!("checksum: '{key}' is not known; expected MD5:<path of a file>"));
+            let problem = format!("checksum: '{key}' is not known; expected MD5:<path of a file>");
+            return Err(problem.into());
         };
         let mut report = Report::default();
         file_name("checksum", name, &mut report);
         if let Some(problem) = report.problems.pop() {
-            return Err(problem);
+            return Err(problem.into());
         }
         let path = dir.join(name);
         let found =
             md5(&path).map_err(|it| format!("checksum: cannot read {}: {it}", path.display()))?;
-        if !found.eq_ignore_ascii_case(expected.trim()) {
-            return Err(format!(
-                "checksum: {} has the MD5 {found}, expected {}",
-                path.display(),
-                expected.trim()
-            ));
+        let (path, expected) = (path.display(), expected.trim());
+        if !found.eq_ignore_ascii_case(expected) {
+            let problem = format!("checksum: {path} has the MD5 {found}, expected {expected}");
+            return Err(problem.into());
         }
     }
     Ok(())

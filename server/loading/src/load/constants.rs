@@ -7,7 +7,7 @@ use backend::{
     RunTerms, Signatures, Turn, WarmUp,
 };
 
-use crate::load::{loader::Loader, version_load::Load};
+use crate::load::{load_error::LoadError, loader::Loader, version_load::Load};
 use serving::pipeline::open::overrides;
 use steps::{Folder, constants, has_constants};
 
@@ -20,7 +20,7 @@ impl Loader {
         &self,
         load: &Load<'_>,
         model: Arc<dyn Model>,
-    ) -> Result<Arc<dyn Model>, String> {
+    ) -> Result<Arc<dyn Model>, LoadError> {
         let Some((dir, spec)) = self.dir_of_pipeline(load).zip(model.spec()) else {
             return Ok(model);
         };

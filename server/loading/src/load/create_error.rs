@@ -34,6 +34,15 @@ impl From<String> for CreateError {
     }
 }
 
+impl From<LoadError> for CreateError {
+    fn from(error: LoadError) -> CreateError {
+        match error {
+            LoadError::OutOfMemory(reason) => CreateError::Memory(reason),
+            LoadError::Refused(_) | LoadError::Config(_) => CreateError::Refused(error.to_string()),
+        }
+    }
+}
+
 impl From<CreateError> for LoadError {
     fn from(error: CreateError) -> LoadError {
         match error {

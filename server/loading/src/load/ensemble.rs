@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::{
     config::complete_ensemble::complete as complete_ensemble,
     load::{
-        files::read_labels, load_log::LoadLog, loader::Loader, placement::Plan,
-        strict_rows::strict_rows, version_load::Load,
+        files::read_labels, load_error::LoadError, load_log::LoadLog, loader::Loader,
+        placement::Plan, strict_rows::strict_rows, version_load::Load,
     },
     repository::local::FoundModel,
 };
@@ -26,21 +26,21 @@ use serving::{
 };
 use telemetry::metrics::ModelOptions;
 
-/// Does each member take as many rows as requests to the ensemble may have? Only where rows of requests are bounded at
-/// all: otherwise one that is too large for a member runs in parts.
-fn members_take(signature: &Signature, resolved: &Resolved) -> Result<(), String> {
-    let Some(rows) = signature.most_rows else { return Ok(()) };
+/// What is wrong if a member takes fewer rows than requests to the ensemble may have. Only where rows of requests are
+/// bounded at all: otherwise one that is too large for a member runs in parts.
+fn too_many_rows(signature: &Signature, resolved: &Resolved) -> Option<String> {
+    let rows = signature.most_rows?;
     for member in &resolved.members {
         let member = &member.model.signature;
         let bound = member.most_rows.filter(|it| member.batches() && *it < rows);
         let Some(most) = bound else { continue };
-        return Err(format!(
+        return Some(format!(
             "max_batch_size is {rows}, and the member '{}' takes {most} rows at most; expected at most {most}, or a \
              start without --strict-max-batch-size, for which larger requests run in parts",
             member.model
         ));
     }
-    Ok(())
+    None
 }
 
 /// An output is what the member that makes it says: its classes have the member's names, where the ensemble gives
@@ -63,21 +63,22 @@ impl Loader {
         found: &FoundModel,
         raw: &raw::ModelConfig,
         version: u64,
-    ) -> Result<(ServedModel, Plan), String> {
-        let (completed, steps) =
-            complete_ensemble(raw, &found.name, &self.descriptions).map_err(|it| it.to_string())?;
+    ) -> Result<(ServedModel, Plan), LoadError> {
+        let (completed, steps) = complete_ensemble(raw, &found.name, &self.descriptions)?;
         let mut log = LoadLog::new(found.shown_name(), version);
         completed.warnings.iter().for_each(|it| log.warn(it));
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it: String| ConfigErrors { model: found.name.clone(), problems: vec![it] };
-        let resolved = ensemble.resolve().map_err(|it| problem(it.to_string()).to_string())?;
+        let resolved = ensemble.resolve().map_err(|it| problem(it.to_string()))?;
         let labels = read_labels(&config, &found.dir)?;
         let mut signature = config.signature(version, &labels);
         take_from_members(&mut signature, &resolved);
         let is_strict = self.settings.defaults.strict_max_batch_size;
         signature.most_rows = strict_rows(Some(raw), is_strict);
-        members_take(&signature, &resolved).map_err(|it| problem(it).to_string())?;
+        if let Some(it) = too_many_rows(&signature, &resolved) {
+            return Err(problem(it).into());
+        }
         let signature = Arc::new(signature);
         let options = ModelOptions {
             tags: config.metric_tags.clone(),

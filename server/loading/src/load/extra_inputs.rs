@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::Path, sync::Arc};
 
 use backend::{BackendError, NamedTensor};
 
-use crate::load::sequence_settings;
+use crate::load::{load_error::LoadError, sequence_settings};
 use schedule::{ragged::Ragged, sequence::Wiring, work::Work};
 use serving::config::model::{ModelConfig, Scheduling};
 
@@ -24,7 +24,7 @@ impl ExtraInputs {
     ///
     /// # Errors
     /// When a file that belongs to the model is not there, or not what it should be.
-    pub(crate) fn of(config: &ModelConfig, dir: &Path) -> Result<ExtraInputs, String> {
+    pub(crate) fn of(config: &ModelConfig, dir: &Path) -> Result<ExtraInputs, LoadError> {
         match &config.scheduling {
             Scheduling::Sequences(batching) => {
                 Ok(ExtraInputs::Sequences(sequence_settings::wiring(config, batching, dir)?))

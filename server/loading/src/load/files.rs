@@ -11,7 +11,7 @@ use backend::{Device, Format};
 
 use crate::{
     config::{choose::EngineChoice, engines::Engines},
-    load::placement::Plan,
+    load::{load_error::LoadError, placement::Plan},
     repository::{
         content::Content,
         denied::cannot,
@@ -29,7 +29,7 @@ const OF_HUB: [&str; 1] = ["onnx/model.onnx"];
 ///
 /// # Errors
 /// When the directory cannot be listed, or what lies flat is no model by its name.
-pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, String> {
+pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, LoadError> {
     if path.is_file() {
         let formats = engines.own_formats();
         let format = formats.iter().find(|it| inspect::is_of_format(path, it));
@@ -60,7 +60,8 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
                     }
                     _ => problem,
                 }
-            });
+            })
+            .map_err(LoadError::Refused);
     }
     let list = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
@@ -72,7 +73,7 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
         names.extend(of_hub.map(|it| (*it).to_owned()));
         Ok(names)
     };
-    list().map_err(|it| cannot("list", path, &it))
+    list().map_err(|it| cannot("list", path, &it).into())
 }
 
 /// Bytes of the files in a version's directory and in the folders below it, or of a model that lies flat.
@@ -118,7 +119,7 @@ pub(crate) fn model_of_plan(
     raw: Option<&raw::ModelConfig>,
     plan: &Plan,
     gpus: &[Gpu],
-) -> Result<PathBuf, String> {
+) -> Result<PathBuf, LoadError> {
     let usual = model_path(path, choice);
     let names = match raw {
         Some(raw) if !raw.cc_model_filenames.is_empty() && !path.is_file() => {
@@ -138,12 +139,12 @@ pub(crate) fn model_of_plan(
     match (files.next(), files.next()) {
         (None, _) => Ok(usual),
         (Some(file), None) => Ok(file),
-        (Some(one), Some(other)) => Err(format!(
+        (Some(one), Some(other)) => Err(LoadError::Refused(format!(
             "cc_model_filenames: its GPUs want different files, {} and {}; name GPUs of one kind in \
              instance_group.gpus",
             one.display(),
             other.display()
-        )),
+        ))),
     }
 }
 
@@ -184,7 +185,7 @@ pub(crate) fn config_file(found: &FoundModel, alternative: Option<&str>) -> Opti
 pub(crate) fn read_labels(
     config: &ModelConfig,
     dir: &Path,
-) -> Result<BTreeMap<Arc<str>, Arc<[String]>>, String> {
+) -> Result<BTreeMap<Arc<str>, Arc<[String]>>, LoadError> {
     let mut labels = BTreeMap::new();
     for output in &config.outputs {
         let Some(file) = &output.label_filename else { continue };
@@ -224,14 +225,15 @@ mod tests {
         for name in ["README.md", "model.plan", "model"] {
             let logged = "is no model by its name: expected a file that ends in .onnx, .savedmodel, .pb, .pt or \
                           .pth";
-            let text = files(name).unwrap_err();
+            let text = files(name).unwrap_err().to_string();
             assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }
         fs::write(dir.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{\"").unwrap();
-        let text = files_of(&dir.join("model.safetensors"), &usual()).unwrap_err();
+        let text = files_of(&dir.join("model.safetensors"), &usual()).unwrap_err().to_string();
         assert!(text.contains("; this is a safetensors file"), "{text}");
         fs::remove_dir_all(&dir).unwrap();
-        assert!(files_of(&dir, &usual()).unwrap_err().starts_with("cannot list "));
+        let text = files_of(&dir, &usual()).unwrap_err().to_string();
+        assert!(text.starts_with("cannot list "), "{text}");
     }
 
     #[test]
@@ -241,7 +243,7 @@ mod tests {
         let error = |name: &str, bytes: &[u8]| {
             let path = dir.join(name);
             fs::write(&path, bytes).unwrap();
-            let text = files_of(&path, &told_by_content()).unwrap_err();
+            let text = files_of(&path, &told_by_content()).unwrap_err().to_string();
             let path = format!("{}: ", path.display());
             text.strip_prefix(&path).map(str::to_owned).ok_or(text).unwrap()
         };

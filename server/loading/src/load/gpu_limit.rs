@@ -2,7 +2,10 @@
 
 use backend::Device;
 
-use crate::{load::placement::Plan, settings::gpu_limit::GpuLimit};
+use crate::{
+    load::{load_error::LoadError, placement::Plan},
+    settings::gpu_limit::GpuLimit,
+};
 use machine::{
     bytes_text,
     gpus::{Gpu, Sensor},
@@ -14,13 +17,13 @@ type Readings = [(String, Sensor, f64)];
 /// May a model be loaded where it is planned? A GPU that does not tell how much of its memory is in use has no limit.
 ///
 /// # Errors
-/// Which GPU has too little left; a sentence.
+/// Which GPU has too little left: [`LoadError::OutOfMemory`].
 pub(crate) fn check(
     plan: &Plan,
     limits: &[GpuLimit],
     gpus: &[Gpu],
     readings: &Readings,
-) -> Result<(), String> {
+) -> Result<(), LoadError> {
     for placement in plan.placements() {
         let Device::Gpu(number) = placement.device else { continue };
         let of_gpu = |it: &&GpuLimit| it.gpu.is_none_or(|gpu| gpu == number);
@@ -36,13 +39,13 @@ pub(crate) fn check(
             continue;
         };
         if limit.fraction * total < used {
-            return Err(format!(
+            return Err(LoadError::OutOfMemory(format!(
                 "{} of the {} of GPU {number} are in use, more than the fraction {} of \
                  --model-load-gpu-limit",
                 bytes_text(used as u64),
                 bytes_text(total as u64),
                 limit.fraction
-            ));
+            )));
         }
     }
     Ok(())
@@ -80,7 +83,7 @@ mod tests {
         });
         let limits: Vec<GpuLimit> =
             limits.iter().map(|&(gpu, fraction)| GpuLimit { gpu, fraction }).collect();
-        check(&plan, &limits, &gpus, &readings.concat()).err()
+        check(&plan, &limits, &gpus, &readings.concat()).err().map(|it| it.to_string())
     }
 
     #[test]

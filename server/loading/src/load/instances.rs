@@ -10,6 +10,7 @@ use backend::{BackendError, Device, Instance, Model, Stop};
 
 use crate::load::{
     extra_inputs::ExtraInputs,
+    load_error::LoadError,
     load_limit,
     load_watch::{LoadWatch, PhaseLimit},
     placement::Plan,
@@ -121,7 +122,7 @@ pub(crate) fn limit(
     config: &ModelConfig,
     plan: &Plan,
     limiter: Option<&Arc<RateLimiter>>,
-) -> Result<Vec<Slot>, String> {
+) -> Result<Vec<Slot>, LoadError> {
     let Some(limiter) = limiter else { return Ok(slots) };
     // The places are in the reverse order of the plan.
     let planned = plan.devices.iter().zip(&plan.group_of).rev();

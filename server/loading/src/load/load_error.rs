@@ -3,6 +3,7 @@
 use backend::BackendError;
 
 use inference::error::Error;
+use serving::config::model::ConfigErrors;
 
 /// Why it cannot: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +14,9 @@ pub(crate) enum LoadError {
     /// The model, its configuration or its engine does not allow it.
     #[error("{0}")]
     Refused(String),
+    /// Fields of the configuration are wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
 }
 
 impl From<String> for LoadError {
@@ -26,6 +30,7 @@ impl From<LoadError> for Error {
         match error {
             LoadError::OutOfMemory(reason) => Error::Backend(BackendError::OutOfMemory(reason)),
             LoadError::Refused(reason) => Error::InvalidRequest(reason),
+            LoadError::Config(errors) => Error::InvalidRequest(errors.to_string()),
         }
     }
 }

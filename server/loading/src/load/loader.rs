@@ -174,21 +174,19 @@ impl Loader {
     /// May a client bring this configuration?
     ///
     /// # Errors
-    /// What of it only the operator may write; a sentence.
-    pub(crate) fn check_brought(&self, raw: &raw::ModelConfig) -> Result<(), String> {
+    /// What of it only the operator may write.
+    pub(crate) fn check_brought(&self, raw: &raw::ModelConfig) -> Result<(), LoadError> {
         if self.settings.repository.trusts_load_requests {
             return Ok(());
         }
         let engines = &self.descriptions;
-        beyond_the_model(raw, engines).or_else(|| of_others(raw, engines)).map_or(
-            Ok(()),
-            |beyond| {
-                Err(format!(
-                    "{beyond}, which a request may not bring unless the server was started with \
+        let beyond = beyond_the_model(raw, engines).or_else(|| of_others(raw, engines));
+        beyond.map_or(Ok(()), |beyond| {
+            Err(LoadError::Refused(format!(
+                "{beyond}, which a request may not bring unless the server was started with \
                  --trust-load-requests=true; the config.pbtxt in the repository may"
-                ))
-            },
-        )
+            )))
+        })
     }
 
     /// The configuration in the model's directory.
@@ -198,7 +196,7 @@ impl Loader {
     pub(crate) fn read_config(
         &self,
         found: &FoundModel,
-    ) -> Result<Option<raw::ModelConfig>, String> {
+    ) -> Result<Option<raw::ModelConfig>, LoadError> {
         let name = self.settings.repository.config_name.as_deref();
         let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
@@ -231,7 +229,7 @@ impl Loader {
         watch: &LoadWatch,
     ) -> Result<(ServedModel, Plan), LoadError> {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
-            return Ok(self.load_ensemble(found, raw, version)?);
+            return self.load_ensemble(found, raw, version);
         }
         let beyond = raw.and_then(|it| beyond_the_model(it, &self.descriptions));
         if let Some(beyond) = beyond.filter(|_| self.settings.repository.refuse_code) {
@@ -285,11 +283,11 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
         cpus: NonZeroUsize,
-    ) -> Result<Plan, String> {
+    ) -> Result<Plan, LoadError> {
         let of_mlflow = self.of_mlflow(raw, path)?;
         let path = of_mlflow.as_deref().unwrap_or(path);
         let choice = self.choose_engine(found, raw, path)?;
-        self.plan_here(&found.name, raw, &self.engine_options(&choice, path), cpus)
+        Ok(self.plan_here(&found.name, raw, &self.engine_options(&choice, path), cpus)?)
     }
 
     fn engine_options(&self, choice: &EngineChoice, path: &Path) -> BTreeMap<String, String> {
@@ -310,13 +308,13 @@ impl Loader {
         &self,
         raw: Option<&raw::ModelConfig>,
         path: &Path,
-    ) -> Result<Option<PathBuf>, String> {
+    ) -> Result<Option<PathBuf>, LoadError> {
         if raw.is_some_and(|it| !it.default_model_filename.is_empty()) {
             return Ok(None);
         }
         mlflow::model_in(path).or_else(|problem| match besides_mlflow(path, &self.descriptions) {
             Ok(Some(_)) => Ok(None),
-            Ok(None) | Err(_) => Err(problem),
+            Ok(None) | Err(_) => Err(problem.to_string().into()),
         })
     }
 
@@ -325,10 +323,10 @@ impl Loader {
         found: &FoundModel,
         raw: Option<&raw::ModelConfig>,
         path: &Path,
-    ) -> Result<EngineChoice, String> {
+    ) -> Result<EngineChoice, LoadError> {
         let files = files_of(path, &self.descriptions)?;
         let found = choose::Found { model: &found.name, directory: path, files: &files };
-        choose(raw, found, &self.descriptions, self.completion()).map_err(|it| it.to_string())
+        Ok(choose(raw, found, &self.descriptions, self.completion())?)
     }
 
     pub(super) fn completion(&self) -> Completion {

@@ -10,7 +10,10 @@ use std::{
 
 use backend::MODEL_STACK;
 
-use crate::load::load_watch::{LoadWatch, PhaseLimit};
+use crate::load::{
+    load_error::LoadError,
+    load_watch::{LoadWatch, PhaseLimit},
+};
 use serving::{lock::lock, model_id::ModelId};
 
 /// Loads that do not end keep their threads. While there are so many, no further one is begun.
@@ -37,7 +40,7 @@ impl LostLoads {
         self: &Arc<Self>,
         id: &ModelId,
         work: impl FnOnce(&LoadWatch) -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, LoadError> {
         self.check(id)?;
         let watch = Arc::new(LoadWatch::default());
         let ending = Ending { watch: watch.clone(), lost: self.clone(), id: id.clone() };
@@ -56,7 +59,7 @@ impl LostLoads {
                     false => "does not end: it is given up, and keeps a thread until it ends",
                 };
                 let limit = limit.as_secs_f64();
-                Err(format!("its load took longer than {limit} s ({flag}) and {outcome}"))
+                Err(format!("its load took longer than {limit} s ({flag}) and {outcome}").into())
             }
         }
     }
@@ -68,20 +71,21 @@ impl LostLoads {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    fn check(&self, id: &ModelId) -> Result<(), String> {
+    fn check(&self, id: &ModelId) -> Result<(), LoadError> {
         let of = lock(&self.of);
         if of.contains(id) {
-            return Err("an earlier load of it was given up and has not ended yet".to_owned());
+            let problem = "an earlier load of it was given up and has not ended yet";
+            return Err(problem.to_owned().into());
         }
         if of.len() < MOST_LOST {
             return Ok(());
         }
         let models: Vec<String> = of.iter().map(|it| format!("'{it}'")).collect();
-        Err(format!(
+        Err(LoadError::Refused(format!(
             "no model is loaded until one of the loads has ended that were given up, or the server is started anew: \
              those of {}",
             models.join(", ")
-        ))
+        )))
     }
 }
 
@@ -114,10 +118,10 @@ mod tests {
         let refusal = lost.supervise(&ModelId::named(name), move |watch| {
             let _ = watch.during(limit, &Arc::default(), || hears.recv());
         });
-        (heard, refusal.unwrap_err())
+        (heard, refusal.unwrap_err().to_string())
     }
 
-    fn load(lost: &Arc<LostLoads>, name: &str) -> Result<i32, String> {
+    fn load(lost: &Arc<LostLoads>, name: &str) -> Result<i32, LoadError> {
         lost.supervise(&ModelId::named(name), |_| 7)
     }
 
@@ -130,7 +134,7 @@ mod tests {
             "{told}"
         );
         assert_eq!(load(&lost, "b"), Ok(7));
-        assert!(load(&lost, "a").unwrap_err().contains("an earlier load of it"));
+        assert!(load(&lost, "a").unwrap_err().to_string().contains("an earlier load of it"));
         drop(heard);
         while load(&lost, "a").is_err() {
             thread::yield_now();
@@ -160,7 +164,7 @@ mod tests {
     fn few_loads_are_given_up_at_a_time() {
         let lost = Arc::default();
         let mut heard: Vec<_> = ["a", "b", "c", "d"].map(|it| hang(&lost, it).0).into();
-        let told = load(&lost, "e").unwrap_err();
+        let told = load(&lost, "e").unwrap_err().to_string();
         assert!(told.ends_with("those of 'a', 'b', 'c', 'd'"), "{told}");
         drop(heard.pop());
         while load(&lost, "e").is_err() {

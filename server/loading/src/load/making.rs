@@ -17,6 +17,7 @@ use crate::{
         extra_inputs::ExtraInputs,
         files::{bytes_of, folds_of, is_of_tensorflow_serving, model_of_plan, read_labels},
         instances::{self, on_device},
+        load_error::LoadError,
         load_limit,
         load_log::LoadLog,
         load_watch::PhaseLimit,
@@ -286,7 +287,7 @@ impl Loader {
         plan: &Plan,
         completed: &mut Completed,
         has_parts: bool,
-    ) -> Result<Arc<Signature>, String> {
+    ) -> Result<Arc<Signature>, LoadError> {
         completed.show_instances(&plan.groups);
         let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
         labels.extend(read_labels(&completed.config, &load.found.dir)?);
@@ -305,7 +306,7 @@ impl Loader {
         load: &Load<'_>,
         model: &dyn Model,
         rows: RowsKnown,
-    ) -> Result<Completed, String> {
+    ) -> Result<Completed, LoadError> {
         self.complete_with(load, load.raw, model.spec(), rows)
     }
 
@@ -316,7 +317,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         spec: Option<&ModelSpec>,
         rows: RowsKnown,
-    ) -> Result<Completed, String> {
+    ) -> Result<Completed, LoadError> {
         let Load { found, choice, .. } = *load;
         let defaults = Defaults {
             max_batch_size: self
@@ -332,8 +333,7 @@ impl Loader {
             sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
             rows,
         };
-        complete(raw, &found.name, choice, &self.descriptions, spec, &defaults)
-            .map_err(|it| it.to_string())
+        Ok(complete(raw, &found.name, choice, &self.descriptions, spec, &defaults)?)
     }
 }
 
@@ -341,7 +341,7 @@ impl Loader {
 /// some of them may be given as.
 fn name_columns(inputs: &mut [Port], spec: &ModelSpec) {
     for port in inputs {
-        let elements = port.dims.iter().try_fold(1_usize, |all, it| all.checked_mul((*it)?));
+        let elements = port.elements();
         let names = spec.columns.get(&port.name).filter(|it| elements == Some(it.len()));
         if let Some(names) = names {
             port.labels = names.clone();

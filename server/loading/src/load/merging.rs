@@ -53,6 +53,21 @@ pub(super) struct Settled {
     pub(super) kept: Option<KeptCosts>,
 }
 
+impl Settled {
+    /// A model whose requests are run whole and one by one.
+    fn new(completed: Completed) -> Settled {
+        Settled {
+            completed,
+            instance: None,
+            warning: None,
+            has_parts: false,
+            is_unproved: false,
+            row_check: RowCheck::Off,
+            kept: None,
+        }
+    }
+}
+
 impl Loader {
     /// May a model be served as a pipeline?
     pub(super) fn may_be_pipeline(&self, load: &Load<'_>) -> bool {
@@ -161,34 +176,16 @@ impl Loader {
         model: &dyn Model,
     ) -> Result<Settled, CreateError> {
         let completed = self.complete(load, model, RowsKnown::Independent)?;
-        let row_check = RowCheck::Off;
         let engine = self.descriptions.description(&load.choice.backend);
         if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
             // What its rows are is said by the engine, and need not be tried.
-            let (instance, warning) = (None, None);
-            return Ok(Settled {
-                completed,
-                instance,
-                warning,
-                has_parts: false,
-                is_unproved: false,
-                row_check,
-                kept: None,
-            });
+            return Ok(Settled::new(completed));
         }
         let device = plan.devices.first().copied();
         // Without a specification everything was written down.
         let spec = model.spec().filter(|_| is_due(&completed.config));
         let Some((device, spec)) = device.zip(spec) else {
-            return Ok(Settled {
-                completed,
-                instance: None,
-                warning: None,
-                has_parts: true,
-                is_unproved: false,
-                row_check,
-                kept: None,
-            });
+            return Ok(Settled { has_parts: true, ..Settled::new(completed) });
         };
         let signature = completed.config.signature(load.version, &BTreeMap::new());
         let mut instance = None;
@@ -205,15 +202,8 @@ impl Loader {
             Proof::NoBatch(reason) => {
                 let completed = self.without_batch(load, model, completed, &reason)?;
                 let warning = no_batch_warning(load.raw, &completed, &reason);
-                return Ok(Settled {
-                    completed,
-                    instance,
-                    warning,
-                    has_parts: false,
-                    is_unproved: true,
-                    row_check,
-                    kept: None,
-                });
+                let settled = Settled::new(completed);
+                return Ok(Settled { instance, warning, is_unproved: true, ..settled });
             }
             Proof::Independent => {
                 let row_check = match load.raw.is_some_and(is_told_to_merge) {
@@ -221,15 +211,8 @@ impl Loader {
                     true => RowCheck::Report,
                     false => RowCheck::StopMerging,
                 };
-                return Ok(Settled {
-                    completed,
-                    instance,
-                    warning: None,
-                    has_parts: true,
-                    is_unproved: false,
-                    row_check,
-                    kept: None,
-                });
+                let settled = Settled::new(completed);
+                return Ok(Settled { instance, has_parts: true, row_check, ..settled });
             }
         };
         if load.raw.is_some_and(is_told_to_merge) {
@@ -238,17 +221,9 @@ impl Loader {
                 "its requests are merged, as dynamic_batching is written in its configuration, but answers \
                  may be wrong: {reason}"
             );
-            let completed = noted(completed, note);
+            let settled = Settled::new(noted(completed, note));
             let warning = Some(warning);
-            return Ok(Settled {
-                completed,
-                instance,
-                warning,
-                has_parts: true,
-                is_unproved: false,
-                row_check,
-                kept: None,
-            });
+            return Ok(Settled { instance, warning, has_parts: true, ..settled });
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
         // Texts are rows of a graph in any case, and have their rows tried by themselves.
@@ -264,15 +239,7 @@ impl Loader {
                  dynamic_batching {{ }} into its config.pbtxt"
             )
         });
-        Ok(Settled {
-            completed,
-            instance,
-            warning,
-            has_parts: false,
-            is_unproved: merged,
-            row_check,
-            kept: None,
-        })
+        Ok(Settled { instance, warning, is_unproved: merged, ..Settled::new(completed) })
     }
 }
 

@@ -143,7 +143,9 @@ pub(crate) fn plan(
     let of_gpus: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| it.is_on_gpus()).collect();
     let of_cpu: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| !it.is_on_gpus()).collect();
     let counts = Counts { defaults, cpus: places.cpus, cpu_groups: of_cpu.len() };
-    bounded(placed.iter().flatten(), counts).map_err(|it| vec![it])?;
+    if let Some(problem) = too_many(placed.iter().flatten(), counts) {
+        return Err(vec![problem]);
+    }
     let on_gpus = spread(&of_gpus, counts);
     let on_cpu: usize = of_cpu.iter().map(|it| counts.of(it)).sum();
     let from = CountFrom::of(&of_cpu, defaults);
@@ -171,22 +173,21 @@ pub(crate) fn plan(
     Ok(Plan { devices, group_of, made_at_load, threads, wide_threads, groups, reason })
 }
 
-/// Before a place is made for each of them: so many instances are no mistake.
-fn bounded<'a>(
+/// Before a place is made for each of them: what is wrong where instances are so many that it is a mistake.
+fn too_many<'a>(
     placed: impl Iterator<Item = &'a Placed<'a>>,
     counts: Counts<'_>,
-) -> Result<(), String> {
+) -> Option<String> {
     let of_group = |it: &Placed<'_>| {
         counts.of(it).saturating_mul(it.gpus.as_ref().map_or(1, |it| it.len().max(1)))
     };
     let all = placed.map(of_group).fold(0, usize::saturating_add);
-    match all <= MOST_INSTANCES {
-        true => Ok(()),
-        false => Err(format!(
+    (MOST_INSTANCES < all).then(|| {
+        format!(
             "instance_group: count is {all} instances, all groups and GPUs together; expected at most \
              {MOST_INSTANCES}, as each has a thread, and of a small model weights, of its own"
-        )),
-    }
+        )
+    })
 }
 
 /// A group, and the GPUs of its instances; `None` where they run on the CPU.

@@ -22,24 +22,24 @@ const MOST_THREADS: usize = 4096;
 /// Most threads within operators of one instance, and most among them, by the settings of the engines.
 const MOST_OF_ONE: usize = 1024;
 
-/// Are the threads of all instances together, within operators and among them, few enough? Before any of them is
-/// started: a system that is out of threads gives none to anybody.
-fn bounded(
+/// What is wrong where the threads of all instances together, within operators and among them, are too many. Before any
+/// of them is started: a system that is out of threads gives none to anybody.
+fn too_many_threads(
     plan: &Plan,
     options: &BTreeMap<String, String>,
     inter_op_keys: &[&str],
-) -> Result<(), String> {
+) -> Option<String> {
     let given = inter_op_keys.iter().filter_map(|key| options.get(*key)?.trim().parse().ok());
     let among: usize = given.max().unwrap_or(0);
     let (instances, within) = (plan.instances().get(), plan.threads.get());
     // An engine refuses as many as that for one instance, and says so itself.
     if MOST_OF_ONE < within.max(among) {
-        return Ok(());
+        return None;
     }
     let each = within.saturating_add(among);
     match instances.saturating_mul(each) {
-        0..=MOST_THREADS => Ok(()),
-        all => Err(format!(
+        0..=MOST_THREADS => None,
+        all => Some(format!(
             "instance_group: {instances} instances of {each} threads, within operators and among them, are {all}; expected \
              at most {MOST_THREADS} threads of a model, as each is one of the system's and takes memory"
         )),
@@ -56,7 +56,6 @@ impl Loader {
         self.metrics.sample_gpus();
         let readings = self.metrics.resources().gpus;
         gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
-            .map_err(LoadError::OutOfMemory)
     }
 
     /// The instances of a model, on the GPUs that are there or without.
@@ -66,7 +65,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         options: &BTreeMap<String, String>,
         cpus: NonZeroUsize,
-    ) -> Result<Plan, String> {
+    ) -> Result<Plan, ConfigErrors> {
         let gpus = &self.settings.gpus;
         match gpus.found.as_slice() {
             [] => {
@@ -85,15 +84,16 @@ impl Loader {
         options: &BTreeMap<String, String>,
         cpus: NonZeroUsize,
         gpus: Result<&[Gpu], NoGpus<'_>>,
-    ) -> Result<Plan, String> {
+    ) -> Result<Plan, ConfigErrors> {
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let thread_keys = &self.descriptions.intra_op_keys();
         let places = Places { cpus, gpus, thread_keys };
-        let of_model = |problems| ConfigErrors { model: model.to_owned(), problems }.to_string();
+        let of_model = |problems| ConfigErrors { model: model.to_owned(), problems };
         let plan = plan(groups, options, &self.settings.defaults, places).map_err(of_model)?;
-        bounded(&plan, options, &self.descriptions.inter_op_keys())
-            .map_err(|it| of_model(vec![it]))?;
-        Ok(plan)
+        match too_many_threads(&plan, options, &self.descriptions.inter_op_keys()) {
+            Some(problem) => Err(of_model(vec![problem])),
+            None => Ok(plan),
+        }
     }
 
     /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.

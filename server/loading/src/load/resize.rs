@@ -4,7 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use backend::{Device, Processes};
 
-use crate::{config::complete::Completed, load::loader::Loader, repository::local::FoundModel};
+use crate::{
+    config::complete::Completed,
+    load::{load_error::LoadError, loader::Loader},
+    repository::local::FoundModel,
+};
 use serving::{
     config::{model::ModelConfig, raw},
     served::{Dispatch, LastUsed, Planned, ServedModel},
@@ -23,7 +27,7 @@ impl Loader {
         found: &FoundModel,
         raw: Option<&raw::ModelConfig>,
         path: &Path,
-    ) -> Result<Option<ServedModel>, String> {
+    ) -> Result<Option<ServedModel>, LoadError> {
         let scheduler = match &served.dispatch {
             Dispatch::Batches(scheduler) => scheduler,
             // Sequences sit on their instances: these do not go while a sequence is open.
@@ -38,7 +42,7 @@ impl Loader {
         };
         let groups = raw.map(|it| it.instance_group.clone()).unwrap_or_default();
         let policy = raw.and_then(|it| it.version_policy.clone());
-        completed.regroup(groups, policy, &self.descriptions).map_err(|it| it.to_string())?;
+        completed.regroup(groups, policy, &self.descriptions)?;
         let groups = completed.config.instance_groups.iter();
         if groups.chain(&served.config.instance_groups).any(|it| it.limits.is_some()) {
             // Each instance is registered for its resources as it is made at a load.

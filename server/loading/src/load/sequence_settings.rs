@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use backend::{DataType, RerunPolicy, Shape, Tensor};
 
 use crate::load::{
+    load_error::LoadError,
     load_settings::LoadSettings,
     queue_settings::{niceness, run_limit},
 };
@@ -28,7 +29,7 @@ pub(crate) fn wiring(
     config: &ModelConfig,
     batching: &SequenceBatching,
     dir: &Path,
-) -> Result<Wiring, String> {
+) -> Result<Wiring, LoadError> {
     let batches = config.rows() == Rows::First;
     let states = batching.states.iter().map(|it| {
         let batch = batches.then_some(1);
@@ -37,12 +38,12 @@ pub(crate) fn wiring(
             .map_err(|problem| format!("initial_state of state '{}': {problem}", it.input))?;
         Ok(ImplicitState { input: it.input.clone(), output: it.output.clone(), initial })
     });
-    let states = states.collect::<Result<_, String>>()?;
+    let states = states.collect::<Result<_, LoadError>>()?;
     let (controls, hashes) = (batching.controls.clone(), Default::default());
     Ok(Wiring { batches, controls, states, hashes })
 }
 
-fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, String> {
+fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, LoadError> {
     let zeros = made_tensors::zeros(state.dtype, &shape).map_err(|it| it.to_string())?;
     let Some(file) = &state.initial_file else { return Ok(zeros) };
     let path = dir.join("initial_state").join(file);
@@ -52,7 +53,7 @@ fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, Stri
         data.truncate(zeros.byte_len());
     }
     let tensor = Tensor::new(state.dtype, shape, data.into());
-    tensor.map_err(|it| format!("{}: {it}", path.display()))
+    tensor.map_err(|it| format!("{}: {it}", path.display()).into())
 }
 
 /// How this model's sequences are scheduled.

@@ -8,6 +8,7 @@ use crate::{
     config::{complete::RowsKnown, fit::batches},
     load::{
         create_error::CreateError,
+        load_error::LoadError,
         load_log::LoadLog,
         loader::Loader,
         merging::said_by_graph,
@@ -64,11 +65,14 @@ impl Loader {
                     let tried = Tried { model, device, index };
                     self.configuration_of(load, other, &tried, instance)?
                 }
-                false => Err("the configuration is for the default signature alone".to_owned()),
+                false => {
+                    let problem = "the configuration is for the default signature alone";
+                    Err(LoadError::Refused(problem.to_owned()))
+                }
             };
             // Their places are the engine's numbers: one that cannot be served keeps its place.
             let config = config.unwrap_or_else(|problem| {
-                unusable.push((other.name.clone(), problem));
+                unusable.push((other.name.clone(), problem.to_string()));
                 default.clone()
             });
             let mut signature = config.signature(load.version, &BTreeMap::new());
@@ -94,14 +98,14 @@ impl Loader {
         Ok(OtherSignatures { named: Some(named), configs })
     }
 
-    /// The configuration of one signature; a sentence where it cannot be served.
+    /// The configuration of one signature, or why it cannot be served.
     fn configuration_of(
         &self,
         load: &Load<'_>,
         other: &NamedSpec,
         tried: &Tried<'_>,
         instance: &mut Option<Box<dyn Instance>>,
-    ) -> Result<Result<ModelConfig, String>, CreateError> {
+    ) -> Result<Result<ModelConfig, LoadError>, CreateError> {
         let raw = configured(load.raw, &other.spec);
         let complete = |rows| self.complete_with(load, Some(&raw), Some(&other.spec), rows);
         let config = match complete(RowsKnown::Independent) {

@@ -2,6 +2,7 @@
 //! how fast the model is.
 
 use std::{
+    fmt::Display,
     fs,
     hash::{BuildHasher, RandomState},
     path::Path,
@@ -12,7 +13,7 @@ use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Tenso
 use bytes::Bytes;
 
 use crate::load::{extra_inputs::ExtraInputs, run_limit::RunLimit};
-use inference::signature::Signature;
+use inference::{error::Error, signature::Signature};
 use schedule::{learn::RunTimes, work::Work};
 use serving::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
@@ -58,10 +59,10 @@ impl Warming<'_> {
     pub(crate) fn warm(&self, instance: &mut dyn Instance) -> Result<RunTimes, BackendError> {
         let Warming { signature, config, dir, guess, limit, .. } = *self;
         for sample in &config.warmups {
-            let in_sample = |problem: String| {
+            let in_sample = |problem: &dyn Display| {
                 BackendError::Load(format!("model_warmup '{}': {problem}", sample.name))
             };
-            let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
+            let work = sample_work(sample, signature, config, dir).map_err(|it| in_sample(&it))?;
             for _ in 0..sample.count {
                 let run = self.execute(instance, &work, limit);
                 limit.check()?;
@@ -72,7 +73,7 @@ impl Warming<'_> {
                     | BackendError::Busy(_)
                     | BackendError::Crashed(_)
                     | BackendError::Unavailable(_) => it,
-                    it => in_sample(it.to_string()),
+                    it => in_sample(&it),
                 })?;
             }
         }
@@ -124,18 +125,17 @@ pub(crate) fn sample_work(
     signature: &Signature,
     config: &ModelConfig,
     dir: &Path,
-) -> Result<Work, String> {
+) -> Result<Work, Error> {
     let inputs = sample.inputs.iter().map(|input| {
         let batch = (config.rows() == Rows::First).then_some(sample.rows);
         let shape: Shape = batch.into_iter().chain(input.dims.iter().copied()).collect();
-        let tensor = sample_tensor(input, shape, batch.unwrap_or(1), dir)
-            .map_err(|problem| format!("input '{}': {problem}", input.name))?;
+        let tensor = sample_tensor(input, shape, batch.unwrap_or(1), dir)?;
         Ok(NamedTensor { name: input.name.clone(), tensor })
     });
-    let inputs = inputs.collect::<Result<_, String>>()?;
+    let inputs = inputs.collect::<Result<_, Error>>()?;
     let mut request = inference::request::InferenceRequest { inputs, ..Default::default() };
     let prepared = prepare(&mut request, signature, config, &RandomState::new());
-    prepared.map(|it| it.work).map_err(|it| it.to_string())
+    prepared.map(|it| it.work)
 }
 
 /// The sample's input for `rows` rows, each the same.
@@ -144,8 +144,9 @@ fn sample_tensor(
     shape: Shape,
     rows: usize,
     dir: &Path,
-) -> Result<Tensor, String> {
-    let zeros = made_tensors::zeros(input.dtype, &shape).map_err(|it| it.to_string())?;
+) -> Result<Tensor, Error> {
+    let wrong = |problem: &dyn Display| Error::input(&*input.name, problem);
+    let zeros = made_tensors::zeros(input.dtype, &shape).map_err(|it| wrong(&it))?;
     let data = match &input.data {
         WarmupData::Zero => return Ok(zeros),
         // Random strings would mean nothing to any model.
@@ -153,12 +154,12 @@ fn sample_tensor(
         WarmupData::Random => random_bytes(zeros.byte_len(), input.dtype),
         WarmupData::File(file) => {
             let path = dir.join("warmup").join(file);
-            let one =
-                fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
-            made_tensors::repeated(&one, rows).map_err(|it| it.to_string())?
+            let one = fs::read(&path)
+                .map_err(|it| wrong(&format_args!("cannot read {}: {it}", path.display())))?;
+            made_tensors::repeated(&one, rows).map_err(|it| wrong(&it))?
         }
     };
-    Tensor::new(input.dtype, shape, Bytes::from(data)).map_err(|it| it.to_string())
+    Tensor::new(input.dtype, shape, Bytes::from(data)).map_err(|it| wrong(&it))
 }
 
 /// Bytes that are small numbers in every type: each element has one random low byte.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::repository::denied::cannot;
+use inference::error::Error;
 
 /// The file that makes a folder one of MLflow's.
 const MLMODEL: &str = "MLmodel";
@@ -41,15 +42,17 @@ fn is_one(dir: &Path) -> bool {
 ///
 /// # Errors
 /// What the folder has instead of a file that could be served, and what to do.
-pub(crate) fn model_in(dir: &Path) -> Result<Option<PathBuf>, String> {
+pub(crate) fn model_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
     if !is_one(dir) {
         return Ok(None);
     }
     let path = dir.join(MLMODEL);
     if path.metadata().is_ok_and(|it| MOST < it.len()) {
-        return Err(format!("{} has more than {MOST} bytes", path.display()));
+        let problem = format!("{} has more than {MOST} bytes", path.display());
+        return Err(Error::Repository(problem));
     }
-    let text = fs::read_to_string(&path).map_err(|it| cannot("read", &path, &it))?;
+    let text =
+        fs::read_to_string(&path).map_err(|it| Error::Repository(cannot("read", &path, &it)))?;
     let flavors = flavors(&text);
     let served = SERVED.iter().filter_map(|(name, keys)| {
         let (_, entries) = flavors.iter().find(|(it, _)| it == name)?;
@@ -66,12 +69,12 @@ pub(crate) fn model_in(dir: &Path) -> Result<Option<PathBuf>, String> {
             ),
         };
         let served: Vec<&str> = SERVED.iter().map(|(name, _)| *name).collect();
-        format!(
+        Error::Repository(format!(
             "{} {found}; models of the flavors {} are served as their files: save the model with \
              mlflow.<flavor>.save_model in Python",
             path.display(),
             served.join(", ")
-        )
+        ))
     })
 }
 
@@ -166,7 +169,7 @@ mod tests {
         let shown = dir.display().to_string();
         fs::remove_dir_all(&dir).unwrap();
         let relative = |it: PathBuf| it.strip_prefix(&dir).unwrap().display().to_string();
-        found.map(|it| it.map(relative)).map_err(|it| it.replace(&shown, "D"))
+        found.map(|it| it.map(relative)).map_err(|it| it.to_string().replace(&shown, "D"))
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) fn check(
     sequence::check_made(raw, &made, report);
     let parameters = settings::parameters(raw);
     if let Err(problem) = run_limit::of(&parameters) {
-        report.problem(problem);
+        report.problem(problem.to_string());
     }
     let engine = engines.description(&raw.backend);
     let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, engine, report);

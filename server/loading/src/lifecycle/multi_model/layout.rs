@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    load::loader::Loader,
+    load::{load_error::LoadError, loader::Loader},
     repository::local::{Found, FoundModel, Names, scan_path},
 };
 use inference::error::Error;
@@ -88,7 +88,7 @@ pub(super) fn look(
     }
     found.warnings.iter().for_each(|it| tracing::warn!(model = key, "{it}"));
     let read = found.models.into_values().map(|it| Ok((it.clone(), loader.read_config(&it)?)));
-    let read = read.collect::<Result<Vec<Read>, String>>().map_err(Error::InvalidRequest)?;
+    let read = read.collect::<Result<Vec<Read>, LoadError>>()?;
     if read.is_empty() {
         return Err(Error::NotFound(format!(
             "'{shown}': there is no model there; expected config.pbtxt with version directories, one directory with \
@@ -139,7 +139,7 @@ fn hold(path: &Path, root: &Path) -> Result<(), Error> {
 }
 
 /// The only model, or the only ensemble that no other is made of; and the rest. There is at least one.
-fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), String> {
+fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), LoadError> {
     let names = |it: &[Read]| -> String {
         let names: Vec<String> = it.iter().map(|(it, _)| format!("'{}'", it.name)).collect();
         names.join(", ")
@@ -160,11 +160,11 @@ fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), String> 
                 (Some(only), None) => only,
                 (first, _) => {
                     let problem = if first.is_some() { "several are" } else { "none is" };
-                    return Err(format!(
+                    return Err(LoadError::Refused(format!(
                         "there are several models, {}; expected one of them to be an ensemble of the others, and \
                          {problem}",
                         names(several)
-                    ));
+                    )));
                 }
             }
         }
@@ -215,24 +215,24 @@ mod tests {
         model(name, &config)
     }
 
-    fn entry(read: Vec<Read>) -> Result<String, String> {
+    fn entry(read: Vec<Read>) -> Result<String, LoadError> {
         choose(read).map(|(entry, _)| entry.name)
     }
 
     #[test]
     fn one_model_answers_and_of_several_the_one_that_is_made_of_the_others() {
-        assert_eq!(entry(vec![model("a", "")]).as_deref(), Ok("a"));
-        assert_eq!(entry(vec![model("a", ""), ensemble("b", "a")]).as_deref(), Ok("b"));
+        assert_eq!(entry(vec![model("a", "")]).unwrap(), "a");
+        assert_eq!(entry(vec![model("a", ""), ensemble("b", "a")]).unwrap(), "b");
         let nested = vec![ensemble("a", "b"), ensemble("b", "c"), model("c", "")];
-        assert_eq!(entry(nested).as_deref(), Ok("a"));
+        assert_eq!(entry(nested).unwrap(), "a");
     }
 
     #[test]
     fn several_that_nothing_joins_are_named() {
-        let error = entry(vec![model("a", ""), model("b", "")]).unwrap_err();
+        let error = entry(vec![model("a", ""), model("b", "")]).unwrap_err().to_string();
         assert!(error.contains("'a', 'b'") && error.contains("none is"), "{error}");
         let error = entry(vec![ensemble("a", "c"), ensemble("b", "c"), model("c", "")]);
-        assert!(error.unwrap_err().contains("several are"));
+        assert!(error.unwrap_err().to_string().contains("several are"));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Is there memory for one more model? Estimated before it is loaded, from the size of its files. Pure.
 
-use crate::{lifecycle::multi_model::table::Reserved, settings::multi_model::MultiModel};
+use crate::{
+    lifecycle::multi_model::table::Reserved, load::load_error::LoadError,
+    settings::multi_model::MultiModel,
+};
 use machine::bytes_text;
 
 /// The part of the memory that is left for requests, as a divisor, and its bounds in bytes.
@@ -25,23 +28,23 @@ pub(super) fn needed(file_bytes: u64) -> u64 {
 /// Is there room for `needed` bytes beside the models that there are?
 ///
 /// # Errors
-/// Why not; a sentence with the numbers.
+/// [`LoadError::OutOfMemory`], with the numbers.
 pub(super) fn check(
     needed: u64,
     settings: &MultiModel,
     reserved: Reserved,
     usage: Usage,
-) -> Result<(), String> {
+) -> Result<(), LoadError> {
     let shown = bytes_text(needed);
     if let Some(budget) = settings.budget {
         return match reserved.all.saturating_add(needed) <= budget {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(LoadError::OutOfMemory(format!(
                 "there is no room for it: it needs about {shown}, and the models that are loaded take {} of \
                  --model-memory-budget {}",
                 bytes_text(reserved.all),
                 bytes_text(budget)
-            )),
+            ))),
         };
     }
     let Some(memory) = settings.memory else { return Ok(()) };
@@ -51,12 +54,12 @@ pub(super) fn check(
     let free = left.saturating_sub(reserve).saturating_sub(reserved.loading);
     match needed <= free {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(LoadError::OutOfMemory(format!(
             "there is no room for it: it needs about {shown}, and {} of {} of memory are free, less a reserve of {}",
             bytes_text(left),
             bytes_text(memory),
             bytes_text(reserve)
-        )),
+        ))),
     }
 }
 
@@ -105,7 +108,7 @@ mod tests {
     fn what_others_take_of_the_machine_counts_too() {
         let (settings, reserved) = (settings(None, Some(1000 * MIB)), Reserved::default());
         let usage = Usage { taken: 0, available: Some(100 * MIB) };
-        let error = check(60 * MIB, &settings, reserved, usage).unwrap_err();
+        let error = check(60 * MIB, &settings, reserved, usage).unwrap_err().to_string();
         assert!(error.contains("about 60 MiB") && error.contains("100 MiB of 1000 MiB"), "{error}");
         assert!(check(50 * MIB, &settings, reserved, usage).is_ok());
     }

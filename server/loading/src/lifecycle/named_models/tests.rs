@@ -69,13 +69,13 @@ impl Setup {
     }
 
     /// Reloads with such a list; `/` in front of a path is the root of the test.
-    fn reload(&self, configs: &[&str]) -> Result<(), String> {
+    fn reload(&self, configs: &[&str]) -> Result<(), Error> {
         let base = format!("base_path: '{}/", self.root.display());
         let configs = configs.iter().map(|it| format!("config {{ {it} }}"));
         let text = format!("model_config_list {{ {} }}", configs.collect::<String>());
         let text = text.replace("base_path: '/", &base);
         let config = model_server_config("request", &text).unwrap();
-        self.control.named_models().reload(&config).map_err(|it| it.to_string())
+        self.control.named_models().reload(&config)
     }
 
     /// Writes the file, with such a list.
@@ -192,7 +192,7 @@ fn labels_move_to_versions_that_the_same_reload_loads() {
 fn a_label_of_a_version_that_is_not_served_changes_nothing() {
     let setup = Setup::new("unserved", LabelRule::Available);
     setup.reload(&[&labelled(&[1], "stable", 1)]).unwrap();
-    let error = setup.reload(&[&labelled(&[1, 3], "stable", 2)]).unwrap_err();
+    let error = setup.reload(&[&labelled(&[1, 3], "stable", 2)]).unwrap_err().to_string();
     assert!(error.contains("'stable' stands for version 2"), "{error}");
     assert!(error.contains("available: 1, 3"), "{error}");
     assert_eq!((setup.labelled("stable"), setup.ready("m")), (Some(1), vec![1]));
@@ -218,7 +218,7 @@ fn a_label_whose_new_version_fails_to_load_stays_where_it_was() {
     setup.reload(&[&labelled(&[1], "stable", 1)]).unwrap();
     let broken = CONFIG.replace("max_batch_size: 8", "max_batch_size: -1");
     fs::write(setup.root.join("m/config.pbtxt"), broken).unwrap();
-    let error = setup.reload(&[&labelled(&[2], "stable", 2)]).unwrap_err();
+    let error = setup.reload(&[&labelled(&[2], "stable", 2)]).unwrap_err().to_string();
     assert!(error.contains("model 'm' version 2: "), "{error}");
     assert_eq!((setup.labelled("stable"), setup.ready("m")), (Some(1), vec![1]));
 }
@@ -229,10 +229,10 @@ fn a_bad_configuration_changes_nothing_and_says_all_that_is_wrong() {
     setup.reload(&[M]).unwrap();
     fs::create_dir(setup.root.join("empty")).unwrap();
     let (gone, empty) = ("name: 'a' base_path: '/gone'", "name: 'b' base_path: '/empty'");
-    let error = setup.reload(&[gone, empty]).unwrap_err();
+    let error = setup.reload(&[gone, empty]).unwrap_err().to_string();
     assert!(error.contains("model 'a': cannot list base_path"), "{error}");
     assert!(error.contains("model 'b': there is no version in base_path"), "{error}");
-    let error = setup.reload(&["base_path: '/n'"]).unwrap_err();
+    let error = setup.reload(&["base_path: '/n'"]).unwrap_err().to_string();
     assert!(error.contains("model_config_list.config[0].name"), "{error}");
     assert_eq!(setup.ready("m"), [3]);
     let nothing = model_server_config("request", "").unwrap();
@@ -256,7 +256,7 @@ fn what_a_file_asked_for_too_early_is_done_once_it_is_there() {
     assert_eq!(look(), Ok(()));
     setup.write(&labelled(&[9], "stable", 9));
     let problem = look().unwrap_err();
-    assert!(problem.contains("'stable' stands for version 9"), "{problem}");
+    assert!(problem.to_string().contains("'stable' stands for version 9"), "{problem}");
     // Nothing has changed, so nothing is tried, and the problem is the same.
     assert_eq!(look(), Err(problem.clone()));
     fs::create_dir(setup.root.join("m/00000009")).unwrap();

@@ -184,7 +184,6 @@ impl Loading {
         let loader = Arc::new(Loader::new(engines, settings, Arc::default(), metrics.clone()));
         let loaded = loader
             .read_config(&found)
-            .map_err(LoadError::from)
             .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
         match loaded {
             Ok(model) => drop(manager.switch(&found.id(), [(1, Arc::new(model))].into())),
