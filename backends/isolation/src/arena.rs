@@ -12,6 +12,7 @@ use backend::{NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use crate::{
+    frame::Garbage,
     mapping::Mapping,
     message::{Fault, Placed},
     pages::Pages,
@@ -133,7 +134,7 @@ impl HostArena {
     ///
     /// # Errors
     /// Where they are not what they are said to be, or are more bytes together than this memory has.
-    pub(crate) fn take(&mut self, outputs: &[Placed<'_>]) -> Result<Vec<NamedTensor>, String> {
+    pub(crate) fn take(&mut self, outputs: &[Placed<'_>]) -> Result<Vec<NamedTensor>, Garbage> {
         let half = self.half();
         let (taken, end) = take_outputs(self.mapping.pages(), half, outputs)?;
         if let Some((from, to)) = self.outputs.note(end - half) {
@@ -194,25 +195,25 @@ fn put_inputs<'a>(
 }
 
 /// What came of the outputs, and where what was read of the second half ends.
-type Taken = (Result<Vec<NamedTensor>, String>, usize);
+type Taken = (Result<Vec<NamedTensor>, Garbage>, usize);
 
 /// Copies of these outputs.
-fn take_outputs(pages: &Pages, half: usize, outputs: &[Placed<'_>]) -> Result<Taken, String> {
+fn take_outputs(pages: &Pages, half: usize, outputs: &[Placed<'_>]) -> Result<Taken, Garbage> {
     // Outputs may lie in the same place: copies of a small answer may be large.
     let all = outputs.iter().map(|it| it.len).fold(0, u64::saturating_add);
     if (pages.len() as u64) < all {
-        return Err(format!("outputs of {all} bytes, in memory of {}", pages.len()));
+        return Err(Garbage::TooLarge { all, memory: pages.len() });
     }
     let mut end = half;
     let taken = outputs.iter().map(|it| {
         let (at, len) = (it.at as usize, it.len as usize);
         let bytes = pages.read(at, len);
-        let bytes =
-            bytes.ok_or_else(|| format!("output '{}' lies outside of its memory", it.name))?;
+        let bytes = bytes.ok_or_else(|| Garbage::Outside(it.name.to_owned()))?;
         end = end.max(at.saturating_add(len));
         let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
         let tensor = Tensor::new(it.dtype, shape, bytes);
-        let tensor = tensor.map_err(|error| format!("output '{}': {error}", it.name))?;
+        let no_tensor = |error| Garbage::NoTensor { name: it.name.to_owned(), error };
+        let tensor = tensor.map_err(no_tensor)?;
         Ok(NamedTensor { name: it.name.into(), tensor })
     });
     let taken = taken.collect();
@@ -362,7 +363,7 @@ mod tests {
             (of(DataType::Bytes, &[5], 1024, 4), "output 'y'"),
             (of(DataType::Fp32, &[u64::MAX, 2], 1024, 16), "output 'y'"),
         ] {
-            let error = host.take(&[lie]).unwrap_err();
+            let error = host.take(&[lie]).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
     }

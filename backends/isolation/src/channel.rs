@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{self, HEAD};
+use crate::frame::{self, Garbage, HEAD};
 
 /// A worker that reads nothing for so long while there is no room for more is of no use.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -42,7 +42,7 @@ pub(crate) enum ChannelError {
     Unread,
     /// What came is no frame, or not the one that was waited for.
     #[error("what came cannot be read: {0}")]
-    Garbage(String),
+    Garbage(#[from] Garbage),
     /// It is longer than there is room for.
     #[error("a frame of {bytes} bytes, where there is room for {room}")]
     TooLong { bytes: usize, room: usize },
@@ -195,13 +195,13 @@ impl Receiver {
         self.wait()?;
         self.used = self.frame_end()?.unwrap_or(HEAD);
         let frame = self.buffer.get(..self.used).unwrap_or_default();
-        frame::decode(frame).map_err(ChannelError::Garbage)
+        Ok(frame::decode(frame)?)
     }
 
     /// Where in the buffer the first frame ends, if it is there.
     fn frame_end(&self) -> Result<Option<usize>, ChannelError> {
         let held = self.buffer.get(..self.held).unwrap_or_default();
-        frame::end(held, self.longest).map_err(ChannelError::Garbage)
+        Ok(frame::end(held, self.longest)?)
     }
 
     /// The next of the files that have come along.
@@ -234,7 +234,8 @@ impl Receiver {
         self.held = had + count;
         let received = received.map_err(io::Error::from)?;
         if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(ChannelError::Garbage("files that were not asked for".to_owned()));
+            let files = "files that were not asked for".to_owned();
+            return Err(Garbage::Unexpected(files).into());
         }
         if count == 0 { Err(ChannelError::Closed) } else { Ok(()) }
     }

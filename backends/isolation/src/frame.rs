@@ -1,6 +1,25 @@
 //! Frames: a length, then so many bytes, which are a message. Pure.
 
+use backend::SizeMismatch;
 use serde::{Deserialize, Serialize};
+
+/// Why what came from the other side cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Garbage {
+    #[error("a frame of {len} bytes, expected at most {longest}")]
+    TooLong { len: usize, longest: usize },
+    #[error(transparent)]
+    NoMessage(#[from] postcard::Error),
+    #[error("outputs of {all} bytes, in memory of {memory}")]
+    TooLarge { all: u64, memory: usize },
+    #[error("output '{0}' lies outside of its memory")]
+    Outside(String),
+    #[error("output '{name}': {error}")]
+    NoTensor { name: String, error: SizeMismatch },
+    /// A frame, or a file, that is not what is waited for.
+    #[error("{0}")]
+    Unexpected(String),
+}
 
 /// Bytes of the length before a frame.
 pub(crate) const HEAD: usize = 4;
@@ -33,7 +52,7 @@ pub(crate) fn encode(
 ///
 /// # Errors
 /// Those of [`len`].
-pub(crate) fn end(bytes: &[u8], longest: usize) -> Result<Option<usize>, String> {
+pub(crate) fn end(bytes: &[u8], longest: usize) -> Result<Option<usize>, Garbage> {
     let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
     Ok(Some(HEAD + len(*head, longest)?).filter(|end| *end <= bytes.len()))
 }
@@ -42,10 +61,10 @@ pub(crate) fn end(bytes: &[u8], longest: usize) -> Result<Option<usize>, String>
 ///
 /// # Errors
 /// What is wrong with it: it would be longer than `longest`.
-pub(crate) fn len(head: [u8; HEAD], longest: usize) -> Result<usize, String> {
+pub(crate) fn len(head: [u8; HEAD], longest: usize) -> Result<usize, Garbage> {
     let len = u32::from_le_bytes(head) as usize;
     if longest < len {
-        return Err(format!("a frame of {len} bytes, expected at most {longest}"));
+        return Err(Garbage::TooLong { len, longest });
     }
     Ok(len)
 }
@@ -54,9 +73,9 @@ pub(crate) fn len(head: [u8; HEAD], longest: usize) -> Result<usize, String> {
 ///
 /// # Errors
 /// Where its bytes are none.
-pub(crate) fn decode<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Result<T, String> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Result<T, Garbage> {
     let body = frame.get(HEAD..).unwrap_or_default();
-    postcard::from_bytes(body).map_err(|it| it.to_string())
+    Ok(postcard::from_bytes(body)?)
 }
 
 #[cfg(test)]
@@ -87,8 +106,8 @@ mod tests {
         let Answer { run, outputs, .. } = decode(&frame).unwrap();
         let outputs = outputs.unwrap();
         assert_eq!((run, outputs.len(), outputs[1].name, outputs[1].len), (3, 2, "labels", 24));
-        let error = end(&two, 3).unwrap_err();
-        assert_eq!(error, format!("a frame of {} bytes, expected at most 3", frame.len() - HEAD));
+        let len = frame.len() - HEAD;
+        assert_eq!(end(&two, 3), Err(Garbage::TooLong { len, longest: 3 }));
     }
 
     proptest! {

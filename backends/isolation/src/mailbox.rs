@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channel::ChannelError,
-    frame::{self, HEAD, LONGEST_ANSWER},
+    frame::{self, Garbage, HEAD, LONGEST_ANSWER},
     look::Look,
     mapping::Mapping,
     pages::{Counters, Half},
@@ -220,10 +220,10 @@ impl Incoming {
             count if count == next(self.received) => Ok(true),
             _ if sent & ENDED != 0 => Err(ChannelError::Closed),
             count if count == self.received => Ok(false),
-            count => Err(ChannelError::Garbage(format!(
-                "frame {count}, where {} is waited for",
-                next(self.received)
-            ))),
+            count => {
+                let other = format!("frame {count}, where {} is waited for", next(self.received));
+                Err(Garbage::Unexpected(other).into())
+            }
         }
     }
 
@@ -239,14 +239,15 @@ impl Incoming {
         let mut head = [0; HEAD];
         let at = pages.start(self.own.other()) + FRAME;
         let is_there = pages.copy(at, &mut head);
-        let long = frame::len(head, LONGEST_ANSWER).map_err(ChannelError::Garbage)?;
+        let long = frame::len(head, LONGEST_ANSWER)?;
         self.frame.clear();
         self.frame.resize(HEAD + long, 0);
         let is_there = is_there.and_then(|()| pages.copy(at, &mut self.frame));
-        is_there.ok_or(ChannelError::Garbage("a frame outside of its memory".to_owned()))?;
+        let outside = || Garbage::Unexpected("a frame outside of its memory".to_owned());
+        is_there.ok_or_else(outside)?;
         self.received = next(self.received);
         pages.counters(self.own).taken.store(self.received, Release);
-        frame::decode(&self.frame).map_err(ChannelError::Garbage)
+        Ok(frame::decode(&self.frame)?)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     arena::HostArena,
     channel::{ChannelError, LONGEST_SILENCE, Receiver},
     figures::Figures,
-    frame::LONGEST_ANSWER,
+    frame::{Garbage, LONGEST_ANSWER},
     launch::Worker,
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Execute, Opened, ToWorker},
@@ -201,7 +201,10 @@ impl Open {
         let began = Instant::now();
         let is_asked_for = self.incoming.is_here().and_then(|it| match it {
             false => Ok(()),
-            true => Err(ChannelError::Garbage("an answer to a run that is none yet".to_owned())),
+            true => {
+                let early = "an answer to a run that is none yet".to_owned();
+                Err(Garbage::Unexpected(early).into())
+            }
         });
         is_asked_for.map_err(|error| Lost { error, has_begun: false })?;
         match self.outgoing.send(&execute) {
@@ -243,10 +246,8 @@ impl Open {
         waited?;
         let answer: Answer<'_> = self.incoming.receive()?;
         if answer.run != run {
-            return Err(Lost::from(ChannelError::Garbage(format!(
-                "an answer to run {}, where run {run} is waited for",
-                answer.run
-            ))));
+            let other = format!("an answer to run {}, where run {run} is waited for", answer.run);
+            return Err(Lost::from(ChannelError::Garbage(Garbage::Unexpected(other))));
         }
         let overhead = began.elapsed().saturating_sub(answer.took);
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });

@@ -105,11 +105,11 @@ impl Peer {
         while !sent.is_empty() {
             self.outgoing.put(sent)?;
             let outputs = match self.incoming.receive::<Answer<'_>>()?.outputs {
-                Ok(placed) => self.arena.take(&placed).map_err(ChannelError::Garbage)?,
+                Ok(placed) => self.arena.take(&placed)?,
                 Err(_) => Vec::new(),
             };
             take(outputs);
-            let end = frame::end(sent, LONGEST_ANSWER).map_err(ChannelError::Garbage)?;
+            let end = frame::end(sent, LONGEST_ANSWER)?;
             sent = end.and_then(|it| sent.get(it..)).unwrap_or_default();
         }
         Err(ChannelError::Closed)

@@ -8,6 +8,7 @@ use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
     figures::Figures,
+    frame::Garbage,
     launch::Worker,
     message::{Entered, Fault, LoadAnswer, Loaded, ToWorker},
     patience::{LOOK, wait},
@@ -142,7 +143,7 @@ impl Start<'_> {
         match answers.receive::<Entered>()? {
             Err(fault) => return Ok(Err(fault)),
             Ok(true) => {
-                let missing = || ChannelError::Garbage("a word of a file without it".to_owned());
+                let missing = || Garbage::Unexpected("a word of a file without it".to_owned());
                 let asks = answers.file().ok_or_else(missing)?;
                 worker.bound_threads(asks).map_err(ChannelError::Io)?;
             }

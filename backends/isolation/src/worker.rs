@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use crate::{
     arena::WorkerArena,
     channel::{ChannelError, Receiver, Sender},
-    frame::LONGEST,
+    frame::{Garbage, LONGEST},
     limits::MemoryBound,
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
@@ -210,7 +210,7 @@ fn listen(
             ToWorker::StopLoad => load_stop.stop(),
             ToWorker::Open { lane, device, may_look } => {
                 let mut file = || {
-                    let lacks = || ChannelError::Garbage("a lane without its files".to_owned());
+                    let lacks = || Garbage::Unexpected("a lane without its files".to_owned());
                     messages.file().ok_or_else(lacks)
                 };
                 let files = LaneFiles { socket: file()?.into(), frames: file()?, tensors: file()? };

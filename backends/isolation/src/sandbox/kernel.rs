@@ -2,7 +2,7 @@
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
-use super::{order::Sandbox, threads};
+use super::{order::Sandbox, refusal::SandboxError, threads};
 
 /// What of a sandbox the kernel can do, and what the process may ask of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,15 +51,11 @@ impl Kernel {
 
     /// # Errors
     /// What is missing, where that sandbox cannot be without it.
-    pub(crate) fn suffices(self, sandbox: Sandbox) -> Result<(), String> {
+    pub(crate) fn suffices(self, sandbox: Sandbox) -> Result<(), SandboxError> {
         if sandbox != Sandbox::Strict || (self.has_landlock && self.has_seccomp) {
             return Ok(());
         }
-        Err(format!(
-            "--worker-sandbox=strict needs landlock and seccomp, and the kernel lacks {}; use another kernel, or \
-             --worker-sandbox=on, which does without",
-            self.lacks().join("; and it lacks ")
-        ))
+        Err(SandboxError::Kernel(self.lacks().join("; and it lacks ")))
     }
 }
 
@@ -100,10 +96,10 @@ mod tests {
             assert!(!kernel.has_landlock && kernel.has_seccomp);
             assert_eq!(kernel.lacks().len(), 1);
             assert!(kernel.suffices(Sandbox::On).is_ok());
-            let error = kernel.suffices(Sandbox::Strict).unwrap_err();
+            let error = kernel.suffices(Sandbox::Strict).unwrap_err().to_string();
             assert!(error.contains("the kernel lacks landlock"), "{error}");
             take_away(libc::SYS_prctl);
-            let error = Kernel::ask().suffices(Sandbox::Strict).unwrap_err();
+            let error = Kernel::ask().suffices(Sandbox::Strict).unwrap_err().to_string();
             assert!(error.contains("landlock") && error.contains("seccomp filters"), "{error}");
         })
         .join()

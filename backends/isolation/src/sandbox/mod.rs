@@ -15,6 +15,7 @@ mod openable;
 mod order;
 mod private;
 mod reach;
+mod refusal;
 mod rules;
 mod threads;
 
@@ -31,6 +32,7 @@ pub(crate) use private::{private_directory, remove_leftovers};
 pub(crate) use threads::answer;
 
 use reach::Reach;
+use refusal::SandboxError;
 use rules::Pins;
 
 /// What there is of a sandbox once a process is in it.
@@ -45,32 +47,30 @@ pub(crate) struct Inside {
 /// Puts the calling thread, and the threads that it starts from then on, into the sandbox.
 ///
 /// # Errors
-/// A sentence, where the kernel refuses what it has, with [`Sandbox::Strict`] where it has no landlock or no seccomp,
+/// Where the kernel refuses what it has, with [`Sandbox::Strict`] where it has no landlock or no seccomp,
 /// and where a setting names what no setting opens.
 pub(crate) fn enter(
     order: &Order,
     engine: &dyn Backend,
     source: &ModelSource,
-) -> Result<Inside, String> {
+) -> Result<Inside, SandboxError> {
     if order.sandbox == Sandbox::Off {
         return Ok(Inside::default());
     }
     // Rules hold for a thread and those that it starts, so that another one would be outside.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
-        return Err(format!("{threads} threads run already, and one may"));
+        return Err(SandboxError::Threads(threads));
     }
     let kernel = Kernel::ask();
     kernel.suffices(order.sandbox)?;
     let reach = Reach::new(order, engine, source)?;
-    let failed = |what: &str, error: &dyn std::fmt::Display| {
-        format!("{what} cannot be set: {error} (--worker-sandbox)")
-    };
-    limits::set().map_err(|it| failed("limits", &it))?;
-    limits::drop_capabilities().map_err(|it| failed("capabilities", &it))?;
-    let pins = rules::restrict(&reach).map_err(|it| failed("landlock", &it))?;
+    let unset = |what, error: &dyn ToString| SandboxError::Unset { what, error: error.to_string() };
+    limits::set().map_err(|it| unset("limits", &it))?;
+    limits::drop_capabilities().map_err(|it| unset("capabilities", &it))?;
+    let pins = rules::restrict(&reach).map_err(|it| unset("landlock", &it))?;
     if kernel.has_seccomp {
-        calls::restrict(reach.sockets()).map_err(|it| failed("seccomp", &it))?;
+        calls::restrict(reach.sockets()).map_err(|it| unset("seccomp", &it))?;
     }
     let asked = kernel.asks_before_threads.then(threads::ask).transpose();
     let asks = asked.unwrap_or_else(|error| {

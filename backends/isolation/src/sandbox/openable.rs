@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::private;
+use super::{private, refusal::SandboxError};
 
 /// What the system and its users have for themselves: no setting opens a place in it.
 const OF_SYSTEM: [&str; 16] = [
@@ -71,12 +71,20 @@ impl Surroundings {
         Surroundings { others: others.iter().map(|it| real(it)).collect(), ..self }
     }
 
-    /// What is opened where a setting names `path`: that, or the directory in which it is to be made. `None` where
+    /// What is opened where that setting names `path`: that, or the directory in which it is to be made. `None` where
     /// nothing has to be.
     ///
     /// # Errors
-    /// Why that is no place for a setting.
-    pub(super) fn place(&self, path: &Path) -> Result<Option<PathBuf>, String> {
+    /// Why that is no place for a setting: [`SandboxError::NotOpened`].
+    pub(super) fn place(
+        &self,
+        setting: &str,
+        path: &Path,
+    ) -> Result<Option<PathBuf>, SandboxError> {
+        let refused = |reason| {
+            let (setting, path) = (setting.to_owned(), path.to_owned());
+            Err(SandboxError::NotOpened { setting, path, reason })
+        };
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
         let named = if path.exists() { path } else { folder.unwrap_or(Path::new(".")) };
         // Where neither is there the engine says so.
@@ -88,14 +96,14 @@ impl Surroundings {
         if let Ok(within) = place.strip_prefix(&self.model) {
             let is_whole = within.as_os_str().is_empty();
             return match is_whole || CONFIGURATIONS.iter().any(|it| within.starts_with(it)) {
-                true => Err("the model's configuration is there".to_owned()),
+                true => refused("the model's configuration is there".to_owned()),
                 false => Ok(Some(place)),
             };
         }
         if place.is_file() && is_in(&self.reads) {
             return Ok(None);
         }
-        self.why_not(&place).map_or(Ok(Some(place)), Err)
+        self.why_not(&place).map_or(Ok(Some(place)), refused)
     }
 
     /// Why a place outside of the model's directory is not opened.
@@ -178,11 +186,11 @@ mod tests {
         let surroundings = surroundings
             .keeping(&[root.join("more"), root.join("keys/tls.key")])
             .beside(&[root.join("named")]);
-        let found = surroundings.place(&place(&root));
+        let found = surroundings.place("cache", &place(&root));
         match expected {
             Ok(place) => assert_eq!(found, Ok(place.map(|it| root.join(it)))),
             Err(reason) => {
-                let error = found.expect_err("it is refused");
+                let error = found.expect_err("it is refused").to_string();
                 assert!(error.contains(reason), "{error}");
             }
         }

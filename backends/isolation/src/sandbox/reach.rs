@@ -14,6 +14,7 @@ use super::{
     links,
     openable::Surroundings,
     order::{Order, Sandbox},
+    refusal::SandboxError,
 };
 use crate::named::named_files;
 
@@ -92,12 +93,12 @@ impl Reach {
     }
 
     /// # Errors
-    /// A sentence, where a setting names what no setting opens.
+    /// Where a setting names what no setting opens.
     pub(super) fn new(
         order: &Order,
         engine: &dyn Backend,
         source: &ModelSource,
-    ) -> Result<Reach, String> {
+    ) -> Result<Reach, SandboxError> {
         let mut reach = Reach { devices: vec!["/dev/null".into()], ..Reach::default() };
         reach.reads.extend(SYSTEM.iter().chain([&PROGRAM]).map(PathBuf::from));
         reach.reads.extend(order.libraries.iter().cloned());
@@ -180,28 +181,16 @@ impl Reach {
         surroundings: &Surroundings,
         engine: &dyn Backend,
         source: &ModelSource,
-    ) -> Result<(), String> {
+    ) -> Result<(), SandboxError> {
         for (setting, path) in named_files(source, engine.description().settings_of_files) {
             if !path.as_os_str().as_encoded_bytes().contains(&b'/') {
                 continue;
             }
-            let refused = |reason: String| {
-                format!(
-                    "parameter {setting} names '{}', which is not opened to the model: {reason}; name a directory \
-                     below the model's own, or one that is there for it alone, as below {}, or set \
-                     --worker-sandbox=off",
-                    path.display(),
-                    SUGGESTED
-                )
-            };
-            self.opened.extend(surroundings.place(path).map_err(refused)?);
+            self.opened.extend(surroundings.place(setting, path)?);
         }
         Ok(())
     }
 }
-
-/// Where such a directory may be.
-const SUGGESTED: &str = "/var/cache";
 
 /// Where MPS has its pipes.
 fn mps_directory() -> PathBuf {
@@ -279,7 +268,7 @@ mod tests {
         sandbox: Sandbox,
         options: &[(&str, &str)],
         op_libraries: Vec<PathBuf>,
-    ) -> Result<Reach, String> {
+    ) -> Result<Reach, SandboxError> {
         let mut source = ModelSource::new("m", "/models/m/1/model");
         source.directory = "/models/m".into();
         source.repository = Some("/models".into());
@@ -369,7 +358,8 @@ mod tests {
     #[test]
     fn a_setting_that_names_what_is_the_systems_is_refused_by_name_and_opens_nothing_of_it() {
         for path in ["/etc/not-there", "/etc/passwd", "/etc", "/proc/../etc/x"] {
-            let error = reach_with(Sandbox::On, &[("cache", path)], Vec::new()).unwrap_err();
+            let error =
+                reach_with(Sandbox::On, &[("cache", path)], Vec::new()).unwrap_err().to_string();
             for part in ["parameter cache", path, "/etc is the system's", "--worker-sandbox=off"] {
                 assert!(error.contains(part), "{part}: {error}");
             }
