@@ -7,6 +7,7 @@
 
 use std::{
     env,
+    error::Error,
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
@@ -82,7 +83,7 @@ fn main() {
 }
 
 /// The library's file; `None` where none is wanted.
-fn library() -> Result<Option<PathBuf>, String> {
+fn library() -> Result<Option<PathBuf>, Box<dyn Error>> {
     if env::var_os("MUSTER_SKIP_ORT_DOWNLOAD").is_some_and(|it| it == "1") {
         return Ok(None);
     }
@@ -90,10 +91,10 @@ fn library() -> Result<Option<PathBuf>, String> {
         let path = PathBuf::from(path);
         return match path.is_absolute() && path.is_file() {
             true => Ok(Some(path)),
-            false => Err(format!(
-                "ORT_DYLIB_PATH is {}: not the absolute path of a file.",
-                path.display()
-            )),
+            false => {
+                let path = path.display();
+                Err(format!("ORT_DYLIB_PATH is {path}: not the absolute path of a file.").into())
+            }
         };
     }
     let name = format!("libonnxruntime.so.{VERSION}");
@@ -107,7 +108,7 @@ fn library() -> Result<Option<PathBuf>, String> {
         let files = NOTICES.into_iter().chain([name.as_str()]);
         let place = |file: &str| {
             let target = folder.join(file);
-            fs::rename(aside.join(file), &target).map_err(|error| at(&target, &error))
+            fs::rename(aside.join(file), &target).map_err(|error| at(&target, &error).into())
         };
         let fetched = fetch(&aside, &name).and_then(|()| files.clone().try_for_each(place));
         // What is left there is of no use to anybody, whether fetching succeeded or not.
@@ -119,7 +120,7 @@ fn library() -> Result<Option<PathBuf>, String> {
 
 /// The folder that all profiles of one target share. Cargo runs this script with
 /// `<target>/<profile>/build/<package>/out` in `OUT_DIR`.
-fn target_folder() -> Result<PathBuf, String> {
+fn target_folder() -> Result<PathBuf, Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("Cargo did not set OUT_DIR.")?);
     let build = out.ancestors().find(|it| it.file_name() == Some(OsStr::new("build")));
     let target = build.and_then(|it| it.ancestors().nth(2));
@@ -127,7 +128,7 @@ fn target_folder() -> Result<PathBuf, String> {
 }
 
 /// Downloads the wheel for this target into `folder` and unpacks library and notices beside it.
-fn fetch(folder: &Path, name: &str) -> Result<(), String> {
+fn fetch(folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     let (os, arch) =
         (cargo_variable("CARGO_CFG_TARGET_OS"), cargo_variable("CARGO_CFG_TARGET_ARCH"));
     let wheel = WHEELS.iter().find(|it| os == "linux" && it.arch == arch);
@@ -158,13 +159,13 @@ fn cargo_variable(name: &str) -> String {
 }
 
 /// Runs to the end. The error of a failure has the last lines that the program wrote.
-fn run(command: &mut Command, what: &str) -> Result<(), String> {
+fn run(command: &mut Command, what: &str) -> Result<(), Box<dyn Error>> {
     let Output { status, stdout, stderr } = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err("There is no python3 on the PATH to fetch it with.".to_owned());
+            return Err("There is no python3 on the PATH to fetch it with.".into());
         }
-        Err(error) => return Err(format!("{what}: {error}")),
+        Err(error) => return Err(format!("{what}: {error}").into()),
     };
     if status.success() {
         return Ok(());
@@ -173,7 +174,7 @@ fn run(command: &mut Command, what: &str) -> Result<(), String> {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(4)..];
-    Err(format!("{what} failed ({status}):\n  {}", last.join("\n  ")))
+    Err(format!("{what} failed ({status}):\n  {}", last.join("\n  ")).into())
 }
 
 fn at(path: &Path, error: &io::Error) -> String {

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use backend::BackendError;
+
 use crate::walk::Found;
 
 /// A model of fewer bytes is small: it is optimised anew at each start, which takes some ten milliseconds, and on a GPU
@@ -73,19 +75,19 @@ impl ModelFiles {
     ///
     /// # Errors
     /// The files and bytes, where they are more.
-    pub(crate) fn check_memory(&self, memory: u64) -> Result<(), String> {
+    pub(crate) fn check_memory(&self, memory: u64) -> Result<(), BackendError> {
         if self.weight_bytes <= memory {
             return Ok(());
         }
         let names: Vec<&str> = self.weights.iter().take(NAMED).map(String::as_str).collect();
         let more = if NAMED < self.weights.len() { " and others" } else { "" };
-        Err(format!(
+        Err(BackendError::Load(format!(
             "{}: its weights in {}{more} are {} bytes, and this process may take {memory} bytes of memory; give it more \
              memory, or serve the model elsewhere",
             self.model.display(),
             names.join(", "),
             self.weight_bytes,
-        ))
+        )))
     }
 
     pub(crate) fn paths_of_weights(&self) -> impl Iterator<Item = PathBuf> {
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(files.bytes, bytes("external/model.onnx") + bytes("external/weights.bin"));
         assert!(0 < files.weight_bytes && files.weight_bytes <= bytes("external/weights.bin"));
         assert_eq!(files.check_memory(files.weight_bytes), Ok(()));
-        let error = files.check_memory(files.weight_bytes - 1).unwrap_err();
+        let error = files.check_memory(files.weight_bytes - 1).unwrap_err().to_string();
         assert!(error.contains("external/model.onnx: its weights in weights.bin are"), "{error}");
         assert!(!files.is_large());
     }

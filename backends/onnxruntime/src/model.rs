@@ -69,7 +69,7 @@ impl OnnxModel {
         let files = ModelFiles::of(&path).ok();
         let stamps = stamps.and(files.iter().flat_map(ModelFiles::paths_of_weights));
         if let (Some(files), Some(memory), true) = (&files, memory, source.is_for(Device::Cpu)) {
-            files.check_memory(memory).map_err(BackendError::Load)?;
+            files.check_memory(memory)?;
         }
         let unzipped = files.as_ref().filter(|it| it.has_zipmap).and_then(|_| read_unzipped(&path));
         let is_tiny = files.as_ref().is_none_or(ModelFiles::is_tiny);
