@@ -26,6 +26,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 const WORKER: &str = "worker";
 
 fn main() -> ExitCode {
+/// The exit code where the command line is wrong, as of most programs.
+const USAGE: u8 = 2;
+
     environment::keep_large_blocks_apart();
     environment::wrap_quotients();
     let memory = MemoryLeft::open();
@@ -61,6 +64,10 @@ fn main() -> ExitCode {
     }
 }
 
+        Err(error) if error.is_usage() => {
+            fail(&error);
+            ExitCode::from(USAGE)
+        }
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("{error}");
     ExitCode::FAILURE

@@ -170,13 +170,23 @@ fn every_option_has_a_row_and_does_what_it_says() {
 fn in_the_help() -> BTreeSet<String> {
     let help = Command::new(env!("CARGO_BIN_EXE_muster")).arg("--help-all").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    help.split_whitespace().filter(|it| it.starts_with("--")).map(str::to_owned).collect()
+    // A boolean is `--name[=<BOOL>]`.
+    let words = help.split_whitespace().filter_map(|it| it.split('[').next());
+    words.filter(|it| it.starts_with("--")).map(str::to_owned).collect()
 }
 
 /// What a start with these arguments says; nothing where it is well.
 fn said(args: &[&str]) -> Result<String, String> {
     let repository = Repository::new();
     let config = Start::new(&repository).flags(args).config()?;
+    Ok(format!("{:?}", config.notices))
+}
+
+/// The same behind the name of Triton, which has abbreviations.
+fn said_by_triton(args: &[&str]) -> Result<String, String> {
+    let repository = Repository::new();
+    let place = format!("--model-repository={}", repository.at(""));
+    let config = Start::command(&["tritonserver"]).flags(&[&place]).flags(args).config()?;
     Ok(format!("{:?}", config.notices))
 }
 
@@ -204,11 +214,12 @@ fn every_option_is_taken_with_its_default_in_every_spelling() {
                 let short = &option[..option.len() - 1];
                 let is_clear = names.iter().filter(|it| it.starts_with(short)).count() == 1;
                 let short = if is_clear { short } else { &option }.to_owned();
-                vec![
-                    vec![option.clone(), value.to_owned()],
-                    vec![format!("{option}={value}")],
-                    vec![short, value.to_owned()],
-                ]
+                // What is taken without effect is never meant by its beginning.
+                if state != IGNORED {
+                    let args = [beside(name), &[&*short, *value]].concat();
+                    said_by_triton(&args).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+                }
+                vec![vec![option.clone(), value.to_owned()], vec![format!("{option}={value}")]]
             }
         };
         for spelling in spellings {
@@ -263,7 +274,7 @@ fn the_program_may_be_called_tritonserver() {
     let run = |args: &[&str]| Command::new(&link).args(args).env_clear().output().unwrap();
     assert!(run(&["--help"]).status.success());
     let refused = run(&["--model-repositry=/models", "--http-port=0"]);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(text.contains("did you mean --model-repository?"), "{text}");
     // As the first word, where an image's entry point is the program.

@@ -127,7 +127,7 @@ fn help_and_version_are_printed_and_end_well() {
 
 #[test]
 fn the_command_train_is_refused_in_words() {
-    check_end(Process::command(&["train"], &[]), 1, "does not train");
+    check_end(Process::command(&["train"], &[]), 2, "does not train");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn health_is_yes_or_no_and_why_with_an_exit_code() {
 fn all_bad_settings_are_told_at_once() {
     let args = ["--htp-port=1", "--http-port=x", "--exit-timeout-secs=-1"];
     let finished = Process::command(&args, &[("MUSTER_LOG_FORMAT", "xml")]).wait();
-    assert_eq!(finished.status.code(), Some(1));
+    assert_eq!(finished.status.code(), Some(2));
     let text = finished.log.join("\n");
     for part in [
         "unknown option --htp-port; did you mean --http-port?",

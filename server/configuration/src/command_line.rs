@@ -13,13 +13,16 @@ use clap::{
 };
 
 use crate::{
+    booleans,
     compat::{
+        foreign_flags::{self, SPELLINGS},
         tensorflow_command::{self, TensorFlow},
         text_embeddings_command::{self, TextEmbeddings},
         triton_command,
     },
     flags::{Flag, FlagTable, Takes},
     given::Typed,
+    manual,
 };
 use inference::signature::nearest;
 
@@ -64,6 +67,13 @@ pub struct Serve {
     pub text_embeddings: Option<TextEmbeddings>,
 }
 
+impl Serve {
+    /// Was the program called by the name of another server, whose users have its defaults?
+    pub fn is_named_as_another(&self) -> bool {
+        self.triton || self.tensorflow.is_some() || self.text_embeddings.is_some()
+    }
+}
+
 /// `muster health`.
 #[derive(Debug, Default, PartialEq)]
 pub struct Health {
@@ -85,7 +95,8 @@ pub struct Explain {
 }
 
 /// The commands that exist.
-const COMMANDS: [&str; 6] = ["serve", "bench", "recommend", "health", "env", "explain"];
+const COMMANDS: [&str; 8] =
+    ["serve", "bench", "recommend", "health", "env", "explain", "completions", "man"];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
@@ -99,11 +110,17 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
         args.remove(1);
     }
     let triton = word || is_triton(args.first());
+    if triton {
+        write_out(&mut args, flags);
+    }
     let (tensorflow, spelled) = tensorflow_command::take(&mut args, problems).unzip();
     let (text_embeddings, of_texts) =
         text_embeddings_command::take(&mut args, flags, problems).unzip();
+    booleans::write_out(&mut args, flags, problems);
+    take_short_words(&mut args, flags, problems);
+    let mut command = command(flags, Declared::All);
     loop {
-        let error = match command(flags).try_get_matches_from(&args) {
+        let error = match command.try_get_matches_from_mut(&args) {
             Ok(matches) => {
                 return match interpret(&matches, flags, problems) {
                     Parsed::Serve(mut serve) => {
@@ -130,8 +147,10 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
                 _ => String::new(),
             },
         };
-        problems.push(describe(&error, &culprit, flags));
-        if error.kind() == ErrorKind::InvalidSubcommand {
+        problems.push(describe(&error, &culprit, &args, flags));
+        let is_shell =
+            culprit.contains("SHELL") || error.kind() == ErrorKind::MissingRequiredArgument;
+        if error.kind() == ErrorKind::InvalidSubcommand || is_shell {
             return Parsed::Unknown;
         }
         // Each turn takes at least one argument away, so this ends.
@@ -141,25 +160,50 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
     }
 }
 
+/// Writes out the abbreviations that Triton takes: the beginning of one option, and of no other. One that is taken
+/// without effect is never meant by its beginning.
+fn write_out(args: &mut [OsString], flags: &FlagTable) {
+    for arg in args.iter_mut().skip(1) {
+        let Some(text) = arg.to_str().and_then(|it| it.strip_prefix("--")) else { continue };
+        let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+        let is_known = |it: &str| flags.all_names().any(|known| known == it);
+        let mut longer = flags.all_names().filter(|it| it.starts_with(name));
+        let (first, second) = (longer.next(), longer.next());
+        let Some(full) = first.filter(|_| second.is_none() && !name.is_empty()) else { continue };
+        if !is_known(name) && !flags.is_without_effect(full) {
+            *arg = format!("--{full}{value}").into();
+        }
+    }
+}
+
+/// Takes words such as `-hf` away, of which clap would see no more than `-h`.
+fn take_short_words(args: &mut Vec<OsString>, flags: &FlagTable, problems: &mut Vec<String>) {
+    let is_tool = |it: &OsString| it == "bench" || it == "recommend";
+    let end = args.iter().position(is_tool).unwrap_or(args.len());
+    let is_word = |it: &str| (it.starts_with("-h") || it.starts_with("-V")) && 2 < it.len();
+    let mut at = 0;
+    args.retain(|it| {
+        let text = it.to_string_lossy();
+        let is_taken = 0 < at && at < end && is_word(&text);
+        at += 1;
+        if is_taken {
+            problems.push(unknown(text.split('=').next().unwrap_or_default(), flags));
+        }
+        !is_taken
+    });
+}
+
 /// An argument that clap refused, in our words.
-fn describe(error: &clap::Error, culprit: &str, flags: &FlagTable) -> String {
+fn describe(error: &clap::Error, culprit: &str, args: &[OsString], flags: &FlagTable) -> String {
     let name = culprit.split([' ', '=']).next().unwrap_or(culprit);
     match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with("--") => unknown(name, flags),
         ErrorKind::UnknownArgument if name.starts_with('-') => {
-            let bare = name.trim_start_matches('-');
-            let longer: Vec<String> = match bare {
-                "" => Vec::new(),
-                _ => flags
-                    .all_names()
-                    .filter(|it| it.starts_with(bare))
-                    .map(|it| format!("--{it}"))
-                    .collect(),
-            };
-            match (&*longer, nearest(bare, flags.all_names())) {
-                ([_, ..], _) => format!("option {name}: could be {}", longer.join(", ")),
-                ([], Some(near)) => format!("unknown option {name}; did you mean --{near}?"),
-                ([], None) => format!("unknown option {name}; muster --help-all lists all"),
-            }
+            // clap names the first letter.
+            let whole = args.iter().skip(1).map(|it| it.to_string_lossy());
+            let whole = whole.rev().find(|it| it.starts_with(name) && !it.starts_with("--"));
+            let whole = whole.as_deref().and_then(|it| it.split('=').next()).unwrap_or(name);
+            unknown(whole, flags)
         }
         ErrorKind::UnknownArgument => format!("unexpected argument '{culprit}'"),
         ErrorKind::InvalidSubcommand => match nearest(culprit, COMMANDS) {
@@ -170,6 +214,12 @@ fn describe(error: &clap::Error, culprit: &str, flags: &FlagTable) -> String {
                 COMMANDS.join(", ")
             ),
         },
+        ErrorKind::InvalidValue if culprit.contains("SHELL") => {
+            format!("expected a shell: {}", manual::SHELLS.join(", "))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("expected a shell: muster completions {}", manual::SHELLS.join("|"))
+        }
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             format!("option {name} needs a value")
         }
@@ -181,12 +231,36 @@ fn describe(error: &clap::Error, culprit: &str, flags: &FlagTable) -> String {
     }
 }
 
+/// What to say of an option that there is not: what to do in place of another server's, or which one may be meant.
+fn unknown(name: &str, flags: &FlagTable) -> String {
+    let bare = name.trim_start_matches('-');
+    let of_others = foreign_flags::advice(name)
+        .or_else(|| tensorflow_command::in_words(bare))
+        .or_else(|| text_embeddings_command::in_words(bare));
+    if let Some(advice) = of_others {
+        return format!("unknown option {name}; {advice}");
+    }
+    let effective = || flags.all_names().filter(|it| !flags.is_without_effect(it));
+    let longer: Vec<String> = match bare {
+        "" => Vec::new(),
+        _ => effective().filter(|it| it.starts_with(bare)).map(|it| format!("--{it}")).collect(),
+    };
+    match (&*longer, nearest(bare, effective())) {
+        ([one], _) => format!("unknown option {name}; did you mean {one}?"),
+        ([_, ..], _) => format!("unknown option {name}; it could be {}", longer.join(", ")),
+        ([], Some(near)) => format!("unknown option {name}; did you mean --{near}?"),
+        ([], None) => format!("unknown option {name}; muster --help-all lists all"),
+    }
+}
+
 /// Takes the refused argument away, together with what looks like its value.
 fn remove(args: &mut Vec<OsString>, culprit: &str) -> bool {
     let name = culprit.split([' ', '=']).next().unwrap_or(culprit);
     let is_culprit = |arg: &OsString| {
         let arg = arg.to_string_lossy();
-        arg == culprit || arg == name || arg.split('=').next() == Some(name)
+        let is_long = name.starts_with("--") || !name.starts_with('-');
+        let begins = |it: &str| it.starts_with(name) && !it.starts_with("--");
+        arg == culprit || arg.split('=').next() == Some(name) || !is_long && begins(&arg)
     };
     let Some(at) = args.iter().skip(1).rposition(is_culprit).map(|it| it + 1) else {
         return false;
@@ -235,6 +309,17 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
             let (path, output) = (last("path"), last("output"));
             return Parsed::Explain(Explain { path, output, settings: serve.settings });
         }
+        Some(("completions", matches)) => {
+            return match matches.get_one::<String>("shell").and_then(|it| it.parse().ok()) {
+                Some(shell) => {
+                    Parsed::Print(manual::completions(command(flags, Declared::Advertised), shell))
+                }
+                None => Parsed::Unknown,
+            };
+        }
+        Some(("man", _)) => {
+            return Parsed::Print(manual::page(command(flags, Declared::Advertised)));
+        }
         Some((other, _)) => {
             problems.push(format!(
                 "the command '{other}' is not offered: muster serves models and does not train them"
@@ -254,11 +339,15 @@ fn rest(matches: &ArgMatches) -> Vec<OsString> {
 /// The options given at one level, each with its values in order.
 fn typed(matches: &ArgMatches, flags: &FlagTable) -> Vec<Typed> {
     let mut typed = Vec::new();
-    for name in flags.all_names() {
-        let values = matches.get_many::<OsString>(name).unwrap_or_default();
-        let places = matches.indices_of(name).into_iter().flatten();
+    let own = flags.all_names().map(|it| (it, flags.full_name(it), false));
+    let others = SPELLINGS.iter().map(|&(spelled, name)| (spelled, name, true));
+    for (given, name, is_other) in own.chain(others) {
+        let values = matches.get_many::<OsString>(given).unwrap_or_default();
+        let places = matches.indices_of(given).into_iter().flatten();
         typed.extend(values.zip(places).map(|(value, place)| {
-            (place, Typed { name: flags.full_name(name), value: value.clone(), spelled: None })
+            let spelled = || format!("--{given} '{}' (command line)", value.to_string_lossy());
+            let spelled = is_other.then(spelled);
+            (place, Typed { name, value: value.clone(), spelled })
         }));
     }
     // Two spellings of one setting keep their order.
@@ -272,7 +361,9 @@ pub(crate) fn parse_words(
     flags: &FlagTable,
     problems: &mut Vec<String>,
 ) -> Vec<Typed> {
-    let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
+    // They were written for Triton, abbreviations included.
+    let name = triton_command::COMMAND.to_owned();
+    let args = std::iter::once(name).chain(words).map(OsString::from);
     match parse(args.collect(), flags, problems) {
         Parsed::Serve(serve) => serve.settings,
         Parsed::Bench(_)
@@ -286,11 +377,21 @@ pub(crate) fn parse_words(
     }
 }
 
-fn command(flags: &FlagTable) -> Command {
+/// Which options a command declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Declared {
+    /// All that are taken.
+    All,
+    /// Those that help shows: a shell would offer the others, too.
+    Advertised,
+}
+
+fn command(flags: &FlagTable, declared: Declared) -> Command {
     let examples = "Examples:\n  \
         muster serve model.onnx\n  \
         muster --model-repository models --http-port 9000\n  \
         muster --model-repository s3://bucket/models --model-control-mode explicit --load-model fraud\n\n\
+        A boolean alone is true: --emf. --no-emf is false, and so is --emf=false.\n\n\
         Every option is also an environment variable: --http-port 9000 is MUSTER_HTTP_PORT=9000. The command line \
         beats MUSTER_*, which beats the variables of SageMaker, TensorFlow Serving and Triton containers.";
     let path = Arg::new("path")
@@ -309,17 +410,17 @@ fn command(flags: &FlagTable) -> Command {
         .after_help(examples)
         .disable_help_flag(true)
         .args([help(), help_all()])
-        .infer_long_args(true)
-        .args(options(flags))
+        .args(options(flags, declared))
         .subcommand(
             Command::new("serve")
+                .version(env!("CARGO_PKG_VERSION"))
+                .display_name("muster")
                 .about("Serve models: a file, a directory, or the configured repository")
                 .after_help(examples)
                 .disable_help_flag(true)
                 .args([help(), help_all()])
-                .infer_long_args(true)
                 .arg(path)
-                .args(options(flags)),
+                .args(options(flags, declared)),
         )
         .subcommand(
             Command::new("bench")
@@ -342,11 +443,10 @@ fn command(flags: &FlagTable) -> Command {
                      status: 0 where the answer is 200, else 1, and a line that says why not.",
                 )
                 .arg(help())
-                .infer_long_args(true)
                 .arg(plain("url").value_name("URL").help(
                     "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
                 ))
-                .args(options(flags).map(|it| it.hide(true))),
+                .args(unseen(flags, declared)),
         )
         .subcommand(
             Command::new("env")
@@ -359,8 +459,7 @@ fn command(flags: &FlagTable) -> Command {
                      status: 0, or 1 and everything that is wrong.",
                 )
                 .arg(help())
-                .infer_long_args(true)
-                .args(options(flags).map(|it| it.hide(true))),
+                .args(unseen(flags, declared)),
         )
         .subcommand(
             Command::new("explain")
@@ -372,7 +471,6 @@ fn command(flags: &FlagTable) -> Command {
                      status: 0, or 1 and what is wrong.",
                 )
                 .arg(help())
-                .infer_long_args(true)
                 .arg(
                     Arg::new("path")
                         .value_name("DIR")
@@ -382,7 +480,31 @@ fn command(flags: &FlagTable) -> Command {
                 .arg(plain("output").value_name("DIR").help(
                     "Write the ensembles there as a repository, with copies of the files that they need",
                 ))
-                .args(options(flags).map(|it| it.hide(true))),
+                .args(unseen(flags, declared)),
+        )
+        .subcommand(
+            Command::new("completions")
+                .about("Print what completes the command line in a shell")
+                .after_help(
+                    "bash: muster completions bash >~/.local/share/bash-completion/completions/muster\n\
+                     zsh:  muster completions zsh >~/.zfunc/_muster, with ~/.zfunc in fpath\n\
+                     fish: muster completions fish >~/.config/fish/completions/muster.fish",
+                )
+                .arg(help())
+                .disable_help_flag(true)
+                .arg(
+                    Arg::new("shell")
+                        .value_name("SHELL")
+                        .required(true)
+                        .value_parser(manual::SHELLS)
+                        .help("The shell"),
+                ),
+        )
+        .subcommand(
+            Command::new("man")
+                .about("Print the manual page: muster man | man -l -")
+                .arg(help())
+                .disable_help_flag(true),
         )
         // Platforms start images with the word `train` by mistake.
         .subcommand(Command::new("train").hide(true))
@@ -400,13 +522,20 @@ fn help_all() -> Arg {
     help.help("Print help, with all options")
 }
 
-fn options(flags: &FlagTable) -> impl Iterator<Item = Arg> {
+/// The options of a command that takes them and shows none.
+fn unseen(flags: &FlagTable, declared: Declared) -> impl Iterator<Item = Arg> {
+    let all = options(flags, Declared::All).filter(move |_| declared == Declared::All);
+    all.map(|it| it.hide(true))
+}
+
+fn options(flags: &FlagTable, declared: Declared) -> impl Iterator<Item = Arg> {
     let is_hidden = |it: &&'static str| flags.flag(it).is_none();
-    let hidden = flags.all_names().filter(is_hidden).map(|it| plain(it).hide(true));
+    let others = SPELLINGS.iter().map(|it| it.0);
+    let hidden = flags.all_names().filter(is_hidden).chain(others).map(|it| plain(it).hide(true));
     let visible = flags.with_headings().map(|(heading, it)| {
         visible(it).help_heading(heading).hide_short_help(!flags.is_common(it))
     });
-    visible.chain(hidden)
+    visible.chain(hidden.filter(move |_| declared == Declared::All))
 }
 
 fn visible(flag: &Flag) -> Arg {
@@ -414,9 +543,10 @@ fn visible(flag: &Flag) -> Arg {
         "" => String::new(),
         default => format!(" [{default}]"),
     };
-    let arg = plain(flag.name).help(format!("{}{default}", flag.help));
+    let help = format!("{}{default}", flag.help);
+    let arg = plain(flag.name).value_name(flag.value_name).help(help);
     match flag.takes {
-        Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Takes::Boolean => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
         Takes::Value | Takes::Many => arg,
     }
 }

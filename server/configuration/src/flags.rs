@@ -11,6 +11,8 @@ pub struct Flag {
     pub default: &'static str,
     /// For `--help`.
     pub help: &'static str,
+    /// What a value is, for `--help`: `PORT`.
+    pub value_name: &'static str,
     /// What of its text is never shown.
     pub secrecy: Secrecy,
     /// Do blanks at the ends of a variable belong to its text?
@@ -24,8 +26,8 @@ pub enum Takes {
     Value,
     /// As often as one likes; in a variable the values are separated by `;`.
     Many,
-    /// `--name` alone is true.
-    Switch,
+    /// A boolean: `--name` alone is true, `--no-name` false, and `--name false` will do as well.
+    Boolean,
 }
 
 /// What of a flag's text is never shown.
@@ -47,6 +49,7 @@ impl Flag {
             takes: Takes::Value,
             default,
             help,
+            value_name: "VALUE",
             secrecy: Secrecy::None,
             keeps_blanks: false,
         }
@@ -59,21 +62,28 @@ impl Flag {
             takes: Takes::Many,
             default: "",
             help,
+            value_name: "VALUE",
             secrecy: Secrecy::None,
             keeps_blanks: false,
         }
     }
 
-    /// `--name` alone is true; without it the setting is false.
-    pub const fn switch(name: &'static str, help: &'static str) -> Flag {
+    /// `--name` alone is true, and so is `--name=true`; `--no-name` is false. The default is empty where it depends.
+    pub const fn boolean(name: &'static str, default: &'static str, help: &'static str) -> Flag {
         Flag {
             name,
-            takes: Takes::Switch,
-            default: "false",
+            takes: Takes::Boolean,
+            default,
             help,
+            value_name: "BOOL",
             secrecy: Secrecy::None,
             keeps_blanks: false,
         }
+    }
+
+    /// The same, with what its value is, for `--help`: `PORT`, `BYTES`.
+    pub const fn named(self, value_name: &'static str) -> Flag {
+        Flag { value_name, ..self }
     }
 
     /// The same, whose text begins and ends as its variable does, blanks included.
@@ -157,6 +167,17 @@ impl FlagTable {
             .map(|it| it.name)
             .chain(self.aliases.iter().map(|it| it.0))
             .chain(without_effect)
+    }
+
+    /// Is that the name of a boolean?
+    pub fn is_boolean(&self, name: &str) -> bool {
+        let full = self.aliases.iter().find(|it| it.0 == name).map_or(name, |it| it.1);
+        self.flag(full).is_some_and(|it| it.takes == Takes::Boolean)
+    }
+
+    /// Is that an option that is taken and does nothing?
+    pub fn is_without_effect(&self, name: &str) -> bool {
+        self.without_effect.iter().any(|it| it.1.contains(&name))
     }
 
     /// The name of a setting that may be spelled otherwise.

@@ -4,6 +4,9 @@ use std::{ffi::OsString, fmt};
 
 use crate::flags::Secrecy;
 
+/// Stands behind a text that was typed, in what is said of it.
+pub(crate) const COMMAND_LINE: &str = "(command line)";
+
 /// Where a value came from. Its text goes in front of the value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
@@ -58,7 +61,7 @@ impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.shown();
         match &self.origin {
-            Origin::CommandLine => write!(f, "--{} '{text}' (command line)", self.name),
+            Origin::CommandLine => write!(f, "--{} '{text}' {COMMAND_LINE}", self.name),
             Origin::Other(text) => write!(f, "{text}, for --{}", self.name),
             Origin::Triton => write!(f, "--{} '{text}' (default of tritonserver)", self.name),
             Origin::Own(variable) => write!(f, "{variable}='{text}' (environment)"),

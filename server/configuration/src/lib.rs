@@ -6,12 +6,14 @@
 //! default. Whatever is wrong is reported at once, in one [`ConfigError`].
 #![forbid(unsafe_code)]
 
+mod booleans;
 pub mod command_line;
 pub mod compat;
 mod environment;
 mod flags;
 mod gather;
 mod given;
+mod manual;
 mod report;
 mod sources;
 pub mod value;

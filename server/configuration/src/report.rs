@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::given::COMMAND_LINE;
+
 /// Everything that is wrong with the command line and the environment. Its text is meant for the
 /// operator and names each setting, where it came from, what was given and what is allowed.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,27 +11,44 @@ pub struct ConfigError {
     /// What cannot be done: `muster cannot start`.
     failed: &'static str,
     problems: Vec<String>,
+    /// Is the command line wrong, rather than what it is about?
+    is_usage: bool,
 }
 
 impl ConfigError {
     /// `problems` is not empty.
     pub fn new(problems: Vec<String>) -> ConfigError {
-        ConfigError { failed: "muster cannot start", problems }
+        ConfigError::that("muster cannot start", problems)
     }
 
     /// Of `muster health`. `problems` is not empty.
     pub fn of_health(problems: Vec<String>) -> ConfigError {
-        ConfigError { failed: "the server cannot be asked", problems }
+        ConfigError::that("the server cannot be asked", problems)
     }
 
     /// Of `muster explain`. `problems` is not empty.
     pub fn of_explain(problems: Vec<String>) -> ConfigError {
-        ConfigError { failed: "nothing can be explained", problems }
+        ConfigError::that("nothing can be explained", problems)
     }
 
     /// Of `muster env`. `problems` is not empty.
     pub fn of_env(problems: Vec<String>) -> ConfigError {
-        ConfigError { failed: "muster could not start", problems }
+        ConfigError::that("muster could not start", problems)
+    }
+
+    fn that(failed: &'static str, problems: Vec<String>) -> ConfigError {
+        let is_usage = problems.iter().any(|it| it.contains(COMMAND_LINE));
+        ConfigError { failed, problems, is_usage }
+    }
+
+    /// The same, where words of the command line could not be understood.
+    pub fn of_usage(self) -> ConfigError {
+        ConfigError { is_usage: true, ..self }
+    }
+
+    /// Is the command line wrong, rather than what it is about?
+    pub fn is_usage(&self) -> bool {
+        self.is_usage
     }
 
     /// One text for each problem.

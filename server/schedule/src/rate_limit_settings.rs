@@ -6,8 +6,8 @@ use configuration::{Flag, Sources, value::Parse};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("rate-limit", "off", "off, or execution_count: run instances only when the resources are free that their configuration names"),
-    Flag::many("rate-limit-resource", "<name>:<count>[:<device>]: how many there are of a resource; else as many as one instance needs at most"),
+    Flag::value("rate-limit", "off", "off, or execution_count: run instances only when the resources are free that their configuration names").named("MODE"),
+    Flag::many("rate-limit-resource", "<name>:<count>[:<device>]: how many there are of a resource; else as many as one instance needs at most").named("NAME:COUNT"),
 ];
 
 /// How many there are of resources, in the order given: a later one beats an earlier one. `None` where rate limiting

@@ -11,15 +11,15 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (where more than 128 wait, by the model's speed; 60 s on a hosting platform), 0 (never), or milliseconds"),
-    Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
-    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds"),
-    Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
-    Flag::value("worker-spin-us", "200", "Microseconds, at most 1000, for which a thread of a model that has run out of work may look for more before it sleeps: while requests come one by one and as soon as that, and where that answers them sooner. 0: never"),
+    Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (where more than 128 wait, by the model's speed; 60 s on a hosting platform), 0 (never), or milliseconds").named("MILLISECONDS"),
+    Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer").named("MILLISECONDS"),
+    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more; in a process of the model's own, on the CPU and not for sequences, 60, but 300 for the first three runs), 0 (any time), or seconds").named("SECONDS"),
+    Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it").named("MODE"),
+    Flag::value("worker-spin-us", "200", "Microseconds, at most 1000, for which a thread of a model that has run out of work may look for more before it sleeps: while requests come one by one and as soon as that, and where that answers them sooner. 0: never").named("MICROSECONDS"),
     // Triton's TRITONSERVER_DELAY_SCHEDULER and TRITONSERVER_BACKLOG_DELAY_SCHEDULER. Tests of the whole server need
     // them: without them the sizes of batches depend on how fast requests arrive.
-    Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
-    Flag::value("scheduler-hold-backlog", "0", "For tests: with --scheduler-hold, begin once so many of the requests are of sequences that no instance has a place for"),
+    Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait").named("COUNT"),
+    Flag::value("scheduler-hold-backlog", "0", "For tests: with --scheduler-hold, begin once so many of the requests are of sequences that no instance has a place for").named("COUNT"),
 ];
 
 /// How requests wait and run.

@@ -45,7 +45,7 @@ use telemetry::{
 /// The flags of the server as a whole.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default"),
+    Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default").named("NAME"),
 ];
 
 /// Why clients on other machines may administrate a server that runs here; `None` where that is no reason.

@@ -6,7 +6,7 @@ use textproto::tensorflow::{batching_parameters, raw::BatchingParameters};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("batching-parameters-file", "", "File in the text format of protobufs that says how requests become batches of models whose configuration does not say: max_batch_size { value: 32 } batch_timeout_micros { value: 1000 }"),
+    Flag::value("batching-parameters-file", "", "File in the text format of protobufs that says how requests become batches of models whose configuration does not say: max_batch_size { value: 32 } batch_timeout_micros { value: 1000 }").named("FILE"),
 ];
 
 /// TensorFlow Serving's defaults.

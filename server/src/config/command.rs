@@ -41,7 +41,7 @@ pub enum Command {
 
 /// Reads the command line, program name first, and the environment.
 ///
-/// The error's text is complete: print it to standard error and exit 1.
+/// The error's text is complete: print it to standard error and exit, with 2 where the command line is wrong.
 pub fn read(
     args: impl IntoIterator<Item = OsString>,
     environment: &dyn Environment,
@@ -49,7 +49,11 @@ pub fn read(
 ) -> Result<Command, ConfigError> {
     let flags = flags::table();
     let mut problems = Vec::new();
-    let serve = match command_line::parse(args.into_iter().collect(), &flags, &mut problems) {
+    let parsed = command_line::parse(args.into_iter().collect(), &flags, &mut problems);
+    // From here on the problems are of what was typed, not of how.
+    let is_understood = problems.is_empty();
+    let wrong = |error: ConfigError| if is_understood { error } else { error.of_usage() };
+    let serve = match parsed {
         Parsed::Print(text) => return Ok(Command::Print(text)),
         Parsed::Version(text) => {
             let without = features::beside_version(&FEATURES);
@@ -60,9 +64,10 @@ pub fn read(
         Parsed::Health(asked) => {
             return match health::resolve(asked, &flags, environment, &mut problems) {
                 Some(check) if problems.is_empty() => Ok(Command::Health(check)),
-                _ => Err(ConfigError::of_health(problems)),
+                _ => Err(wrong(ConfigError::of_health(problems))),
             };
         }
+        Parsed::Env(_) if !is_understood => return Err(wrong(ConfigError::of_env(problems))),
         Parsed::Env(settings) => {
             return inventory::of(settings, &flags, environment, machine).map(Command::Print);
         }
@@ -70,10 +75,10 @@ pub fn read(
             let command = explain::resolve(asked, &flags, environment, &mut problems);
             return match command {
                 Some(command) if problems.is_empty() => Ok(Command::Explain(Box::new(command))),
-                _ => Err(ConfigError::of_explain(problems)),
+                _ => Err(wrong(ConfigError::of_explain(problems))),
             };
         }
-        Parsed::Unknown => return Err(ConfigError::new(problems)),
+        Parsed::Unknown => return Err(wrong(ConfigError::new(problems))),
         Parsed::Serve(serve) => serve,
     };
     let mut sources = gather(&serve.settings, &flags, environment, &mut problems);
@@ -83,6 +88,6 @@ pub fn read(
     let config = assemble::resolve(&serve, sources, environment, machine, &mut problems);
     match problems.is_empty() {
         true => Ok(Command::Serve(Box::new(config))),
-        false => Err(ConfigError::new(problems)),
+        false => Err(wrong(ConfigError::new(problems))),
     }
 }

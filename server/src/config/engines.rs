@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up"),
-    Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up"),
-    Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this"),
-    Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances"),
-    Flag::value("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),
-    Flag::value("tensorflow-warmup-iterations", "1", "How often each of those requests is run"),
-    Flag::value(METHOD_NAMES, "false", "Refuse classify and regress with signatures of SavedModels whose method_name is not theirs"),
-    Flag::value("tensorflow-tags", "", "Tags of the graph that is served of a SavedModel which does not say (TF_GRAPH_TAG), with commas between them: all that the graph has. Default: the only graph, else the one with the tag serve"),
-    Flag::value(PRECISION, "off", "In which precision operators of SavedModels calculate that do not say (TF_MIXED_PRECISION): off, as the model says, or bfloat16, where they can and oneDNN is on"),
-    Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
-    Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
+    Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up").named("FILE"),
+    Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up").named("FILE"),
+    Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this").named("MODE"),
+    Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances").named("COUNT"),
+    Flag::boolean("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),
+    Flag::value("tensorflow-warmup-iterations", "1", "How often each of those requests is run").named("COUNT"),
+    Flag::boolean(METHOD_NAMES, "false", "Refuse classify and regress with signatures of SavedModels whose method_name is not theirs"),
+    Flag::value("tensorflow-tags", "", "Tags of the graph that is served of a SavedModel which does not say (TF_GRAPH_TAG), with commas between them: all that the graph has. Default: the only graph, else the one with the tag serve").named("TAGS"),
+    Flag::value(PRECISION, "off", "In which precision operators of SavedModels calculate that do not say (TF_MIXED_PRECISION): off, as the model says, or bfloat16, where they can and oneDNN is on").named("TYPE"),
+    Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along").named("FILE"),
+    Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept").named("DIR"),
 ];
 
 /// The flag whose value is a [`OneDnnWord`]: it is decided before the rest is read.

@@ -7,10 +7,10 @@ use configuration::{Flag, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("exit-on-error", "false", "End the start when a model fails to load. Triton's default is true; here what loaded is served, and readiness tells"),
-    Flag::value("strict-readiness", "true", "Ready only when every model asked for at the start is"),
-    Flag::value("exit-timeout-secs", "25", "Time from SIGTERM to the end, all steps together. Platforms kill after 30 s, so the default is less than Triton's 30"),
-    Flag::value("drain-delay-secs", "2", "Time after SIGTERM in which requests are still taken, while readiness says no; part of the exit timeout"),
+    Flag::boolean("exit-on-error", "false", "End the start when a model fails to load. Triton's default is true; here what loaded is served, and readiness tells"),
+    Flag::boolean("strict-readiness", "true", "Ready only when every model asked for at the start is"),
+    Flag::value("exit-timeout-secs", "25", "Time from SIGTERM to the end, all steps together. Platforms kill after 30 s, so the default is less than Triton's 30").named("SECONDS"),
+    Flag::value("drain-delay-secs", "2", "Time after SIGTERM in which requests are still taken, while readiness says no; part of the exit timeout").named("SECONDS"),
 ];
 
 /// Start, stop, readiness.

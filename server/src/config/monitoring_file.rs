@@ -6,7 +6,7 @@ use textproto::tensorflow::monitoring_config;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("monitoring-config-file", "", "File in the text format of protobufs that says both: prometheus_config { enable: true path: \"/metrics\" }"),
+    Flag::value("monitoring-config-file", "", "File in the text format of protobufs that says both: prometheus_config { enable: true path: \"/metrics\" }").named("FILE"),
 ];
 
 /// Offers the content of the monitoring config file as defaults of the settings.

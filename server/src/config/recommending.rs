@@ -8,8 +8,8 @@ use configuration::{Environment, Flag, PathKind, Sources, value, variable_of};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value(JOBS, "", "Directory of jobs of SageMaker's Inference Recommender. With it, and with --aws-facade, clients of AWS have other settings of models tried on this machine, by load tests that disturb this server. Default: none, jobs are refused"),
-    Flag::value(PRICES, "", "Machines with their processors and prices for those jobs, as TOML"),
+    Flag::value(JOBS, "", "Directory of jobs of SageMaker's Inference Recommender. With it, and with --aws-facade, clients of AWS have other settings of models tried on this machine, by load tests that disturb this server. Default: none, jobs are refused").named("DIR"),
+    Flag::value(PRICES, "", "Machines with their processors and prices for those jobs, as TOML").named("FILE"),
 ];
 
 const JOBS: &str = "recommendation-jobs";

@@ -10,9 +10,9 @@ use loading::{settings::ModelsFrom, user_script};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("ignore-scripts", "false", "Serve a model that comes with a script such as code/inference.py, which does not run, to a hosting platform"),
-    Flag::value("startup-timeout", "none", "Seconds that loading may take at the start, then the start ends with an error; 0 or none for any"),
-    Flag::value("model-load-timeout", "none", "Seconds that the load of one model may take at the start, then the start ends with an error; 0 or none for any"),
+    Flag::boolean("ignore-scripts", "false", "Serve a model that comes with a script such as code/inference.py, which does not run, to a hosting platform"),
+    Flag::value("startup-timeout", "none", "Seconds that loading may take at the start, then the start ends with an error; 0 or none for any").named("SECONDS"),
+    Flag::value("model-load-timeout", "none", "Seconds that the load of one model may take at the start, then the start ends with an error; 0 or none for any").named("SECONDS"),
 ];
 
 /// The conditions that end the start.

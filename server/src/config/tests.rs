@@ -1,12 +1,14 @@
 //! Tables over a made-up environment: the settings, and the configuration that results.
 
 mod cache;
+mod command_line;
 mod explain;
 mod grpc;
 mod health;
 mod isolation;
 mod multi_model;
 mod onednn;
+mod other_flags;
 mod recommending;
 mod sagemaker;
 mod tensorflow;
@@ -272,12 +274,6 @@ fn other_machines_may_administrate_where_the_operator_or_the_place_has_said_who_
 }
 
 #[test]
-fn an_unambiguous_prefix_of_an_option_will_do() {
-    assert_eq!(ports(&config("--http-po 9000", &[]))[0], 9000);
-    check_refused("--log-f json", &[], &["--log-f", "--log-format, --log-file"]);
-}
-
-#[test]
 fn the_command_line_beats_our_variables_which_beat_foreign_ones() {
     let foreign = "SAGEMAKER_BIND_TO_PORT=7001";
     let own = "MUSTER_SAGEMAKER_PORT=7002";
@@ -379,7 +375,8 @@ fn help_and_version_are_texts_to_print() {
     for args in ["--help", "-h", "serve --help"] {
         let help = printed(args);
         for name in flags::COMMON {
-            assert!(help.contains(&format!("--{name} ")), "{name}: {args}: {help}");
+            let forms = [format!("--{name} "), format!("--{name}[")];
+            assert!(forms.iter().any(|it| help.contains(it)), "{name}: {args}: {help}");
         }
         assert!(help.contains("--help-all") && help.contains("muster serve model.onnx"), "{help}");
         assert!(!help.contains("--grpc-keepalive-time"), "{help}");

@@ -14,9 +14,9 @@ pub mod settings {
     /// The flags.
     #[rustfmt::skip]
     pub const FLAGS: &[Flag] = &[
-        Flag::value("served-model-name", "", "Of what was left out of this build"),
-        Flag::value("auto-truncate", "true", "Of what was left out of this build"),
-        Flag::value("tei-batch-status", "422", "Of what was left out of this build"),
+        Flag::value("served-model-name", "", "Of what was left out of this build").named("NAME"),
+        Flag::boolean("auto-truncate", "true", "Of what was left out of this build"),
+        Flag::value("tei-batch-status", "422", "Of what was left out of this build").named("STATUS"),
     ];
 
     /// Nothing.

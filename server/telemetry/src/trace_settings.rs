@@ -13,12 +13,12 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::many("trace-config", "level=OFF|TIMESTAMPS|TENSORS, rate=<one in so many> (1000), count=<so many, -1 for all> (-1), mode=triton|opentelemetry; triton,file=<path>, triton,log-frequency=<traces in one file, 0 for all>; opentelemetry,url=<http://host:port/path> (http://localhost:4318/v1/traces), opentelemetry,resource=<key>=<value>, opentelemetry,bsp_max_queue_size=<spans>, opentelemetry,bsp_schedule_delay=<milliseconds>, opentelemetry,bsp_max_export_batch_size=<spans>"),
-    Flag::value("trace-file", "", "Older name of --trace-config triton,file=<path>"),
-    Flag::many("trace-level", "Older name of --trace-config level=<level>"),
-    Flag::value("trace-rate", "", "Older name of --trace-config rate=<number>"),
-    Flag::value("trace-count", "", "Older name of --trace-config count=<number>"),
-    Flag::value("trace-log-frequency", "", "Older name of --trace-config triton,log-frequency=<number>"),
+    Flag::many("trace-config", "level=OFF|TIMESTAMPS|TENSORS, rate=<one in so many> (1000), count=<so many, -1 for all> (-1), mode=triton|opentelemetry; triton,file=<path>, triton,log-frequency=<traces in one file, 0 for all>; opentelemetry,url=<http://host:port/path> (http://localhost:4318/v1/traces), opentelemetry,resource=<key>=<value>, opentelemetry,bsp_max_queue_size=<spans>, opentelemetry,bsp_schedule_delay=<milliseconds>, opentelemetry,bsp_max_export_batch_size=<spans>").named("[MODE,]KEY=VALUE"),
+    Flag::value("trace-file", "", "Older name of --trace-config triton,file=<path>").named("FILE"),
+    Flag::many("trace-level", "Older name of --trace-config level=<level>").named("LEVEL"),
+    Flag::value("trace-rate", "", "Older name of --trace-config rate=<number>").named("COUNT"),
+    Flag::value("trace-count", "", "Older name of --trace-config count=<number>").named("COUNT"),
+    Flag::value("trace-log-frequency", "", "Older name of --trace-config triton,log-frequency=<number>").named("COUNT"),
 ];
 
 /// One `--trace-config`.

@@ -4,6 +4,7 @@
 mod common;
 mod container;
 mod families;
+pub(crate) mod foreign_flags;
 mod mapping;
 pub mod sagemaker;
 mod spelling;

@@ -309,6 +309,18 @@ impl TensorFlow {
     }
 }
 
+/// What to do in place of one of its flags, where the program has another name; `None` where it is no flag of its own.
+pub(crate) fn in_words(name: &str) -> Option<String> {
+    let means = FLAGS.iter().find(|it| it.0 == name)?.1;
+    let own = match means {
+        Same(one) | Text(one) | FromOne(one) | Port(one, _) => format!("here it is --{one}"),
+        Both(one, other) => format!("here it is --{one} and --{other}"),
+        Nothing(why) | NothingOn(why) => format!("muster has none like it: {why}"),
+        Refused(instead) => format!("in its place: {instead}"),
+    };
+    Some(format!("{own}. `muster {COMMAND}` takes the flags of TensorFlow Serving as they are"))
+}
+
 /// Every flag, and the settings that it may be about, those of its defaults at the end: for a test that there are such
 /// flags.
 pub fn meant_settings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {

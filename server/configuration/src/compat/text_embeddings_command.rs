@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::foreign_flags::{self, SPELLINGS};
 use crate::{
     environment::{Environment, variable_text},
     flags::FlagTable,
@@ -136,7 +137,8 @@ pub fn take(
             continue;
         };
         let Some((name, _, means)) = OPTIONS.iter().find(|it| it.0 == given) else {
-            match flags.all_names().chain(["help", "help-all", "version"]).any(|it| it == given) {
+            let of_all = SPELLINGS.iter().map(|it| it.0).chain(["help", "help-all", "version"]);
+            match flags.all_names().chain(of_all).any(|it| it == given) {
                 true => others.push(argument),
                 false => problems.push(unknown(given, flags)),
             }
@@ -185,8 +187,10 @@ fn option(text: &str) -> Option<(&str, Option<&str>)> {
 
 fn unknown(name: &str, flags: &FlagTable) -> String {
     let near = nearest(name, OPTIONS.iter().map(|it| it.0).chain(flags.all_names()));
-    let hint = near.map_or("muster --help-all lists muster's own".to_owned(), |it| {
-        format!("did you mean --{it}?")
+    let hint = foreign_flags::advice(&format!("--{name}")).unwrap_or_else(|| {
+        near.map_or("muster --help-all lists muster's own".to_owned(), |it| {
+            format!("did you mean --{it}?")
+        })
     });
     format!("unknown option --{name} of {COMMAND}; {hint}")
 }
@@ -306,6 +310,22 @@ fn offer_variables(
         let text = format!("applied from the environment: {}", applied.join("; "));
         sources.notices.push(Notice::info(text));
     }
+}
+
+/// What to do in place of one of its options, where the program has another name; `None` where it is no option of its
+/// own.
+pub(crate) fn in_words(name: &str) -> Option<String> {
+    let means = OPTIONS.iter().find(|it| it.0 == name)?.2;
+    let own = match means {
+        Text(one) | Server(one) => format!("here it is --{one}"),
+        Address => "here it is --http-address".to_owned(),
+        Json => "here it is --log-format=json".to_owned(),
+        Model => "in its place: the model follows the word: muster serve MODEL".to_owned(),
+        Nothing(why) | NothingBut(_, why) => format!("muster has none like it: {why}"),
+    };
+    Some(format!(
+        "{own}. `muster {COMMAND}` takes the options of Text Embeddings Inference as they are"
+    ))
 }
 
 /// Every option, and the settings that it may be about, those of its defaults at the end: for a test that there are

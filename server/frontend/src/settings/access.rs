@@ -13,15 +13,15 @@ use inference::access::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes"),
-    Flag::value("api-key", "", "One token of scope inference, in place of a file of them: every request needs it, as 'Authorization: Bearer <token>'").secret(),
-    Flag::value("allow-remote-administration", "", "Answer requests that load or unload models, share memory, or concern trace and log settings to clients on other machines, too, without tokens. Default: in containers, where an address such as --http-address is given, on hosting platforms, and called as another server"),
-    Flag::value("allowed-hosts", "", "Names of this server, with commas between them: pages of a browser that reach it by another name than these, localhost or an address change nothing in it without a token"),
-    Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category"),
-    Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret(),
-    Flag::many("grpc-restricted-protocol", "The same over gRPC, where the metadata key is triton-grpc-protocol-<header>").with_secret(),
-    Flag::value("http-header-forward-pattern", "", "Regular expression: headers of inference requests in whose name it is found, in any case, become string parameters of the request"),
-    Flag::value("grpc-header-forward-pattern", "", "The same for the metadata of gRPC"),
+    Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes").named("FILE"),
+    Flag::value("api-key", "", "One token of scope inference, in place of a file of them: every request needs it, as 'Authorization: Bearer <token>'").secret().named("TOKEN"),
+    Flag::boolean("allow-remote-administration", "", "Answer requests that load or unload models, share memory, or concern trace and log settings to clients on other machines, too, without tokens. Default: in containers, where an address such as --http-address is given, on hosting platforms, and called as another server"),
+    Flag::value("allowed-hosts", "", "Names of this server, with commas between them: pages of a browser that reach it by another name than these, localhost or an address change nothing in it without a token").named("NAMES"),
+    Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category").named("CATEGORIES"),
+    Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret().named("CATEGORY:HEADER=VALUE"),
+    Flag::many("grpc-restricted-protocol", "The same over gRPC, where the metadata key is triton-grpc-protocol-<header>").with_secret().named("CATEGORY:HEADER=VALUE"),
+    Flag::value("http-header-forward-pattern", "", "Regular expression: headers of inference requests in whose name it is found, in any case, become string parameters of the request").named("PATTERN"),
+    Flag::value("grpc-header-forward-pattern", "", "The same for the metadata of gRPC").named("PATTERN"),
 ];
 
 /// The access of clients.

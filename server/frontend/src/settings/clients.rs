@@ -5,9 +5,9 @@ use configuration::{Flag, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
-    Flag::value("health-bodies", "true", "Answer /v2/health/live and /v2/health/ready with {\"live\":true} and {\"ready\":true}, which clients of KServe read. With false a healthy server answers with the status alone, as Triton does; the default of tritonserver"),
-    Flag::value("allow-client-shm", "false", "Let clients register shared memory objects of this machine, from which inputs are read and into which outputs are written. For clients that are trusted: any of them can name any object that the server may open"),
+    Flag::boolean("allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
+    Flag::boolean("health-bodies", "true", "Answer /v2/health/live and /v2/health/ready with {\"live\":true} and {\"ready\":true}, which clients of KServe read. With false a healthy server answers with the status alone, as Triton does; the default of tritonserver"),
+    Flag::boolean("allow-client-shm", "false", "Let clients register shared memory objects of this machine, from which inputs are read and into which outputs are written. For clients that are trusted: any of them can name any object that the server may open"),
 ];
 
 /// What clients may do beside sending requests one by one, and what they are told of the server's health.

@@ -8,18 +8,18 @@ use configuration::{Flag, Notice, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("grpc-infer-response-compression-level", "none", "How hard responses to inference are compressed for clients that accept gzip or deflate: none, low, medium or high"),
-    Flag::value("grpc-max-concurrent-streams", "256", "Calls at the same time on one connection"),
-    Flag::value("grpc-stream-requests", "16", "Requests at the same time in one call of ModelStreamInfer; more are not read until one is answered"),
-    Flag::value("grpc-keepalive-time", "7200000", "Milliseconds after which a connection on which nothing came is asked whether it still lives"),
-    Flag::value("grpc-keepalive-timeout", "20000", "Milliseconds that the answer to that may take"),
-    Flag::value("grpc-max-connection-age", "", "Milliseconds after which a client is asked to connect anew. Default: never"),
-    Flag::value("grpc-max-connection-age-grace", "", "Milliseconds that its calls may take from then on. Default: any time"),
-    Flag::value("grpc-use-ssl", "false", "Serve TLS on the gRPC port"),
-    Flag::value("grpc-use-ssl-mutual", "false", "The same, and every client shows a certificate"),
-    Flag::value("grpc-server-cert", "", "PEM file of the gRPC port's certificate"),
-    Flag::value("grpc-server-key", "", "PEM file of its private key"),
-    Flag::value("grpc-root-cert", "", "PEM file of those whose signature on a client's certificate counts"),
+    Flag::value("grpc-infer-response-compression-level", "none", "How hard responses to inference are compressed for clients that accept gzip or deflate: none, low, medium or high").named("LEVEL"),
+    Flag::value("grpc-max-concurrent-streams", "256", "Calls at the same time on one connection").named("COUNT"),
+    Flag::value("grpc-stream-requests", "16", "Requests at the same time in one call of ModelStreamInfer; more are not read until one is answered").named("COUNT"),
+    Flag::value("grpc-keepalive-time", "7200000", "Milliseconds after which a connection on which nothing came is asked whether it still lives").named("MILLISECONDS"),
+    Flag::value("grpc-keepalive-timeout", "20000", "Milliseconds that the answer to that may take").named("MILLISECONDS"),
+    Flag::value("grpc-max-connection-age", "", "Milliseconds after which a client is asked to connect anew. Default: never").named("MILLISECONDS"),
+    Flag::value("grpc-max-connection-age-grace", "", "Milliseconds that its calls may take from then on. Default: any time").named("MILLISECONDS"),
+    Flag::boolean("grpc-use-ssl", "false", "Serve TLS on the gRPC port"),
+    Flag::boolean("grpc-use-ssl-mutual", "false", "The same, and every client shows a certificate"),
+    Flag::value("grpc-server-cert", "", "PEM file of the gRPC port's certificate").named("FILE"),
+    Flag::value("grpc-server-key", "", "PEM file of its private key").named("FILE"),
+    Flag::value("grpc-root-cert", "", "PEM file of those whose signature on a client's certificate counts").named("FILE"),
 ];
 
 /// How gRPC is served.

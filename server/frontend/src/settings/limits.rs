@@ -8,14 +8,14 @@ use machine::Machine;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("http-max-input-size", "1GiB", "Largest body in bytes, without the raw tensors behind JSON, which --max-inflight-bytes bounds. Lowered to --max-inflight-bytes where that is less and this is not given"),
-    Flag::value("max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container"),
-    Flag::value("max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536"),
-    Flag::value("header-timeout-secs", "10", "Time for the headers of a request"),
-    Flag::value("idle-timeout-secs", "75", "Time that a connection may be idle between requests"),
-    Flag::value("body-grace-secs", "10", "Time that every body has to arrive"),
-    Flag::value("body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived, or for a 120th of all that has where that is more; 0 for no limit of time"),
-    Flag::value("http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
+    Flag::value("http-max-input-size", "1GiB", "Largest body in bytes, without the raw tensors behind JSON, which --max-inflight-bytes bounds. Lowered to --max-inflight-bytes where that is less and this is not given").named("BYTES"),
+    Flag::value("max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container").named("BYTES"),
+    Flag::value("max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536").named("COUNT"),
+    Flag::value("header-timeout-secs", "10", "Time for the headers of a request").named("SECONDS"),
+    Flag::value("idle-timeout-secs", "75", "Time that a connection may be idle between requests").named("SECONDS"),
+    Flag::value("body-grace-secs", "10", "Time that every body has to arrive").named("SECONDS"),
+    Flag::value("body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived, or for a 120th of all that has where that is more; 0 for no limit of time").named("BYTES"),
+    Flag::boolean("http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
 ];
 
 /// Limits of the resources that clients may use.

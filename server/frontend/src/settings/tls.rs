@@ -10,10 +10,10 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("http-tls-cert", "", "PEM file of the server's certificate, and of those between it and its authority: TLS for the HTTP ports. Read again when it changes"),
-    Flag::value("http-tls-key", "", "PEM file of the certificate's private key, without a passphrase"),
-    Flag::value("http-tls-client-ca", "", "PEM file of authorities: only clients with a certificate of theirs are let in"),
-    Flag::value("http-tls-ports", "http,sagemaker,vertex-ai", "Which ports have TLS, of http, sagemaker, vertex-ai and metrics. One without it answers health checks and metrics only"),
+    Flag::value("http-tls-cert", "", "PEM file of the server's certificate, and of those between it and its authority: TLS for the HTTP ports. Read again when it changes").named("FILE"),
+    Flag::value("http-tls-key", "", "PEM file of the certificate's private key, without a passphrase").named("FILE"),
+    Flag::value("http-tls-client-ca", "", "PEM file of authorities: only clients with a certificate of theirs are let in").named("FILE"),
+    Flag::value("http-tls-ports", "http,sagemaker,vertex-ai", "Which ports have TLS, of http, sagemaker, vertex-ai and metrics. One without it answers health checks and metrics only").named("PORTS"),
 ];
 
 /// A file in PEM, and the option that names it, for errors.

@@ -15,13 +15,13 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("model-control-mode", "none", "none: all models are loaded at the start. poll: the repository is looked at again and again. explicit: models are loaded by request"),
-    Flag::value("repository-poll-secs", "15", "How often the control mode poll looks at the repository. A change is taken up at the second look that finds it the same"),
-    Flag::many("load-model", "A model to load at the start in the control mode explicit; * for all"),
-    Flag::value("model-namespacing", "false", "Models of several repositories may have the same name; none of them is found by that name alone"),
-    Flag::value("model-load-retry-count", "0", "How often a load that failed is tried again"),
-    Flag::value("model-load-on-demand", "false", "A request for a model that is not loaded loads it; with the control modes none, which then loads nothing at the start, and explicit"),
-    Flag::value("model-memory-budget", "", "Bytes that models loaded on demand may take together; those unused for longest are unloaded to make room. Default: no limit. Of a multi-model endpoint: what models may take before a load is refused"),
+    Flag::value("model-control-mode", "none", "none: all models are loaded at the start. poll: the repository is looked at again and again. explicit: models are loaded by request").named("MODE"),
+    Flag::value("repository-poll-secs", "15", "How often the control mode poll looks at the repository. A change is taken up at the second look that finds it the same").named("SECONDS"),
+    Flag::many("load-model", "A model to load at the start in the control mode explicit; * for all").named("NAME"),
+    Flag::boolean("model-namespacing", "false", "Models of several repositories may have the same name; none of them is found by that name alone"),
+    Flag::value("model-load-retry-count", "0", "How often a load that failed is tried again").named("COUNT"),
+    Flag::boolean("model-load-on-demand", "false", "A request for a model that is not loaded loads it; with the control modes none, which then loads nothing at the start, and explicit"),
+    Flag::value("model-memory-budget", "", "Bytes that models loaded on demand may take together; those unused for longest are unloaded to make room. Default: no limit. Of a multi-model endpoint: what models may take before a load is refused").named("BYTES"),
 ];
 
 /// Where what comes with a request to load a model is kept, if the environment says nothing else.

@@ -8,7 +8,7 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::many("model-load-gpu-limit", "[<GPU>:]<fraction>, as 0:0.9: nothing is loaded on a GPU of whose memory more is in use; without a number, on any"),
+    Flag::many("model-load-gpu-limit", "[<GPU>:]<fraction>, as 0:0.9: nothing is loaded on a GPU of whose memory more is in use; without a number, on any").named("[GPU:]FRACTION"),
 ];
 
 /// One `--model-load-gpu-limit`: the fraction of a GPU's memory above which nothing is loaded on it.

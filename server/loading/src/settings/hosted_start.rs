@@ -7,7 +7,7 @@ use configuration::{Environment, Flag, PathKind, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("root-model", "false", "Serve a model whose config.pbtxt lies directly in the platform's folder, as \"model\" whatever it says"),
+    Flag::boolean("root-model", "false", "Serve a model whose config.pbtxt lies directly in the platform's folder, as \"model\" whatever it says"),
 ];
 
 /// Beside the folder of the model: further folders, by what the platform calls them.

@@ -10,19 +10,19 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),
-    Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
-    Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
-    Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this"),
-    Flag::value("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what files of configurations say of the same"),
-    Flag::value("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
-    Flag::value("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),
-    Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)"),
-    Flag::value("default-max-queue-size", "0", "Requests that may wait for a model that does not say (default_queue_policy.max_queue_size); 0 for any number"),
-    Flag::value("sagemaker-max-concurrent-transforms", "", "Requests that a batch transform job sends at the same time: no default of a queue is shorter"),
-    Flag::value("queue-timeout", "", "Longest wait in a queue in seconds, then the answer is 503; 0 or none for any. Where the model does not say (default_timeout_microseconds). Default: 50 where a hosting platform starts `serve`, but none in batch transform jobs and elsewhere"),
-    Flag::value("eager-instances", "false", "Make every instance when its model is loaded, so that it is not ready before; otherwise further ones are made when they are needed"),
-    Flag::value("gpu-memory-margin", "", "Part of each GPU's memory that ONNX models leave free, from 0 to 1: the instances of a model there share the rest in equal parts. Default: no limit"),
+    Flag::value("default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each").named("COUNT"),
+    Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say").named("COUNT"),
+    Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say").named("COUNT"),
+    Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this").named("COUNT"),
+    Flag::boolean("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what files of configurations say of the same"),
+    Flag::boolean("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
+    Flag::boolean("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),
+    Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)").named("MICROSECONDS"),
+    Flag::value("default-max-queue-size", "0", "Requests that may wait for a model that does not say (default_queue_policy.max_queue_size); 0 for any number").named("COUNT"),
+    Flag::value("sagemaker-max-concurrent-transforms", "", "Requests that a batch transform job sends at the same time: no default of a queue is shorter").named("COUNT"),
+    Flag::value("queue-timeout", "", "Longest wait in a queue in seconds, then the answer is 503; 0 or none for any. Where the model does not say (default_timeout_microseconds). Default: 50 where a hosting platform starts `serve`, but none in batch transform jobs and elsewhere").named("SECONDS"),
+    Flag::boolean("eager-instances", "false", "Make every instance when its model is loaded, so that it is not ready before; otherwise further ones are made when they are needed"),
+    Flag::value("gpu-memory-margin", "", "Part of each GPU's memory that ONNX models leave free, from 0 to 1: the instances of a model there share the rest in equal parts. Default: no limit").named("FRACTION"),
 ];
 
 /// How long a request may wait where a hosting platform gives it 60 s in all.

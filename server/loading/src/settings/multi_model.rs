@@ -12,8 +12,8 @@ use crate::user_script;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("sagemaker-multi-model", "false", "A multi-model endpoint: models are loaded by POST /models, and none at the start"),
-    Flag::value("sagemaker-models-root", "/opt/ml/models", "Where the models of such an endpoint lie"),
+    Flag::boolean("sagemaker-multi-model", "false", "A multi-model endpoint: models are loaded by POST /models, and none at the start"),
+    Flag::value("sagemaker-models-root", "/opt/ml/models", "Where the models of such an endpoint lie").named("DIR"),
 ];
 
 /// Where SageMaker puts the models of such an endpoint.

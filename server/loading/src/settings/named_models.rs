@@ -10,12 +10,12 @@ use configuration::{Environment, Flag, Origin, PathKind, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("model-config-file", "", "File in the text format of protobufs that names the models, each with the directory of its versions, their policy and labels: model_config_list { config { name: \"m\" base_path: \"/models/m\" } }"),
-    Flag::value("model-config-file-poll-wait-seconds", "0", "How often the model config file is looked at again; 0 for never. What has changed in it replaces the whole configuration"),
-    Flag::value("model-base-path", "", "Directory of the versions of one model, <number>/model.onnx, which --model-name names [default]"),
-    Flag::value("file-system-poll-wait-seconds", "1", "How often the directories of models that are named are looked at; 0 for never. A change is taken up at the second look that finds it the same"),
-    Flag::value("allow-version-labels-for-unavailable-models", "false", "Labels that are not in use may stand for versions that are not loaded"),
-    Flag::value("force-allow-any-version-labels-for-unavailable-models", "false", "All labels may"),
+    Flag::value("model-config-file", "", "File in the text format of protobufs that names the models, each with the directory of its versions, their policy and labels: model_config_list { config { name: \"m\" base_path: \"/models/m\" } }").named("FILE"),
+    Flag::value("model-config-file-poll-wait-seconds", "0", "How often the model config file is looked at again; 0 for never. What has changed in it replaces the whole configuration").named("SECONDS"),
+    Flag::value("model-base-path", "", "Directory of the versions of one model, <number>/model.onnx, which --model-name names [default]").named("DIR"),
+    Flag::value("file-system-poll-wait-seconds", "1", "How often the directories of models that are named are looked at; 0 for never. A change is taken up at the second look that finds it the same").named("SECONDS"),
+    Flag::boolean("allow-version-labels-for-unavailable-models", "false", "Labels that are not in use may stand for versions that are not loaded"),
+    Flag::boolean("force-allow-any-version-labels-for-unavailable-models", "false", "All labels may"),
 ];
 
 /// What a model is called of which nothing but the directory was given, as in TensorFlow Serving.

@@ -17,18 +17,18 @@ use serving::pipeline::pipeline_settings::{self, PipelineSettings};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::many("model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx; or an address, s3://bucket/path, gs://bucket/path or as://account/container/path. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists"),
-    Flag::value("model-name", "", "Name of the model where there is only one. Default: its directory's or file's"),
-    Flag::switch("disable-auto-complete-config", "Do not fill in what config.pbtxt leaves out"),
-    Flag::value("strict-model-config", "false", "Older name of --disable-auto-complete-config"),
-    Flag::value("model-config-name", "", "Read configs/<name>.pbtxt of each model that has it, instead of its config.pbtxt"),
-    Flag::value("model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
-    Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
-    Flag::value("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), SavedModels whose graphs reach files or other programs, and those whose settings name files of the server, as session.optimized_model_filepath"),
-    Flag::value("trust-load-requests", "false", "What a request to load a model brings, its configuration and its files, may do so, unless --secure-mode refuses it"),
-    Flag::value("average-folds", "true", "Files xgboost-model-0, xgboost-model-1 and so on in one folder are one model, which answers with their average; false: with the first alone"),
-    Flag::value("load-limit-secs", "", "Time that an engine may take to read a model and to prepare it. Default: 600 and a second for each 10 MB of its files, on GPUs 3600 and those"),
-    Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900"),
+    Flag::many("model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx; or an address, s3://bucket/path, gs://bucket/path or as://account/container/path. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists").named("DIR"),
+    Flag::value("model-name", "", "Name of the model where there is only one. Default: its directory's or file's").named("NAME"),
+    Flag::boolean("disable-auto-complete-config", "false", "Do not fill in what config.pbtxt leaves out"),
+    Flag::boolean("strict-model-config", "false", "Older name of --disable-auto-complete-config"),
+    Flag::value("model-config-name", "", "Read configs/<name>.pbtxt of each model that has it, instead of its config.pbtxt").named("NAME"),
+    Flag::value("model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors").named("COUNT"),
+    Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2").named("[ENGINE,]KEY=VALUE"),
+    Flag::boolean("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), SavedModels whose graphs reach files or other programs, and those whose settings name files of the server, as session.optimized_model_filepath"),
+    Flag::boolean("trust-load-requests", "false", "What a request to load a model brings, its configuration and its files, may do so, unless --secure-mode refuses it"),
+    Flag::boolean("average-folds", "true", "Files xgboost-model-0, xgboost-model-1 and so on in one folder are one model, which answers with their average; false: with the first alone"),
+    Flag::value("load-limit-secs", "", "Time that an engine may take to read a model and to prepare it. Default: 600 and a second for each 10 MB of its files, on GPUs 3600 and those").named("SECONDS"),
+    Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900").named("SECONDS"),
 ];
 
 /// The one key of `--backend-config` that the server reads itself.

@@ -10,9 +10,9 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("served-model-name", "", "What replies at /v1/embeddings and /info call the model, where one model takes texts. Default: its name"),
-    Flag::value("auto-truncate", "true", "Cut texts that are too long, on the addresses of OpenAI and of Text Embeddings Inference, where a request does not say"),
-    Flag::value("tei-batch-status", "422", "The status of a request of too many texts on the addresses of Text Embeddings Inference: 422, or 413 as its documents have it"),
+    Flag::value("served-model-name", "", "What replies at /v1/embeddings and /info call the model, where one model takes texts. Default: its name").named("NAME"),
+    Flag::boolean("auto-truncate", "true", "Cut texts that are too long, on the addresses of OpenAI and of Text Embeddings Inference, where a request does not say"),
+    Flag::value("tei-batch-status", "422", "The status of a request of too many texts on the addresses of Text Embeddings Inference: 422, or 413 as its documents have it").named("STATUS"),
 ];
 
 /// What holds on those addresses.

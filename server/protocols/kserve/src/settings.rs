@@ -11,10 +11,10 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("allow-vertex-ai", "", "Serve the two routes of Vertex AI. Default: true where AIP_MODE is PREDICTION; the other ports but the metrics port are then off unless they are asked for"),
-    Flag::value("vertex-ai-predict-route", "", "Where requests come by POST. Needed, and set by the platform as AIP_PREDICT_ROUTE"),
-    Flag::value("vertex-ai-health-route", "", "Where readiness is asked by GET. Needed, and set by the platform as AIP_HEALTH_ROUTE"),
-    Flag::value("vertex-ai-default-model", "", "The model that answers requests without a name. Default: the only one"),
+    Flag::boolean("allow-vertex-ai", "", "Serve the two routes of Vertex AI. Default: true where AIP_MODE is PREDICTION; the other ports but the metrics port are then off unless they are asked for"),
+    Flag::value("vertex-ai-predict-route", "", "Where requests come by POST. Needed, and set by the platform as AIP_PREDICT_ROUTE").named("PATH"),
+    Flag::value("vertex-ai-health-route", "", "Where readiness is asked by GET. Needed, and set by the platform as AIP_HEALTH_ROUTE").named("PATH"),
+    Flag::value("vertex-ai-default-model", "", "The model that answers requests without a name. Default: the only one").named("NAME"),
 ];
 
 /// Says whether the platform has started the process, and what for.

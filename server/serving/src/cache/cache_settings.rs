@@ -8,8 +8,8 @@ use inference::signature::nearest;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::many("cache-config", "<cache>,<key>=<value>, as local,size=64MiB, or redis,host=<host> with further keys each in a flag of its own: port, user, password, db, connect_timeout, socket_timeout, pool_size, wait_timeout"),
-    Flag::value("response-cache-byte-size", "", "Older form of --cache-config local,size=<bytes>"),
+    Flag::many("cache-config", "<cache>,<key>=<value>, as local,size=64MiB, or redis,host=<host> with further keys each in a flag of its own: port, user, password, db, connect_timeout, socket_timeout, pool_size, wait_timeout").named("CACHE,KEY=VALUE"),
+    Flag::value("response-cache-byte-size", "", "Older form of --cache-config local,size=<bytes>").named("BYTES"),
 ];
 
 /// Where answers are kept.

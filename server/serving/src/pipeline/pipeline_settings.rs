@@ -16,20 +16,20 @@ const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("pipelines", "auto", "Serve folders of Hugging Face's libraries, of a graph and its tokenizer, as pipelines that take texts: auto, or off"),
-    Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
-    Flag::value("pipeline-graph", "", "The graph of every folder, by its path in it or its variant, as fp16 or quantized. Default: what muster.json in the folder says, else model.onnx, onnx/model.onnx or model.pt"),
-    Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
-    Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
-    Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else what fits a quarter of the memory, at most 4096 on a CPU and 65536 on a GPU"),
-    Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
-    Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
-    Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor"),
-    Flag::value("max-image-pixels", "", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded. Default: what muster.json beside the graph says, else 50 million"),
-    Flag::value("max-audio-seconds", "", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded. Default: what muster.json beside the graph says, else 300"),
-    Flag::value("jpeg-library", "", "The library that decodes JPEG, of libjpeg-turbo's interface: a name or a path; none for the decoder inside. Default: libturbojpeg.so.0 where the system has it, else the decoder inside"),
-    Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt").with_blanks(),
-    Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
+    Flag::value("pipelines", "auto", "Serve folders of Hugging Face's libraries, of a graph and its tokenizer, as pipelines that take texts: auto, or off").named("MODE"),
+    Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say").named("TASK"),
+    Flag::value("pipeline-graph", "", "The graph of every folder, by its path in it or its variant, as fp16 or quantized. Default: what muster.json in the folder says, else model.onnx, onnx/model.onnx or model.pt").named("FILE"),
+    Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says").named("METHOD"),
+    Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline").named("COUNT"),
+    Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else what fits a quarter of the memory, at most 4096 on a CPU and 65536 on a GPU").named("COUNT"),
+    Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU").named("COUNT"),
+    Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB").named("BYTES"),
+    Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor").named("COUNT"),
+    Flag::value("max-image-pixels", "", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded. Default: what muster.json beside the graph says, else 50 million").named("PIXELS"),
+    Flag::value("max-audio-seconds", "", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded. Default: what muster.json beside the graph says, else 300").named("SECONDS"),
+    Flag::value("jpeg-library", "", "The library that decodes JPEG, of libjpeg-turbo's interface: a name or a path; none for the decoder inside. Default: libturbojpeg.so.0 where the system has it, else the decoder inside").named("FILE"),
+    Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt").with_blanks().named("TEXT"),
+    Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both").named("NAME"),
 ];
 
 /// The settings of all pipelines of a server. What a folder's `muster.json` says goes behind them.

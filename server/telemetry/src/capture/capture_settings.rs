@@ -10,14 +10,14 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("data-capture-dir", "", "Folder below which requests to /invocations, and those in texts to the addresses of other servers, are written with their replies as SageMaker's data capture has them, one line of JSON each: <model>/AllTraffic/<yyyy>/<mm>/<dd>/<hh>/<file>.jsonl. Default: nothing is captured"),
-    Flag::value("data-capture-percent", "100", "How many of a hundred invocations are captured, chosen by their ids"),
-    Flag::value("data-capture-input", "true", "Capture requests"),
-    Flag::value("data-capture-output", "true", "Capture replies"),
-    Flag::value("data-capture-csv-types", "text/csv", "Media types, with commas between them, whose bodies are captured as CSV text"),
-    Flag::value("data-capture-json-types", "application/json", "Media types whose bodies are captured as JSON text; all others are captured in base64"),
-    Flag::value("data-capture-body-bytes", "256KiB", "What is longer is cut off there, and the line says so"),
-    Flag::value("data-capture-file-bytes", "64MiB", "A file that is as long gets no further lines; nor does one whose hour has passed"),
+    Flag::value("data-capture-dir", "", "Folder below which requests to /invocations, and those in texts to the addresses of other servers, are written with their replies as SageMaker's data capture has them, one line of JSON each: <model>/AllTraffic/<yyyy>/<mm>/<dd>/<hh>/<file>.jsonl. Default: nothing is captured").named("DIR"),
+    Flag::value("data-capture-percent", "100", "How many of a hundred invocations are captured, chosen by their ids").named("PERCENT"),
+    Flag::boolean("data-capture-input", "true", "Capture requests"),
+    Flag::boolean("data-capture-output", "true", "Capture replies"),
+    Flag::value("data-capture-csv-types", "text/csv", "Media types, with commas between them, whose bodies are captured as CSV text").named("TYPES"),
+    Flag::value("data-capture-json-types", "application/json", "Media types whose bodies are captured as JSON text; all others are captured in base64").named("TYPES"),
+    Flag::value("data-capture-body-bytes", "256KiB", "What is longer is cut off there, and the line says so").named("BYTES"),
+    Flag::value("data-capture-file-bytes", "64MiB", "A file that is as long gets no further lines; nor does one whose hour has passed").named("BYTES"),
 ];
 
 /// Which invocations are captured. Source: SageMaker's `DataCaptureConfig`.

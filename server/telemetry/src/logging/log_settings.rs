@@ -10,13 +10,13 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("log-verbose", "0", "0, 1 for debug lines, 2 for those of libraries as well"),
-    Flag::value("log-info", "true", "Log what happens"),
-    Flag::value("log-warning", "true", "Log what looks wrong"),
-    Flag::value("log-error", "true", "Log what went wrong"),
-    Flag::value("log-format", "text", "text or json, or Triton's default or ISO8601; one line for each event"),
-    Flag::value("log-requests", "false", "Log one line for each inference request: its id, model, rows, status, and where its time went"),
-    Flag::value("log-file", "", "Write all lines to this file. Default: standard output, and standard error for warnings and errors"),
+    Flag::value("log-verbose", "0", "0, 1 for debug lines, 2 for those of libraries as well").named("LEVEL"),
+    Flag::boolean("log-info", "true", "Log what happens"),
+    Flag::boolean("log-warning", "true", "Log what looks wrong"),
+    Flag::boolean("log-error", "true", "Log what went wrong"),
+    Flag::value("log-format", "text", "text or json, or Triton's default or ISO8601; one line for each event").named("FORMAT"),
+    Flag::boolean("log-requests", "false", "Log one line for each inference request: its id, model, rows, status, and where its time went"),
+    Flag::value("log-file", "", "Write all lines to this file. Default: standard output, and standard error for warnings and errors").named("FILE"),
 ];
 
 /// Which lines are logged, how, and where to.

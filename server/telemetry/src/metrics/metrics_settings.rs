@@ -10,13 +10,13 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("metrics-interval-ms", "2000", "How often gauges of the machine are read"),
-    Flag::value("allow-gpu-metrics", "true", "Show the use of GPUs among the metrics"),
-    Flag::value("tfs-metrics", "false", "Show metrics with TensorFlow Serving's names, too, on every HTTP port"),
-    Flag::value("tfs-metrics-path", "/monitoring/prometheus/metrics", "Where"),
-    Flag::value("metrics-names", "", "tei: show metrics of text models with the names of text-embeddings-inference, too"),
-    Flag::value("allow-cpu-metrics", "true", "Show the use of the machine's processors and memory among the metrics"),
-    Flag::many("metrics-config", "<setting>=<value>: counter_latencies (true), histogram_latencies (false), summary_latencies (false), summary_quantiles=<quantile>:<error>,.. (0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001)"),
+    Flag::value("metrics-interval-ms", "2000", "How often gauges of the machine are read").named("MILLISECONDS"),
+    Flag::boolean("allow-gpu-metrics", "true", "Show the use of GPUs among the metrics"),
+    Flag::boolean("tfs-metrics", "false", "Show metrics with TensorFlow Serving's names, too, on every HTTP port"),
+    Flag::value("tfs-metrics-path", "/monitoring/prometheus/metrics", "Where").named("PATH"),
+    Flag::value("metrics-names", "", "tei: show metrics of text models with the names of text-embeddings-inference, too").named("NAMES"),
+    Flag::boolean("allow-cpu-metrics", "true", "Show the use of the machine's processors and memory among the metrics"),
+    Flag::many("metrics-config", "<setting>=<value>: counter_latencies (true), histogram_latencies (false), summary_latencies (false), summary_quantiles=<quantile>:<error>,.. (0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001)").named("KEY=VALUE"),
 ];
 
 /// What is counted and shown.

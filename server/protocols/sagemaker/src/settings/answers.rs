@@ -8,9 +8,9 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("sagemaker-ping-mode", "ready", "/ping is answered with 200 when the default model is ready, or, in the mode live, as soon as the port is open"),
-    Flag::value("sagemaker-echo-custom-attributes", "true", "Give X-Amzn-SageMaker-Custom-Attributes back with the reply; the platform hands on only what the container gives back"),
-    Flag::value("sagemaker-max-payload-mb", "6", "MaxPayloadInMB, as /execution-parameters tells it; lowered so that it and MaxConcurrentTransforms make at most 100 MB"),
+    Flag::value("sagemaker-ping-mode", "ready", "/ping is answered with 200 when the default model is ready, or, in the mode live, as soon as the port is open").named("MODE"),
+    Flag::boolean("sagemaker-echo-custom-attributes", "true", "Give X-Amzn-SageMaker-Custom-Attributes back with the reply; the platform hands on only what the container gives back"),
+    Flag::value("sagemaker-max-payload-mb", "6", "MaxPayloadInMB, as /execution-parameters tells it; lowered so that it and MaxConcurrentTransforms make at most 100 MB").named("MEGABYTES"),
 ];
 
 /// How the platform is answered.

@@ -11,12 +11,12 @@ use stores::{Provider, StoreUrl};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::switch("aws-facade", "Serve the addresses of SageMaker's runtime, /endpoints/<name>/.., as clients of AWS call them. Signatures are not checked"),
-    Flag::value("async-spool", "", "Directory in which asynchronous invocations find s3://<bucket>/<key> as <bucket>/<key>, and leave results. Default: none, s3:// is S3"),
-    Flag::value("async-output", "", "s3://bucket/prefix below which results of asynchronous invocations are written. Default: s3://muster/async with --async-spool; without that, there are no asynchronous invocations"),
-    Flag::many("async-input", "s3://bucket or s3://bucket/prefix: inputs of asynchronous invocations may come from there. Default: the bucket of --async-output; all of --async-spool"),
-    Flag::value("async-queue", "64", "Asynchronous invocations that may wait; further ones are answered with 503"),
-    Flag::value("async-concurrency", "4", "Asynchronous invocations that run at the same time"),
+    Flag::boolean("aws-facade", "false", "Serve the addresses of SageMaker's runtime, /endpoints/<name>/.., as clients of AWS call them. Signatures are not checked"),
+    Flag::value("async-spool", "", "Directory in which asynchronous invocations find s3://<bucket>/<key> as <bucket>/<key>, and leave results. Default: none, s3:// is S3").named("DIR"),
+    Flag::value("async-output", "", "s3://bucket/prefix below which results of asynchronous invocations are written. Default: s3://muster/async with --async-spool; without that, there are no asynchronous invocations").named("URL"),
+    Flag::many("async-input", "s3://bucket or s3://bucket/prefix: inputs of asynchronous invocations may come from there. Default: the bucket of --async-output; all of --async-spool").named("URL"),
+    Flag::value("async-queue", "64", "Asynchronous invocations that may wait; further ones are answered with 503").named("COUNT"),
+    Flag::value("async-concurrency", "4", "Asynchronous invocations that run at the same time").named("COUNT"),
 ];
 
 /// The prefix of results in a spool, by default.

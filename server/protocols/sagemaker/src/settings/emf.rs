@@ -7,9 +7,9 @@ use configuration::{Flag, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("emf", "false", "Write metrics to standard output as lines in CloudWatch's embedded metric format, where no Prometheus can scrape"),
-    Flag::value("emf-interval-secs", "60", "How often"),
-    Flag::value("emf-namespace", "muster", "Their namespace in CloudWatch"),
+    Flag::boolean("emf", "false", "Write metrics to standard output as lines in CloudWatch's embedded metric format, where no Prometheus can scrape"),
+    Flag::value("emf-interval-secs", "60", "How often").named("SECONDS"),
+    Flag::value("emf-namespace", "muster", "Their namespace in CloudWatch").named("NAME"),
 ];
 
 /// Lines in CloudWatch's embedded metric format on standard output.

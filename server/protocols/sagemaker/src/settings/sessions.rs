@@ -7,9 +7,9 @@ use configuration::{Flag, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::switch("sessions", "Take stateful sessions on /invocations (X-Amzn-SageMaker-Session-Id)"),
-    Flag::value("session-ttl", "1200", "Seconds from the opening of a session to its end"),
-    Flag::value("max-sessions", "10000", "Sessions open at once"),
+    Flag::boolean("sessions", "false", "Take stateful sessions on /invocations (X-Amzn-SageMaker-Session-Id)"),
+    Flag::value("session-ttl", "1200", "Seconds from the opening of a session to its end").named("SECONDS"),
+    Flag::value("max-sessions", "10000", "Sessions open at once").named("COUNT"),
 ];
 
 const LIFE: Duration = Duration::from_secs(1200);

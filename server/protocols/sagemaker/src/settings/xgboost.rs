@@ -9,9 +9,9 @@ use formats::libsvm::IndexBase;
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("sagemaker-inference-output", "", "What replies in XGBoost's dialect say of each prediction, with commas between: predicted_label, labels, probability, probabilities, raw_score, raw_scores, predicted_score. Default: the prediction"),
-    Flag::value("xgboost-csv", "lines", "Predictions in a CSV reply in XGBoost's dialect: lines, or joined by commas as from images before 2022"),
-    Flag::value("libsvm-index-base", "auto", "Index of the first column in libsvm bodies: 0, 1, or auto for 1 where a body has no index 0"),
+    Flag::value("sagemaker-inference-output", "", "What replies in XGBoost's dialect say of each prediction, with commas between: predicted_label, labels, probability, probabilities, raw_score, raw_scores, predicted_score. Default: the prediction").named("KEYS"),
+    Flag::value("xgboost-csv", "lines", "Predictions in a CSV reply in XGBoost's dialect: lines, or joined by commas as from images before 2022").named("FORMAT"),
+    Flag::value("libsvm-index-base", "auto", "Index of the first column in libsvm bodies: 0, 1, or auto for 1 where a body has no index 0").named("INDEX"),
 ];
 
 /// Reads them.
