@@ -134,6 +134,8 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
     LD_LIBRARY_PATH=/opt/muster/lib
 
 FROM runtime${GPU:+-gpu}
+# Who can reach the ports is the container's to decide. Outside of one they are open to the machine alone.
+ENV MUSTER_HTTP_ADDRESS=0.0.0.0
 COPY --from=gpu /image/ /
 COPY --from=build /image/libraries/ /
 COPY --from=build /image/program/ /

@@ -1,13 +1,13 @@
 //! Texts → [`ServerConfig`]: each part reads its own settings; this file settles those that concern several parts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{
     engines, isolation, lifecycle,
     models_from::{has_remote, models_from},
     recommending,
     server_config::ServerConfig,
-    startup,
+    startup, surroundings,
 };
 use crate::{
     features::{self, FEATURES, STORES},
@@ -22,7 +22,8 @@ use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
 use frontend::settings::{
-    access, clients, grpc, limits, listeners,
+    access, clients, grpc, limits,
+    listeners::{self, Reach},
     tls::{self, HttpTls, TlsFiles},
 };
 use kserve::settings as vertex;
@@ -54,17 +55,10 @@ fn place(
     hosted: bool,
     is_multi_model: bool,
 ) -> Option<&'static str> {
-    let is_there = |path: &str| environment.kind_of(Path::new(path)).is_some();
     match () {
         () if hosted => Some("as a hosting platform has started the server"),
         () if is_multi_model => Some("as it is a multi-model endpoint"),
-        () if is_there("/.dockerenv") || is_there("/run/.containerenv") => {
-            Some("as the server runs in a container")
-        }
-        () => {
-            let kubernetes = environment.variable("KUBERNETES_SERVICE_HOST");
-            kubernetes.map(|_| "as the server runs in Kubernetes")
-        }
+        () => surroundings::container(environment),
     }
 }
 
@@ -88,7 +82,13 @@ pub(super) fn resolve(
         ModelsFrom::Path(path) if hosted && platform_folder => Some(path.clone()),
         _ => None,
     };
-    let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
+    let place = place(environment, hosted, is_multi_model);
+    let reach = match place.is_some() || vertex_ai || serve.is_named_as_another() {
+        true => Reach::Everywhere,
+        false => Reach::ThisMachine,
+    };
+    let asked = listeners::Asked { hosted, vertex_ai, reach };
+    let listeners = listeners::resolve(&mut sources, asked, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
     sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.notice())));
@@ -136,7 +136,7 @@ pub(super) fn resolve(
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits::resolve(&mut sources, machine, problems),
-        access: access::resolve(&sources, place(environment, hosted, is_multi_model), problems),
+        access: access::resolve(&sources, place, problems),
         tls: tls::resolve(&sources, problems),
         scheduling: scheduling_settings::resolve(&sources, started_by, problems),
         rate_limit: rate_limit_settings::resolve(&sources, problems),

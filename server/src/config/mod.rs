@@ -17,6 +17,7 @@ mod other_servers;
 mod recommending;
 mod server_config;
 mod startup;
+mod surroundings;
 
 #[cfg(test)]
 mod tests;

@@ -171,9 +171,9 @@ fn without_arguments_the_defaults_are_these() {
     let config = config("", &[]);
     assert_eq!(config.id, "triton");
     assert!(!config.hosted);
-    assert_eq!(config.listeners.http, socket("0.0.0.0:8000"));
-    assert_eq!(config.listeners.sagemaker, socket("0.0.0.0:8080"));
-    assert_eq!(config.listeners.metrics, socket("0.0.0.0:8002"));
+    assert_eq!(config.listeners.http, socket("127.0.0.1:8000"));
+    assert_eq!(config.listeners.sagemaker, socket("127.0.0.1:8080"));
+    assert_eq!(config.listeners.metrics, socket("127.0.0.1:8002"));
     assert_eq!(config.repository.from, ModelsFrom::Repositories(vec!["model_repository".into()]));
     assert!(config.repository.auto_complete);
     assert_eq!(config.repository.load_threads.get(), 2);
@@ -190,7 +190,8 @@ fn without_arguments_the_defaults_are_these() {
     assert_eq!(config.lifecycle.drain_delay, Duration::from_secs(2));
     assert!(!config.lifecycle.exit_on_error && config.lifecycle.strict_readiness);
     assert_eq!(config.log.format, LogFormat::Text);
-    assert_eq!(config.notices, []);
+    let said = notices(&config);
+    assert!(said.lines().count() == 1 && said.contains("--http-address=0.0.0.0 opens"), "{said}");
 }
 
 #[test]
@@ -198,12 +199,8 @@ fn the_defaults_in_the_table_are_the_defaults() {
     let plain = config("", &[]);
     for setting in flags::table().flags().filter(|it| !it.default.is_empty()) {
         let mut given = config(&format!("--{}={}", setting.name, setting.default), &[]);
-        if setting.name == "http-address" {
-            // To give one is to have thought of who can reach it, whichever it is.
-            let remote = &mut given.access.remote_administration;
-            assert!(remote.is_allowed);
-            remote.clone_from(&plain.access.remote_administration);
-        }
+        // To give a port is to ask for it, whichever it is.
+        given.listeners.spare.clone_from(&plain.listeners.spare);
         assert_eq!(given, plain, "--{}={}", setting.name, setting.default);
     }
 }
@@ -495,23 +492,72 @@ fn a_chosen_port_outside_the_safe_range_is_refused() {
 
 #[test]
 fn two_services_on_one_port_are_refused_naming_both() {
-    check_refused("--http-port 8080", &[], &["HTTP", "SageMaker", "port 8080"]);
+    let container = ["KUBERNETES_SERVICE_HOST=10.0.0.1"];
+    check_refused("--http-port 8080", &container, &["HTTP", "SageMaker", "port 8080"]);
     check_refused(
         "--http-port 8002 --metrics-address 127.0.0.1",
-        &[],
+        &container,
         &["HTTP", "metrics", "port 8002"],
     );
+    check_refused("--http-port 80 --grpc-port 80", &[], &["gRPC", "HTTP", "port 80"]);
     check_refused("--grpc-port 8000", &[], &["gRPC", "HTTP", "port 8000"]);
     let apart = config("--http-address ::1 --metrics-address 127.0.0.1 --metrics-port 8000", &[]);
     assert_eq!(apart.listeners.http, socket("[::1]:8000"));
     assert_eq!(apart.listeners.sagemaker, socket("[::1]:8080"));
     let free = config("--http-port 0 --sagemaker-port 0 --metrics-port 0", &[]);
-    assert_eq!(free.listeners.http, socket("0.0.0.0:0"));
+    assert_eq!(free.listeners.http, socket("127.0.0.1:0"));
     check_refused(
         "--allow-http 0 --allow-grpc 0 --allow-sagemaker 0 --allow-metrics 0",
         &[],
         &["nothing to listen on"],
     );
+}
+
+#[test]
+fn ports_are_open_to_this_machine_alone_outside_of_containers() {
+    let http = |args: &str, variables: &[&str]| {
+        let config = config(args, variables);
+        (config.listeners.http.unwrap().ip().to_string(), notices(&config))
+    };
+    let (ip, said) = http("", &[]);
+    assert!(ip == "127.0.0.1" && said.contains("--http-address=0.0.0.0 opens them"), "{said}");
+    for (args, variables, expect) in [
+        ("--http-address=0.0.0.0", vec![], "0.0.0.0"),
+        ("--host=0.0.0.0", vec![], "0.0.0.0"),
+        ("--http-address=127.0.0.1", vec![], "127.0.0.1"),
+        ("", vec!["MUSTER_HTTP_ADDRESS=0.0.0.0"], "0.0.0.0"),
+        ("", vec!["KUBERNETES_SERVICE_HOST=10.0.0.1"], "0.0.0.0"),
+        ("", vec!["container=podman"], "0.0.0.0"),
+        ("tritonserver", vec![], "0.0.0.0"),
+        ("--sagemaker-multi-model=true", vec![], "0.0.0.0"),
+    ] {
+        let (ip, said) = http(args, &variables);
+        assert_eq!(ip, expect, "{args} {variables:?}");
+        assert!(!said.contains("opens them"), "{args} {variables:?}: {said}");
+    }
+    let docker = config_at(&["model_repository/", "/.dockerenv"], "", &[]);
+    assert_eq!(docker.listeners.metrics, socket("0.0.0.0:8002"));
+    let one = config("--grpc-address=0.0.0.0", &[]);
+    assert_eq!(one.listeners.http, socket("127.0.0.1:8000"));
+    assert!(!notices(&one).contains("only this machine"), "one is open");
+}
+
+#[test]
+fn services_that_nobody_asked_for_make_way_outside_of_containers() {
+    let spare = |args: &str, variables: &[&str]| config(args, variables).listeners.spare;
+    assert_eq!(spare("", &[]), ["sagemaker", "metrics", "grpc"]);
+    assert_eq!(spare("--grpc-port 8001 --allow-metrics=true", &[]), ["sagemaker"]);
+    assert_eq!(spare("--allow-http=false", &[]), [""; 0]);
+    assert_eq!(spare("", &["KUBERNETES_SERVICE_HOST=10.0.0.1"]), [""; 0]);
+    assert_eq!(spare("tritonserver", &[]), [""; 0]);
+    let moved = config("--port 8080", &[]);
+    assert_eq!(ports(&moved), [8080, 0, 8002]);
+    let said = notices(&moved);
+    assert!(
+        said.contains("SageMaker service is off") && said.contains("--sagemaker-port"),
+        "{said}"
+    );
+    check_refused("--port 8080 --sagemaker-port 8080", &[], &["HTTP", "SageMaker", "port 8080"]);
 }
 
 #[test]
@@ -533,7 +579,8 @@ fn tritons_other_options_are_taken_with_a_warning() {
     for name in names {
         assert!(said.contains(&format!("--{name} '1'")), "{name} in {said}");
     }
-    assert_eq!(config("--model-namespacing false --allow-cpu-metrics=false", &[]).notices, []);
+    let none = "--model-namespacing false --allow-cpu-metrics=false --http-address=0.0.0.0";
+    assert_eq!(config(none, &[]).notices, []);
 }
 
 #[test]

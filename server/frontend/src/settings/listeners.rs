@@ -57,14 +57,39 @@ pub struct Listeners {
     pub reuse_http_port: bool,
     /// The same for the gRPC port.
     pub reuse_grpc_port: bool,
+    /// The services, by their names in the log, that nobody has asked for: the server does without one whose port is
+    /// taken.
+    pub spare: Vec<&'static str>,
     /// `--http-thread-count`: threads that serve sockets, of all HTTP ports together; `None` for the
     /// server's choice.
     pub http_threads: Option<NonZeroUsize>,
 }
 
+/// Who can reach ports whose address nobody has chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Programs on this machine.
+    ThisMachine,
+    /// All machines that have a way to this one.
+    Everywhere,
+}
+
+/// What decides about the ports beside their own settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// A platform that wants one port started the process.
+    pub hosted: bool,
+    /// Is the port of Vertex AI on?
+    pub vertex_ai: bool,
+    /// Who can reach ports whose address nobody has chosen.
+    pub reach: Reach,
+}
+
 /// A service before its port is settled.
 struct Service {
     name: &'static str,
+    /// In the log.
+    label: &'static str,
     /// The setting of its port.
     port_setting: &'static str,
     on: bool,
@@ -72,6 +97,8 @@ struct Service {
     port: u16,
     /// Is the port configured, rather than a default?
     chosen: bool,
+    /// Is the service or its port configured?
+    asked: bool,
 }
 
 impl Service {
@@ -84,16 +111,13 @@ impl Service {
 pub const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
 /// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they are configured.
-/// `hosted`: a platform that wants one port started the process.
-fn services(
-    sources: &Sources,
-    hosted: bool,
-    vertex_ai: bool,
-    problems: &mut Vec<String>,
-) -> [Service; 6] {
-    let address = sources
-        .read("http-address", value::address, problems)
-        .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+fn services(sources: &Sources, asked: Asked, problems: &mut Vec<String>) -> [Service; 6] {
+    let Asked { hosted, vertex_ai, reach } = asked;
+    let usual = match reach {
+        Reach::ThisMachine => Ipv4Addr::LOCALHOST,
+        Reach::Everywhere => Ipv4Addr::UNSPECIFIED,
+    };
+    let address = sources.read("http-address", value::address, problems).unwrap_or(usual.into());
     let has_address = sources.last("tfs-grpc-address").is_some();
     let tfs_address = Some(if has_address { "tfs-grpc-address" } else { "grpc-address" });
     let mut service = |name, allow, own_address: Option<&'static str>, port_setting, port| {
@@ -106,8 +130,10 @@ fn services(
             "allow-http" | "allow-grpc" => !hosted && !vertex_ai || chosen,
             _ => !hosted || chosen,
         };
+        let (name, label) = name;
         Service {
             name,
+            label,
             port_setting,
             on: match allow {
                 "allow-vertex-ai" => vertex_ai,
@@ -116,15 +142,34 @@ fn services(
             address: own_address.unwrap_or(address),
             port: sources.read(port_setting, value::port, problems).unwrap_or(port),
             chosen,
+            asked: chosen || sources.last(allow).is_some(),
         }
     };
     [
-        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), PORTS[0], 8080),
-        service("HTTP", "allow-http", None, PORTS[1], 8000),
-        service("metrics", "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
-        service("gRPC", "allow-grpc", Some("grpc-address"), "grpc-port", 8001),
-        service("Vertex AI", "allow-vertex-ai", Some("vertex-ai-address"), "vertex-ai-port", 8080),
-        service("TensorFlow gRPC", "allow-tfs-grpc", tfs_address, "tfs-grpc-port", 8500),
+        service(
+            ("SageMaker", "sagemaker"),
+            "allow-sagemaker",
+            Some("sagemaker-address"),
+            PORTS[0],
+            8080,
+        ),
+        service(("HTTP", "http"), "allow-http", None, PORTS[1], 8000),
+        service(("metrics", "metrics"), "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
+        service(("gRPC", "grpc"), "allow-grpc", Some("grpc-address"), "grpc-port", 8001),
+        service(
+            ("Vertex AI", "vertex-ai"),
+            "allow-vertex-ai",
+            Some("vertex-ai-address"),
+            "vertex-ai-port",
+            8080,
+        ),
+        service(
+            ("TensorFlow gRPC", "tfs-grpc"),
+            "allow-tfs-grpc",
+            tfs_address,
+            "tfs-grpc-port",
+            8500,
+        ),
     ]
 }
 
@@ -133,21 +178,24 @@ pub fn has_vertex_ai(sources: &Sources, problems: &mut Vec<String>) -> bool {
     sources.read("allow-vertex-ai", value::boolean, problems).unwrap_or(false)
 }
 
-/// Settles the ports. `hosted`: a platform that wants one port started the process. `vertex_ai`: is Vertex AI's on?
-pub fn resolve(
-    sources: &mut Sources,
-    hosted: bool,
-    vertex_ai: bool,
-    problems: &mut Vec<String>,
-) -> Listeners {
-    let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai, mut tfs_grpc] =
-        services(sources, hosted, vertex_ai, problems);
+/// Settles the ports.
+pub fn resolve(sources: &mut Sources, asked: Asked, problems: &mut Vec<String>) -> Listeners {
+    let [mut sagemaker, mut http, mut metrics, mut grpc, vertex_ai, mut tfs_grpc] =
+        services(sources, asked, problems);
+    let mut spare = Vec::new();
+    if asked.reach == Reach::ThisMachine {
+        spare = make_way(&http, [&mut sagemaker, &mut metrics, &mut grpc], &mut sources.notices);
+    }
     if let Some(range) = sources.read("sagemaker-safe-port-range", port_range, problems) {
         let movable = [&mut grpc, &mut http, &mut metrics, &mut tfs_grpc];
         fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
     let services = [&http, &sagemaker, &vertex_ai, &metrics, &grpc, &tfs_grpc];
     check_distinct(&services, problems);
+    let is_usual = sources.last("http-address").is_none();
+    if is_usual && services.iter().all(|it| !it.on || it.address.is_loopback()) {
+        sources.notices.push(Notice::info(THIS_MACHINE.to_owned()));
+    }
     if services.iter().all(|it| !it.on) {
         problems.push(
             "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker, --allow-vertex-ai, \
@@ -162,12 +210,37 @@ pub fn resolve(
         metrics: metrics.socket(),
         grpc: grpc.socket(),
         tfs_grpc: tfs_grpc.socket(),
+        spare,
         reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
         reuse_grpc_port: sources.read("reuse-grpc-port", value::boolean, problems).unwrap_or(false),
         http_threads: sources
             .read("http-thread-count", value::threads_or_auto, problems)
             .unwrap_or_default(),
     }
+}
+
+/// For the log, where nobody has chosen an address.
+const THIS_MACHINE: &str = "only this machine can reach the ports, as the server runs in no container: \
+                            --http-address=0.0.0.0 opens them to all machines";
+
+/// The services that nobody has asked for, where HTTP is on: they are off where HTTP was given the port of one.
+fn make_way(
+    http: &Service,
+    others: [&mut Service; 3],
+    notices: &mut Vec<Notice>,
+) -> Vec<&'static str> {
+    let mut spare = Vec::new();
+    for service in others.into_iter().filter(|it| http.on && it.on && !it.asked) {
+        let Service { name, port, port_setting, label, .. } = *service;
+        spare.push(label);
+        if http.chosen && http.port == port {
+            service.on = false;
+            notices.push(Notice::info(format!(
+                "the {name} service is off, as --http-port has its port {port}; --{port_setting} gives it another"
+            )));
+        }
+    }
+    spare
 }
 
 /// The service of a server that answers a health check.
@@ -186,7 +259,8 @@ pub fn to_ask(sources: &Sources, named: Option<&str>, problems: &mut Vec<String>
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
     // gRPC has health checks of its own, and those of Vertex AI are the platform's business.
     let vertex_ai = has_vertex_ai(sources, problems);
-    let [sagemaker, http, metrics, ..] = services(sources, false, vertex_ai, problems);
+    let asked = Asked { hosted: false, vertex_ai, reach: Reach::ThisMachine };
+    let [sagemaker, http, metrics, ..] = services(sources, asked, problems);
     let services = [sagemaker, http, metrics];
     let is_named = |it: &Service| it.on && named.is_none_or(|name| it.port_setting == name);
     let tls = tls::resolve(sources, problems);

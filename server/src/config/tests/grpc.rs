@@ -6,7 +6,7 @@ use frontend::settings::{Compression, ConnectionAge, PemFile, TlsFiles};
 #[test]
 fn grpc_is_served_unless_a_platform_wants_one_port_or_it_is_configured() {
     let port = |args: &str, variables: &[&str]| config(args, variables).listeners.grpc;
-    assert_eq!(port("", &[]), socket("0.0.0.0:8001"));
+    assert_eq!(port("", &[]), socket("127.0.0.1:8001"));
     assert_eq!(port("--http-address ::1", &[]), socket("[::1]:8001"));
     assert_eq!(port("--allow-grpc=false", &[]), None);
     let platform = ["SAGEMAKER_BIND_TO_PORT=8080"];
@@ -19,8 +19,8 @@ fn grpc_is_served_unless_a_platform_wants_one_port_or_it_is_configured() {
 fn grpc_is_served_on_the_port_of_tensorflow_serving_where_that_is_configured() {
     let port = |args: &str, variables: &[&str]| config(args, variables).listeners.tfs_grpc;
     assert_eq!(port("", &[]), None);
-    assert_eq!(port("--allow-tfs-grpc=true", &[]), socket("0.0.0.0:8500"));
-    assert_eq!(port("--tfs-grpc-port=9", &[]), socket("0.0.0.0:9"));
+    assert_eq!(port("--allow-tfs-grpc=true", &[]), socket("127.0.0.1:8500"));
+    assert_eq!(port("--tfs-grpc-port=9", &[]), socket("127.0.0.1:9"));
     assert_eq!(port("--tfs-grpc-port=9 --allow-tfs-grpc=false", &[]), None);
     let addresses = "--allow-tfs-grpc=true --grpc-address ::1";
     assert_eq!(port(addresses, &[]), socket("[::1]:8500"));
