@@ -38,6 +38,7 @@ use frontend::{
     drain::{Drain, Stage},
     grpc::{Grpc, GrpcFront, GrpcSettings},
     http::{HttpFront, Listener, Service},
+    exchange::failure_lines::FailureLines,
     memory::SharedMemory,
     net::{
         self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
@@ -63,6 +64,9 @@ const REST_EVERY: Duration = Duration::from_secs(10);
 
 /// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
 const LAST_TRACES: Duration = Duration::from_secs(2);
+/// How often the number of failed requests without a line is told.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 
 /// Connections to the port for metrics and health, which has places of its own: clients of other ports cannot take
 /// them.
@@ -178,6 +182,7 @@ impl App {
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
+            failure_lines: Default::default(),
         let (operations, asked) =
             config.recommending.as_ref().map(|_| sagemaker::operations()).unzip();
         let facade = config.aws.as_ref().map(|it| Facade::new(it, &config.stores, operations));
@@ -327,6 +332,7 @@ impl App {
 
         if let Some(cache) = self.cache.clone() {
             samplers.spawn(async move { cache.greet().await });
+        samplers.spawn(tell_failures(serving.failure_lines.clone()));
         }
 
         let mut stop = std::pin::pin!(stop);
@@ -403,6 +409,14 @@ async fn drain(
     serving.drain.advance(Stage::Leaving);
     tokio::time::sleep(lifecycle.drain_delay.min(lifecycle.exit_timeout)).await;
     tracing::info!("stopping: nothing new is accepted");
+/// Tells of failed requests that had no line of their own, for ever.
+async fn tell_failures(lines: Arc<FailureLines>) {
+    loop {
+        tokio::time::sleep(TELL_EVERY).await;
+        lines.tell_left_out();
+    }
+}
+
     serving.drain.advance(Stage::Closing);
     // Few further requests will come, so a batch should not wait for them.
     serving.models.flush();
@@ -447,6 +461,7 @@ fn open_ports(listeners: &Listeners) -> Result<Vec<(&'static str, TcpListener)>,
                      another"
                 );
             }
+    serving.failure_lines.tell_left_out();
             Err(error) => return Err(AppError::Listen { service, address, error }),
         }
     }

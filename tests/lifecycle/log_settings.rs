@@ -72,6 +72,37 @@ fn the_lines_that_come_after_a_change_are_as_it_says() {
 }
 
 #[test]
+fn a_broken_client_gets_ten_lines_a_second_and_the_others_are_counted() {
+    let repository = Repository::identity("m", &[]);
+    let mut process = Process::start(&repository, &[], &[]);
+    process.wait_ready();
+    let mut http = process.client();
+    let began = std::time::Instant::now();
+    const REQUESTS: usize = 200;
+    for _ in 0..REQUESTS {
+        http.post(&infer("absent"), &[], "{}").expect(404);
+    }
+    let seconds = began.elapsed().as_secs() + 2;
+    http.post(&infer("m"), &[], "no JSON").expect(400);
+    process.wait_for_line("/v2/models/m/infer");
+    let told = |line: &str| -> usize {
+        let count = line.split_once("and ").and_then(|it| it.1.split_once(" more requests"));
+        count.map_or(0, |it| it.0.replace(',', "").parse().unwrap())
+    };
+    let count = |log: &[String]| {
+        let of_their_own = log.iter().filter(|it| it.contains("/v2/models/absent/infer")).count();
+        (of_their_own, of_their_own + log.iter().map(|it| told(it)).sum::<usize>())
+    };
+    let all = crate::support::wait_for("every failure to have a line or to be counted", || {
+        let log = process.log();
+        let (of_their_own, all) = count(&log);
+        (REQUESTS <= all).then_some((of_their_own, all))
+    });
+    assert_eq!(all.1, REQUESTS);
+    assert!(all.0 as u64 <= 10 * seconds, "{all:?} in {seconds} s");
+}
+
+#[test]
 fn what_cannot_be_changed_is_named_and_nothing_is() {
     let server = crate::support::Server::start(&Repository::identity("m", &[]), &[]);
     let mut client = Client::new(&server);

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     drain::Drain,
-    exchange::{failure::RequestIds, offload::ControlThreads},
+    exchange::{failure::RequestIds, failure_lines::FailureLines, offload::ControlThreads},
     memory::SharedMemory,
     net::footprint::Footprint,
 };
@@ -42,6 +42,8 @@ pub struct Serving {
     pub control_threads: ControlThreads,
     /// Makes names for requests without a client's name.
     pub request_ids: Arc<RequestIds>,
+    /// Which requests that fail have a line in the log.
+    pub failure_lines: Arc<FailureLines>,
     /// Runs requests on models.
     pub inference: Inference,
     /// Shared memory that clients have registered.

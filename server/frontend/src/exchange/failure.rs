@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use super::failure_lines::FailureLines;
 use inference::{
     error::{Error, Kind},
     trace::Trace,
@@ -82,9 +83,12 @@ pub struct Context<'a> {
     pub custom_attributes: Option<&'a str>,
 }
 
-/// Writes the line of a request that failed. Refusals under load are many and say nothing new: they are counted, and
-/// logged only where the log is verbose.
-pub fn log(context: Context<'_>, error: &Error, request_id: &str) {
+/// Writes the line of a request that failed, unless there were many of its kind. Refusals under load are many and say
+/// nothing new: they are counted, and logged only where the log is verbose.
+pub fn log(lines: &FailureLines, context: Context<'_>, error: &Error, request_id: &str) {
+    if !error.is_one_of_many() && !lines.has_line(error.kind()) {
+        return;
+    }
     let Context {
         method,
         path,

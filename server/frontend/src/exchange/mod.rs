@@ -16,6 +16,7 @@ mod call;
 mod codec;
 pub mod compression;
 pub mod failure;
+pub mod failure_lines;
 mod foreseen;
 mod held_body;
 mod inflation;

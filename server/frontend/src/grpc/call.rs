@@ -71,7 +71,7 @@ async fn answer<S: Services>(
     });
     let answered = match called {
         Ok((method, context)) => services.answer(method, context, body).await.map_err(|failure| {
-            failure::log(&grpc.serving.request_ids, &method, &failure);
+            failure::log(&grpc.serving, &method, &failure);
             failure::status(&failure)
         }),
         Err(error) => {

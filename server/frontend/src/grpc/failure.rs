@@ -1,9 +1,9 @@
 //! The end of a failed call as the client gets it, and its line in the log.
 
 use super::status::Status;
-use crate::exchange::{
-    Failure,
-    failure::{self, RequestIds},
+use crate::{
+    exchange::{Failure, failure},
+    serving::Serving,
 };
 use inference::error::Error;
 
@@ -24,9 +24,10 @@ pub fn status(failure: &Failure) -> Status {
     status
 }
 
-/// Logs one line for every failure that is answered, with the name of its request: the client's, or a new one.
-pub fn log(ids: &RequestIds, method: &dyn std::fmt::Debug, failure: &Failure) {
-    let id = ids.name(failure.id.as_deref());
+/// Logs the line of a failure that is answered, with the name of its request: the client's, or a new one.
+pub fn log(serving: &Serving, method: &dyn std::fmt::Debug, failure: &Failure) {
+    let id = serving.request_ids.name(failure.id.as_deref());
     let method = format!("{method:?}");
-    failure::log(failure::Context { method: &method, ..Default::default() }, &failure.error, &id);
+    let context = failure::Context { method: &method, ..Default::default() };
+    failure::log(&serving.failure_lines, context, &failure.error, &id);
 }

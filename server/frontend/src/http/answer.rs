@@ -80,7 +80,7 @@ pub fn failed(
         inference_component,
         custom_attributes,
     };
-    failure::log(context, &failure.error, &id);
+    failure::log(&service.serving.failure_lines, context, &failure.error, &id);
     let mut response = render(&Failed { parts, error: &failure.error, id: &id });
     if let Error::MethodNotAllowed { allowed, .. } = failure.error {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
