@@ -2,6 +2,7 @@
 //! value.
 
 mod announce;
+mod banner;
 mod error;
 mod follow;
 mod heap;
@@ -25,6 +26,7 @@ use std::{
 use backend::{Backend, MODEL_STACK};
 use tokio::{sync::mpsc::Receiver, task::JoinSet};
 
+pub use banner::Banner;
 pub use error::AppError;
 use observers::Observers;
 use scarcity::Source;
@@ -36,9 +38,9 @@ use crate::{
 };
 use frontend::{
     drain::{Drain, Stage},
+    exchange::failure_lines::FailureLines,
     grpc::{Grpc, GrpcFront, GrpcSettings},
     http::{HttpFront, Listener, Service},
-    exchange::failure_lines::FailureLines,
     memory::SharedMemory,
     net::{
         self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
@@ -62,11 +64,11 @@ use telemetry::{logging::LogControl, metrics::Metrics};
 /// How often models are asked to give back what instances at rest keep.
 const REST_EVERY: Duration = Duration::from_secs(10);
 
-/// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
-const LAST_TRACES: Duration = Duration::from_secs(2);
 /// How often the number of failed requests without a line is told.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
+/// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
+const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// Connections to the port for metrics and health, which has places of its own: clients of other ports cannot take
 /// them.
@@ -79,6 +81,21 @@ const GRPC: usize = 2;
 
 /// The number of the front with the routes of Vertex AI, where that is on. Its port may have TLS.
 const VERTEX_AI: usize = 3;
+
+/// How the server is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Readiness says no for a while before nothing new is accepted.
+    Drain,
+    /// Nothing new is accepted from now on.
+    Now,
+}
+
+impl From<()> for Wish {
+    fn from((): ()) -> Wish {
+        Wish::Drain
+    }
+}
 
 /// A server whose ports are open.
 pub struct App {
@@ -100,6 +117,8 @@ pub struct App {
     asked: Option<Receiver<Asked>>,
     /// Processors at the start.
     cpus: usize,
+    /// Shows a banner once the models are loaded; `None` where nobody looks.
+    greet: Option<Box<dyn FnOnce(Banner) + Send>>,
 }
 
 impl App {
@@ -163,6 +182,7 @@ impl App {
             inference: Inference::new(cache.clone(), Some(tracing.clone())).within(budget.clone()),
             control_threads: Default::default(),
             request_ids: Default::default(),
+            failure_lines: Default::default(),
             memory: Arc::new(SharedMemory::new(config.clients.shared_memory)),
             tracing,
             log,
@@ -182,7 +202,6 @@ impl App {
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
-            failure_lines: Default::default(),
         let (operations, asked) =
             config.recommending.as_ref().map(|_| sagemaker::operations()).unzip();
         let facade = config.aws.as_ref().map(|it| Facade::new(it, &config.stores, operations));
@@ -244,7 +263,13 @@ impl App {
             observers,
             asked,
             cpus,
+            greet: None,
         })
+    }
+
+    /// The same, with something that shows a banner once the models are loaded.
+    pub fn greeting(self, greet: impl FnOnce(Banner) + Send + 'static) -> App {
+        App { greet: Some(Box::new(greet)), ..self }
     }
 
     /// The addresses of the open ports, by service. A port given as 0 has its real number.
@@ -259,7 +284,7 @@ impl App {
     ///
     /// # Errors
     /// When no model could be loaded, or work was left when the time to stop was over.
-    pub fn run(self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
+    pub fn run(self, stop: impl Future<Output: Into<Wish>>) -> Result<(), AppError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             // The blocking threads of this runtime load the models.
@@ -271,7 +296,7 @@ impl App {
         outcome
     }
 
-    async fn serve(mut self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
+    async fn serve(mut self, stop: impl Future<Output: Into<Wish>>) -> Result<(), AppError> {
         let addresses = self.addresses();
         for (service, address) in &addresses {
             tracing::info!(service, %address, "listening");
@@ -307,6 +332,7 @@ impl App {
         let interval = self.config.metrics.interval;
         let mut samplers = JoinSet::new();
         samplers.spawn(sample_process(serving.metrics.clone(), interval));
+        samplers.spawn(tell_failures(serving.failure_lines.clone()));
         if self.samples_gpus {
             samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
         }
@@ -332,19 +358,18 @@ impl App {
 
         if let Some(cache) = self.cache.clone() {
             samplers.spawn(async move { cache.greet().await });
-        samplers.spawn(tell_failures(serving.failure_lines.clone()));
         }
 
         let mut stop = std::pin::pin!(stop);
         let exit_on_error = self.config.lifecycle.exit_on_error;
         let load = load(self.control.clone(), exit_on_error);
-        let loaded = tokio::select! {
-            loaded = load => Some(loaded),
-            () = &mut stop => None,
-            overdue = startup::overdue(&self.config.startup, &self.control) => Some(Err(overdue)),
+        let loaded: Result<Result<(), AppError>, Wish> = tokio::select! {
+            loaded = load => Ok(loaded),
+            wish = &mut stop => Err(wish.into()),
+            overdue = startup::overdue(&self.config.startup, &self.control) => Ok(Err(overdue)),
         };
-        match loaded {
-            Some(Ok(())) => {
+        let wish: Wish = match loaded {
+            Ok(Ok(())) => {
                 startup::isolated_names(&self.config, &serving)?;
                 serving.models.finish_start();
                 self.observers.ready();
@@ -354,15 +379,25 @@ impl App {
                 }
                 // Polls the repository until it is dropped.
                 let _following = follow::start(&self.config, &self.control)?;
-                stop.await;
+                if let Some(greet) = self.greet.take() {
+                    greet(Banner::of(&serving, &addresses, &self.config));
+                }
+                stop.await.into()
             }
-            Some(Err(error)) => {
+            Ok(Err(error)) => {
                 return Err(startup::explain(&self.config.startup, error, &serving));
             }
-            None => tracing::info!("asked to stop while models were loading"),
-        }
+            Err(wish) => {
+                tracing::info!("asked to stop while models were loading");
+                wish
+            }
+        };
         samplers.abort_all();
-        drain(&self.config.lifecycle, &serving, &self.control, self.observers, tasks, io).await
+        let mut lifecycle = self.config.lifecycle.clone();
+        if wish == Wish::Now {
+            lifecycle.drain_delay = Duration::ZERO;
+        }
+        drain(&lifecycle, &serving, &self.control, self.observers, tasks, io).await
     }
 }
 
@@ -371,6 +406,14 @@ async fn sample_process(metrics: Metrics, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         metrics.sample_process();
+    }
+}
+
+/// Tells of failed requests that had no line of their own, for ever.
+async fn tell_failures(lines: Arc<FailureLines>) {
+    loop {
+        tokio::time::sleep(TELL_EVERY).await;
+        lines.tell_left_out();
     }
 }
 
@@ -409,14 +452,6 @@ async fn drain(
     serving.drain.advance(Stage::Leaving);
     tokio::time::sleep(lifecycle.drain_delay.min(lifecycle.exit_timeout)).await;
     tracing::info!("stopping: nothing new is accepted");
-/// Tells of failed requests that had no line of their own, for ever.
-async fn tell_failures(lines: Arc<FailureLines>) {
-    loop {
-        tokio::time::sleep(TELL_EVERY).await;
-        lines.tell_left_out();
-    }
-}
-
     serving.drain.advance(Stage::Closing);
     // Few further requests will come, so a batch should not wait for them.
     serving.models.flush();
@@ -426,6 +461,7 @@ async fn tell_failures(lines: Arc<FailureLines>) {
         }
     }
     let drained = serving.drain.finished(left()).await;
+    serving.failure_lines.tell_left_out();
     let connections = if drained { 0 } else { serving.drain.busy() };
     observers.finish(left().min(LAST_TRACES));
     let threads = control.close(left());
@@ -461,11 +497,14 @@ fn open_ports(listeners: &Listeners) -> Result<Vec<(&'static str, TcpListener)>,
                      another"
                 );
             }
-    serving.failure_lines.tell_left_out();
             Err(error) => return Err(AppError::Listen { service, address, error }),
         }
     }
     Ok(open)
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrInUse
 }
 
 fn control(
@@ -486,10 +525,6 @@ async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError
         Err(error) => Err(AppError::Models(format!("loading models failed: {error}"))),
     }
 }
-fn is_taken(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrInUse
-}
-
 
 #[cfg(test)]
 mod tests {

@@ -3,13 +3,17 @@
 
 mod signals;
 
-use std::{io::Write, process::ExitCode, sync::Arc};
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use configuration::ProcessEnvironment;
 use machine::{Machine, MemoryLeft};
 use muster::{
     OWN_PROGRAM,
-    app::App,
+    app::{App, Banner, Wish},
     config::{self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, ServerConfig},
     engines::{self, EngineSettings},
     explain,
@@ -22,13 +26,13 @@ use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+/// The exit code where the command line is wrong, as of most programs.
+const USAGE: u8 = 2;
+
 /// The word behind which a process runs one model for the server.
 const WORKER: &str = "worker";
 
 fn main() -> ExitCode {
-/// The exit code where the command line is wrong, as of most programs.
-const USAGE: u8 = 2;
-
     environment::keep_large_blocks_apart();
     environment::wrap_quotients();
     let memory = MemoryLeft::open();
@@ -60,14 +64,14 @@ const USAGE: u8 = 2;
         Ok(Command::Health(check)) => ask(&check),
         Ok(Command::Explain(command)) => explain(&command, onednn),
         Ok(Command::Serve(config)) => serve(*config, onednn, &machine, &signals, &children),
-        Err(error) => fail(&error),
-    }
-}
-
         Err(error) if error.is_usage() => {
             fail(&error);
             ExitCode::from(USAGE)
         }
+        Err(error) => fail(&error),
+    }
+}
+
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("{error}");
     ExitCode::FAILURE
@@ -100,8 +104,19 @@ fn serve(
         Ok(engines) => engines,
         Err(error) => return fail(&error),
     };
-    let outcome = App::build(config, machine, engines, log.control())
-        .and_then(|app| app.run(signalled(signals.notify(), log.clone())));
+    let is_seen = config.log.is_plain() && std::io::stdout().is_terminal();
+    let shown = log.clone();
+    let greet = move |banner: Banner| {
+        // The lines of the start stand above it.
+        shown.flush();
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+        // A terminal that is gone needs no banner.
+        let _ = std::io::stdout().write_all(banner.text(colours).as_bytes());
+    };
+    let outcome = App::build(config, machine, engines, log.control()).and_then(|app| {
+        let app = if is_seen { app.greeting(greet) } else { app };
+        app.run(signalled(signals.notify(), log.clone()))
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -146,10 +161,8 @@ fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
 }
 
 /// Ready at the first signal to stop; a second one ends the process at once.
-async fn signalled(mut signals: UnboundedReceiver<()>, log: Arc<LogGuard>) {
-    if signals.recv().await.is_none() {
-        return std::future::pending().await;
-    }
+async fn signalled(mut signals: UnboundedReceiver<Wish>, log: Arc<LogGuard>) -> Wish {
+    let Some(wish) = signals.recv().await else { return std::future::pending().await };
     tokio::spawn(async move {
         if signals.recv().await.is_some() {
             tracing::warn!("asked a second time to stop: stopping at once");
@@ -157,6 +170,7 @@ async fn signalled(mut signals: UnboundedReceiver<()>, log: Arc<LogGuard>) {
             std::process::exit(1);
         }
     });
+    wish
 }
 
 /// `muster health`: one line, and the exit code.

@@ -2,7 +2,7 @@
 //! start of the process. Before there is a server, a signal that stops it ends the process.
 
 use std::{
-    io,
+    io::{self, IsTerminal},
     os::unix::process::ExitStatusExt,
     process::ExitStatus,
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use environment::{IDLE_SIGNALS, real_time_signals};
-use muster::workers::Children;
+use muster::{app::Wish, workers::Children};
 use rustix::process::WaitOptions;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -31,7 +31,7 @@ enum Action {
     /// The process ends as without a handler.
     Default,
     /// The server gets a message.
-    Notify(UnboundedSender<()>),
+    Notify(UnboundedSender<Wish>),
 }
 
 impl Signals {
@@ -57,7 +57,7 @@ impl Signals {
     }
 
     /// From now on each signal is a message to the returned receiver.
-    pub(super) fn notify(&self) -> UnboundedReceiver<()> {
+    pub(super) fn notify(&self) -> UnboundedReceiver<Wish> {
         let (sender, signals) = unbounded_channel();
         self.set(Action::Notify(sender));
         signals
@@ -92,6 +92,14 @@ impl StopSignal {
             StopSignal::Interrupt => SignalKind::interrupt(),
             StopSignal::Quit => SignalKind::quit(),
             StopSignal::Terminate => SignalKind::terminate(),
+        }
+    }
+
+    /// What it asks for. Whoever presses Ctrl-C has no balancer in front that would have to learn of the stop.
+    fn wish(self) -> Wish {
+        match self {
+            StopSignal::Interrupt if io::stdin().is_terminal() => Wish::Now,
+            _ => Wish::Drain,
         }
     }
 
@@ -150,7 +158,7 @@ async fn listen(
         }
         let status = 128 + stop.kind().as_raw_value();
         match &*action.lock().unwrap_or_else(PoisonError::into_inner) {
-            Action::Notify(told) => drop(told.send(())),
+            Action::Notify(told) => drop(told.send(stop.wish())),
             Action::Exit if stop == StopSignal::Terminate => std::process::exit(0),
             Action::Exit | Action::Default => std::process::exit(status),
         }

@@ -29,7 +29,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Its version, where the name of its file has it, and what it says of its build.
+    /// Its version, where the name of its file has it, else what it says of its build.
     pub(crate) fn version(&self) -> String {
         version(&self.path, ort::info())
     }
@@ -38,10 +38,11 @@ impl Runtime {
 fn version(path: &Path, build: &str) -> String {
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let build = build.strip_prefix("ORT Build Info: ").unwrap_or(build);
     match name.split_once(".so.") {
-        Some((_, version)) => format!("ONNX Runtime {version}, {build}"),
-        None => format!("ONNX Runtime, {build}"),
+        Some((_, version)) => format!("ONNX Runtime {version}"),
+        None => {
+            format!("ONNX Runtime, {}", build.strip_prefix("ORT Build Info: ").unwrap_or(build))
+        }
     }
 }
 
@@ -151,11 +152,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_that_of_the_name_of_the_file_beside_what_the_build_says() {
+    fn the_version_is_that_of_the_name_of_the_file_else_what_the_build_says() {
         let info = "ORT Build Info: git-branch=HEAD, build type=Release";
         let of = |path: &str| version(Path::new(path), info);
         let build = "git-branch=HEAD, build type=Release";
-        assert_eq!(of("/none/libonnxruntime.so.1.31.1"), format!("ONNX Runtime 1.31.1, {build}"));
+        assert_eq!(of("/none/libonnxruntime.so.1.31.1"), "ONNX Runtime 1.31.1");
         assert_eq!(of("/none/libonnxruntime.so"), format!("ONNX Runtime, {build}"));
     }
 }

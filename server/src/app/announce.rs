@@ -8,7 +8,7 @@ use crate::config::ServerConfig;
 use frontend::serving::Serving;
 use inference::{
     signature::Signature,
-    task::{Medium, RowForm},
+    task::{Medium, RowForm, Task},
 };
 use machine::{
     bytes_text,
@@ -62,6 +62,18 @@ pub(super) fn serving(
     let ready = serving.models.ready_names();
     let known = serving.models.index().len();
     tracing::info!(models = ready.len(), known, "ready to serve");
+    if let Some(line) = line(serving, addresses, config) {
+        tracing::info!("try it: {line}");
+    }
+}
+
+/// A request that works when it is pasted; `None` where no model has answered any.
+pub(super) fn line(
+    serving: &Serving,
+    addresses: &[(&'static str, SocketAddr)],
+    config: &ServerConfig,
+) -> Option<String> {
+    let ready = serving.models.ready_names();
     let models = ready.iter().filter_map(|name| serving.models.get(name, None).ok());
     // A request that the model has answered when it was loaded, or none.
     let models = models.filter(|model| model.answers_zeros);
@@ -70,9 +82,7 @@ pub(super) fn serving(
         let length = request_body(&model.signature).map_or(usize::MAX, |it| it.len());
         (file_of(&model.signature).is_some(), length)
     });
-    if let Some(line) = easiest.and_then(|model| curl(&model, addresses, config)) {
-        tracing::info!("try it: {line}");
-    }
+    easiest.and_then(|model| curl(&model, addresses, config))
 }
 
 fn curl(
@@ -98,12 +108,16 @@ fn curl(
         (None, None) => return None,
     };
     let file = file_of(&model.signature);
+    let sentence = takes_a_sentence(&model.signature);
     let path = match (service, file) {
+        ("http", _) if sentence => format!("/v2/models/{name}/pipeline"),
         ("http", Some(_)) => format!("/v2/models/{name}/pipeline"),
         ("http", None) => format!("/v2/models/{name}/infer"),
         _ => "/invocations".to_owned(),
     };
     let body = match (service, file) {
+        ("http", _) if sentence => format!("-d '{SENTENCE}'"),
+        (_, None) if sentence => format!("-H 'Content-Type: application/json' -d '{SENTENCE}'"),
         (_, Some((_, file))) if names_labels(&model.signature) => format!(
             "-H 'Content-Type: application/json' -d '{{\"inputs\":\"'$(base64 -w0 {file})'\",\"parameters\":\
              {{\"candidate_labels\":[\"cat\",\"dog\"]}}}}'"
@@ -118,6 +132,16 @@ fn curl(
         }
     };
     Some(format!("{}://localhost:{port}{path}{token} {body}", curl(service)))
+}
+
+/// What a person would send to a model of texts.
+const SENTENCE: &str = "{\"inputs\":\"I am super happy right now.\"}";
+
+/// Does the model answer one text, and nothing beside it?
+fn takes_a_sentence(signature: &Signature) -> bool {
+    let is_text = |task: &Task| task.medium() == Medium::Text && task.facts().row == RowForm::One;
+    let is_one = || request_of_zeros(signature, 1).is_some_and(|it| it.inputs.len() == 1);
+    signature.pipeline.as_ref().is_some_and(|it| is_text(&it.task)) && is_one()
 }
 
 /// Does each request say what the classes of its files are?

@@ -39,6 +39,13 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
 }
 
+impl LogSettings {
+    /// Are lines for people to read, on the standard outputs?
+    pub fn is_plain(&self) -> bool {
+        self.format == LogFormat::Text && self.file.is_none() && self.info
+    }
+}
+
 /// How a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
