@@ -12,8 +12,8 @@ use backend::BackendError;
 use crate::archive;
 
 /// What there is instead, in the end of a sentence.
-const SAVE: &str = "export the model with torch.jit.script(model) or torch.jit.trace(model, example), and \
-                    .save(\"model.pt\") of the result";
+const SAVE: &str = "export the model with torch.onnx.export(model, example, \"model.onnx\", dynamo=True), or with \
+                    torch.jit.script(model) or torch.jit.trace(model, example), and .save(\"model.pt\") of the result";
 
 /// The file itself, or `model.pt` in the folder; it is a TorchScript archive as far as its list of contents
 /// can tell.

@@ -95,7 +95,9 @@ fn refused(name: &str, parts: &[&str]) {
 fn files_that_are_no_torchscript_are_called_what_they_are() {
     refused("absent.pt", &["there is no such file"]);
     refused("cut.pt", &["cut short"]);
-    refused("state_dict.pt", &["a state dict or a pickled module", "torch.jit.script", ".save("]);
+    let ways =
+        ["a state dict or a pickled module", "torch.onnx.export", "torch.jit.script", ".save("];
+    refused("state_dict.pt", &ways);
     refused("pickled.pt", &["a state dict or a pickled module", "torch.jit.trace"]);
     refused("legacy.pt", &["old format of torch.save"]);
     refused("exported.pt2", &["torch.export archive", "torch.jit.script"]);
