@@ -70,7 +70,7 @@ pub struct OnnxRuntime {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The file of ONNX Runtime's library, version 1.24 or later. `None`: `libonnxruntime.so*` beside the
-    /// program or in `lib/` beside it, else the one that the build made ready.
+    /// program, in `lib/` there or in `../lib/muster/`, else the one that the build made ready.
     pub library: Option<PathBuf>,
     /// Where optimised forms of large models are kept; made if it does not exist. `None`: nowhere.
     pub model_cache_dir: Option<PathBuf>,

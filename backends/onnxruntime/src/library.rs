@@ -111,19 +111,24 @@ fn problem(error: &LoadDynamicError) -> String {
     }
 }
 
-/// The library beside the program or in `lib/` beside it, else the one that the build made ready.
+/// The library of the installation, else the one that the build made ready.
 pub(crate) fn find() -> Result<PathBuf, BackendError> {
     let program = std::env::current_exe().ok();
-    let folder = program.as_deref().and_then(Path::parent);
-    let beside = folder.iter().flat_map(|it| [it.to_path_buf(), it.join("lib")]);
+    let folders = program.as_deref().map(folders).unwrap_or_default();
     let built = option_env!("MUSTER_ORT_LIBRARY").map(PathBuf::from);
-    let found = beside.clone().find_map(|it| newest(&it));
+    let found = folders.iter().find_map(|it| newest(it));
     found.or_else(|| built.clone().filter(|it| it.is_file())).ok_or_else(|| {
-        let places = beside.map(|it| it.join("libonnxruntime.so*")).chain(built);
+        let places = folders.iter().map(|it| it.join("libonnxruntime.so*")).chain(built);
         let places: Vec<String> = places.map(|it| it.display().to_string()).collect();
         let text = "no ONNX Runtime library; looked for";
         BackendError::Load(format!("{text} {}. {REMEDY}", places.join(", ")))
     })
+}
+
+/// Where an installation has it: beside the program, in `lib/` there, and where the package that pip installs puts it.
+fn folders(program: &Path) -> Vec<PathBuf> {
+    let beside = program.parent().into_iter().flat_map(|it| [it.to_path_buf(), it.join("lib")]);
+    beside.chain(backend::library_folder(program)).collect()
 }
 
 /// The library in that folder; of several the plain name, else the last by name.
@@ -139,8 +144,8 @@ fn newest(folder: &Path) -> Option<PathBuf> {
     Some(folder.join(name))
 }
 
-const REMEDY: &str = "Set ORT_DYLIB_PATH to the path of libonnxruntime.so (1.24 or later), or build muster \
-                      again where python3 and pip are installed, which fetches it";
+const REMEDY: &str = "Put libonnxruntime.so (1.24 or later) there, or set ORT_DYLIB_PATH to its path. A build of \
+                      muster where python3 and pip are installed fetches it";
 
 fn unusable(path: &Path, problem: &str) -> BackendError {
     let path = path.display();
@@ -150,6 +155,12 @@ fn unusable(path: &Path, problem: &str) -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_looked_for_beside_the_program_and_where_a_package_puts_it() {
+        let places = folders(Path::new("/venv/bin/muster"));
+        assert_eq!(places, ["/venv/bin", "/venv/bin/lib", "/venv/lib/muster"].map(PathBuf::from));
+    }
 
     #[test]
     fn the_version_is_that_of_the_name_of_the_file_else_what_the_build_says() {

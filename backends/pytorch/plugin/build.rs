@@ -36,6 +36,8 @@ fn main() {
     // Where it lies in an installation; and for tests, which run it from the target folder, where it was. The bench
     // is linked with it.
     println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,$ORIGIN/libtorch/lib");
+    // Where it lies among packages of Python, in one beside `torch`.
+    println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,$ORIGIN/../torch/lib");
     println!("cargo:rustc-link-arg-benches=-Wl,-rpath,{}", libraries.display());
     if env::var("PROFILE").is_ok_and(|it| it == "debug") {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{}", libraries.display());

@@ -42,7 +42,7 @@ pub struct PyTorch {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The file of the plugin. `None`: `pytorch/libmuster_pytorch.so` in the program's folder, else beside
-    /// that folder.
+    /// that folder, else the one in the Python environment that the program is installed in.
     pub plugin: Option<PathBuf>,
 }
 
@@ -125,6 +125,7 @@ impl Backend for PyTorch {
         let Some(plugin) = plugin else { return Places::default() };
         let mut places = Places::of_library(&plugin);
         places.reads.push(library::libtorch(&plugin));
+        places.reads.extend(library::nvidia(&plugin));
         places
     }
 }

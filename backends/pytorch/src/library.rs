@@ -32,6 +32,9 @@ static OPEN: Mutex<Option<Arc<Library>>> = Mutex::new(None);
 /// The file's place, beside the program's folder or in it.
 const PLACE: &str = "pytorch/libmuster_pytorch.so";
 
+/// The same among Python's packages, where muster's own wheel puts it. libtorch is then that of the package `torch`.
+const IN_PACKAGES: &str = "muster_pytorch/libmuster_pytorch.so";
+
 const REMEDY: &str = "Build it with `python3 backends/pytorch/prepare.py`, or use an image of muster that has \
                       libtorch in it";
 
@@ -174,7 +177,8 @@ impl Library {
     }
 }
 
-/// The plugin in `pytorch/` beside the program, else in the one beside the program's folder.
+/// The plugin in `pytorch/` beside the program, else in the one beside the program's folder, else among the packages of
+/// Python that are installed with it.
 fn find() -> Result<PathBuf, BackendError> {
     installed().ok_or_else(|| missing(&places()))
 }
@@ -184,15 +188,32 @@ pub(crate) fn installed() -> Option<PathBuf> {
     places().into_iter().find(|it| it.is_file())
 }
 
-/// The directory of libtorch's libraries, beside a plugin.
+/// The directory of libtorch's libraries, seen from a plugin.
 pub(crate) fn libtorch(plugin: &Path) -> PathBuf {
-    plugin.parent().unwrap_or(Path::new("")).join("libtorch/lib")
+    match packages(plugin) {
+        Some(packages) => packages.join("torch/lib"),
+        None => plugin.parent().unwrap_or(Path::new("")).join("libtorch/lib"),
+    }
+}
+
+/// The directory of what libtorch needs of NVIDIA, where that is not in its own: as the package `torch` has it.
+pub(crate) fn nvidia(plugin: &Path) -> Option<PathBuf> {
+    Some(packages(plugin)?.join("nvidia"))
+}
+
+/// The folder of Python's packages, where a plugin lies in one of them.
+fn packages(plugin: &Path) -> Option<&Path> {
+    plugin.ancestors().nth(2).filter(|_| plugin.ends_with(IN_PACKAGES))
 }
 
 fn places() -> Vec<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let folders = program.as_deref().into_iter().flat_map(|it| it.ancestors().skip(1).take(2));
-    folders.map(|it| it.join(PLACE)).collect()
+    std::env::current_exe().map(|it| places_of(&it)).unwrap_or_default()
+}
+
+fn places_of(program: &Path) -> Vec<PathBuf> {
+    let folders = program.ancestors().skip(1).take(2).map(|it| it.join(PLACE));
+    let packages = backend::python_packages(program);
+    folders.chain(packages.iter().map(|it| it.join(IN_PACKAGES))).collect()
 }
 
 fn missing(places: &[PathBuf]) -> BackendError {
@@ -253,5 +274,17 @@ mod tests {
              it was built with",
         );
         explained("it is no plugin of muster", "it is no plugin of muster");
+    }
+
+    #[test]
+    fn a_plugin_among_packages_of_python_has_the_libraries_of_the_package_torch() {
+        let plugin =
+            Path::new("/venv/lib/python3.13/site-packages/muster_pytorch/libmuster_pytorch.so");
+        let packages = Path::new("/venv/lib/python3.13/site-packages");
+        assert_eq!(libtorch(plugin), packages.join("torch/lib"));
+        assert_eq!(nvidia(plugin), Some(packages.join("nvidia")));
+        let beside = Path::new("/opt/muster/pytorch/libmuster_pytorch.so");
+        assert_eq!(libtorch(beside), Path::new("/opt/muster/pytorch/libtorch/lib"));
+        assert_eq!(nvidia(beside), None);
     }
 }

@@ -39,7 +39,8 @@ pub struct TensorFlow {
 /// What the engine is made with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The file of `libtensorflow_cc.so.2`. `None`: `tensorflow/lib/` in the program's folder, else beside that folder.
+    /// The file of `libtensorflow_cc.so.2`. `None`: `tensorflow/lib/` in the program's folder, else beside that folder,
+    /// else the wheel in the Python environment that the program is installed in.
     pub library: Option<PathBuf>,
     /// Whether it uses oneDNN and why, for the log: [`set_environment`] has decided it.
     pub onednn: String,

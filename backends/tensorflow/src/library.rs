@@ -55,6 +55,8 @@ static OPEN: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
 
 /// The library's place, in the program's folder or beside it. What it needs lies in the same folder.
 const PLACE: &str = "tensorflow/lib/libtensorflow_cc.so.2";
+/// The same among Python's packages, where TensorFlow's own wheel puts it.
+const IN_PACKAGES: &str = "tensorflow/libtensorflow_cc.so.2";
 
 /// The open library; if none is, opens `wanted`, or where that is `None` the one that is found. `onednn`
 /// is for the log.
@@ -112,12 +114,18 @@ pub(crate) fn installed() -> Option<PathBuf> {
 }
 
 fn places() -> Vec<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let folders = program.as_deref().into_iter().flat_map(|it| it.ancestors().skip(1).take(2));
-    folders.map(|it| it.join(PLACE)).collect()
+    std::env::current_exe().map(|it| places_of(&it)).unwrap_or_default()
 }
 
-const PREPARE: &str = "Fetch it with `python3 backends/tensorflow/prepare.py`, or name the file of another in \
+/// For a program in that place: those of `prepare.py`, then that of the wheel in the program's Python environment.
+fn places_of(program: &Path) -> Vec<PathBuf> {
+    let folders = program.ancestors().skip(1).take(2).map(|it| it.join(PLACE));
+    let packages = backend::python_packages(program);
+    folders.chain(packages.iter().map(|it| it.join(IN_PACKAGES))).collect()
+}
+
+const PREPARE: &str = "Fetch it with `python3 backends/tensorflow/prepare.py`, with `pip install \
+                       'muster[tensorflow]'` where pip has installed muster, or name the file of another in \
                        --tensorflow-library";
 
 fn missing(places: &[PathBuf], model: &Path) -> BackendError {
