@@ -19,5 +19,6 @@ use test_support as support; // start a server, talk to it, make model repositor
 mod bench; // the load generator against this server
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod packages; // what users install
 mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations
