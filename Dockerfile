@@ -68,14 +68,16 @@ RUN for it in "TORCH=$TORCH" "TENSORFLOW=$TENSORFLOW" "GPU=$GPU"; do \
 # Dependencies, ONNX Runtime and libtorch. What needs no argument comes first, so that all images share it.
 FROM tools AS build
 COPY --from=manifests /source ./
-RUN cargo build --profile dist --locked -p muster -p muster-bench -p muster-recommend
+# The notices are of crates that another target or a test may bring, too: all are fetched here.
+RUN cargo build --profile dist --locked -p muster -p muster-bench -p muster-recommend \
+ && cargo fetch --locked --target "$(rustc -vV | sed -n 's/^host: //p')"
 ARG TORCH
 ARG TENSORFLOW
 ARG GPU
 RUN if [ -n "$TENSORFLOW" ]; then python3 backends/tensorflow/prepare.py; fi
 # `tch` comes here too: its C++ takes minutes, and does not change with the sources.
 RUN if [ -n "$TORCH" ]; then \
-        cargo fetch --locked && python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu} \
+        python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu} \
      && cargo build --release --locked -p tch; \
     fi
 
@@ -83,7 +85,8 @@ RUN if [ -n "$TORCH" ]; then \
 COPY . .
 RUN find . -name '*.rs' -exec touch {} + \
  && cargo build --profile dist --locked --offline -p muster -p muster-bench -p muster-recommend \
- && if [ -n "$TORCH" ]; then CARGO_NET_OFFLINE=true python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
+ && if [ -n "$TORCH" ]; then CARGO_NET_OFFLINE=true python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi \
+ && CARGO_NET_OFFLINE=true python3 deploy/package.py --notices /notices ${TORCH:+--pytorch-plugin}
 
 # Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
 # Everybody may read all of it, whatever the umask was under which the sources were checked out.
@@ -94,6 +97,7 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/opt/muster/license
  && cp /usr/share/doc/libturbojpeg0/copyright libraries/opt/muster/licenses/libjpeg-turbo/ \
  && cp -R /locale/en_US.utf8 libraries/usr/lib/locale/ \
  && cp /target/dist/muster /target/dist/muster-bench /target/dist/muster-recommend /source/LICENSE program/opt/muster/ \
+ && cp -R /notices program/opt/muster/licenses \
  && ln -s opt/muster/muster program/muster \
  && mkdir -p program/usr/local/bin program/usr/bin program/opt/tritonserver/bin \
  && ln -s /opt/muster/muster program/usr/bin/tensorflow_model_server \

@@ -17,7 +17,7 @@ from wire import ask, wait_healthy
 IMAGE = "muster:proof"
 # What .dockerignore lets through.
 SOURCES = ["Cargo.toml", "Cargo.lock", "Dockerfile", ".dockerignore", "LICENSE", ".cargo", "backends", "server"]
-SOURCES += ["tests/architecture", "tests/support"]
+SOURCES += ["tests/architecture", "tests/support", "deploy/package.py", "deploy/shipping"]
 # What the host of a GPU brings, and no image holds.
 OF_THE_DRIVER = ("libcuda.so", "libnvidia-ml.so")
 # A crate that only the dependencies need: it must not be compiled a second time.
@@ -32,6 +32,7 @@ def build(proof):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name)
         else:
+            (copy / name).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, copy / name)
     first, _ = timed_build(proof, copy)
     with open(copy / "server/src/main.rs", "a") as file:
@@ -76,6 +77,21 @@ def readable(proof):
         wanted = 0o555 if it.isdir() or it.name.endswith("/muster") else 0o444
         expect(it.issym() or it.mode & wanted == wanted, f"{it.name} has mode {it.mode:o}")
     return f"{len(members)} files"
+
+
+@fact("the notices of what is inside, and a list of it, are in the image")
+def notices(proof):
+    with Container(proof.image, ["--version"]) as container:
+        place = f"{container.name}:/opt/muster/licenses"
+        with tarfile.open(fileobj=io.BytesIO(docker("cp", place, "-", text=False).stdout)) as archive:
+            names = {it.name.removeprefix("licenses/") for it in archive.getmembers()}
+            listed = json.load(archive.extractfile("licenses/muster.cdx.json"))["components"]
+            text = archive.extractfile("licenses/THIRD-PARTY-NOTICES.txt").read().decode()
+    expect("onnxruntime/ThirdPartyNotices.txt" in names, "ONNX Runtime's notices are not there")
+    crates = [it for it in listed if it["purl"].startswith("pkg:cargo/")]
+    lacking = [it["purl"] for it in crates if f"\n{it['name']} {it['version']} (" not in text]
+    expect(len(crates) > 100 and not lacking, f"{len(crates)} crates are listed; no notice of {', '.join(lacking)}")
+    return f"{len(crates)} crates"
 
 
 @fact("every library in the image finds what it needs, but for a GPU's driver")
