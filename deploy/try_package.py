@@ -10,6 +10,8 @@ Ends with 1 where an answer is wrong, a file is missing, or `pip install` to the
 """
 
 import argparse
+import array
+import base64
 import json
 import os
 import re
@@ -86,7 +88,9 @@ def try_extras(wheel, folder):
     pip = [folder / "bin/pip", "--disable-pip-version-check", "install", "--quiet"]
     subprocess.run([*pip, f"{wheel}[tensorflow]"], check=True)
     model = ROOT / "tests/fixtures/savedmodels/half_plus_two"
-    with Served(folder / "bin/muster", ["serve", model]) as address:
+    # In a process of its own, which can look for nothing by itself.
+    isolated = "--isolation=all"
+    with Served(folder / "bin/muster", ["serve", model, isolated]) as address:
         reply = ask(f"{address}/v1/models/half_plus_two:predict", {"instances": [1.0, 2.0, 5.0]})
         expect(reply == {"predictions": [2.5, 3.0, 4.5]}, f"TensorFlow answers {reply}")
     print("muster[tensorflow] answers")
@@ -94,9 +98,20 @@ def try_extras(wheel, folder):
         print("muster[torch] was not tried: the wheel has no plugin for it (package.py --pytorch-plugin)")
         return
     subprocess.run([*pip, f"{wheel}[torch]"], check=True)
-    model = ROOT / "tests/fixtures/torchscript/half_plus_two/1/model.pt"
-    with Served(folder / "bin/muster", ["serve", model]) as address:
-        print(f"muster[torch] serves at {address}")
+    model = ROOT / "tests/fixtures/torchscript/mlp/1/model.pt"
+    case = json.loads((ROOT / "tests/fixtures/expected/mlp.json").read_text())["cases"][0]
+    with Served(folder / "bin/muster", ["serve", model, isolated]) as address:
+        reply = ask(f"{address}/v2/models/model/infer", {"inputs": [tensor("input", case["inputs"]["input"])]})
+        found, right = reply["outputs"][0]["data"], tensor("output", case["outputs"]["output"])["data"]
+        near = len(found) == len(right) and all(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(found, right))
+        expect(near, f"libtorch answers {found}, expected {right}")
+    print("muster[torch] answers")
+
+
+def tensor(name, stored):
+    """A tensor of 32-bit floats as the fixtures store it, as a request has it."""
+    values = array.array("f", base64.b64decode(stored["raw"])).tolist()
+    return {"name": name, "shape": stored["shape"], "datatype": stored["datatype"], "data": values}
 
 
 def try_uvx(wheel, work):
@@ -189,8 +204,8 @@ class Served:
 
 
 def environment():
-    """This process's variables, without those that lead a program to another library."""
-    return {name: value for name, value in os.environ.items() if name != "ORT_DYLIB_PATH"}
+    """This process's variables, without those that muster reads."""
+    return {name: it for name, it in os.environ.items() if name != "ORT_DYLIB_PATH" and not name.startswith("MUSTER_")}
 
 
 def check_answer(address):

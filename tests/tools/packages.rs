@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command};
 
-use crate::support::{python::run, root, scratch, skip, tools::with_tools};
+use crate::support::{python::run, root, scratch, skip, with_tools};
 
 #[test]
 fn the_wheel_and_the_tarball_serve_where_nothing_else_is_installed() {

@@ -28,7 +28,10 @@ mod runner;
 mod shared_rows;
 mod trial;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
 
@@ -36,6 +39,8 @@ use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSour
 #[derive(Debug, Default)]
 pub struct PyTorch {
     options: Options,
+    /// The plugin that was found before the process could no longer look for one.
+    found: OnceLock<PathBuf>,
 }
 
 /// What the engine is made with.
@@ -49,7 +54,7 @@ pub struct Options {
 impl PyTorch {
     /// An engine that opens its plugin when the first model is loaded.
     pub fn new(options: Options) -> PyTorch {
-        PyTorch { options }
+        PyTorch { options, found: OnceLock::new() }
     }
 }
 
@@ -112,7 +117,8 @@ impl Backend for PyTorch {
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         // What is wrong with the file is said also where there is no plugin to load it.
         let path = file::find(&source.path)?;
-        let library = library::open(self.options.plugin.as_deref())?;
+        let plugin = self.options.plugin.as_ref().or(self.found.get());
+        let library = library::open(plugin.map(PathBuf::as_path))?;
         Ok(Arc::new(model::TorchModel::load(library, source, path)?))
     }
 
@@ -121,11 +127,12 @@ impl Backend for PyTorch {
     }
 
     fn places(&self) -> Places {
-        let plugin = self.options.plugin.clone().or_else(library::installed);
+        let found = || library::installed().map(|it| self.found.get_or_init(|| it));
+        let plugin = self.options.plugin.as_ref().or_else(found);
         let Some(plugin) = plugin else { return Places::default() };
-        let mut places = Places::of_library(&plugin);
-        places.reads.push(library::libtorch(&plugin));
-        places.reads.extend(library::nvidia(&plugin));
+        let mut places = Places::of_library(plugin);
+        places.reads.push(library::libtorch(plugin));
+        places.reads.extend(library::nvidia(plugin));
         places
     }
 }

@@ -23,7 +23,12 @@ mod sessions;
 mod state;
 mod warm_up;
 
-use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use config::Defaults;
 pub use saved_model::{Look, look};
@@ -34,6 +39,8 @@ use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSour
 #[derive(Debug, Default)]
 pub struct TensorFlow {
     options: Options,
+    /// The library that was found before the process could no longer look for one.
+    found: OnceLock<PathBuf>,
 }
 
 /// What the engine is made with.
@@ -62,7 +69,7 @@ pub struct Options {
 impl TensorFlow {
     /// An engine that opens its library when the first model is loaded.
     pub fn new(options: Options) -> TensorFlow {
-        TensorFlow { options }
+        TensorFlow { options, found: OnceLock::new() }
     }
 }
 
@@ -131,13 +138,15 @@ impl Backend for TensorFlow {
             tags: self.options.tags.clone(),
             is_bfloat16: self.options.is_bfloat16,
         };
-        let open = || library::open(library.as_deref(), onednn, &folder);
+        let library = library.as_ref().or(self.found.get());
+        let open = || library::open(library.map(PathBuf::as_path), onednn, &folder);
         Ok(Arc::new(model::TensorFlowModel::load(source, &folder, &defaults, open)?))
     }
 
     fn places(&self) -> Places {
-        let library = self.options.library.clone().or_else(library::installed);
-        library.as_deref().map(Places::of_library).unwrap_or_default()
+        let found = || library::installed().map(|it| self.found.get_or_init(|| it));
+        let library = self.options.library.as_ref().or_else(found);
+        library.map(|it| Places::of_library(it)).unwrap_or_default()
     }
 
     fn version(&self) -> Option<String> {
