@@ -234,8 +234,7 @@ impl Receiver {
         self.held = had + count;
         let received = received.map_err(io::Error::from)?;
         if received.flags.contains(ReturnFlags::CTRUNC) {
-            let files = "files that were not asked for".to_owned();
-            return Err(Garbage::Unexpected(files).into());
+            return Err(Garbage::Unexpected("files that were not asked for".into()).into());
         }
         if count == 0 { Err(ChannelError::Closed) } else { Ok(()) }
     }

@@ -243,8 +243,7 @@ impl Incoming {
         self.frame.clear();
         self.frame.resize(HEAD + long, 0);
         let is_there = is_there.and_then(|()| pages.copy(at, &mut self.frame));
-        let outside = || Garbage::Unexpected("a frame outside of its memory".to_owned());
-        is_there.ok_or_else(outside)?;
+        is_there.ok_or_else(|| Garbage::Unexpected("a frame outside of its memory".into()))?;
         self.received = next(self.received);
         pages.counters(self.own).taken.store(self.received, Release);
         Ok(frame::decode(&self.frame)?)

@@ -201,10 +201,7 @@ impl Open {
         let began = Instant::now();
         let is_asked_for = self.incoming.is_here().and_then(|it| match it {
             false => Ok(()),
-            true => {
-                let early = "an answer to a run that is none yet".to_owned();
-                Err(Garbage::Unexpected(early).into())
-            }
+            true => Err(Garbage::Unexpected("an answer to a run that is none yet".into()).into()),
         });
         is_asked_for.map_err(|error| Lost { error, has_begun: false })?;
         match self.outgoing.send(&execute) {

@@ -71,8 +71,7 @@ impl Converger {
         let target = target?;
         let serves: Vec<u64> = serving.keys().copied().collect();
         if !decide(record.loaded.as_ref(), &serves, &[], target.sources(), &serves).is_nothing() {
-            let problem = "its files, or its configuration, have changed";
-            return Err(Error::Unavailable(problem.to_owned()));
+            return Err(Error::Unavailable("its files, or its configuration, have changed".into()));
         }
         let mut next = Versions::new();
         let mut problem = Ok(());
