@@ -216,7 +216,7 @@ fn every_option_is_taken_with_its_default_in_every_spelling() {
                 let short = if is_clear { short } else { &option }.to_owned();
                 // What is taken without effect is never meant by its beginning.
                 if state != IGNORED {
-                    let args = [beside(name), &[&*short, *value]].concat();
+                    let args = [beside(name), &[&*short, value]].concat();
                     said_by_triton(&args).unwrap_or_else(|error| panic!("{args:?}: {error}"));
                 }
                 vec![vec![option.clone(), value.to_owned()], vec![format!("{option}={value}")]]

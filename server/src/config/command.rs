@@ -14,7 +14,7 @@ use super::{
 };
 use configuration::{
     ConfigError, Environment,
-    command_line::{self, Parsed},
+    command_line::{self, Parsed, Serve},
     gather,
 };
 use machine::Machine;
@@ -79,7 +79,8 @@ pub fn read(
             };
         }
         Parsed::Unknown => return Err(wrong(ConfigError::new(problems))),
-        Parsed::Serve(serve) => serve,
+        // What was not understood may have been the models: nothing is said of theirs.
+        Parsed::Serve(serve) => Serve { rehearsed: serve.rehearsed || !is_understood, ..serve },
     };
     let mut sources = gather(&serve.settings, &flags, environment, &mut problems);
     offer_defaults(&serve, &mut sources, environment, &mut problems);

@@ -100,6 +100,12 @@ fn what_is_wrong_with_the_command_line_is_a_fault_of_usage_and_nothing_else_is()
 }
 
 #[test]
+fn models_are_not_missed_where_an_option_was_not_understood() {
+    let error = read_at(&[], "serve --reload model.onnx", &[]).unwrap_err();
+    assert!(matches!(error.problems(), [it] if it.contains("--reload")), "{error}");
+}
+
+#[test]
 fn completions_know_commands_flags_and_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&format!("completions {shell}"));

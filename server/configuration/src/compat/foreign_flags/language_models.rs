@@ -1,5 +1,5 @@
-//! The flags of vLLM, llama.cpp's server and text-generation-inference that are about writing texts token by token, about
-//! the memory of such models, and about their adapters.
+//! The flags of vLLM, llama.cpp's server and text-generation-inference that are about writing texts token by token,
+//! about the memory of such models, and about their adapters.
 
 /// Their names, sorted, without dashes in front.
 #[rustfmt::skip]
