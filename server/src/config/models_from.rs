@@ -65,14 +65,19 @@ pub(super) fn models_from(
             }
             return (ModelsFrom::Repositories(vec![path.clone()]), false);
         } else if environment.kind_of(path).is_none() {
-            let hub = match model_id {
-                Some(_) => {
-                    "; nothing is fetched from a hub: put its files into a directory, and name that with \
-                     --model-id or MODEL_ID"
-                }
-                None => "",
+            let advice = if model_id.is_some() {
+                "; nothing is fetched from a hub: put its files into a directory, and name that with --model-id or \
+                 MODEL_ID"
+                    .to_owned()
+            } else {
+                name_on_a_hub(path).map_or_else(String::new, |name| {
+                    format!(
+                        "; a name on Hugging Face's hub is not fetched: 'hf download {name} --local-dir model', then \
+                         'muster serve model'"
+                    )
+                })
             };
-            problems.push(format!("the model '{}' does not exist{hub}", path.display()));
+            problems.push(format!("the model '{}' does not exist{advice}", path.display()));
         }
         return (ModelsFrom::Path(path.clone()), false);
     }
@@ -128,6 +133,22 @@ pub(super) fn models_from(
         ));
     }
     (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
+}
+
+/// The name of a model as Hugging Face's hub has it, `owner/name`, where the path could be one.
+fn name_on_a_hub(path: &Path) -> Option<&str> {
+    let name = path.to_str()?;
+    let (owner, model) = name.split_once('/')?;
+    let is_part = |it: &str| {
+        !it.starts_with('.')
+            && !it.is_empty()
+            && it.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it))
+    };
+    // A path of a file has an ending.
+    let is_file = ["onnx", "pt", "json", "txt", "pkl", "joblib", "skops", "ubj"]
+        .iter()
+        .any(|it| path.extension().is_some_and(|ending| ending == *it));
+    (is_part(owner) && is_part(model) && !is_file).then_some(name)
 }
 
 /// Is one of them in an object store?

@@ -439,6 +439,12 @@ fn models_that_are_not_there_are_missed() {
     let none = text(&[], "");
     assert!(none.contains("/opt/ml/model") && none.contains("--model-repository"), "{none}");
     assert!(text(&[], "serve x.onnx").contains("'x.onnx' does not exist"));
+    let of_hub = text(&[], "serve BAAI/bge-small-en-v1.5");
+    assert!(of_hub.contains("hf download BAAI/bge-small-en-v1.5 --local-dir model"), "{of_hub}");
+    for path in ["models/x.onnx", "./BAAI/bge", "a/b/c", "/a/b"] {
+        let args = format!("serve {path}");
+        assert!(!text(&[], &args).contains("hf download"), "{path}");
+    }
     assert!(text(&["f"], "--model-repository f").contains("this is a file"));
     assert!(text(&[], "--model-repository f").contains("--model-repository 'f' (command line)"));
     assert!(text(&["f"], "serve f --model-repository f").contains("give one of them"));

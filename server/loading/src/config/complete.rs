@@ -12,7 +12,7 @@ use crate::config::{
     },
     choose::{Completion, EngineChoice},
     engines::Engines,
-    fit::{batches, begins_free, fit},
+    fit::{batches, begins_free, fit, warn_of_one_row},
     open_ranks::OpenRanks,
     planned_group::PlannedGroup,
     unbatch::unbatch,
@@ -156,6 +156,7 @@ pub fn complete(
     let mut open = OpenRanks::default();
     if let Some(spec) = spec.filter(|_| defaults.completion == Completion::On) {
         open = OpenRanks::of(&raw, spec);
+        warn_of_one_row(spec, &raw, &mut report);
         rows_must_be_known(&raw, &open, spec, &mut report);
         fill_from_model(&mut raw, spec, engine, defaults);
     }

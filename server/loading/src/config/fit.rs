@@ -74,6 +74,25 @@ pub(crate) fn batches(spec: &ModelSpec, raw: &RawConfig) -> bool {
     spec.inputs.iter().filter(is_served).chain(&spec.outputs).all(begins_free)
 }
 
+/// Warns of a model that was exported for one row, where nobody has said that it should be so: each of its tensors has
+/// 1 as the first of several dimensions.
+pub(crate) fn warn_of_one_row(spec: &ModelSpec, raw: &RawConfig, report: &mut Report) {
+    let is_one = |it: &TensorSpec| matches!(*it.dims, [Some(1), _, ..]);
+    let is_said = raw.max_batch_size.is_some() || !raw.input.is_empty() || !raw.output.is_empty();
+    if is_said || spec.inputs.is_empty() || !spec.inputs.iter().chain(&spec.outputs).all(is_one) {
+        return;
+    }
+    let axes =
+        spec.inputs.iter().chain(&spec.outputs).map(|it| format!("'{}': {{0: 'batch'}}", it.name));
+    let axes: Vec<String> = axes.collect();
+    report.warn(format!(
+        "it takes one row in each run, as the first dimension of all its tensors is 1: requests cannot share a run. A \
+         model of PyTorch is exported for any number by torch.onnx.export(.., dynamo=False, dynamic_axes={{{}}}); \
+         max_batch_size: 0 in config.pbtxt says that one row is meant",
+        axes.join(", ")
+    ));
+}
+
 /// Is its first dimension open?
 pub(crate) fn begins_free(spec: &TensorSpec) -> bool {
     spec.dims.first().is_some_and(Option::is_none)

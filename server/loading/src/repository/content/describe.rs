@@ -1,11 +1,13 @@
 //! What each kind of file is called, and what to do where it lies in the place of a model.
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, fs, path::Path};
 
 use super::Content;
 
 const OPTIMUM: &str =
     "optimum-cli export onnx --model <its directory or its name on the hub> <new directory>";
+const WEIGHTS_OF_A_WRITER: &str = "the weights of a language model, and muster serves no models that write a text \
+                                   token by token";
 const TRACE: &str = "load it into its model in Python, then save torch.jit.script(model) or torch.jit.trace(model, example) \
                      with .save(\"model.pt\")";
 const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('<model>/1')\" makes a SavedModel, \
@@ -32,6 +34,15 @@ fn has_name<'a>(path: &Path, help: &'a str) -> Option<Cow<'a, str>> {
         (_, Some(ending)) => own.ends_with(ending).then(|| format!("model{ending}").into()),
         (None, None) => None,
     }
+}
+
+/// Is the model whose weights these are one that writes texts, by the configuration beside them?
+fn writes_texts(weights: &Path) -> bool {
+    let text = fs::read_to_string(weights.with_file_name("config.json")).unwrap_or_default();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let classes = config["architectures"].as_array().into_iter().flatten();
+    let ends = |it: &str| it.ends_with("ForCausalLM") || it.ends_with("LMHeadModel");
+    classes.filter_map(serde_json::Value::as_str).any(ends)
 }
 
 fn beside_a_repository(path: &Path, usual: Cow<'_, str>) -> String {
@@ -75,7 +86,12 @@ impl Content {
 
     /// What the file is and what to do, as the rest of a sentence that begins with its path.
     pub(crate) fn sentence(self, path: &Path) -> String {
-        let (what, help) = self.what_and_help();
+        let (what, help) = match self {
+            Content::Safetensors if writes_texts(path) => {
+                (WEIGHTS_OF_A_WRITER.to_owned(), "vLLM and llama.cpp serve such models".to_owned())
+            }
+            _ => self.what_and_help(),
+        };
         let help = match has_name(path, &help) {
             Some(usual) => beside_a_repository(path, usual),
             None => help.replace("<file>", &path.display().to_string()),

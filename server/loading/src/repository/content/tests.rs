@@ -1,6 +1,6 @@
 //! Facts about files that lie in the place of a model.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use super::*;
 
@@ -136,4 +136,21 @@ fn a_file_that_ends_too_early_says_how_many_bytes_it_lacks() {
     assert!(matches!(whole(cut), Some(Content::Truncated { needs: Some(20), .. })));
     let cut = whole(b"PK\x03\x04m/data.pkl").unwrap().sentence(Path::new("m.pt"));
     assert!(cut.contains("zip archive") && cut.contains("cut short"), "{cut}");
+}
+
+#[test]
+fn weights_of_a_language_model_are_called_so() {
+    let folder = std::env::temp_dir().join(format!("muster-writer-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let weights = folder.join("model.safetensors");
+    let said = |classes: &str| {
+        fs::write(folder.join("config.json"), format!(r#"{{"architectures": {classes}}}"#))
+            .unwrap();
+        Content::Safetensors.sentence(&weights)
+    };
+    assert!(said(r#"["LlamaForCausalLM"]"#).contains("no models that write a text"));
+    for other in [r#"["BertForSequenceClassification"]"#, "[]", "3"] {
+        assert!(said(other).contains("optimum-cli export onnx"), "{other}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }

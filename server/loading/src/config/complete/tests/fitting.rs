@@ -126,3 +126,21 @@ fn without_completion_everything_must_be_configured() {
         ]
     );
 }
+
+#[test]
+fn a_model_that_was_exported_for_one_row_is_a_warning_unless_that_is_written_down() {
+    let spec = model(
+        &[tensor("pixels", DataType::Fp32, &[1, 3, 224, 224])],
+        &[tensor("scores", DataType::Fp32, &[1, 1000])],
+    );
+    let warnings = |text: &str, spec: &ModelSpec| {
+        completed("m", text, Some(spec), &Defaults::default()).unwrap().warnings
+    };
+    let told = warnings("", &spec);
+    let line = "dynamic_axes={'pixels': {0: 'batch'}, 'scores': {0: 'batch'}}";
+    assert!(matches!(&*told, [it] if it.contains(line)), "{told:?}");
+    assert_eq!(warnings("max_batch_size: 0", &spec), [""; 0]);
+    assert_eq!(warnings("", &classifier()), [""; 0]);
+    let vector = model(&[tensor("x", DataType::Fp32, &[1])], &[tensor("y", DataType::Fp32, &[1])]);
+    assert_eq!(warnings("", &vector), [""; 0]);
+}
