@@ -1,7 +1,7 @@
 //! Variables of this process that native libraries read when they are opened. They must be set before the process has
 //! a second thread: some libraries look at them at any time, and the C library does not guard them. And the process's
-//! heap, which it shares with these libraries, blocks of it that there are not, the signals that ask it for nothing, and
-//! quotients that do not fit.
+//! heap, which it shares with these libraries, blocks of it that there are not, the signals that ask it for nothing,
+//! and quotients that do not fit.
 
 mod blocks;
 mod heap;
