@@ -42,21 +42,21 @@ fn is_timeout<T>(outcome: &io::Result<T>) -> bool {
 
 #[tokio::test]
 async fn a_silent_peer_is_given_up_after_the_idle_time_and_not_before() {
-    let (mut stream, _client) = connection(100, 10, 10).await;
     let started = Instant::now();
+    let (mut stream, _client) = connection(100, 10, 10).await;
     assert!(is_timeout(&byte(&mut stream).await));
     assert!(started.elapsed() >= Duration::from_millis(100));
 }
 
 #[tokio::test]
 async fn a_head_has_its_time_from_its_first_byte_however_it_trickles() {
+    let started = Instant::now();
     let (mut stream, mut client) = connection(60_000, 100, 60_000).await;
     let trickle = tokio::spawn(async move {
         while client.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
-    let started = Instant::now();
     while byte(&mut stream).await.is_ok() {}
     assert!(started.elapsed() >= Duration::from_millis(100));
     drop(stream);
