@@ -61,7 +61,7 @@ def run(command, **options) -> None:
     except FileNotFoundError:
         sys.exit(f"{command[0]} is not installed")
     except subprocess.CalledProcessError as error:
-        sys.exit(f"{' '.join(command[:4])} … failed with exit status {error.returncode}")
+        sys.exit(f"{' '.join(map(str, command[:4]))} … failed with exit status {error.returncode}")
 
 
 def run_telling(command, told: str, **options) -> None:

@@ -24,6 +24,7 @@ import venv
 from pathlib import Path
 
 from shipping import crates, notices, onnxruntime, programs, sbom, tarball, wheel
+from prepare_wheels import run  # noqa: I001: shipping says where it is
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -115,7 +116,7 @@ def build_tools(target):
     if not (installed.is_file() and installed.read_text() == stamp):
         venv.create(folder, clear=True, with_pip=True)
         pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        programs.run([*pip, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", wanted])
+        run([*pip, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", wanted])
         installed.write_text(stamp)
     return folder / "bin"
 

@@ -7,10 +7,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "backends"))
-from prepare_wheels import download  # noqa: E402: it lies beside the engines' folders
+from prepare_wheels import download
 
+ROOT = Path(__file__).resolve().parents[2]
 NOTICES = ("LICENSE", "ThirdPartyNotices.txt")
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from prepare_wheels import run
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("muster", "muster-bench", "muster-recommend")
 # What wheels of `manylinux_2_28` may ask for: RHEL 8, Ubuntu 20.04, Debian 11, Amazon Linux 2023 and later have it.
@@ -58,13 +60,3 @@ def glibc_of(files):
             if flags != "WEAK":
                 newest = max(newest, (int(version[0]), int(version[1])))
     return newest
-
-
-def run(command, **options):
-    """Runs it to the end; its failure ends this program."""
-    try:
-        subprocess.run(command, check=True, **options)
-    except FileNotFoundError:
-        sys.exit(f"{command[0]} is not installed")
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"{' '.join(map(str, command[:3]))} … failed with exit status {error.returncode}")

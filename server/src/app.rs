@@ -7,6 +7,7 @@ mod error;
 mod follow;
 mod heap;
 mod observers;
+mod ports;
 mod quota;
 mod recommender;
 mod refresh;
@@ -46,7 +47,7 @@ use frontend::{
         self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
     },
     serving::{Serving, ServingSettings},
-    settings::{Listeners, TlsFiles},
+    settings::TlsFiles,
 };
 use inference::{
     access::{TokenFile, TokenFileError},
@@ -133,7 +134,7 @@ impl App {
         mut engines: Vec<Arc<dyn Backend>>,
         log: LogControl,
     ) -> Result<App, AppError> {
-        let listeners = open_ports(&config.listeners)?;
+        let listeners = ports::open(&config.listeners)?;
         startup::user_scripts(&config.startup)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
             let problem = |it: TokenFileError| AppError::File(format!("--auth-tokens-file {it}"));
@@ -476,37 +477,6 @@ async fn drain(
     Ok(())
 }
 
-fn open_ports(listeners: &Listeners) -> Result<Vec<(&'static str, TcpListener)>, AppError> {
-    let wanted = [
-        ("http", listeners.http, listeners.reuse_http_port),
-        ("grpc", listeners.grpc, listeners.reuse_grpc_port),
-        ("tfs-grpc", listeners.tfs_grpc, listeners.reuse_grpc_port),
-        ("sagemaker", listeners.sagemaker, false),
-        ("vertex-ai", listeners.vertex_ai, false),
-        ("metrics", listeners.metrics, false),
-    ];
-    let mut open = Vec::new();
-    for (service, address, reuse_port) in wanted {
-        let Some(address) = address else { continue };
-        match net::listen(address, reuse_port) {
-            Ok(listener) => open.push((service, listener)),
-            Err(error) if is_taken(&error) && listeners.spare.contains(&service) => {
-                let port = address.port();
-                tracing::warn!(
-                    "port {port} is taken, so the server does without {service}: --{service}-port=<PORT> gives it \
-                     another"
-                );
-            }
-            Err(error) => return Err(AppError::Listen { service, address, error }),
-        }
-    }
-    Ok(open)
-}
-
-fn is_taken(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrInUse
-}
-
 fn control(
     config: &ServerConfig,
     loader: Arc<Loader>,
@@ -523,37 +493,5 @@ async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError
     match work.await {
         Ok(outcome) => outcome.map_err(|it| AppError::Models(it.to_string())),
         Err(error) => Err(AppError::Models(format!("loading models failed: {error}"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listeners(http: SocketAddr, metrics: SocketAddr, spare: Vec<&'static str>) -> Listeners {
-        Listeners {
-            http: Some(http),
-            sagemaker: None,
-            vertex_ai: None,
-            metrics: Some(metrics),
-            grpc: None,
-            tfs_grpc: None,
-            spare,
-            reuse_http_port: false,
-            reuse_grpc_port: false,
-            http_threads: None,
-        }
-    }
-
-    #[test]
-    fn the_server_does_without_a_port_that_nobody_asked_for_and_that_is_taken() {
-        let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (free, taken) = (SocketAddr::from(([127, 0, 0, 1], 0)), other.local_addr().unwrap());
-        let open = open_ports(&listeners(free, taken, vec!["metrics"])).unwrap();
-        assert_eq!(open.iter().map(|it| it.0).collect::<Vec<_>>(), ["http"]);
-        for asked_for in [listeners(free, taken, vec![]), listeners(taken, free, vec!["metrics"])] {
-            let error = open_ports(&asked_for).unwrap_err().to_string();
-            assert!(error.contains(&taken.to_string()), "{error}");
-        }
     }
 }
