@@ -20,5 +20,7 @@ mod bench; // the load generator against this server
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod packages; // what users install
+#[cfg(all(feature = "pipelines", feature = "trees"))]
+mod pages; // the blocks of README and guides
 mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations
