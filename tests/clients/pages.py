@@ -9,7 +9,7 @@ A page is a Markdown file. What its fences say:
     ```sh elsewhere      not run: it needs Docker, a cluster, an account, the network or another language
     ```python            run with this interpreter
     ```text              right after a block that ran: what it printed; `..` stands for any text
-    ```python needs=X    run only where the Python package X is installed
+    ```python needs=X    run only where there is a Python package, or a program, X
 
 Fences in other languages are not run. Each page runs in a copy of the tracked files of its own, where `muster` is on the
 PATH, and in a network of its own, so that the standard ports are free; where the system allows no such network, the
@@ -159,7 +159,7 @@ class Shell:
 
     def run(self, language, words, block):
         """What a block printed; `None` for one that is not to be run here."""
-        missing = [it for it in words if it.startswith("needs=") and not importlib.util.find_spec(it[6:])]
+        missing = [it for it in words if it.startswith("needs=") and not is_there(it[6:])]
         if language not in RUN or "elsewhere" in words or missing:
             return None
         script = self.home.parent / "block"
@@ -215,6 +215,11 @@ def copy_of_checkout(folder):
         if name and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+
+
+def is_there(name):
+    """Whether there is such a Python package or such a program."""
+    return bool(importlib.util.find_spec(name) or shutil.which(name))
 
 
 def answers(address):
