@@ -9,7 +9,8 @@ import java.util.regex.Pattern;
 public class Call {
     public static void main(String[] arguments) throws Exception {
         String row = "0,".repeat(29) + "0";
-        String body = "{\"inputs\":[{\"name\":\"input\",\"shape\":[1,30],\"datatype\":\"FP32\",\"data\":[" + row + "]}]}";
+        String tensor = "{\"name\":\"input\",\"shape\":[1,30],\"datatype\":\"FP32\",\"data\":[" + row + "]}";
+        String body = "{\"inputs\":[" + tensor + "]}";
         HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:8000/v2/models/fraud/infer"))
             .header("Content-Type", "application/json")
             .POST(HttpRequest.BodyPublishers.ofString(body))
