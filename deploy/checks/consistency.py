@@ -151,6 +151,7 @@ def sizes(manifests, report):
     expressions = {it["alert"]: it["expr"] for group in manifests.rules["groups"] for it in group["rules"]}
     number = {name: int(re.search(r"\* (\d+)$", text)[1]) for name, text in expressions.items() if "* " in text}
     limits = {"compose": manifests.compose["services"]["muster"]["deploy"]["resources"]["limits"]["memory"]}
+    limits[manifests.unit.file] = manifests.unit.value("MemoryMax")
     for it in manifests.containers():
         if it.container:
             resources = it.container["resources"]
@@ -192,6 +193,7 @@ def flags(manifests, report, known):
     waits = {"compose/compose.yaml": seconds_of(manifests.compose["services"]["muster"]["stop_grace_period"])}
     pod = manifests.only("Deployment")["spec"]["template"]["spec"]
     waits["kubernetes/base/deployment.yaml"] = pod["terminationGracePeriodSeconds"]
+    waits[manifests.unit.file] = seconds_of(manifests.unit.value("TimeoutStopSec"))
     # KServe leaves it to Kubernetes, where it is 30.
     waits["kserve/cluster-serving-runtime.yaml"] = 30
     for it in manifests.containers():

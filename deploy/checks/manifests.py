@@ -18,6 +18,7 @@ class Manifests:
         self.dashboard = json.loads((folder / "grafana/muster.json").read_text())
         self.compose = self.one("compose/compose.yaml")
         self.rules = self.one("prometheus/rules.yml")
+        self.unit = Unit("systemd/muster.service", (folder / "systemd/muster.service").read_text())
 
     def one(self, name):
         """The only document of a file."""
@@ -52,10 +53,11 @@ class Manifests:
             for name, it in self.kind(kind):
                 for container in of(it):
                     yield Container(name, container["args"], container=container)
+        yield self.unit
 
 
 class Container:
-    """One way in which muster is started: of compose (`service`) or of Kubernetes (`container`)."""
+    """One way in which muster is started: of compose (`service`), of Kubernetes (`container`), or a unit of systemd."""
 
     def __init__(self, file, args, service=None, container=None):
         self.file, self.args = file, args
@@ -90,6 +92,38 @@ class Container:
                 names = {it.get("name"): it["containerPort"] for it in self.container["ports"]}
                 found[name] = probe["httpGet"]["path"], names.get(port, port)
         return found
+
+
+class Unit(Container):
+    """The unit of systemd. Lines that end in a backslash are one line with the next."""
+
+    def __init__(self, file, text):
+        self.text = text
+        self.settings = {}
+        for line in re.sub(r"\\\n\s*", "", text).splitlines():
+            if "=" in line and not line.startswith(("#", ";")):
+                key, value = line.split("=", 1)
+                self.settings.setdefault(key, []).append(value)
+        (start,) = self.settings["ExecStart"]
+        self.program, *args = start.split()
+        super().__init__(file, args)
+
+    def value(self, key):
+        """The only value of a setting, or nothing."""
+        values = self.settings.get(key)
+        return values[0] if values and len(values) == 1 else None
+
+    def ports(self):
+        """Those of the command line: a unit says no others."""
+        return [int(it[1]) for it in (re.fullmatch(r"--[\w-]+-port=(\d+)", it) for it in self.args) if it]
+
+    def environment(self):
+        """Names of variables that are set."""
+        return [it.split("=")[0] for it in self.settings.get("Environment", [])]
+
+    def probes(self):
+        """systemd asks nothing. This is for whoever waits for the server."""
+        return {"readinessProbe": ("/v2/health/ready", int(self.flag("http-port")))}
 
 
 def bytes_of(text):

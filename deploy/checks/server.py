@@ -25,7 +25,7 @@ class Muster:
         self.ports = {it: free_port() for it in container.ports()}
         args = []
         for it in container.args:
-            it = re.sub(r"(^|=)/(mnt/)?models$", rf"\g<1>{models}", it).replace("{{.Name}}", name)
+            it = re.sub(r"(^|=)/(mnt/|srv/)?models$", rf"\g<1>{models}", it).replace("{{.Name}}", name)
             if found := re.fullmatch(r"(--[\w-]+-port)=(\d+)", it):
                 it = f"{found[1]}={self.ports[int(found[2])]}"
             args.append(it)
