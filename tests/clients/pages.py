@@ -20,18 +20,19 @@ import argparse
 import contextlib
 import ctypes
 import fcntl
+import http.client
 import importlib.util
 import os
 import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -223,12 +224,15 @@ def is_there(name):
 
 
 def answers(address):
-    """Whether a server there is ready."""
-    try:
-        with urllib.request.urlopen(address, timeout=5) as reply:
-            return reply.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
+    """Whether a server there is ready, with TLS or without it."""
+    unverified = ssl._create_unverified_context()
+    for it in (address, address.replace("http://", "https://")):
+        try:
+            with urllib.request.urlopen(it, timeout=5, context=unverified) as reply:
+                return reply.status == 200
+        except (http.client.HTTPException, OSError):
+            pass
+    return False
 
 
 if __name__ == "__main__":
