@@ -1,6 +1,6 @@
 //! What do an ensemble and the response cache cost beside the models themselves? One request after the other, in this
 //! process, over models that copy nothing and compute nothing, so that what is left is the way from model to model.
-//! `cargo bench -p muster --bench ensemble`; docs/performance.md explains.
+//! `cargo bench -p muster --bench ensemble`; docs/background/performance.md explains.
 
 use std::{
     fmt::Write,

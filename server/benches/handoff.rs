@@ -1,6 +1,7 @@
 //! What does the way through the scheduler cost beside the run, for a model that nobody else uses? One request
 //! after the other, in this process: on the calling task, by way of a worker that sleeps, and by way of one
-//! that looks for work before it sleeps. `cargo bench -p muster --bench handoff`; docs/performance.md explains.
+//! that looks for work before it sleeps. `cargo bench -p muster --bench handoff`;
+//! docs/background/performance.md explains.
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,7 @@
 //! What does a process of its own cost a model? The same runs by the engine `identity` in this process and in a worker,
 //! in turns, and how soon the end of a worker is noticed. `cargo bench -p muster --bench isolation`, which fails with
-//! `-- --check` where a goal is missed, and makes fewer rounds with `-- --quick`; docs/performance.md explains.
+//! `-- --check` where a goal is missed, and makes fewer rounds with `-- --quick`;
+//! docs/background/performance.md explains.
 
 use std::{
     collections::BTreeSet,

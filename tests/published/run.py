@@ -18,7 +18,7 @@
 
 `--quick` is a look, no measurement. What a case needs of Python is installed below --work the first time: Gunicorn and
 Flask, or PyTorch and ONNX to write models with (some 6 GB). TorchScript needs `backends/pytorch/prepare.py`.
-docs/performance.md has the tables beside the articles'.
+docs/background/performance.md has the tables beside the articles'.
 """
 
 import argparse

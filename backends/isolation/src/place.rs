@@ -10,8 +10,8 @@ use std::{fmt, time::Duration};
 use backend::Foresight;
 
 /// A model whose runs read fewer bytes of weights is in the server. To read as many takes a processor 2 to 3 ms: a
-/// process of its own makes that longer by 3 % at most, and takes a third of their memory. docs/performance.md has the
-/// measurements.
+/// process of its own makes that longer by 3 % at most, and takes a third of their memory. The measurements are in
+/// docs/background/performance.md.
 const LEAST_WEIGHTS: u64 = 32 << 20;
 
 /// A model that runs in the server belongs in a process of its own where runs of clients take so long as a rule: that

@@ -1,6 +1,6 @@
 //! How often is a tensor copied on its way through the server? Bytes copied in user space for each request of
 //! 1 MiB, beside those that the kernel moves. `cargo bench -p muster --bench copies -- --help`;
-//! docs/performance.md explains.
+//! docs/background/performance.md explains.
 
 mod counters;
 #[path = "../support/mod.rs"]

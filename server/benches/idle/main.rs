@@ -1,6 +1,6 @@
 //! Does a server that nobody asks anything cost nothing? Processor time and wake-ups in idle seconds, in the second
 //! after one request, and after a burst; the memory of connections that are open.
-//! `cargo bench -p muster --bench idle -- --help`; docs/performance.md explains.
+//! `cargo bench -p muster --bench idle -- --help`; docs/background/performance.md explains.
 
 mod memory;
 mod phases;

@@ -1,6 +1,6 @@
 //! Instructions that a request takes: a number that does not change with what else the machine does. Counted by
 //! the processor where `perf` may ask it, else by valgrind's callgrind.
-//! `cargo bench -p muster --bench instructions -- --help`; docs/performance.md explains.
+//! `cargo bench -p muster --bench instructions -- --help`; docs/background/performance.md explains.
 
 mod callgrind;
 mod perf;

@@ -1,7 +1,7 @@
 //! How long does it take to decide which rows run together, and what does that gain? The time of a decision, and a
 //! simulation on recorded run times, beside other rules: `cargo bench -p muster --bench pack`. With `-- --check` it
 //! ends with 1 where a goal is missed: of a decision on this machine, of the rest on the recorded times.
-//! docs/performance.md explains.
+//! docs/background/performance.md explains.
 
 mod decision;
 mod recorded;

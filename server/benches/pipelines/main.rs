@@ -1,6 +1,6 @@
 //! What models of texts and of images cost: requests/s beside the same runs made by hand, processor time beside the
 //! run, memory where lengths are mixed, what tokenizers take, and a photograph as JPEG and as a tensor.
-//! `cargo bench -p muster --bench pipelines -- --help`; docs/performance.md explains.
+//! `cargo bench -p muster --bench pipelines -- --help`; docs/background/performance.md explains.
 
 mod bare;
 mod cost;

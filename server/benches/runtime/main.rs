@@ -1,6 +1,6 @@
 //! Which shape should the threads of the HTTP front have? A bare hyper server in each of them, measured in
 //! turns: what a model server on top could reach at best. `cargo bench -p muster --bench runtime`;
-//! docs/performance.md has the results.
+//! docs/background/performance.md has the results.
 
 mod shape;
 

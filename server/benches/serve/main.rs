@@ -1,5 +1,6 @@
 //! What the server costs beside the model: requests/s, latency and processor time over HTTP, and the same
-//! runs made by a loop without a server. `cargo bench --bench serve -- --help`; docs/performance.md explains.
+//! runs made by a loop without a server. `cargo bench --bench serve -- --help`;
+//! docs/background/performance.md explains.
 
 mod bare;
 mod cases;

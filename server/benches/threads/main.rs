@@ -1,6 +1,6 @@
 //! Can settings of threads hurt, and how near is a model without any to the best of them? A grid of instances,
 //! threads and spinning, best to worst, and the default beside the best in turns.
-//! `cargo bench -p muster --bench threads -- --help`; docs/performance.md explains.
+//! `cargo bench -p muster --bench threads -- --help`; docs/background/performance.md explains.
 
 mod cell;
 mod measure;
