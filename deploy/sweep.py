@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""How a server behaves at each number of requests in flight: the figures from which docs/scaling.md derives targets.
+"""How a server behaves at each number of requests in flight.
+
+docs/background/scaling.md derives targets from these figures.
 
 Runs `muster bench` with more and more connections, and takes from /metrics what happened meanwhile.
 
