@@ -1,4 +1,5 @@
-//! docs/reliability.md: each row of the catalogue once, held by tests that exist or told to be held by none.
+//! docs/contributing/reliability.md has each row of the catalogue once, held by tests that exist or told to be held by
+//! none.
 
 use super::sources::{area, read};
 
@@ -14,7 +15,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn the_page_on_reliability_has_every_row_once_with_four_cells() {
-    let page = read("docs/reliability.md");
+    let page = read("docs/contributing/reliability.md");
     let rows = rows(&page);
     assert!(rows.iter().all(|it| it.len() == 4), "a row has other cells than four");
     let numbers: Vec<u32> = rows.iter().map(|it| it[0].parse().unwrap()).collect();
@@ -23,7 +24,7 @@ fn the_page_on_reliability_has_every_row_once_with_four_cells() {
 
 #[test]
 fn the_tests_that_hold_its_rows_exist() {
-    let page = read("docs/reliability.md");
+    let page = read("docs/contributing/reliability.md");
     for row in rows(&page) {
         let tests: Vec<&str> = row[3].split('`').skip(1).step_by(2).collect();
         assert!(!tests.is_empty() || row[3].starts_with("not held"), "row {}", row[0]);

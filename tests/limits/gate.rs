@@ -1,7 +1,7 @@
-//! The gate: faults of the catalogue in `docs/reliability.md`, one after the other against one server, which others ask
-//! all the time, at half of what it can do. It must be alive throughout, nobody else may get an error or a wrong
-//! answer, and memory, descriptors, threads and processes must be what they were before. The command is in
-//! `docs/reliability.md`.
+//! The gate: faults of the catalogue in `docs/contributing/reliability.md`, one after the other against one server.
+//! Others ask that server all the time, at half of what it can do. It must be alive throughout, nobody else may get an
+//! error or a wrong answer, and memory, descriptors, threads and processes must be what they were before. The command
+//! is in the catalogue, too.
 
 mod background; // what everybody else asks meanwhile
 mod machine; // faults of the machine, and the end of the server
@@ -161,7 +161,7 @@ fn make_all(gate: &Gate, round: usize) {
 }
 
 #[test]
-#[ignore = "takes minutes; the command is in docs/reliability.md"]
+#[ignore = "takes minutes; the command is in docs/contributing/reliability.md"]
 fn faults_of_the_catalogue_one_after_the_other_against_one_server() {
     let gate = Gate::start();
     let interval = half_load(gate.http);

@@ -27,7 +27,7 @@ mod expansion; // what small bodies become, counted before it is there
 mod faults; // what clients and models do wrong
 mod foreign_pages; // what browsers ask for pages of other sites
 #[cfg(all(feature = "isolation", feature = "pytorch", feature = "tensorflow"))]
-mod gate; // the faults of docs/reliability.md, one after the other against one server
+mod gate; // the faults of docs/contributing/reliability.md, one after the other against one server
 mod giving_way; // where there is no room for more, the slowest gives way
 mod large_blocks; // tensors that no memory stands behind
 mod limits; // what one client may take
