@@ -196,9 +196,9 @@ fn a_setting_under_two_names_is_refused() {
 
 #[test]
 fn the_page_on_gpus_names_every_key() {
-    let page = include_str!("../../../../docs/gpu.md");
+    let page = include_str!("../../../../docs/reference/gpu.md");
     let all = CUDA.iter().chain(&TENSORRT).chain(&TRITONS);
     for (key, _) in all {
-        assert!(page.contains(&format!("`{key}`")), "{key} is not in docs/gpu.md");
+        assert!(page.contains(&format!("`{key}`")), "{key} is not in docs/reference/gpu.md");
     }
 }
