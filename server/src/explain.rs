@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backend::Backend;
-use loading::explain::{ExplainError, explain, report, write};
+use loading::explain::{ExplainError, explain, report, write, write_graph};
 
 use crate::config::ExplainCommand;
 
@@ -17,6 +17,10 @@ pub fn run(command: &ExplainCommand, engines: &[Arc<dyn Backend>]) -> Result<Str
     if let Some(output) = &command.output {
         write(&explained, output)?;
         text.push_str(&format!("\nWritten to {}\n", output.display()));
+    }
+    if let Some(file) = &command.write_onnx {
+        write_graph(&command.path, file)?;
+        text.push_str(&format!("\nThe graph is written to {}\n", file.display()));
     }
     Ok(text)
 }

@@ -49,6 +49,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/formats/src/tfs/definitions.rs",
             "server/inference/src/trace",
             "backends/tensorflow/src",
+            "backends/graphs/src",
         ],
     ),
     (
@@ -63,6 +64,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "serde_json::",
         &[
+            "backends/graphs/src",
             "backends/image/src",
             "server/serving/src",
             "server/loading/src",

@@ -55,3 +55,5 @@ mod sound_pipelines; // sounds to words and labels, against what transformers sa
 mod steps; // ensembles of steps before and behind a graph
 #[cfg(feature = "pipelines")]
 mod text_folders; // folders whose graphs or surroundings are unusual // files that say more of themselves than they hold
+#[cfg(feature = "pipelines")]
+mod weights; // folders that have weights and no graph

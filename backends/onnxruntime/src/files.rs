@@ -8,7 +8,7 @@ use std::{
 
 use backend::BackendError;
 
-use crate::walk::Found;
+use crate::{graph::Graph, walk::Found};
 
 /// A model of fewer bytes is small: it is optimised anew at each start, which takes some ten milliseconds, and on a GPU
 /// each instance has a session of its own.
@@ -27,7 +27,7 @@ const NAMED: usize = 3;
 /// What a model is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelFiles {
-    /// The model's own file.
+    /// The model's own file, or that of its weights where its graph was made.
     pub(crate) model: PathBuf,
     /// Names of the files of weights, relative to it.
     pub(crate) weights: BTreeSet<String>,
@@ -46,12 +46,13 @@ pub(crate) struct ModelFiles {
 }
 
 impl ModelFiles {
-    /// Looks into the file. Skips what is large, so it takes well below a millisecond.
+    /// Looks into the graph. Skips what is large, so it takes well below a millisecond.
     ///
     /// # Errors
     /// A file that is no ONNX model, or weights that are not there: ONNX Runtime says what is wrong with it.
-    pub(crate) fn of(model: &Path) -> io::Result<ModelFiles> {
-        let found = Found::of(model)?;
+    pub(crate) fn of<'a>(graph: impl Into<Graph<'a>>) -> io::Result<ModelFiles> {
+        let graph = graph.into();
+        let (found, model) = (Found::of(graph)?, graph.path);
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut beside = 0u64;
         for name in &found.weights {
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn weights_in_files_of_their_own_are_found_and_counted() {
-        let files = ModelFiles::of(&model("external/model.onnx")).unwrap();
+        let files = ModelFiles::of(model("external/model.onnx").as_path()).unwrap();
         assert_eq!(files.weights, BTreeSet::from(["weights.bin".to_owned()]));
         let bytes = |name| fs::metadata(model(name)).unwrap().len();
         assert_eq!(files.bytes, bytes("external/model.onnx") + bytes("external/weights.bin"));
@@ -142,7 +143,7 @@ mod tests {
         let nodes = [constant, branch].map(|attribute| field(1, &field(5, &attribute)));
         let model = field(7, &nodes.concat());
         fs::write(folder.join("model.onnx"), &model).unwrap();
-        let files = ModelFiles::of(&folder.join("model.onnx")).unwrap();
+        let files = ModelFiles::of(folder.join("model.onnx").as_path()).unwrap();
         assert_eq!(files.weights, BTreeSet::from(["branch".to_owned(), "constant".to_owned()]));
         assert_eq!(files.bytes, model.len() as u64 + 20);
         // They do not say how much of the files they are.
@@ -155,17 +156,17 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("muster-walk-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         for name in ["mlp.onnx", "long.onnx", "identity/BYTES.onnx"] {
-            let files = ModelFiles::of(&model(name)).unwrap();
+            let files = ModelFiles::of(model(name).as_path()).unwrap();
             assert!(files.weights.is_empty());
             let whole = fs::read(model(name)).unwrap();
             assert_eq!(files.bytes, whole.len() as u64);
             let cut = folder.join("cut.onnx");
             fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
-            ModelFiles::of(&cut).unwrap_err();
+            ModelFiles::of(cut.as_path()).unwrap_err();
         }
         let junk = folder.join("junk.onnx");
         fs::write(&junk, [0xFF; 100]).unwrap();
-        ModelFiles::of(&junk).unwrap_err();
+        ModelFiles::of(junk.as_path()).unwrap_err();
         fs::remove_dir_all(&folder).unwrap();
     }
 }

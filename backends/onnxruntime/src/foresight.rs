@@ -1,13 +1,11 @@
 //! What is to be told of a model's runs by its file, before it is loaded.
 
-use std::path::Path;
-
 use backend::Foresight;
 
-use crate::{files::ModelFiles, values::Values};
+use crate::{files::ModelFiles, graph::Graph, values::Values};
 
-/// What the file of a model tells of its runs. A file that is none tells nothing that is to be relied on.
-pub(crate) fn foresee(model: &Path) -> Foresight {
+/// What the graph of a model tells of its runs. A file that is none tells nothing that is to be relied on.
+pub(crate) fn foresee(model: Graph<'_>) -> Foresight {
     let unknown = |why: &str| Foresight::Unknown(why.to_owned());
     let Ok(files) = ModelFiles::of(model) else {
         return unknown("its file, or what it names, cannot be read as an ONNX model");
@@ -29,7 +27,10 @@ pub(crate) fn foresee(model: &Path) -> Foresight {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
-    use std::{fs, path::PathBuf};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
 
     use super::*;
     use crate::protobuf::put_bytes;
@@ -60,7 +61,7 @@ mod tests {
         let mut content = fs::read(models.join(name)).unwrap();
         // A text about the model.
         put_bytes(&mut content, 6, &vec![b' '; bytes]);
-        foresee(&Model::new(name, &content).0)
+        foresee(Model::new(name, &content).0.as_path().into())
     }
 
     fn weights(foresight: Foresight) -> u64 {
@@ -76,7 +77,7 @@ mod tests {
         assert!(40 * MIB as u64 <= weights(padded("mlp.onnx", 40 * MIB)));
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/external");
         let file = fs::metadata(beside.join("model.onnx")).unwrap().len();
-        assert!(file < weights(foresee(&beside.join("model.onnx"))));
+        assert!(file < weights(foresee(beside.join("model.onnx").as_path().into())));
     }
 
     #[test]
@@ -91,7 +92,7 @@ mod tests {
         let cut = &fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/mlp.onnx"));
         let cut = &cut.as_ref().unwrap()[..100];
         for content in [b"no model at all".as_slice(), cut] {
-            let foresight = foresee(&Model::new("broken", content).0);
+            let foresight = foresee(Model::new("broken", content).0.as_path().into());
             assert!(matches!(foresight, Foresight::Unknown(_)), "{foresight:?}");
         }
     }
@@ -109,7 +110,7 @@ mod tests {
             put_bytes(&mut graph, 1, &node);
             put_bytes(&mut graph, 5, &tensor);
             put_bytes(&mut model, 7, &graph);
-            weights(foresee(&Model::new(operator, &model).0))
+            weights(foresee(Model::new(operator, &model).0.as_path().into()))
         };
         assert!(graph("Gather") < 1000);
         assert!(40 * MIB as u64 <= graph("MatMul"));

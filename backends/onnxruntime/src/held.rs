@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn weights_are_read_where_no_folder_takes_a_copy_and_memory_has_room_for_two() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/external/model.onnx");
-        let files = ModelFiles::of(&path).unwrap();
+        let files = ModelFiles::of(path.as_path()).unwrap();
         let nowhere = [PathBuf::from("/proc/no such folder")];
         let held = Held::of(&files, &nowhere, Some(2 * files.bytes)).unwrap();
         let [(name, content)] = held.beside() else { panic!("there is one file of weights") };

@@ -1,4 +1,4 @@
-//! The ONNX Runtime engine: `model.onnx` files as models.
+//! The ONNX Runtime engine: `model.onnx` files as models, and weights for which a graph is made.
 //!
 //! The library is opened when the first model is loaded, from [`Options::library`], else from beside the
 //! program, else from where the build put it. Inputs in one aligned piece and outputs of some size are not
@@ -24,6 +24,7 @@ mod element;
 mod error;
 mod files;
 mod foresight;
+mod graph;
 mod held;
 mod instance;
 mod library;
@@ -139,7 +140,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         aliases: &[],
         file: "model.onnx",
         other_extensions: &[],
-        other_files: &[],
+        other_files: &graphs::WEIGHTS,
         folds: "",
         content: None,
         rank: 1,
@@ -190,7 +191,9 @@ impl Backend for OnnxRuntime {
 
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
         // Where there is none, the load says so.
-        Some(foresight::foresee(&model::model_file(&source.path).ok()?))
+        let path = model::model_file(&source.path).ok()?;
+        let made = graph::Made::of(&path).ok()?;
+        Some(foresight::foresee(graph::Graph::new(&path, made.as_ref())))
     }
 
     fn places(&self) -> Places {

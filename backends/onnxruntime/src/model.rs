@@ -16,6 +16,7 @@ use crate::{
     cache::Cache,
     element, error,
     files::ModelFiles,
+    graph::{Graph, Made, described_by},
     instance::OnnxInstance,
     library::Runtime,
     native::{Keeping, Kind, Port, Session},
@@ -61,12 +62,14 @@ impl OnnxModel {
             settings.push((*placement, Settings::of(source, placement.device)?));
         }
         let path = model_file(&source.path)?;
-        let stamps = FileStamps::of([path.clone()]).of_known(&source.contents);
+        let made = Made::of(&path)?;
+        let described = made.iter().map(|_| described_by(&path));
+        let stamps = FileStamps::of([path.clone()]).of_known(&source.contents).and(described);
         for (_, settings) in &settings {
             check_providers(&runtime, &settings.providers)?;
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
-        let files = ModelFiles::of(&path).ok();
+        let files = ModelFiles::of(Graph::new(&path, made.as_ref())).ok();
         let stamps = stamps.and(files.iter().flat_map(ModelFiles::paths_of_weights));
         if let (Some(files), Some(memory), true) = (&files, memory, source.is_for(Device::Cpu)) {
             files.check_memory(memory)?;
@@ -97,7 +100,8 @@ impl OnnxModel {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;
         let is_unzipped = unzipped.is_some();
-        let opener = Opener { runtime, path, stamps, files, cache, scratch, memory, is_unzipped };
+        let opener =
+            Opener { runtime, path, made, stamps, files, cache, scratch, memory, is_unzipped };
         let session = opener.first(&first.settings, unzipped.as_ref())?;
         if is_large {
             environment::give_back_memory();

@@ -7,6 +7,7 @@ use backend::{BackendError, FileStamps};
 use crate::{
     cache::Cache,
     files::ModelFiles,
+    graph::Made,
     held::Held,
     library::Runtime,
     native::{Session, Source},
@@ -19,6 +20,8 @@ use crate::{
 pub(crate) struct Opener {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) path: PathBuf,
+    /// What was made for the weights at that path, if that is what they are.
+    pub(crate) made: Option<Made>,
     /// The files as they were when the model was loaded.
     pub(crate) stamps: FileStamps,
     /// What the model consists of. `None` where it cannot be walked.
@@ -50,7 +53,7 @@ impl Opener {
         let session = open(
             &self.runtime,
             held.model(&self.path),
-            source_of(unzipped),
+            self.source(unzipped),
             held.beside(),
             settings,
         );
@@ -90,11 +93,18 @@ impl Opener {
         self.files.as_ref().is_some_and(ModelFiles::is_large)
     }
 
+    /// What a session is made of: the file, or what is in its place.
+    fn source<'a>(&'a self, unzipped: Option<&'a Unzipped>) -> Source<'a> {
+        let made = self.made.as_ref().map(Made::bytes);
+        unzipped.map(|it| &*it.model).or(made).map_or(Source::Model, Source::Content)
+    }
+
     /// Where such a session is kept. What is kept is made for the processor, and by the operators of ONNX Runtime
     /// alone.
     fn kept(&self, settings: &Settings) -> Option<(&Cache, &ModelFiles)> {
+        let is_of_file = !self.is_unzipped && self.made.is_none();
         let is_kept =
-            settings.providers.is_empty() && settings.op_libraries.is_empty() && !self.is_unzipped;
+            settings.providers.is_empty() && settings.op_libraries.is_empty() && is_of_file;
         let files = self.files.as_ref().filter(|it| is_kept && it.is_large())?;
         Some((self.cache.as_deref()?, files))
     }
@@ -103,8 +113,4 @@ impl Opener {
 /// The model without its `ZipMap`. `None` where the file cannot be read, which opening it will explain.
 pub(crate) fn read_unzipped(path: &Path) -> Option<Unzipped> {
     zipmap::unzip(&fs::read(path).ok()?)
-}
-
-fn source_of(unzipped: Option<&Unzipped>) -> Source<'_> {
-    unzipped.map_or(Source::Model, |it| Source::Content(&it.model))
 }

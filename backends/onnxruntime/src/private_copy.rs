@@ -178,7 +178,7 @@ mod tests {
 
     fn files() -> ModelFiles {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/external/model.onnx");
-        ModelFiles::of(&path).unwrap()
+        ModelFiles::of(path.as_path()).unwrap()
     }
 
     fn place(name: &str) -> PathBuf {

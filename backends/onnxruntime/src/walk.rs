@@ -1,13 +1,9 @@
 //! What a model's file says of itself beside its weights: its protobuf is walked, past whatever is large.
 
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{self, BufReader, Read},
-    path::Path,
-};
+use std::{collections::BTreeSet, io};
 
 use crate::{
+    graph::{Content, Graph},
     operators::{LENGTHS, OF_ANY_TIME, OF_VALUES, QUANTIZE, shared_by},
     values::Values,
     zipmap,
@@ -32,14 +28,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Walks the file of a model.
+    /// Walks a graph.
     ///
     /// # Errors
     /// A file that cannot be read, or is no ONNX model.
-    pub(crate) fn of(model: &Path) -> io::Result<Found> {
-        let (mut walk, length) = Walk::begin(model)?;
+    pub(crate) fn of(graph: Graph<'_>) -> io::Result<Found> {
+        let (mut walk, length) = Walk::begin(graph)?;
         walk.message(Kind::Model, length)?;
-        if walk.quantizes && walk.shares_rows.is_none() && Values::of(model)?.has_computed_scale() {
+        if walk.quantizes && walk.shares_rows.is_none() && Values::of(graph)?.has_computed_scale() {
             walk.shares_rows = Some("QuantizeLinear");
         }
         Ok(Found {
@@ -55,12 +51,12 @@ impl Found {
 }
 
 impl Values {
-    /// Those of the file of a model.
+    /// Those of a graph.
     ///
     /// # Errors
     /// A file that cannot be read, or is no ONNX model.
-    pub(crate) fn of(model: &Path) -> io::Result<Values> {
-        let (mut walk, length) = Walk::begin(model)?;
+    pub(crate) fn of(graph: Graph<'_>) -> io::Result<Values> {
+        let (mut walk, length) = Walk::begin(graph)?;
         walk.values = Some(Values::default());
         walk.message(Kind::Model, length)?;
         Ok(walk.values.unwrap_or_default())
@@ -112,8 +108,8 @@ impl Kind {
 /// A longer name than this is none.
 const LONGEST_ENTRY: u64 = 64 << 10;
 
-struct Walk {
-    file: BufReader<File>,
+struct Walk<'a> {
+    file: Box<dyn Content + 'a>,
     /// Bytes read or skipped so far.
     at: u64,
     weights: BTreeSet<String>,
@@ -132,13 +128,12 @@ struct Walk {
     time_follows_values: bool,
 }
 
-impl Walk {
-    /// At the beginning of the file of a model, and how long that is.
-    fn begin(model: &Path) -> io::Result<(Walk, u64)> {
-        let file = File::open(model)?;
-        let length = file.metadata()?.len();
+impl<'a> Walk<'a> {
+    /// At the beginning of a graph, and how long that is.
+    fn begin(graph: Graph<'a>) -> io::Result<(Walk<'a>, u64)> {
+        let (file, length) = graph.open()?;
         let walk = Walk {
-            file: BufReader::new(file),
+            file,
             at: 0,
             weights: BTreeSet::new(),
             locations: 0,
@@ -311,7 +306,10 @@ fn malformed() -> io::Error {
 #[allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 pub(crate) mod tests {
     use super::*;
-    use std::{fs, path::PathBuf};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
 
     fn model(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(name)
@@ -324,7 +322,7 @@ pub(crate) mod tests {
 
     #[test]
     fn operators_whose_outputs_have_shapes_that_follow_from_values_are_found() {
-        let is_plain = |name| Found::of(&model(name)).unwrap().has_plain_shapes;
+        let is_plain = |name| Found::of(model(name).as_path().into()).unwrap().has_plain_shapes;
         assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
         assert!(!is_plain("long.onnx"), "it has a loop");
     }
@@ -342,7 +340,7 @@ pub(crate) mod tests {
                 graph.extend(field(1, &node));
             }
             fs::write(folder.join("model.onnx"), field(7, &graph)).unwrap();
-            Found::of(&folder.join("model.onnx")).unwrap().shares_rows
+            Found::of(folder.join("model.onnx").as_path().into()).unwrap().shares_rows
         };
         assert_eq!(shared(&[("DynamicQuantizeLinear", &["x"])]), Some("DynamicQuantizeLinear"));
         assert_eq!(shared(&[("QuantizeLinear", &["x", "constant"])]), None);
@@ -355,7 +353,7 @@ pub(crate) mod tests {
     #[test]
     fn the_time_of_a_graph_that_holds_a_loop_follows_values_also_where_it_stands_in_a_branch_or_a_function()
      {
-        let follows = |name| Found::of(&model(name)).unwrap().time_follows_values;
+        let follows = |name| Found::of(model(name).as_path().into()).unwrap().time_follows_values;
         assert!(follows("long.onnx"), "it has a loop");
         assert!(!follows("mlp.onnx") && !follows("matmul.onnx"));
         let folder = std::env::temp_dir().join(format!("muster-loops-{}", std::process::id()));
@@ -363,7 +361,7 @@ pub(crate) mod tests {
         let follows = |bytes: &[u8]| {
             let path = folder.join("model.onnx");
             fs::write(&path, bytes).unwrap();
-            Found::of(&path).unwrap().time_follows_values
+            Found::of(path.as_path().into()).unwrap().time_follows_values
         };
         let node = |operator: &[u8]| field(4, operator);
         let part = |node: &[u8]| {

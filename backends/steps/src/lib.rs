@@ -75,8 +75,10 @@ pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
 pub use folder::{
-    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, is_said_over, named_graph, unchosen_graphs,
+    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, is_said_over, named_graph,
+    unchosen_graphs, weights_for_graph,
 };
+pub use graphs::{WEIGHTS, whole_graph_of};
 #[cfg(feature = "pipelines")]
 pub use head::ctc::spell;
 pub use head::reduced::Reduced;

@@ -90,6 +90,8 @@ pub struct Explain {
     pub path: Option<PathBuf>,
     /// `--output`, the last one.
     pub output: Option<PathBuf>,
+    /// `--write-onnx`, the last one.
+    pub write_onnx: Option<PathBuf>,
     /// Options of the server, in the order given.
     pub settings: Vec<Typed>,
 }
@@ -306,8 +308,12 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
                     .and_then(|mut it| it.next_back())
                     .map(PathBuf::from)
             };
-            let (path, output) = (last("path"), last("output"));
-            return Parsed::Explain(Explain { path, output, settings: serve.settings });
+            return Parsed::Explain(Explain {
+                path: last("path"),
+                output: last("output"),
+                write_onnx: last("write-onnx"),
+                settings: serve.settings,
+            });
         }
         Some(("completions", matches)) => {
             return match matches.get_one::<String>("shell").and_then(|it| it.parse().ok()) {
@@ -479,6 +485,9 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
                 )
                 .arg(plain("output").value_name("DIR").help(
                     "Write the ensembles there as a repository, with copies of the files that they need",
+                ))
+                .arg(plain("write-onnx").value_name("FILE").help(
+                    "Write the graph that is made for the folder's safetensors, with the weights inside",
                 ))
                 .args(unseen(flags, declared)),
         )

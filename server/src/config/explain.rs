@@ -15,6 +15,8 @@ pub struct ExplainCommand {
     pub path: PathBuf,
     /// Where the ensembles are written to, if anywhere.
     pub output: Option<PathBuf>,
+    /// Where the graph is written to that is made for the folder's weights, if anywhere.
+    pub write_onnx: Option<PathBuf>,
     /// The settings of pipelines.
     pub pipelines: PipelineSettings,
     /// Where the engines find their libraries.
@@ -39,5 +41,6 @@ pub(super) fn resolve(
         problems.push("no folder is named; write muster explain DIR".to_owned());
         return None;
     };
-    Some(ExplainCommand { path, output: command.output, pipelines, engines })
+    let Explain { output, write_onnx, .. } = command;
+    Some(ExplainCommand { path, output, write_onnx, pipelines, engines })
 }

@@ -20,7 +20,7 @@ pub(crate) fn choose(
     notes: &mut Notes,
 ) -> Result<String, FolderError> {
     let found = match asked {
-        None => PLACES.into_iter().find(|it| dir.join(it).exists()).map(str::to_owned),
+        None => usual(dir).map(str::to_owned),
         Some(name) => find(dir, name),
     };
     let Some(graph) = found else {
@@ -39,26 +39,43 @@ pub(crate) fn choose(
             }
         });
     };
-    notes.read(&graph);
+    match graphs::WEIGHTS.contains(&&*graph) {
+        true => notes.weights(&graph),
+        false => notes.read(&graph),
+    }
     for other in others(dir).iter().filter(|it| **it != graph) {
         notes.ignored(other, "another graph is used; \"graph\" in muster.json names this one");
     }
     Ok(graph)
 }
 
-/// Is there a graph that is chosen, or the one that is named?
-pub(crate) fn is_there(dir: &Path, asked: Option<&str>) -> bool {
-    PLACES.iter().any(|it| dir.join(it).exists()) || named_graph(dir, asked).is_some()
+/// The graph that is chosen where none is named, or else the weights for which one is made.
+fn usual(dir: &Path) -> Option<&'static str> {
+    PLACES.into_iter().find(|it| dir.join(it).exists()).or_else(|| weights_for_graph(dir))
 }
 
-/// The graph that `asked` names, or else `muster.json`, relative to `dir`; `None` where none does, or it is not there.
-/// Blocking.
+/// The weights of a folder that has no graph, if one is made for them, relative to `dir`. Blocking.
+pub fn weights_for_graph(dir: &Path) -> Option<&'static str> {
+    let has_graph = || PLACES.iter().any(|it| dir.join(it).exists()) || !others(dir).is_empty();
+    graphs::weights_in(dir).filter(|_| !has_graph())
+}
+
+/// Is there a graph that is chosen, or the one that is named?
+pub(crate) fn is_there(dir: &Path, asked: Option<&str>) -> bool {
+    usual(dir).is_some() || named_graph(dir, asked).is_some()
+}
+
+/// The graph that `asked` names, or else `muster.json`, relative to `dir`; the weights where neither does and a graph is
+/// made for them. `None` where it is not there. Blocking.
 pub fn named_graph(dir: &Path, asked: Option<&str>) -> Option<String> {
     let of_file = || {
         let file = Document::read(&Dir::alone(dir), overrides::FILE).ok()??;
         file.text("graph").ok()?.map(str::to_owned)
     };
-    find(dir, &asked.map(str::to_owned).or_else(of_file)?)
+    match asked.map(str::to_owned).or_else(of_file) {
+        Some(name) => find(dir, &name),
+        None => weights_for_graph(dir).map(str::to_owned),
+    }
 }
 
 /// The graphs of a folder that would be one of a pipeline if one of them were named. Blocking.

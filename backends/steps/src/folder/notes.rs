@@ -16,6 +16,8 @@ pub struct FileNote {
 pub enum Fate {
     /// It was read.
     Read,
+    /// It has the weights of the graph, which was made for them.
+    Weights,
     /// It is there and was passed over, for this reason.
     Ignored(Arc<str>),
     /// It is not there.
@@ -30,6 +32,11 @@ impl Notes {
     /// A file was read.
     pub(crate) fn read(&mut self, file: &str) {
         self.note(file, Fate::Read);
+    }
+
+    /// A graph is made for the weights in a file.
+    pub(crate) fn weights(&mut self, file: &str) {
+        self.note(file, Fate::Weights);
     }
 
     /// A file was passed over.

@@ -131,8 +131,10 @@ impl Folder {
         for file in VOCABULARIES.iter().filter(|it| dir.path().join(it).exists()) {
             notes.ignored(file, "the tokenizer is read from tokenizer.json");
         }
-        for (file, reason) in FOREIGN.iter().filter(|it| dir.path().join(it.0).exists()) {
-            notes.ignored(file, reason);
+        for (file, reason) in FOREIGN.iter().filter(|it| it.0 != graph) {
+            if dir.path().join(file).exists() {
+                notes.ignored(file, reason);
+            }
         }
         Ok(Folder {
             dir: dir.clone(),

@@ -8,4 +8,4 @@ mod write;
 
 pub use model::{ExplainError, Explained, explain};
 pub use report::report;
-pub use write::write;
+pub use write::{write, write_graph};

@@ -36,6 +36,11 @@ fn folder_text(text: &mut String, folder: &ExplainedFolder) -> std::fmt::Result 
     for note in &folder.files {
         match &note.fate {
             Fate::Read => writeln!(text, "  read     {}", note.file)?,
+            Fate::Weights => writeln!(
+                text,
+                "  weights  {}: the graph is made for them, as config.json describes it",
+                note.file
+            )?,
             Fate::Ignored(reason) => writeln!(text, "  ignored  {}: {reason}", note.file)?,
             Fate::Missing => writeln!(text, "  missing  {}", note.file)?,
         }

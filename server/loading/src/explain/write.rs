@@ -2,6 +2,8 @@
 
 use std::{fs, io, path::Path};
 
+use steps::{WEIGHTS, whole_graph_of};
+
 use crate::explain::{
     model::{Ensemble, ExplainError, Explained, ExplainedFolder, Meaning},
     report::graph_name,
@@ -40,7 +42,13 @@ fn write_ensemble(folder: &ExplainedFolder, ensemble: &Ensemble, to: &Path) -> i
     }
     let dir = to.join(&ensemble.graph_model);
     let graph = folder.dir.join(&ensemble.graph);
-    copy(&graph, &dir.join("1").join(graph_name(&ensemble.graph)))?;
+    let written = dir.join("1").join(graph_name(&ensemble.graph));
+    if WEIGHTS.contains(&&*ensemble.graph) {
+        let whole = whole_graph_of(&folder.dir).map_err(io::Error::other)?;
+        fs::write(written, whole.model)?;
+    } else {
+        copy(&graph, &written)?;
+    }
     // Weights that the graph has beside itself are found by their own names.
     let name = graph.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for entry in fs::read_dir(graph.parent().unwrap_or(&folder.dir))? {
@@ -56,6 +64,17 @@ fn write_ensemble(folder: &ExplainedFolder, ensemble: &Ensemble, to: &Path) -> i
         fs::write(dir.join(file), content)?;
     }
     Ok(())
+}
+
+/// Writes the graph that is made for the weights of a folder, with the weights inside. Blocking.
+///
+/// # Errors
+/// When none can be made, or the file cannot be written.
+pub fn write_graph(folder: &Path, to: &Path) -> Result<(), ExplainError> {
+    let graph = whole_graph_of(folder)
+        .map_err(|it| ExplainError(format!("no graph is made for {}: {it}", folder.display())))?;
+    fs::write(to, graph.model)
+        .map_err(|it| ExplainError(format!("cannot write {}: {it}", to.display())))
 }
 
 /// Copies a file, or a directory with what is in it.

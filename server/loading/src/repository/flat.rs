@@ -11,7 +11,7 @@ use crate::{
     repository::{content::Content, denied::listing_failed, inspect, mlflow},
 };
 use backend::Format;
-use steps::named_graph;
+use steps::{WEIGHTS, named_graph, weights_for_graph};
 
 /// Where exports for ONNX Runtime lie in repositories of Hugging Face.
 pub(crate) const OF_HUB: &str = "onnx";
@@ -29,7 +29,8 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
     for entry in fs::read_dir(dir).map_err(in_dir)? {
         let path = entry.map_err(in_dir)?.path();
         // Archives made on a Mac hold a `._model.onnx` beside each `model.onnx`.
-        if path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b".")) {
+        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+        if name.starts_with('.') || is_beside_a_graph(dir, name) {
             continue;
         }
         if let Some(rank) = formats.iter().position(|it| inspect::is_of_format(&path, it)) {
@@ -68,6 +69,11 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
         }
     }
     Ok(stems)
+}
+
+/// Is that a file of weights for which no graph is made? It is no model then.
+pub(crate) fn is_beside_a_graph(dir: &Path, name: &str) -> bool {
+    WEIGHTS.contains(&name) && weights_for_graph(dir) != Some(name)
 }
 
 /// The one file that is the model of a directory: that which `muster.json` names; of one of Hugging Face's, that in its

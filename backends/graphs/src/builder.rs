@@ -1,0 +1,149 @@
+//! A graph while it is made: nodes one after the other, each with the names of what it takes and gives.
+
+use std::path::PathBuf;
+
+use crate::{
+    error::GraphError,
+    onnx::{Attribute, Dim, ElementType, Graph, MICROSOFT, Node, Tensor, ValueInfo},
+    weights::Weights,
+};
+
+/// A tensor of the graph, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value(String);
+
+/// Nothing, in the place of an input that may be left out.
+pub(crate) static NONE: Value = Value(String::new());
+
+/// A graph while it is made.
+pub(crate) struct Builder {
+    weights: Weights,
+    graph: Graph,
+    /// Where the bytes of weights are read, if they are to be in the graph.
+    inside: Option<PathBuf>,
+}
+
+impl Builder {
+    /// A graph whose weights stay in their files.
+    pub(crate) fn new(weights: Weights) -> Builder {
+        Builder { weights, graph: Graph::default(), inside: None }
+    }
+
+    /// A graph that has its weights inside. They are files of that folder.
+    pub(crate) fn with_bytes(weights: Weights, folder: PathBuf) -> Builder {
+        Builder { inside: Some(folder), ..Builder::new(weights) }
+    }
+
+    /// The graph under that name, and the weights that it was made of.
+    pub(crate) fn finish(self, name: &str) -> (Graph, Weights) {
+        (Graph { name: name.to_owned(), ..self.graph }, self.weights)
+    }
+
+    pub(crate) fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// An input of the model.
+    pub(crate) fn input(&mut self, name: &str, element: ElementType, dims: &[Dim<'_>]) -> Value {
+        self.graph.input.push(ValueInfo::new(name, element, dims));
+        Value(name.to_owned())
+    }
+
+    /// Makes a tensor of floats an output of the model.
+    pub(crate) fn output(&mut self, name: &str, value: &Value, dims: &[Dim<'_>]) {
+        self.graph.node.push(Node {
+            input: vec![value.0.clone()],
+            output: vec![name.to_owned()],
+            name: format!("output_{name}"),
+            op_type: "Identity".to_owned(),
+            ..Node::default()
+        });
+        self.graph.output.push(ValueInfo::new(name, ElementType::Float, dims));
+    }
+
+    /// The output of one more node.
+    pub(crate) fn op(&mut self, op: &str, inputs: &[&Value], attributes: Vec<Attribute>) -> Value {
+        self.node("", op, inputs, attributes)
+    }
+
+    /// The same of an operator of ONNX Runtime's own.
+    pub(crate) fn own_op(
+        &mut self,
+        op: &str,
+        inputs: &[&Value],
+        attributes: Vec<Attribute>,
+    ) -> Value {
+        self.node(MICROSOFT, op, inputs, attributes)
+    }
+
+    fn node(
+        &mut self,
+        domain: &str,
+        op: &str,
+        inputs: &[&Value],
+        attribute: Vec<Attribute>,
+    ) -> Value {
+        let name = format!("{op}_{}", self.graph.node.len());
+        self.graph.node.push(Node {
+            input: inputs.iter().map(|it| it.0.clone()).collect(),
+            output: vec![name.clone()],
+            name: name.clone(),
+            op_type: op.to_owned(),
+            attribute,
+            domain: domain.to_owned(),
+        });
+        Value(name)
+    }
+
+    /// The weight of that name and shape as floats. Its bytes stay in their file.
+    ///
+    /// # Errors
+    /// Where it is missing or has another shape.
+    pub(crate) fn weight(&mut self, name: &str, dims: &[usize]) -> Result<Value, GraphError> {
+        let weight = self.weights.take(name, dims)?;
+        let (element, place) = (weight.element, weight.place.clone());
+        let dims: Vec<i64> = dims.iter().map(|it| *it as i64).collect();
+        // Tied weights are there once.
+        if self.graph.initializer.iter().all(|it| it.name() != name) {
+            self.graph.initializer.push(match &self.inside {
+                Some(folder) => Tensor::inside(name, element, &dims, place.bytes(folder)?),
+                None => Tensor::outside(name, element, &dims, &place),
+            });
+        }
+        let value = Value(name.to_owned());
+        Ok(match element {
+            ElementType::Float => value,
+            _ => self.cast(&value, ElementType::Float),
+        })
+    }
+
+    /// A list of whole numbers.
+    pub(crate) fn whole_numbers(&mut self, values: &[i64]) -> Value {
+        self.constant(
+            ElementType::Int64,
+            &[values.len() as i64],
+            values.iter().map(|it| it.to_le_bytes()),
+        )
+    }
+
+    /// One whole number.
+    pub(crate) fn whole_number(&mut self, value: i64) -> Value {
+        self.constant(ElementType::Int64, &[], [value.to_le_bytes()].into_iter())
+    }
+
+    fn constant<const N: usize>(
+        &mut self,
+        element: ElementType,
+        dims: &[i64],
+        bytes: impl Iterator<Item = [u8; N]>,
+    ) -> Value {
+        let data: Vec<u8> = bytes.flatten().collect();
+        let name = format!("constant_{}", self.graph.initializer.len());
+        self.graph.initializer.push(Tensor::inside(&name, element, dims, data));
+        Value(name)
+    }
+
+    pub(crate) fn cast(&mut self, value: &Value, to: ElementType) -> Value {
+        self.op("Cast", &[value], vec![Attribute::int("to", to as i64)])
+    }
+}

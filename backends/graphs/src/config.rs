@@ -1,0 +1,109 @@
+//! The keys of `config.json` that say what a graph looks like.
+
+use serde_json::Value;
+
+use crate::error::GraphError;
+
+/// `config.json`. A key that is not there has the default of the class that it configures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config<'a>(pub(crate) &'a Value);
+
+impl<'a> Config<'a> {
+    fn wrong(self, key: &str, expected: &str) -> GraphError {
+        let given = self.0.get(key).map_or("nothing".to_owned(), Value::to_string);
+        GraphError::Config { key: key.to_owned(), expected: expected.to_owned(), given }
+    }
+
+    /// What is there under that key; `null` is nothing.
+    fn get(self, key: &str) -> Option<&'a Value> {
+        self.0.get(key).filter(|it| !it.is_null())
+    }
+
+    /// A number of something.
+    pub(crate) fn size(self, key: &str, default: usize) -> Result<usize, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        let size = value.as_u64().and_then(|it| usize::try_from(it).ok());
+        size.filter(|it| (1..1 << 24).contains(it))
+            .ok_or_else(|| self.wrong(key, "a whole number above zero"))
+    }
+
+    /// A number of a token.
+    pub(crate) fn token(self, key: &str, default: i64) -> Result<i64, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_i64().ok_or_else(|| self.wrong(key, "a whole number"))
+    }
+
+    /// A small number, such as that of a norm.
+    pub(crate) fn float(self, key: &str, default: f64) -> Result<f32, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(default as f32) };
+        value.as_f64().map(|it| it as f32).ok_or_else(|| self.wrong(key, "a number"))
+    }
+
+    /// A word.
+    pub(crate) fn word(self, key: &str, default: &'a str) -> Result<&'a str, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_str().ok_or_else(|| self.wrong(key, "a text"))
+    }
+
+    /// A key that may have one value alone.
+    pub(crate) fn must_be(self, key: &str, only: &str) -> Result<(), GraphError> {
+        match self.word(key, only)? == only {
+            true => Ok(()),
+            false => Err(self.wrong(key, &format!("\"{only}\""))),
+        }
+    }
+
+    /// A switch that may be off alone.
+    pub(crate) fn must_be_off(self, key: &str) -> Result<(), GraphError> {
+        match self.get(key).is_some_and(|it| it != &Value::Bool(false)) {
+            true => Err(self.wrong(key, "false")),
+            false => Ok(()),
+        }
+    }
+
+    /// A switch that may be on alone.
+    pub(crate) fn must_be_on(self, key: &str) -> Result<(), GraphError> {
+        match self.get(key).is_some_and(|it| it != &Value::Bool(true)) {
+            true => Err(self.wrong(key, "true")),
+            false => Ok(()),
+        }
+    }
+
+    /// Height and width: one number for both, or two.
+    pub(crate) fn sides(self, key: &str, default: usize) -> Result<[usize; 2], GraphError> {
+        let side = |it: &Value| it.as_u64().filter(|it| (1..1 << 16).contains(it));
+        let sides = match self.get(key) {
+            None => Some([default; 2]),
+            Some(Value::Array(both)) if both.len() == 2 => {
+                let [height, width] = [&both[0], &both[1]].map(side);
+                height.zip(width).map(|(height, width)| [height as usize, width as usize])
+            }
+            Some(one) => side(one).map(|it| [it as usize; 2]),
+        };
+        sides.ok_or_else(|| self.wrong(key, "a whole number of pixels, or two"))
+    }
+
+    /// That no graph is made for the class; `ends` are those of the classes for which one is.
+    pub(crate) fn no_class<'b>(self, ends: impl Iterator<Item = &'b str>) -> GraphError {
+        let ends: Vec<&str> = ends.collect();
+        GraphError::Config {
+            key: "architectures".to_owned(),
+            expected: format!("a class that ends with one of {}", ends.join(", ")),
+            given: self.architecture().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// The class whose weights these are: the first of `architectures`.
+    pub(crate) fn architecture(self) -> Result<&'a str, GraphError> {
+        let first = self.get("architectures").and_then(|it| it.get(0)).and_then(Value::as_str);
+        first.ok_or_else(|| self.wrong("architectures", "a list with the name of a class"))
+    }
+
+    /// The number of classes: `num_labels`, or as many as `id2label` has.
+    pub(crate) fn labels(self) -> Result<usize, GraphError> {
+        match self.get("id2label").and_then(Value::as_object) {
+            Some(labels) if !labels.is_empty() => Ok(labels.len()),
+            _ => self.size("num_labels", 2),
+        }
+    }
+}

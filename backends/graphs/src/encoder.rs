@@ -1,0 +1,342 @@
+//! Encoders of texts whose layers have their norms behind them: BERT and what followed it. A family is a table of names
+//! ([`Family`]); what differs beyond names are the positions and the head.
+
+use crate::{
+    blocks::{
+        LayerNames, Sizes, Tokens, activation, encoder_layer, layer_norm, linear, product, together,
+    },
+    builder::{Builder, Value},
+    config::Config,
+    error::GraphError,
+    onnx::{Attribute, Dim, ElementType},
+};
+
+/// The keys of `config.json` for the sizes of a model.
+pub(crate) struct Keys {
+    pub(crate) hidden: &'static str,
+    pub(crate) heads: &'static str,
+    pub(crate) inner: &'static str,
+    pub(crate) layers: &'static str,
+    pub(crate) activation: &'static str,
+}
+
+/// Those of BERT, which most families have.
+pub(crate) const KEYS: Keys = Keys {
+    hidden: "hidden_size",
+    heads: "num_attention_heads",
+    inner: "intermediate_size",
+    layers: "num_hidden_layers",
+    activation: "hidden_act",
+};
+
+/// Where a token stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Positions {
+    /// Counted from zero.
+    FromZero,
+    /// Counted from one behind the number of the padding token, over tokens that are no padding.
+    BehindPadding,
+}
+
+impl Sizes {
+    /// Those of the configuration; `usual` are hidden size, heads and inner size where it does not say them.
+    pub(crate) fn of(
+        config: Config<'_>,
+        keys: &Keys,
+        usual: [usize; 3],
+        epsilon: f64,
+    ) -> Result<Sizes, GraphError> {
+        let [hidden, heads, inner] = usual;
+        let hidden = config.size(keys.hidden, hidden)?;
+        let heads = config.size(keys.heads, heads)?;
+        if !hidden.is_multiple_of(heads) {
+            return Err(GraphError::Config {
+                key: keys.heads.to_owned(),
+                expected: format!("a number that divides {} ({hidden})", keys.hidden),
+                given: heads.to_string(),
+            });
+        }
+        let inner = config.size(keys.inner, inner)?;
+        Ok(Sizes { hidden, heads, inner, epsilon: config.float("layer_norm_eps", epsilon)? })
+    }
+}
+
+/// What stands behind the encoder, by the end of the class's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Head {
+    /// The hidden states.
+    Hidden,
+    /// A dense layer over the first token with a function behind it, then the classes.
+    Sequence { dense: &'static str, activation: &'static str, out: &'static str },
+    /// Classes of each token.
+    Token { out: &'static str },
+    /// The beginning and the end of an answer.
+    Span { out: &'static str },
+    /// Every token of the vocabulary, at each place. `activation`: `None` for that of the layers.
+    Vocabulary {
+        dense: &'static str,
+        activation: Option<&'static str>,
+        norm: &'static str,
+        decoder: &'static str,
+        bias: &'static str,
+    },
+}
+
+/// A family of models.
+pub(crate) struct Family {
+    /// `model_type` in `config.json`.
+    pub(crate) model_types: &'static [&'static str],
+    /// What the names of the encoder's tensors begin with, where there is a head.
+    pub(crate) base: &'static str,
+    pub(crate) keys: Keys,
+    /// What `config.json` may leave out.
+    pub(crate) defaults: Defaults,
+    pub(crate) positions: Positions,
+    /// The name of the embeddings of segments, where the model has any.
+    pub(crate) segments: Option<&'static str>,
+    /// Does the graph take `token_type_ids`? Otherwise all tokens are of segment 0.
+    pub(crate) takes_segments: bool,
+    /// What makes hidden states of embeddings, where these have a size of their own.
+    pub(crate) projection: Option<&'static str>,
+    /// The prefix of a layer.
+    pub(crate) layer: fn(usize, Config<'_>) -> Result<String, GraphError>,
+    pub(crate) names: LayerNames,
+    /// What is added to attention in all layers.
+    pub(crate) bias:
+        Option<fn(&mut Builder, &str, Config<'_>, Value, usize) -> Result<Value, GraphError>>,
+    /// Heads by the end of the class's name.
+    pub(crate) heads: &'static [(&'static str, Head)],
+    /// Parts of names of tensors that a model of the family may have and the graph has no use for.
+    pub(crate) unused: &'static [&'static str],
+}
+
+/// Values of keys that are not in `config.json`: those of the family's own configuration class.
+pub(crate) struct Defaults {
+    pub(crate) vocabulary: usize,
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) inner: usize,
+    pub(crate) layers: usize,
+    pub(crate) positions: usize,
+    pub(crate) segments: usize,
+    pub(crate) epsilon: f64,
+    pub(crate) activation: &'static str,
+    pub(crate) padding: i64,
+}
+
+/// Those of BERT.
+pub(crate) const BERT: Defaults = Defaults {
+    vocabulary: 30522,
+    hidden: 768,
+    heads: 12,
+    inner: 3072,
+    layers: 12,
+    positions: 512,
+    segments: 2,
+    epsilon: 1e-12,
+    activation: "gelu",
+    padding: 0,
+};
+
+/// A model of a family while its graph is made.
+struct Encoder<'a> {
+    family: &'a Family,
+    config: Config<'a>,
+    /// What its tensors' names begin with.
+    prefix: &'static str,
+    sizes: Sizes,
+    /// The size of embeddings.
+    embedded: usize,
+    vocabulary: usize,
+    activation: &'a str,
+}
+
+/// Adds the whole model to the graph.
+///
+/// # Errors
+/// Those of [`crate::graph_of`].
+pub(crate) fn add(
+    family: &Family,
+    graph: &mut Builder,
+    config: Config<'_>,
+) -> Result<(), GraphError> {
+    config.must_be("position_embedding_type", "absolute")?;
+    config.must_be_off("is_decoder")?;
+    config.must_be_off("add_cross_attention")?;
+    let Family { keys, defaults, .. } = family;
+    let usual = [defaults.hidden, defaults.heads, defaults.inner];
+    let sizes = Sizes::of(config, keys, usual, defaults.epsilon)?;
+    let hidden = sizes.hidden;
+    let word = "embeddings.word_embeddings.weight";
+    let is_bare = graph.weights().has(word);
+    let embedded = match family.projection {
+        Some(_) => config.size("embedding_size", 128)?,
+        None => hidden,
+    };
+    let encoder = Encoder {
+        family,
+        config,
+        prefix: if is_bare { "" } else { family.base },
+        sizes,
+        embedded,
+        vocabulary: config.size("vocab_size", defaults.vocabulary)?,
+        activation: config.word(keys.activation, defaults.activation)?,
+    };
+    let head = encoder.head()?;
+    let (x, tokens) = encoder.states(graph)?;
+    encoder.add_head(graph, head, &x, &tokens)
+}
+
+const ROWS: Dim<'_> = Dim::Any("batch_size");
+const TOKENS: Dim<'_> = Dim::Any("sequence_length");
+
+impl Encoder<'_> {
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// The head that the class has.
+    fn head(&self) -> Result<Head, GraphError> {
+        let class = self.config.architecture()?;
+        let known = self.family.heads.iter().find(|(end, _)| class.ends_with(end));
+        let ends = self.family.heads.iter().map(|it| it.0);
+        known.map(|(_, head)| *head).ok_or_else(|| self.config.no_class(ends))
+    }
+
+    /// The hidden states of the last layer, as a matrix.
+    fn states(&self, graph: &mut Builder) -> Result<(Value, Tokens), GraphError> {
+        let Encoder { family, config, sizes, .. } = self;
+        let ids = graph.input("input_ids", ElementType::Int64, &[ROWS, TOKENS]);
+        let mask = graph.input("attention_mask", ElementType::Int64, &[ROWS, TOKENS]);
+        let mut x = self.embeddings(graph, &ids)?;
+        x = together(graph, &x, self.embedded);
+        if let Some(projection) = family.projection.filter(|_| self.embedded != sizes.hidden) {
+            x = linear(graph, &x, &self.name(projection), [self.embedded, sizes.hidden])?;
+        }
+        let mut tokens = Tokens::new(graph, &ids, &mask, sizes.hidden);
+        if let Some(bias) = family.bias {
+            tokens = tokens.biased(bias(graph, self.prefix, *config, ids, sizes.heads)?);
+        }
+        let layers = config.size(family.keys.layers, family.defaults.layers)?;
+        for layer in 0..layers {
+            let prefix = self.name(&(family.layer)(layer, *config)?);
+            let activation = (family.keys.activation, self.activation);
+            x = encoder_layer(graph, &x, (&prefix, &family.names), &tokens, sizes, activation)?;
+        }
+        Ok((x, tokens))
+    }
+
+    /// Words, segments and positions, `[rows, tokens, size]`.
+    fn embeddings(&self, graph: &mut Builder, ids: &Value) -> Result<Value, GraphError> {
+        let Encoder { family, config, embedded, vocabulary, .. } = self;
+        let words = self.word_embeddings();
+        let words = graph.weight(&words, &[*vocabulary, *embedded])?;
+        let mut sum = graph.op("Gather", &[&words, ids], Vec::new());
+        if let Some(segments) = family.segments {
+            let kinds = config.size("type_vocab_size", family.defaults.segments)?;
+            let table = graph.weight(&self.name(segments), &[kinds, *embedded])?;
+            let segment = match family.takes_segments {
+                true => graph.input("token_type_ids", ElementType::Int64, &[ROWS, TOKENS]),
+                false => graph.whole_number(0),
+            };
+            let segments = graph.op("Gather", &[&table, &segment], Vec::new());
+            sum = graph.op("Add", &[&sum, &segments], Vec::new());
+        }
+        let most = config.size("max_position_embeddings", family.defaults.positions)?;
+        let table = self.name("embeddings.position_embeddings.weight");
+        let table = graph.weight(&table, &[most, *embedded])?;
+        let positions = match family.positions {
+            Positions::FromZero => {
+                let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
+                let first = graph.whole_numbers(&[0]);
+                graph.op("Slice", &[&table, &first, &shape], Vec::new())
+            }
+            Positions::BehindPadding => {
+                let padding = config.token("pad_token_id", family.defaults.padding)?;
+                let at = positions_behind(graph, ids, padding);
+                graph.op("Gather", &[&table, &at], Vec::new())
+            }
+        };
+        let sum = graph.op("Add", &[&sum, &positions], Vec::new());
+        let norm = self.name("embeddings.LayerNorm");
+        layer_norm(graph, &sum, &norm, *embedded, self.sizes.epsilon)
+    }
+
+    fn word_embeddings(&self) -> String {
+        self.name("embeddings.word_embeddings.weight")
+    }
+
+    /// The head over the hidden states, and the outputs of the model.
+    fn add_head(
+        &self,
+        graph: &mut Builder,
+        head: Head,
+        x: &Value,
+        tokens: &Tokens,
+    ) -> Result<(), GraphError> {
+        let hidden = self.sizes.hidden;
+        match head {
+            Head::Hidden => {
+                let states = tokens.apart(graph, x);
+                graph.output("last_hidden_state", &states, &[ROWS, TOKENS, Dim::Fixed(hidden)]);
+            }
+            Head::Sequence { dense, activation: function, out } => {
+                let states = tokens.apart(graph, x);
+                let zero = graph.whole_number(0);
+                let first = graph.op("Gather", &[&states, &zero], vec![Attribute::int("axis", 1)]);
+                let dense = linear(graph, &first, dense, [hidden, hidden])?;
+                let dense = activation(graph, &dense, "hidden_act", function)?;
+                let labels = self.config.labels()?;
+                let logits = linear(graph, &dense, out, [hidden, labels])?;
+                graph.output("logits", &logits, &[ROWS, Dim::Fixed(labels)]);
+            }
+            Head::Token { out } => {
+                let labels = self.config.labels()?;
+                let logits = linear(graph, x, out, [hidden, labels])?;
+                let logits = tokens.apart_with(graph, &logits, labels);
+                graph.output("logits", &logits, &[ROWS, TOKENS, Dim::Fixed(labels)]);
+            }
+            Head::Span { out } => {
+                let logits = linear(graph, x, out, [hidden, 2])?;
+                let logits = tokens.apart_with(graph, &logits, 2);
+                for (at, name) in [(0, "start_logits"), (1, "end_logits")] {
+                    let at = graph.whole_number(at);
+                    let one = vec![Attribute::int("axis", 2)];
+                    let one = graph.op("Gather", &[&logits, &at], one);
+                    graph.output(name, &one, &[ROWS, TOKENS]);
+                }
+            }
+            Head::Vocabulary { dense, activation: function, norm, decoder, bias } => {
+                let (embedded, words) = (self.embedded, self.vocabulary);
+                let dense = linear(graph, x, dense, [hidden, embedded])?;
+                let function = function.unwrap_or(self.activation);
+                let dense = activation(graph, &dense, self.family.keys.activation, function)?;
+                let dense = layer_norm(graph, &dense, norm, embedded, self.sizes.epsilon)?;
+                let own = format!("{decoder}.weight");
+                let tied = !graph.weights().has(&own);
+                let weight = if tied { self.word_embeddings() } else { own };
+                let weight = graph.weight(&weight, &[words, embedded])?;
+                // The layer's own, which files leave out where it is the other.
+                let of_layer = format!("{decoder}.bias");
+                let has_own = graph.weights().has(&of_layer);
+                let bias = graph.weight(if has_own { &of_layer } else { bias }, &[words])?;
+                let logits = product(graph, &dense, &weight, &bias);
+                let logits = tokens.apart_with(graph, &logits, words);
+                graph.output("logits", &logits, &[ROWS, TOKENS, Dim::Fixed(words)]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `padding + 1, padding + 2, ..` for tokens that are no padding, and `padding` for others: as RoBERTa counts.
+fn positions_behind(graph: &mut Builder, ids: &Value, padding: i64) -> Value {
+    let padding = graph.whole_number(padding);
+    let is_padding = graph.op("Equal", &[ids, &padding], Vec::new());
+    let counts = graph.op("Not", &[&is_padding], Vec::new());
+    let counts = graph.cast(&counts, ElementType::Int64);
+    let axis = graph.whole_number(1);
+    let so_far = graph.op("CumSum", &[&counts, &axis], Vec::new());
+    let own = graph.op("Mul", &[&so_far, &counts], Vec::new());
+    graph.op("Add", &[&own, &padding], Vec::new())
+}

@@ -1,0 +1,52 @@
+//! BERT. Source: `modeling_bert.py` of Hugging Face's transformers.
+
+use crate::{
+    blocks::LayerNames,
+    encoder::{BERT, Family, Head, KEYS, Positions},
+};
+
+/// The names in a layer, which several families share.
+pub(super) const LAYER: LayerNames = LayerNames {
+    query: "attention.self.query",
+    key: "attention.self.key",
+    value: "attention.self.value",
+    out: "attention.output.dense",
+    attention_norm: "attention.output.LayerNorm",
+    up: "intermediate.dense",
+    down: "output.dense",
+    norm: "output.LayerNorm",
+};
+
+pub(super) const FAMILY: Family = Family {
+    model_types: &["bert"],
+    base: "bert.",
+    keys: KEYS,
+    defaults: BERT,
+    positions: Positions::FromZero,
+    segments: Some("embeddings.token_type_embeddings.weight"),
+    takes_segments: true,
+    projection: None,
+    layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
+    names: LAYER,
+    bias: None,
+    heads: &[
+        ("Model", Head::Hidden),
+        (
+            "ForSequenceClassification",
+            Head::Sequence { dense: "bert.pooler.dense", activation: "tanh", out: "classifier" },
+        ),
+        ("ForTokenClassification", Head::Token { out: "classifier" }),
+        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        (
+            "ForMaskedLM",
+            Head::Vocabulary {
+                dense: "cls.predictions.transform.dense",
+                activation: None,
+                norm: "cls.predictions.transform.LayerNorm",
+                decoder: "cls.predictions.decoder",
+                bias: "cls.predictions.bias",
+            },
+        ),
+    ],
+    unused: &["position_ids", "pooler.", "cls.seq_relationship.", "cls.predictions.bias"],
+};

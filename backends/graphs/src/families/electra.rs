@@ -1,0 +1,42 @@
+//! ELECTRA. Source: `modeling_electra.py` of Hugging Face's transformers.
+
+use super::bert::LAYER;
+use crate::encoder::{BERT, Defaults, Family, Head, KEYS, Positions};
+
+pub(super) const FAMILY: Family = Family {
+    model_types: &["electra"],
+    base: "electra.",
+    keys: KEYS,
+    defaults: Defaults { hidden: 256, heads: 4, inner: 1024, ..BERT },
+    positions: Positions::FromZero,
+    segments: Some("embeddings.token_type_embeddings.weight"),
+    takes_segments: true,
+    projection: Some("embeddings_project"),
+    layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
+    names: LAYER,
+    bias: None,
+    heads: &[
+        ("Model", Head::Hidden),
+        (
+            "ForSequenceClassification",
+            Head::Sequence {
+                dense: "classifier.dense",
+                activation: "gelu",
+                out: "classifier.out_proj",
+            },
+        ),
+        ("ForTokenClassification", Head::Token { out: "classifier" }),
+        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        (
+            "ForMaskedLM",
+            Head::Vocabulary {
+                dense: "generator_predictions.dense",
+                activation: Some("gelu"),
+                norm: "generator_predictions.LayerNorm",
+                decoder: "generator_lm_head",
+                bias: "generator_lm_head.bias",
+            },
+        ),
+    ],
+    unused: &["position_ids"],
+};

@@ -1,0 +1,43 @@
+//! RoBERTa, and what has its layers and its positions: XLM-RoBERTa, CamemBERT. Source: `modeling_roberta.py` of Hugging
+//! Face's transformers.
+
+use super::bert::LAYER;
+use crate::encoder::{BERT, Defaults, Family, Head, KEYS, Positions};
+
+pub(super) const FAMILY: Family = Family {
+    model_types: &["roberta", "xlm-roberta", "camembert"],
+    base: "roberta.",
+    keys: KEYS,
+    defaults: Defaults { vocabulary: 50265, padding: 1, ..BERT },
+    positions: Positions::BehindPadding,
+    segments: Some("embeddings.token_type_embeddings.weight"),
+    takes_segments: false,
+    projection: None,
+    layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
+    names: LAYER,
+    bias: None,
+    heads: &[
+        ("Model", Head::Hidden),
+        (
+            "ForSequenceClassification",
+            Head::Sequence {
+                dense: "classifier.dense",
+                activation: "tanh",
+                out: "classifier.out_proj",
+            },
+        ),
+        ("ForTokenClassification", Head::Token { out: "classifier" }),
+        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        (
+            "ForMaskedLM",
+            Head::Vocabulary {
+                dense: "lm_head.dense",
+                activation: Some("gelu"),
+                norm: "lm_head.layer_norm",
+                decoder: "lm_head.decoder",
+                bias: "lm_head.bias",
+            },
+        ),
+    ],
+    unused: &["position_ids", "pooler.", "lm_head.bias"],
+};

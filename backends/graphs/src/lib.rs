@@ -1,0 +1,116 @@
+//! The graph of a folder that has weights and no graph: what `config.json` describes, as an ONNX model whose weights stay
+//! in the safetensors files of the folder.
+//!
+//! A family of models is a table of names over shared blocks. What is not known is an error, never an approximation.
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod builder;
+mod config;
+mod encoder;
+mod error;
+mod families;
+mod onnx;
+mod vision;
+mod weights;
+
+use std::path::Path;
+
+use prost::Message;
+use serde_json::Value;
+
+pub use error::GraphError;
+
+use builder::Builder;
+use config::Config;
+use families::{IMAGES, TEXTS};
+use weights::Weights;
+
+/// A graph that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// The ONNX model. Its weights are external data in files of the folder.
+    pub model: Vec<u8>,
+    /// The names of these files.
+    pub weights: Vec<String>,
+    /// The class whose graph it is, for example `BertForSequenceClassification`.
+    pub class: String,
+}
+
+/// The files of weights that a graph may be made for, the first that is there wins: one file, or the index of several.
+pub const WEIGHTS: [&str; 2] = [weights::FILE, weights::INDEX];
+
+/// What says what the weights are, in the same folder.
+pub const CONFIG: &str = "config.json";
+
+/// The name of the weights in a folder, if they are of a model that graphs are made for. Blocking; reads
+/// [`CONFIG`] alone.
+pub fn weights_in(folder: &Path) -> Option<&'static str> {
+    let name = WEIGHTS.into_iter().find(|it| folder.join(it).is_file())?;
+    let config = read_config(folder).ok()?;
+    let kind = config.get("model_type").and_then(Value::as_str)?;
+    model_types().any(|it| it == kind).then_some(name)
+}
+
+fn read_config(folder: &Path) -> Result<Value, GraphError> {
+    let wrong = |problem: String| GraphError::file(CONFIG, problem);
+    let content = std::fs::read(folder.join(CONFIG)).map_err(|it| wrong(it.to_string()))?;
+    serde_json::from_slice(&content).map_err(|it| wrong(it.to_string()))
+}
+
+/// The values of `model_type` that graphs are made for.
+pub fn model_types() -> impl Iterator<Item = &'static str> {
+    let texts = TEXTS.iter().flat_map(|it| it.model_types);
+    texts.chain(IMAGES.iter().flat_map(|it| it.model_types)).copied()
+}
+
+/// The graph of the folder's weights, as [`CONFIG`] describes it. Blocking; reads the headers of the weights alone.
+///
+/// # Errors
+/// A file that is damaged, a configuration that no graph is made for, a tensor that is missing, has another shape, or
+/// has no place in the graph.
+pub fn graph_of(folder: &Path) -> Result<Graph, GraphError> {
+    made(folder, Builder::new(Weights::read(folder)?))
+}
+
+/// The same with the weights inside: a file that needs no other. Blocking; reads all of the weights.
+///
+/// # Errors
+/// As of [`graph_of`], and where the weights are more than a file of ONNX may hold.
+pub fn whole_graph_of(folder: &Path) -> Result<Graph, GraphError> {
+    let weights = Weights::read(folder)?;
+    let bytes = weights.bytes();
+    if MOST_INSIDE < bytes {
+        return Err(GraphError::TooLarge { bytes, most: MOST_INSIDE });
+    }
+    made(folder, Builder::with_bytes(weights, folder.to_owned()))
+}
+
+/// Bytes of weights that a file of ONNX holds: protobuf has no longer messages than 2 GiB.
+const MOST_INSIDE: u64 = (2 << 30) - (16 << 20);
+
+fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
+    let config = read_config(folder)?;
+    let config = Config(&config);
+    let class = config.architecture()?.to_owned();
+    let kind = config.word("model_type", "")?;
+    let unused = if let Some(family) = TEXTS.iter().find(|it| it.model_types.contains(&kind)) {
+        encoder::add(family, &mut graph, config)?;
+        family.unused
+    } else if let Some(family) = IMAGES.iter().find(|it| it.model_types.contains(&kind)) {
+        vision::add(family, &mut graph, config)?;
+        family.unused
+    } else {
+        return Err(GraphError::Config {
+            key: "model_type".to_owned(),
+            expected: format!("one of {}", model_types().collect::<Vec<_>>().join(", ")),
+            given: kind.to_owned(),
+        });
+    };
+    let (graph, weights) = graph.finish(&class);
+    if let Some(name) = weights.unused(unused) {
+        return Err(GraphError::Unexpected(name.to_owned()));
+    }
+    let model = onnx::Model::new(graph).encode_to_vec();
+    Ok(Graph { model, weights: weights.files().to_vec(), class })
+}

@@ -1,0 +1,85 @@
+//! Folders as `save_pretrained` leaves them, with weights and no graph.
+
+use std::{fs, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Client, Repository, Server,
+    pipelines::{agrees, copy},
+    program, root, scratch,
+};
+
+const FOLDER: &str = "tests/fixtures/weights/classifier";
+
+/// The texts that the library's pipeline was asked about, and its replies.
+fn expected() -> (Value, Value) {
+    let text = fs::read_to_string(root(FOLDER).join("replies.json")).unwrap();
+    let mut expected: Value = serde_json::from_str(&text).unwrap();
+    (expected["texts"].take(), expected["replies"].take())
+}
+
+fn check(server: &Server, model: &str) {
+    let (texts, replies) = expected();
+    let body = json!({"inputs": texts, "parameters": {"top_k": null}}).to_string();
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
+    let mut client = Client::connect(server.sagemaker());
+    let given = client.post("/invocations", &headers, body).expect(200).json();
+    assert!(agrees(&given, &replies), "{given}\n{replies}");
+}
+
+#[test]
+fn a_folder_with_weights_alone_answers_as_the_library_does_wherever_it_lies() {
+    let repository = copy(Repository::new(), "flat", &root(FOLDER));
+    let repository = copy(repository, "versions/1", &root(FOLDER));
+    let server = Server::start(&repository, &[]);
+    check(&server, "flat");
+    check(&server, "versions");
+}
+
+#[test]
+fn a_folder_with_weights_alone_is_served_in_a_process_of_its_own() {
+    let repository = copy(Repository::new(), "classifier", &root(FOLDER));
+    check(&Server::start(&repository, &["--isolation=all"]), "classifier");
+}
+
+#[test]
+fn a_graph_goes_before_weights_and_weights_of_no_known_model_are_no_model() {
+    let repository = copy(Repository::new(), "both", &root("tests/fixtures/pipelines/sst2/folder"));
+    let weights = fs::read(root(FOLDER).join("model.safetensors")).unwrap();
+    let repository = repository.file("both/model.safetensors", &weights);
+    let repository = copy(repository, "unknown", &root(FOLDER));
+    let config = fs::read_to_string(root(FOLDER).join("config.json")).unwrap();
+    let config = config.replace("\"model_type\": \"bert\"", "\"model_type\": \"llama\"");
+    let repository = repository.file("unknown/config.json", config);
+    let server = Server::start(&repository, &["--exit-on-error=false"]);
+    let index = server.post("/v2/repository/index", "").expect(200).json();
+    let models = index.as_array().unwrap();
+    let state = |name| models.iter().find(|it| it["name"] == name).map(|it| it["state"].clone());
+    assert_eq!(state("both"), Some(json!("READY")));
+    assert_ne!(state("unknown"), Some(json!("READY")), "{index}");
+}
+
+#[test]
+fn the_graph_that_is_made_can_be_written_and_served_alone() {
+    let folder = scratch().join(format!("graph-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("model.onnx");
+    let explained = Command::new(program())
+        .arg("explain")
+        .arg(root(FOLDER))
+        .arg("--write-onnx")
+        .arg(&file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.status.success(), "{text}{}", String::from_utf8_lossy(&explained.stderr));
+    assert!(text.contains("weights  model.safetensors: the graph is made for them"), "{text}");
+    let mut repository = Repository::new().file("whole/model.onnx", fs::read(&file).unwrap());
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+        let content = fs::read(root(FOLDER).join(name)).unwrap();
+        repository = repository.file(&format!("whole/{name}"), content);
+    }
+    fs::remove_dir_all(folder).unwrap();
+    check(&Server::start(&repository, &[]), "whole");
+}
