@@ -1,8 +1,8 @@
 //! `muster bench` against this server: every kind of address that it knows, and what it looks at in the answers.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr, process::Command};
 
-use crate::support::{Repository, Server, bench};
+use crate::support::{Repository, Server, bench, browser::look, with_tools};
 
 #[track_caller]
 fn check(address: SocketAddr, words: &[&str], checked: bool) {
@@ -58,4 +58,41 @@ fn a_refusal_is_told_with_its_type_and_its_words() {
     let told = bad["problem"].as_str().unwrap();
     assert!(told.starts_with("status 400, application/json, {\"error\":"), "{found:#}");
     assert_eq!((&bad["number"], &bad["request"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn the_pages_of_a_run_a_limit_and_two_servers_say_what_was_found_and_fit_every_screen() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    let url = format!("http://{}", server.http());
+    let file = repository.at("page.html");
+    let brief = ["--duration=0.3", "--warm-up=0"];
+    for (name, words, verdict) in [
+        ("run", &["-c", "2"][..], format!("{url} answered every request: ")),
+        ("limit", &["--find-limit", "--p99=5s", "--most-users=4"], format!("{url} carries ")),
+        (
+            "two",
+            &["--vs", &url, "--pairs=6", "--most-steal=100"],
+            " as many requests per second as A.".to_owned(),
+        ),
+    ] {
+        let mut command = Command::new(with_tools());
+        command.args(["bench", &url, "-m", "m", "--html", &file]).args(brief).args(words);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let html = fs::read_to_string(&file).unwrap();
+        let said =
+            html.split_once("<p class=\"verdict\">").unwrap().1.split_once("</p>").unwrap().0;
+        assert!(said.contains(&verdict), "{name}: {said}");
+        if name == "limit" {
+            let rule = "The limit is the fewest users with 97 % of the highest throughput that has p99 within 5000 ms.";
+            assert!(html.contains(rule), "{html}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains(rule));
+        }
+        let Some(looks) = look(&format!("bench-{name}"), &html, false) else { continue };
+        for look in looks {
+            assert!(look.wide.is_empty() && look.text.contains(said), "{look:?}");
+            assert_eq!(look.charts >= 2 && look.sorted == 1, look.scripts, "{look:?}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! The report as people see it: in a browser, in light and dark, on a narrow screen; and with a GPU.
 
-use std::{fs, path::Path, process::Command};
+use std::fs;
 
 use super::{recommend, sleeper};
-use crate::support::{gpus::driver, root};
+use crate::support::{browser::look, gpus::driver};
 
 #[test]
 fn a_gpu_is_in_the_series_and_on_the_page() {
@@ -30,73 +30,38 @@ fn a_gpu_is_in_the_series_and_on_the_page() {
     assert!(html.contains("The best setting: Memory of the GPU"), "no chart of the GPU");
 }
 
-/// What a browser says of a page: its console, and what the script at the end of the page writes.
-fn browse(chromium: &str, page: &Path, width: u32, is_dark: bool, picture: &Path) -> String {
-    let profile = picture.with_extension("profile");
-    let mut browser = Command::new(chromium);
-    browser
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=4000"])
-        .args(["--run-all-compositor-stages-before-draw", "--no-first-run"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("--window-size={width},2400"))
-        .arg(format!("--screenshot={}", picture.display()));
-    if is_dark {
-        browser.arg("--blink-settings=preferredColorScheme=0");
-    }
-    let output = browser.arg(format!("file://{}", page.display())).output().unwrap();
-    let _ = fs::remove_dir_all(profile);
-    assert!(picture.exists(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Needs Debian's package `chromium`, or `MUSTER_TEST_CHROMIUM`:
-/// `cargo test -p muster --test tools -- --ignored --nocapture report_is_read_in_a_browser`. The pictures are for
-/// people to look at.
 #[test]
-#[ignore = "needs a browser"]
-fn the_report_is_read_in_a_browser_without_an_error_wide_and_narrow_light_and_dark() {
-    let chromium = std::env::var("MUSTER_TEST_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+fn the_report_is_read_in_a_browser_wide_and_narrow_light_and_dark_with_scripts_and_without() {
     let repository = sleeper();
     let html = repository.at("report.html");
-    let args = ["--instance=local.cpu1", "--time-scale=10", "--html", &html];
+    let args = [
+        "--instance=local.cpu1",
+        "--env=MUSTER_DEFAULT_INSTANCE_COUNT=1,4",
+        "--env=OMP_NUM_THREADS=1,2,3",
+        "--max-tests=3",
+        "--stairs=2:3:0.5",
+        "--latency-ms=1000",
+        "--max-invocations=30000",
+        "--html",
+        &html,
+    ];
     let (status, _, log) = recommend(&repository, &args);
     assert_eq!(status, Some(0), "{log}");
-    // A script that says how the page lies in its window, and what a click on a heading does.
-    let probe = "<script>addEventListener('load', () => setTimeout(() => {
-        const root = document.documentElement;
-        const charts = [...document.querySelectorAll('.chart canvas')];
-        const heading = document.querySelector('th button');
-        heading.click();
-        console.log('SEEN ' + JSON.stringify({
-            overflow: root.scrollWidth - root.clientWidth,
-            charts: charts.filter((it) => it.width > 0).length,
-            tooWide: charts.filter((it) => it.getBoundingClientRect().right > root.clientWidth + 1).length,
-            sorted: document.querySelectorAll('th[aria-sort]').length,
-            paper: getComputedStyle(document.body).backgroundColor,
-            small: Math.min(...[...document.querySelectorAll('p, li, td, dd')]
-                .map((it) => parseFloat(getComputedStyle(it).fontSize))),
-        }));
-    }, 500));</script></html>";
-    let text = fs::read_to_string(&html).unwrap().replace("</html>", probe);
-    fs::write(&html, text).unwrap();
-    let folder = root("target/tmp/pages");
-    fs::create_dir_all(&folder).unwrap();
-    for (width, is_dark) in [(1200, false), (1200, true), (400, false), (400, true)] {
-        let name = format!("report-{width}-{}.png", if is_dark { "dark" } else { "light" });
-        let said = browse(&chromium, Path::new(&html), width, is_dark, &folder.join(&name));
-        println!("{}", folder.join(name).display());
-        let console: Vec<&str> = said.lines().filter(|it| it.contains("CONSOLE")).collect();
-        let seen = console.iter().find_map(|it| it.split_once("SEEN ")).expect(&said).1;
-        let end = seen.rfind('}').unwrap();
-        let seen: serde_json::Value =
-            serde_json::from_str(&seen[..=end].replace("\\\"", "\"")).unwrap();
-        assert_eq!(console.len(), 1, "{console:?}");
-        assert!(seen["charts"].as_u64().unwrap() >= 4, "{seen}");
-        assert_eq!(seen["sorted"], 1, "{seen}");
-        let paper = if is_dark { "rgb(18, 22, 29)" } else { "rgb(255, 255, 255)" };
-        assert_eq!(seen["paper"], paper, "{seen}");
-        assert!(seen["small"].as_f64().unwrap() >= 13.0, "{seen}");
-        assert_eq!((&seen["overflow"], &seen["tooWide"]), (&0.into(), &0.into()), "{seen}");
+    let html = fs::read_to_string(html).unwrap();
+    for is_dark in [false, true] {
+        let name = if is_dark { "recommend-dark" } else { "recommend-light" };
+        let Some(looks) = look(name, &html, is_dark) else { return };
+        assert_eq!(looks.len(), 4);
+        for look in &looks {
+            assert!(look.wide.is_empty(), "{look:?}");
+            assert_eq!(look.paper, if is_dark { "rgb(18, 22, 29)" } else { "rgb(255, 255, 255)" });
+            assert!(look.small >= 13.0, "{look:?}");
+            for part in ["Serve with instances 4 · threads ", " requests per minute", "recommended"]
+            {
+                assert!(look.text.contains(part), "{part}: {look:?}");
+            }
+            let drawn = look.charts >= 4 && look.sorted == 1;
+            assert_eq!(drawn, look.scripts, "{look:?}");
+        }
     }
 }

@@ -99,8 +99,8 @@ pub struct Args {
     /// Write the course of the run to this file, as CSV: a line for each second
     #[arg(long, value_name = "FILE", conflicts_with = "vs")]
     csv: Option<PathBuf>,
-    /// Write a page with charts to this file, which needs no network to be looked at
-    #[arg(long, value_name = "FILE", conflicts_with = "vs")]
+    /// Write a page with a verdict, charts and tables to this file, which needs no network to be looked at
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the latencies to this file, as a log of HDR histograms
     #[arg(long, value_name = "FILE")]
@@ -153,12 +153,15 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     drop(bar);
     let reports: Vec<&Report> = comparison.blocks_a.iter().chain(&comparison.blocks_b).collect();
     args.write_histograms(&reports)?;
+    let stated = args.stated(&plan);
+    let vs_server = stated.as_ref().and_then(|_| args.content.server(&other.target));
+    args.write_course(stated.as_ref(), &[], || {
+        let mut page = comparison.page();
+        page.notes.extend(vs_server.iter().map(|it| format!("B is {it}.")));
+        page
+    })?;
     match args.json {
-        true => {
-            let stated = args.stated(&plan);
-            let vs_server = args.content.server(&other.target);
-            write_json(&Findings { stated, vs_server, found: &comparison }, out)
-        }
+        true => write_json(&Findings { stated, vs_server, found: &comparison }, out),
         false => write!(out, "{comparison}"),
     }
     .map_err(printed)?;

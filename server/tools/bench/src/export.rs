@@ -15,8 +15,8 @@ use hdrhistogram::serialization::{
 use serde::Serialize;
 
 use crate::{
-    Bend, Comparison, Error, FirstBad, GpuUsage, Interval, Latency, Limit, Ratio, Report, Typical,
-    Usage,
+    Comparison, Error, FirstBad, GpuUsage, Interval, Latency, Limit, Ratio, Report, Typical, Usage,
+    limit::NO_LIMIT,
 };
 
 impl fmt::Display for Report {
@@ -137,26 +137,21 @@ impl fmt::Display for Comparison {
 }
 
 impl fmt::Display for Limit {
-    /// One sentence.
+    /// What was found, and by which rule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.bend {
-            Bend::Latency => "more of them wait too long",
-            Bend::Flat => "more of them bring no more throughput",
-            Bend::Errors => "with more of them requests fail",
-            Bend::MostUsers => "the server has not bent; --most-users tries more of them",
-        };
         match &self.best {
             Some(best) => {
                 let Interval { users, throughput, latency, .. } = best;
-                let p99 = time(latency.p99);
+                let (p99, why) = (time(latency.p99), self.bend.in_words());
                 let plural = if *users == 1 { "" } else { "s" };
                 writeln!(
                     f,
                     "limit: {throughput:.1} replies/s with {users} user{plural}, p99 {p99}; {why}"
-                )
+                )?;
             }
-            None => writeln!(f, "limit: none; one user alone waits too long, or its requests fail"),
+            None => writeln!(f, "limit: none; {NO_LIMIT}")?,
         }
+        writeln!(f, "{}", self.rule())
     }
 }
 

@@ -64,15 +64,57 @@ pub enum Bend {
     MostUsers,
 }
 
+impl Bend {
+    /// In words that may end a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Bend::Latency => "more of them wait too long",
+            Bend::Flat => "more of them bring no more throughput",
+            Bend::Errors => "with more of them requests fail",
+            Bend::MostUsers => "the server has not bent; --most-users tries more of them",
+        }
+    }
+}
+
+/// What is said where there is no limit.
+pub(crate) const NO_LIMIT: &str = "one user alone waits too long, or its requests fail";
+
 /// The limit of a server, and how it was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limit {
+    /// The longest that answers may take; `None`: as long as they like.
+    pub threshold: Option<Threshold>,
+    /// Users that were to be tried at most.
+    pub most_users: usize,
     /// The step of the highest throughput within the threshold; `None` if one user alone is past it.
     pub best: Option<Interval>,
     /// Why it is not higher.
     pub bend: Bend,
     /// All steps, by their users.
     pub steps: Vec<Interval>,
+}
+
+impl Limit {
+    /// By which rule it was found, in sentences.
+    pub fn rule(&self) -> String {
+        let gain = (FLAT - 1.0) * 100.0;
+        let errors = MOST_ERRORS * 100.0;
+        let share = 100.0 / FLAT;
+        let most = self.most_users;
+        let (within, late, longest) = match self.threshold {
+            Some(it) => (format!(" that has {it}"), "answers come too late, ", ""),
+            None => (
+                String::new(),
+                "",
+                " Answers may take as long as they like: --p95 or --p99 sets a limit.",
+            ),
+        };
+        format!(
+            "The limit is the fewest users with {share:.0} % of the highest throughput{within}. Users are doubled, up to \
+             {most}, until {late}more than {errors:.0} % of the requests fail, or two doublings bring no more than \
+             {gain:.0} % of throughput. Then the steps between are tried.{longest}"
+        )
+    }
 }
 
 /// Doubles the users until the server bends, then looks between the last step before and the first one after it.
@@ -133,7 +175,7 @@ pub fn find_limit(
         }
     }
     steps.sort_by_key(|it| it.users);
-    Ok(Limit { best: best(&steps, threshold).copied(), bend, steps })
+    Ok(Limit { threshold, most_users, best: best(&steps, threshold).copied(), bend, steps })
 }
 
 /// Why a step is past the limit, if it is.

@@ -4,9 +4,10 @@ use crate::{
     bench::Bench,
     difference::Difference,
     job::Configuration,
+    left_out::LeftOut,
     prices::Instance,
     rounds::Turn,
-    setting::{OVER_CONFIG, Setting, Variables, combinations, in_words, left_out, rooms},
+    setting::{OVER_CONFIG, Setting, Variables, combinations, left_out, rooms},
     step::{Length, middle},
 };
 
@@ -53,19 +54,20 @@ impl Bench<'_> {
     fn list_left(&mut self, configuration: &Configuration, room: usize, left: u128) {
         let Configuration { instance_type: name, ranges, .. } = configuration;
         let why = "more than MaxNumberOfTests";
-        self.leave_out(name, format!("{left} further combinations, {why}"));
-        let words = |environment: Variables| format!("{name} {}", in_words(&environment));
-        let listed: Vec<String> = left_out(ranges, room).take(MOST_LISTED).map(words).collect();
-        listed.iter().take(MOST_SAID).for_each(|it| (self.say)(&format!("NOT MEASURED {it}")));
+        self.leave_out(LeftOut::several(name, format!("{left} further combinations, {why}")));
+        let left_out = left_out(ranges, room).take(MOST_LISTED);
+        let listed: Vec<LeftOut> = left_out.map(|it| LeftOut::setting(name, &it, why)).collect();
+        let said = listed.iter().take(MOST_SAID);
+        said.for_each(|it| (self.say)(&format!("NOT MEASURED {}", it.what)));
         let unsaid = left.saturating_sub(MOST_SAID as u128);
         if unsaid > 0 {
             let place = if self.means.has_lists { ", see --table or --html" } else { "" };
             (self.say)(&format!("NOT MEASURED {name}: and {unsaid} more{place}"));
         }
         let unlisted = left.saturating_sub(listed.len() as u128);
-        self.left_out.extend(listed.into_iter().map(|it| (it, why.to_owned())));
+        self.left_out.extend(listed);
         if unlisted > 0 {
-            self.left_out.push((name.clone(), format!("and {unlisted} more, {why}")));
+            self.left_out.push(LeftOut::several(name, format!("and {unlisted} more, {why}")));
         }
     }
 

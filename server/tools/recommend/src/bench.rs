@@ -11,6 +11,7 @@ use crate::{
     difference::Difference,
     job::{Configuration, Job, Kind},
     journal::Journal,
+    left_out::LeftOut,
     means::Means,
     model_files,
     prices::Instance,
@@ -51,7 +52,7 @@ pub(crate) struct Bench<'a> {
     /// The tests that are over.
     pub(crate) steps: Vec<Step>,
     /// What is not measured, and why.
-    pub(crate) left_out: Vec<(String, String)>,
+    pub(crate) left_out: Vec<LeftOut>,
     /// Keeps what is measured.
     pub(crate) journal: Journal,
     /// It was ended before all was measured.
@@ -126,9 +127,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Says why something is not measured.
-    pub(crate) fn leave_out(&mut self, what: &str, problem: String) {
-        (self.say)(&format!("NOT MEASURED {what}: {problem}"));
-        self.left_out.push((what.to_owned(), problem));
+    pub(crate) fn leave_out(&mut self, left_out: LeftOut) {
+        (self.say)(&format!("NOT MEASURED {}: {}", left_out.what, left_out.why));
+        self.left_out.push(left_out);
     }
 
     /// A server that runs already.

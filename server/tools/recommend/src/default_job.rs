@@ -4,10 +4,11 @@ use crate::{
     bench::{Bench, STAY, USERS},
     child::inherit,
     job::Configuration,
+    left_out::LeftOut,
     prices::Instance,
     rounds::Turn,
-    search::{Knobs, MOST_FINALISTS, SPINNER, SPINS, Space, finalists},
-    setting::Setting,
+    search::{Knobs, MOST_FINALISTS, SPINNER, Space, finalists},
+    setting::{SPINS, Setting},
     step::{Length, Step},
 };
 
@@ -77,15 +78,17 @@ impl Bench<'_> {
                 rate(&self.step(setting(knobs.environment(&forms, config_says)), Length::Probe)?)
             },
             |knobs, why| {
-                left_out.push((
-                    setting(knobs.environment(&forms, config_says)).variables(),
-                    why.to_owned(),
-                ))
+                let environment = knobs.environment(&forms, config_says);
+                let left = LeftOut::setting(name, &environment, why);
+                let in_full = |it: String| format!("{it}, in full");
+                left_out.push(LeftOut {
+                    what: in_full(left.what),
+                    words: in_full(left.words),
+                    why: left.why,
+                });
             },
         );
-        for (settings, why) in left_out {
-            self.leave_out(&format!("{name} {settings}, in full"), why);
-        }
+        left_out.into_iter().for_each(|it| self.leave_out(it));
         let finalists: Vec<Setting> =
             finalists.iter().map(|it| setting(it.environment(&forms, config_says))).collect();
         self.rounds = self.rounds_of(&finalists);

@@ -58,9 +58,9 @@ impl Done {
     }
 
     /// Why nothing could be measured.
-    fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         let failed = self.steps.iter().find_map(|it| it.outcome.as_ref().err());
-        let left_out = self.left_out.first().map(|it| it.1.as_str());
+        let left_out = self.left_out.first().map(|it| it.why.as_str());
         failed.map(Rejection::reason).or(left_out).unwrap_or("nothing was to be tried")
     }
 

@@ -6,6 +6,7 @@
 
 mod advanced_job;
 mod ahead;
+mod alike;
 pub mod api;
 mod archive;
 mod arguments;
@@ -24,11 +25,13 @@ mod describe;
 mod description;
 mod difference;
 mod error;
+mod finding;
 mod job;
 pub mod job_folder;
 mod job_of_arguments;
 pub mod job_state;
 pub mod journal;
+pub mod left_out;
 mod made_bodies;
 pub mod means;
 mod model_files;

@@ -8,6 +8,7 @@ use crate::{
     job::{Configuration, Job, Kind},
     job_state::JobStatus,
     journal::Journal,
+    left_out::LeftOut,
     means::Means,
     payload,
     prices::Instance,
@@ -37,8 +38,8 @@ pub struct Done {
     pub steps: Vec<Step>,
     /// How a setting of an advanced job differs from itself, where that was measured.
     pub(crate) noise: Option<Difference>,
-    /// What was not measured, and why.
-    pub left_out: Vec<(String, String)>,
+    /// What was not measured.
+    pub left_out: Vec<LeftOut>,
     /// Places of steps that can be recommended, the best first.
     pub ranked: Vec<usize>,
     /// What was sent, in words.

@@ -9,7 +9,7 @@
 
 use crate::{
     prices::Instance,
-    setting::{INSTANCES, MERGES, OVER_CONFIG, ROWS, THREADS, Variables},
+    setting::{INSTANCES, MERGES, OVER_CONFIG, ROWS, SPINS, THREADS, Variables},
 };
 
 /// What a server is told; what is absent it finds out by itself.
@@ -52,9 +52,6 @@ impl Knobs {
 
 /// The engine whose threads may spin.
 pub const SPINNER: &str = "onnxruntime";
-/// The variable that has them do so, and its value.
-pub const SPINS: [&str; 2] =
-    ["MUSTER_BACKEND_CONFIG", "onnxruntime,session.intra_op.allow_spinning=1"];
 
 /// What is searched.
 #[derive(Debug, Clone, Copy)]

@@ -20,6 +20,41 @@ impl Setting {
     pub fn variables(&self) -> String {
         in_words(&self.environment)
     }
+
+    /// What is said of it, without its machine.
+    pub(crate) fn described(&self) -> String {
+        described(&self.environment)
+    }
+}
+
+/// What is said of a setting: numbers by their names, `automatic` where nothing was told, and what else was told.
+pub(crate) fn described(variables: &Variables) -> String {
+    let value = |names: &[&str]| {
+        let told = variables.iter().find(|it| names.contains(&&*it.0));
+        told.map(|it| it.1.as_str())
+    };
+    let numbers = NUMBERS.map(|(word, names)| (word, value(names)));
+    let mut words: Vec<String> = match numbers.iter().any(|it| it.1.is_some()) {
+        true => {
+            numbers.map(|(word, value)| format!("{word} {}", value.unwrap_or("automatic"))).into()
+        }
+        false => vec!["automatic".to_owned()],
+    };
+    let is_number = |name: &str| NUMBERS.iter().any(|it| it.1.contains(&name));
+    for (name, value) in variables.iter().filter(|it| !is_number(&it.0)) {
+        match [name.as_str(), value] {
+            // That numbers go before the configuration is how they come to hold.
+            OVER_CONFIG => continue,
+            MERGES => words.push("requests merged".to_owned()),
+            SPINS => words.push("threads spin".to_owned()),
+            [FORM | PIPELINE_GRAPH, path] => {
+                let file = path.rsplit('/').next().unwrap_or(path);
+                words.push(format!("model {file}"));
+            }
+            [name, value] => words.push(format!("{name}={value}")),
+        }
+    }
+    words.join(" · ")
 }
 
 /// Variables as words of a command line; `automatic` where there are none.
@@ -35,6 +70,20 @@ pub(crate) fn in_words(variables: &Variables) -> String {
 /// Among the variables of a setting, the path of another form of the model. It is no variable of a server, which is
 /// given the path in place of the model's.
 pub const FORM: &str = "MODEL_PATH";
+
+/// The variable that names the graph of a folder of Hugging Face's, relative to it.
+pub const PIPELINE_GRAPH: &str = "MUSTER_PIPELINE_GRAPH";
+
+/// The numbers of a setting: their words, and the names of their variables.
+const NUMBERS: [(&str, &[&str]); 3] = [
+    ("instances", &[INSTANCES, "SAGEMAKER_MODEL_SERVER_WORKERS"]),
+    ("threads", &[THREADS, "OMP_NUM_THREADS"]),
+    ("rows", &[ROWS]),
+];
+
+/// The variable that has threads of ONNX Runtime that wait for work of a run spin, and its value.
+pub const SPINS: [&str; 2] =
+    ["MUSTER_BACKEND_CONFIG", "onnxruntime,session.intra_op.allow_spinning=1"];
 
 /// How many copies of a model run at a time.
 pub const INSTANCES: &str = "MUSTER_DEFAULT_INSTANCE_COUNT";
@@ -161,6 +210,20 @@ mod tests {
         assert_eq!((some.len(), left), (4, 3_u128.pow(20) - 4));
         assert_eq!((&some[0][19].1, &some[3][0].1), (&"1".to_owned(), &"3".to_owned()));
         assert_eq!(left_out(&many, 4).take(9).count(), 9);
+    }
+
+    #[test]
+    fn a_setting_is_told_in_words() {
+        let told = |of: &[(&str, &str)]| {
+            described(&of.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
+        };
+        assert_eq!(told(&[]), "automatic");
+        let numbers = [(INSTANCES, "1"), ("OMP_NUM_THREADS", "2"), (OVER_CONFIG[0], "true")];
+        assert_eq!(told(&numbers), "instances 1 · threads 2 · rows automatic");
+        let more = [(ROWS, "8"), (SPINS[0], SPINS[1]), (FORM, "/m/model_int8.onnx"), ("A", "b")];
+        let words = "instances automatic · threads automatic · rows 8 · threads spin · model model_int8.onnx · A=b";
+        assert_eq!(told(&more), words);
+        assert_eq!(told(&[("A", "b")]), "automatic · A=b");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::{describe::metrics, run::Done, surroundings::Surroundings};
+use crate::{describe::metrics, left_out::LeftOut, run::Done, surroundings::Surroundings};
 
 impl Done {
     /// The name of a column of prices, with what they are in.
@@ -28,7 +28,7 @@ impl Done {
         if !self.left_out.is_empty() {
             text.push_str("\n\nNot measured:\n");
         }
-        for (what, why) in &self.left_out {
+        for LeftOut { what, why, .. } in &self.left_out {
             let _ = write!(text, "\n- {what}: {why}");
         }
         text + "\n"

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::setting::{FORM, Variables};
+use crate::setting::{FORM, PIPELINE_GRAPH, Variables};
 
 /// What the names of such files end in before their extension, as exporters write them.
 const ENDINGS: [&str; 8] = ["fp16", "int8", "quantized", "uint8", "q8", "optimized", "opt", "O3"];
@@ -16,8 +16,6 @@ const GRAPH: &str = "model.onnx";
 const OF_HUB: &str = "onnx";
 /// Files by which a folder is one of theirs: what is around its graph belongs to the model.
 const PIPELINE: [&str; 3] = ["config.json", "modules.json", "tokenizer.json"];
-/// The variable that names the graph of such a folder, relative to it.
-const PIPELINE_GRAPH: &str = "MUSTER_PIPELINE_GRAPH";
 
 /// The forms beside a model's file, or beside the graph of its folder, in the order of their names: each as the
 /// variable of a setting that has it served.

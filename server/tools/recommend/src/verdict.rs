@@ -76,7 +76,7 @@ impl Done {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::UNIX_EPOCH;
 
     use serde_json::json;
@@ -85,7 +85,7 @@ mod tests {
     use crate::{job::Job, run::Status, step::tests::of_rounds};
 
     /// A job that is over, with these settings, the best one first.
-    fn done(kind: &str, steps: Vec<Step>, noise: Option<Difference>) -> Done {
+    pub(crate) fn done(kind: &str, steps: Vec<Step>, noise: Option<Difference>) -> Done {
         let job = json!({"JobName": "j", "JobType": kind, "InputConfig": {"ModelName": "m"}});
         let steps: Vec<Step> =
             steps.into_iter().map(|it| Step { length: crate::step::Length::Full, ..it }).collect();
@@ -104,9 +104,9 @@ mod tests {
         }
     }
 
-    const FAST: [f64; 6] = [110.0, 104.5, 99.0, 93.5, 88.0, 82.5];
-    const SLOW: [f64; 6] = [100.0, 95.0, 90.0, 85.0, 80.0, 75.0];
-    const NOISY: [f64; 6] = [101.0, 94.0, 92.0, 84.0, 82.0, 74.0];
+    pub(crate) const FAST: [f64; 6] = [110.0, 104.5, 99.0, 93.5, 88.0, 82.5];
+    pub(crate) const SLOW: [f64; 6] = [100.0, 95.0, 90.0, 85.0, 80.0, 75.0];
+    pub(crate) const NOISY: [f64; 6] = [101.0, 94.0, 92.0, 84.0, 82.0, 74.0];
 
     #[test]
     fn settings_of_an_advanced_job_are_held_against_the_best_and_it_against_the_noise() {

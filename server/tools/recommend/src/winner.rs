@@ -6,8 +6,7 @@ use std::{
 };
 
 use crate::{
-    search::SPINS,
-    setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, ROWS, THREADS},
+    setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, ROWS, SPINS, THREADS},
     step::Step,
     words::quoted,
 };

@@ -1,7 +1,7 @@
 //! The page of a search for a limit: what each number of users met.
 
-use super::{Chart, Page, Series, report};
-use crate::{Interval, Limit, Target};
+use super::{Chart, Name, Page, Series, milliseconds, number, report};
+use crate::{Interval, Limit, Target, limit::NO_LIMIT};
 
 /// What a line shows of a step.
 type Value = fn(&Interval) -> f64;
@@ -9,12 +9,12 @@ type Value = fn(&Interval) -> f64;
 impl Limit {
     /// The findings as a page.
     pub fn page(&self, target: &Target) -> Page {
-        let mut facts = vec![("Steps".to_owned(), format!("{}", self.steps.len()))];
+        let mut facts = vec![("Steps".to_owned(), number(self.steps.len() as f64))];
         if let Some(best) = &self.best {
-            facts.push(("Limit".to_owned(), format!("{:.1} replies/s", best.throughput)));
-            facts.push(("Users".to_owned(), format!("{}", best.users)));
-            facts.push(("p95".to_owned(), report::milliseconds(best.latency.p95)));
-            facts.push(("p99".to_owned(), report::milliseconds(best.latency.p99)));
+            facts.push(("Limit".to_owned(), format!("{} replies/s", number(best.throughput))));
+            facts.push(("Users".to_owned(), number(best.users as f64)));
+            facts.push(("p95".to_owned(), milliseconds(best.latency.p95)));
+            facts.push(("p99".to_owned(), milliseconds(best.latency.p99)));
         }
         let chart = |title: &str, y_label: &str, lines: &[(&str, Value)]| Chart {
             title: title.to_owned(),
@@ -30,14 +30,16 @@ impl Limit {
                 })
                 .collect(),
             points: true,
+            names: self.steps.iter().map(|it| self.name(it)).collect(),
             ..Chart::default()
         };
         let mut table = report::intervals("Steps", &self.steps);
         for (row, step) in table.rows.iter_mut().zip(&self.steps) {
-            row.best = self.best.is_some_and(|it| it.users == step.users);
+            row.mark = self.is_best(step).then_some("the limit");
         }
         Page {
             title: format!("Limit of {target}"),
+            verdict: self.verdict(target),
             facts,
             charts: vec![
                 chart("Throughput", "2xx replies per second", &[("replies", |it| it.throughput)]),
@@ -53,12 +55,38 @@ impl Limit {
             ],
             tables: vec![table],
             notes: vec![
-                self.to_string().trim_end().to_owned(),
-                "Each user sends the next request when the answer to the last one has been read. Users are doubled \
-                 until the server bends; then the steps between are tried."
+                self.rule(),
+                "Each user sends the next request when the answer to the last one has been read."
                     .to_owned(),
             ],
             ..Page::default()
         }
+    }
+
+    /// What was found, in a sentence.
+    fn verdict(&self, target: &Target) -> String {
+        let why = self.bend.in_words();
+        match &self.best {
+            Some(best) => format!(
+                "{target} carries {} replies per second with {}, 99 of 100 within {}; {why}.",
+                number(best.throughput),
+                report::users(best.users),
+                milliseconds(best.latency.p99)
+            ),
+            None => format!("{target} has no limit within the rule: {NO_LIMIT}."),
+        }
+    }
+
+    fn is_best(&self, step: &Interval) -> bool {
+        self.best.is_some_and(|it| it.users == step.users)
+    }
+
+    /// What is said of a step in a chart. Only the limit has a label: the axis says the users of all.
+    fn name(&self, step: &Interval) -> Name {
+        let best = self.is_best(step);
+        let users = report::users(step.users);
+        let label = if best { format!("the limit: {users}") } else { String::new() };
+        let text = format!("{users}: {} replies/s", number(step.throughput));
+        Name { short: label.clone(), label, text, best }
     }
 }

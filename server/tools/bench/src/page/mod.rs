@@ -1,17 +1,22 @@
-//! Findings as a page: one HTML file that needs no network, with charts and tables that can be sorted.
+//! Findings as a page: one HTML file that needs no network, with a verdict, figures, charts and tables.
 //!
-//! A [`Page`] is data. What shows it is the script beside this file, with the charting library uPlot, which is part of
-//! the program.
+//! A [`Page`] is data. Words, figures and tables are HTML and need no script. A script beside this file draws the
+//! charts with the library uPlot, which is part of the program, and sorts the tables.
 
 use std::{fs, path::Path};
 
-use serde::Serialize;
-
 use crate::Error;
 
+mod comparison;
 pub mod course;
+mod figures;
+mod html;
 mod limit;
+mod parts;
 mod report;
+
+pub use figures::{milliseconds, number};
+pub use parts::{Chart, Listing, Mark, Name, Page, Row, Series, Table};
 
 const HTML: &str = include_str!("assets/page.html");
 const PAGE_CSS: &str = include_str!("assets/page.css");
@@ -19,107 +24,20 @@ const PAGE_JS: &str = include_str!("assets/page.js");
 const UPLOT_CSS: &str = include_str!("assets/uplot.min.css");
 const UPLOT_JS: &str = include_str!("assets/uplot.min.js");
 
-/// What a page shows, in this order.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Page {
-    /// The heading.
-    pub title: String,
-    /// The most important figures: a name and a value with its unit.
-    pub facts: Vec<(String, String)>,
-    /// Reasons to doubt them.
-    pub warnings: Vec<String>,
-    /// Charts.
-    pub charts: Vec<Chart>,
-    /// Tables.
-    pub tables: Vec<Table>,
-    /// Texts to copy, such as configurations.
-    pub listings: Vec<Listing>,
-    /// What was measured, and how.
-    pub notes: Vec<String>,
-}
-
-/// A chart with lines or points.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Chart {
-    /// The heading.
-    pub title: String,
-    /// What is to the right, with its unit.
-    pub x_label: String,
-    /// What is up, with its unit.
-    pub y_label: String,
-    /// Places to the right, ascending.
-    pub x: Vec<f64>,
-    /// What lies over them.
-    pub series: Vec<Series>,
-    /// Vertical lines.
-    pub marks: Vec<Mark>,
-    /// Points, except for series that are lines; otherwise all are lines.
-    pub points: bool,
-    /// What is said of each place when it is pointed at; may be empty.
-    pub names: Vec<String>,
-}
-
-/// One line, or one kind of points.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Series {
-    /// For the legend.
-    pub name: String,
-    /// A value for each place of the chart, or none.
-    pub values: Vec<Option<f64>>,
-    /// A line in a chart of points.
-    pub line: bool,
-}
-
-/// A vertical line.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Mark {
-    /// Where.
-    pub x: f64,
-    /// What begins there.
-    pub label: String,
-}
-
-/// A table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Table {
-    /// The heading.
-    pub title: String,
-    /// Its columns.
-    pub columns: Vec<String>,
-    /// Its rows, in their first order.
-    pub rows: Vec<Row>,
-}
-
-/// A row of a table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Row {
-    /// A cell for each column: a number, a text or null.
-    pub cells: Vec<serde_json::Value>,
-    /// The one to choose.
-    pub best: bool,
-}
-
-/// A text to copy.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Listing {
-    /// The heading.
-    pub title: String,
-    /// As it is.
-    pub text: String,
-}
-
 impl Page {
     /// The file's text.
     pub fn to_html(&self) -> String {
-        let findings = serde_json::to_string(self).expect("a page is JSON");
+        let charts: Vec<&Chart> = self.shown_charts().collect();
+        let charts = serde_json::to_string(&charts).expect("charts are JSON");
         // Nothing in the data may end the element that holds it.
-        let findings = findings.replace('<', "\\u003c");
-        let title = self.title.replace('&', "&amp;").replace('<', "&lt;");
+        let charts = charts.replace('<', "\\u003c");
+        let (title, body) = (html::text(&self.title), self.body());
         let parts = [
             ("{title}", title.as_str()),
             ("{uplot_css}", UPLOT_CSS),
             ("{page_css}", PAGE_CSS),
-            ("{findings}", &findings),
+            ("{body}", &body),
+            ("{charts}", &charts),
             ("{uplot_js}", UPLOT_JS),
             ("{page_js}", PAGE_JS),
         ];
@@ -146,15 +64,31 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn nothing_in_the_data_can_end_its_element_or_stand_for_another_part() {
-        let title = "</script><script>alert(1)</script> {page_js} {findings}".to_owned();
-        let html = Page { title, ..Page::default() }.to_html();
-        assert_eq!(html.matches("alert(1)").count(), 2, "in the title and in the data");
+        let bad = "</script><script>alert(1)</script> {page_js} {body} \"><b>".to_owned();
+        let chart = Chart { y_label: bad.clone(), x: vec![1.0], ..Chart::default() };
+        let row = Row { cells: vec![json!(bad)], mark: Some("best") };
+        let page = Page {
+            title: bad.clone(),
+            verdict: bad.clone(),
+            facts: vec![(bad.clone(), bad.clone())],
+            warnings: vec![bad.clone()],
+            charts: vec![Chart { title: bad.clone(), ..chart }],
+            tables: vec![Table { title: bad.clone(), columns: vec![bad.clone()], rows: vec![row] }],
+            details: Vec::new(),
+            listings: vec![Listing { title: bad.clone(), text: bad.clone() }],
+            notes: vec![bad],
+        };
+        let html = page.to_html();
         assert_eq!(html.matches("<script>").count(), 2, "uPlot's and the page's");
-        assert!(html.contains("&lt;/script>") && html.contains(r"\u003c/script>"));
+        assert_eq!(html.matches("<script ").count(), 1, "the charts");
+        assert!(!html.contains("<b>") && !html.contains("\"><b"), "{html}");
+        assert!(html.contains(r"\u003c/script>"), "in the chart");
         assert_eq!(html.matches(PAGE_JS).count(), 1);
         assert!(html.trim_end().ends_with("</html>"));
     }

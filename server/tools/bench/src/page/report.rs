@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Page, Row, Table, course::over_time};
+use super::{Page, Row, Table, course::over_time, milliseconds, number};
 use crate::{Interval, Report, failures::NoReply};
 
 impl Report {
@@ -13,24 +13,24 @@ impl Report {
         let load = match (&self.traffic, self.rate) {
             (Some(_), _) => format!("up to {} users", self.connections),
             (None, Some(rate)) => {
-                format!("{rate} requests/s due, {} connections", self.connections)
+                format!("{} requests/s due, {} connections", number(rate), self.connections)
             }
-            (None, None) => format!("{} users", self.connections),
+            (None, None) => users(self.connections),
         };
         let mut facts = vec![
             ("Load".to_owned(), load),
-            ("Throughput".to_owned(), format!("{:.1} replies/s", self.throughput)),
+            ("Throughput".to_owned(), format!("{} replies/s", number(self.throughput))),
             ("p50".to_owned(), milliseconds(self.latency.p50)),
             ("p95".to_owned(), milliseconds(self.latency.p95)),
             ("p99".to_owned(), milliseconds(self.latency.p99)),
-            ("Without a 2xx reply".to_owned(), format!("{}", self.requests - self.ok)),
+            ("Without a 2xx reply".to_owned(), number((self.requests - self.ok) as f64)),
         ];
         if let Some(server) = &self.server {
             let per_request = server.cpu.per_request.as_secs_f64() * 1e6;
             facts.push(("Server".to_owned(), format!("{:.2} cores", server.cpu.cores)));
             facts.push((
                 "Server, per request".to_owned(),
-                format!("{per_request:.0} µs of processor time"),
+                format!("{} µs of processor time", number(per_request)),
             ));
         }
         let mut answers: Vec<Row> = self
@@ -56,6 +56,7 @@ impl Report {
         }
         Page {
             title: format!("Load test of {}", self.target),
+            verdict: self.verdict(),
             facts,
             warnings: self.warnings.clone(),
             charts: over_time(&self.samples, self.traffic.is_some()),
@@ -69,10 +70,54 @@ impl Report {
                     rows: answers,
                 },
             ],
-            listings: Vec::new(),
             notes: notes(self),
+            ..Page::default()
         }
     }
+
+    /// What was found, in two sentences.
+    fn verdict(&self) -> String {
+        let target = &self.target;
+        let bad = self.requests - self.ok;
+        let first = self.first_bad.as_ref().map_or_else(String::new, |it| {
+            format!(" The first one after {:.1} s: {}.", it.at.as_secs_f64(), it.problem)
+        });
+        if self.ok == 0 {
+            let requests = number(self.requests as f64);
+            return format!(
+                "{target} answered none of {requests} requests with a 2xx status.{first}"
+            );
+        }
+        let per_second = self.ok as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON);
+        let answered = match bad {
+            0 => "every request".to_owned(),
+            bad => {
+                format!(
+                    "all but {} of {} requests",
+                    number(bad as f64),
+                    number(self.requests as f64)
+                )
+            }
+        };
+        let wrong = match self.wrong {
+            0 => String::new(),
+            wrong => format!(
+                " {} of {} checked answers are wrong.",
+                number(wrong as f64),
+                number(self.checked as f64)
+            ),
+        };
+        format!(
+            "{target} answered {answered}: {} replies per second, 95 of 100 of them within {}.{wrong}{first}",
+            number(per_second),
+            milliseconds(self.latency.p95)
+        )
+    }
+}
+
+/// How many users there are.
+pub(super) fn users(users: usize) -> String {
+    format!("{users} user{}", if users == 1 { "" } else { "s" })
 }
 
 fn notes(report: &Report) -> Vec<String> {
@@ -138,10 +183,6 @@ pub(super) fn intervals(title: &str, intervals: &[Interval]) -> Table {
     }
 }
 
-fn row(cells: impl Into<Vec<serde_json::Value>>) -> Row {
-    Row { cells: cells.into(), best: false }
-}
-
-pub(super) fn milliseconds(latency: Duration) -> String {
-    format!("{:.3} ms", latency.as_secs_f64() * 1e3)
+pub(super) fn row(cells: impl Into<Vec<serde_json::Value>>) -> Row {
+    Row { cells: cells.into(), mark: None }
 }

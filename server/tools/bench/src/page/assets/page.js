@@ -1,21 +1,16 @@
-// Shows the findings in the JSON of this page: charts by uPlot, tables that a click on a heading sorts.
+// Draws the charts in the JSON of this page with uPlot, and sorts a table when a heading of it is clicked.
 "use strict";
-const page = JSON.parse(document.getElementById("findings").textContent);
 const root = document.getElementById("page");
-const charts = [];
-
-function add(parent, tag, text, name) {
-  const element = parent.appendChild(document.createElement(tag));
-  if (text !== undefined) element.textContent = text;
-  if (name) element.className = name;
-  return element;
-}
+const charts = JSON.parse(document.getElementById("charts").textContent);
+const places = [...root.querySelectorAll(".plot")];
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-const whole = new Intl.NumberFormat("en");
-const format = (value) => (Number.isInteger(value) ? whole : short).format(value);
-const show = (value) => (typeof value === "number" ? format(value) : value ?? "–");
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const show = (value) => {
+  if (typeof value !== "number") return value ?? "–";
+  return (Number.isInteger(value) || Math.abs(value) >= 1000 ? whole : short).format(value);
+};
 
 // Vertical lines where something changes, such as the number of users.
 function marks(chart) {
@@ -35,11 +30,66 @@ function marks(chart) {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      if (x < free) continue;
       const { width } = ctx.measureText(mark.label);
       const left = Math.min(x + 4, bbox.left + bbox.width - width);
+      if (left < free) continue;
       ctx.fillText(mark.label, left, bbox.top + 12 * devicePixelRatio);
       free = left + width + 8;
+    }
+    ctx.restore();
+  };
+}
+
+// Where the points of a chart are, each with what is said of it; the highest one of a place comes first.
+function points(chart, plot) {
+  return chart.names.map((name, index) => {
+    const values = chart.series.map((it) => it.values[index]).filter((it) => it != null).sort((a, b) => b - a);
+    return { name, x: plot.valToPos(chart.x[index], "x", true), ys: values.map((it) => plot.valToPos(it, "y", true)) };
+  });
+}
+
+// A label beside each point: the best one first, and each where it covers no point and no other label. Where there is
+// no such place for the label, the short one is tried.
+function labels(chart) {
+  return (plot) => {
+    const { ctx, bbox } = plot;
+    const unit = devicePixelRatio;
+    const all = points(chart, plot).sort((a, b) => b.name.best - a.name.best);
+    const around = (x, y) => [x - 6 * unit, y - 6 * unit, x + 6 * unit, y + 6 * unit];
+    const taken = all.flatMap(({ x, ys }) => ys.map((y) => around(x, y)));
+    const frame = [bbox.left, bbox.top, bbox.left + bbox.width, bbox.top + bbox.height];
+    const isFree = ([left, top, right, bottom]) =>
+      left >= frame[0] && top >= frame[1] && right <= frame[2] && bottom <= frame[3] &&
+      taken.every((it) => right <= it[0] || left >= it[2] || bottom <= it[1] || top >= it[3]);
+    ctx.save();
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    for (const { name, x, ys: [y] } of all) {
+      ctx.fillStyle = ctx.strokeStyle = colour(name.best ? "--best" : "--ink");
+      ctx.font = `${name.best ? "bold " : ""}${12 * unit}px system-ui, sans-serif`;
+      if (name.best) {
+        ctx.lineWidth = 2 * unit;
+        ctx.beginPath();
+        ctx.arc(x, y, 9 * unit, 0, 2 * Math.PI);
+        ctx.stroke();
+      }
+      const gap = (name.best ? 13 : 9) * unit;
+      const half = 8 * unit;
+      const fits = (text) => {
+        const { width } = ctx.measureText(text);
+        const beside = [[x + gap, y], [x - gap - width, y]];
+        const above = [[x - width / 2, y - gap - half], [x - width, y - gap - half], [x, y - gap - half]];
+        const below = [[x - width / 2, y + gap + half], [x - width, y + gap + half], [x, y + gap + half]];
+        // A line goes on to both sides.
+        const starts = chart.series[0].line ? [above, below, beside].flat() : [beside, above, below].flat();
+        const boxes = starts.map(([left, middle]) => [left, middle - half, left + width, middle + half]);
+        const box = boxes.find(isFree);
+        return box && { text, box };
+      };
+      const found = fits(name.label) ?? fits(name.short);
+      if (!found) continue;
+      taken.push(found.box);
+      ctx.fillText(found.text, found.box[0], (found.box[1] + found.box[3]) / 2);
     }
     ctx.restore();
   };
@@ -55,87 +105,68 @@ function options(chart, width, pointed) {
     const common = { label: it.name, stroke, width: 2, points, spanGaps: true, value: (_, value) => show(value) };
     return chart.points && !it.line ? { ...common, paths: () => null } : common;
   });
+  // Points that have names lie as far apart as they differ, and their labels need room.
+  const range = (_, low, high) =>
+    chart.names.length ? [0, (high || 1) * 1.08] : [Math.min(low, chart.marks[0]?.x ?? low), high];
+  const top = chart.names.length ? 1.2 : 1.08;
   return {
     width,
     height: Math.max(220, Math.min(340, Math.round(width * 0.45))),
-    scales: { x: { time: false, range: (_, low, high) => [Math.min(low, chart.marks[0]?.x ?? low), high] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] } },
-    axes: [axis(chart.x_label), { ...axis(chart.y_label), size: 64, values: (_, ticks) => ticks.map(show) }],
+    scales: {
+      x: { time: false, range },
+      y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * top] },
+    },
+    axes: [
+      { ...axis(chart.x_label), values: (_, ticks) => ticks.map(show) },
+      { ...axis(chart.y_label), size: 64, values: (_, ticks) => ticks.map(show) },
+    ],
     series: [{ label: chart.x_label, value: (_, value) => show(value) }, ...series],
     hooks: {
-      draw: [marks(chart)],
+      draw: [marks(chart), labels(chart)],
       setCursor: [(plot) => {
         const index = plot.cursor.idx;
-        if (chart.names.length) pointed.textContent = index == null ? "" : chart.names[index] ?? "";
+        if (chart.names.length) pointed.textContent = index == null ? "" : chart.names[index]?.text ?? "";
       }],
     },
   };
 }
 
-function drawChart(chart, place, pointed) {
+function draw(chart, place) {
   place.replaceChildren();
   const data = [chart.x, ...chart.series.map((it) => it.values)];
-  new uPlot(options(chart, place.clientWidth, pointed), data, place);
+  new uPlot(options(chart, place.clientWidth, place.nextElementSibling), data, place);
 }
 
-function sort(table, body, rows, column, heading) {
+function sort(table, column, heading) {
   const down = heading.getAttribute("aria-sort") === "ascending";
-  for (const other of table.querySelectorAll("th")) other.removeAttribute("aria-sort");
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const compare = (a, b) => {
-    const [x, y] = [a.cells[column], b.cells[column]];
-    if (typeof x === "number" && typeof y === "number") return x - y;
-    if (x == null || y == null) return (x == null) - (y == null);
-    return String(x).localeCompare(String(y));
+  const body = table.tBodies[0];
+  const key = (row) => {
+    const { dataset, textContent } = row.cells[column];
+    return dataset.value === undefined ? textContent : Number(dataset.value);
   };
-  const sorted = [...rows].sort((a, b) => (down ? compare(b, a) : compare(a, b)));
-  fill(body, sorted);
+  const compare = (a, b) => {
+    const [x, y] = [key(a), key(b)];
+    if (typeof x === "number" && typeof y === "number") return x - y;
+    // Whatever has no number is last.
+    if (typeof x !== typeof y) return typeof x === "number" ? -1 : 1;
+    return x.localeCompare(y, "en", { numeric: true });
+  };
+  const rows = [...body.rows].sort((a, b) => (down ? compare(b, a) : compare(a, b)));
+  body.append(...rows);
 }
 
-function fill(body, rows) {
-  body.replaceChildren();
-  for (const row of rows) {
-    const line = add(body, "tr", undefined, row.best ? "best" : "");
-    for (const cell of row.cells) add(line, "td", show(cell), typeof cell === "string" ? "text" : "");
-  }
-}
-
-add(root, "h1", page.title);
-const facts = add(root, "dl", undefined, "facts");
-for (const [name, value] of page.facts) {
-  const fact = add(facts, "div");
-  add(fact, "dt", name);
-  add(fact, "dd", value);
-}
-for (const warning of page.warnings) add(root, "p", warning, "warning");
-for (const chart of page.charts) {
-  add(root, "h2", chart.title);
-  const place = add(root, "div", undefined, "chart");
-  const pointed = add(root, "div", "", "pointed");
-  charts.push(() => drawChart(chart, place, pointed));
-}
-for (const { title, columns, rows } of page.tables) {
-  add(root, "h2", title);
-  const table = add(add(root, "div", undefined, "scroll"), "table");
-  const head = add(add(table, "thead"), "tr");
-  const body = add(table, "tbody");
-  columns.forEach((name, column) => {
-    const isText = rows.some((it) => typeof it.cells[column] === "string");
-    const heading = add(head, "th", undefined, isText ? "text" : "");
-    add(heading, "button", name).onclick = () => sort(table, body, rows, column, heading);
+for (const table of root.querySelectorAll("table")) {
+  [...table.tHead.rows[0].cells].forEach((heading, column) => {
+    const button = document.createElement("button");
+    button.textContent = heading.textContent;
+    button.onclick = () => sort(table, column, heading);
+    heading.replaceChildren(button);
   });
-  fill(body, rows);
-}
-for (const { title, text } of page.listings) {
-  add(root, "h2", title);
-  add(root, "pre", text);
-}
-if (page.notes.length) {
-  add(root, "h2", "What was measured, and how");
-  const list = add(root, "ul");
-  for (const note of page.notes) add(list, "li", note);
 }
 
-const drawAll = () => charts.forEach((draw) => draw());
+const drawAll = () => charts.forEach((chart, index) => draw(chart, places[index]));
 drawAll();
 let width = root.clientWidth;
 addEventListener("resize", () => {
