@@ -10,6 +10,7 @@ use formats::{
         write::{self, BytesAs},
     },
 };
+use inference::grant::Grant;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::measure::compare;
@@ -113,8 +114,9 @@ fn read<T: Element + DeserializeOwned>(name: &str, values: &[T], text: impl Fn(&
 }
 
 fn decoded(body: &[u8], dtype: DataType) -> Option<Tensor> {
-    let mut builder = TensorBuilder::new(dtype, Some(NUMBERS));
-    let read = Reader::document(body, |reader| {
+    let grant = Grant::uncounted();
+    let mut builder = TensorBuilder::new(dtype, Some(NUMBERS), &grant);
+    let read = Reader::document(body, &grant, |reader| {
         reader.object(|reader, _| reader.elements(&mut builder, BytesForm::Text))
     });
     read.ok().and_then(|()| builder.finish(Shape::new(&[NUMBERS])).ok())

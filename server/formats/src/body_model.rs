@@ -1,11 +1,7 @@
-//! What is known of a body with texts before it is decoded: the model that it names, and what its texts take.
+//! The model that a body with texts names, before it is decoded.
 
-use crate::{
-    expansion::{self, DOUBLING, KEY, PARAMETER, Separators, Text},
-    json::{Reader, Token, begins_with_bracket},
-    parameter,
-};
-use inference::{error::Error, grant::Grant, signature::Signature};
+use crate::json::{Reader, Token};
+use inference::{error::Error, grant::Grant};
 
 /// Most bytes of a name as it stands in a body, for which nothing is asked.
 const LONGEST_NAME: usize = 1 << 10;
@@ -16,7 +12,8 @@ const LONGEST_NAME: usize = 1 << 10;
 /// When it is no JSON object, or the name no text or too long.
 pub fn model_name(body: &[u8]) -> Result<Option<String>, Error> {
     let mut name = None;
-    let mut reader = Reader::preview(body)?;
+    let grant = Grant::uncounted();
+    let mut reader = Reader::preview(body, &grant)?;
     reader.object(|reader, key| match &*key {
         "model" if reader.peek()? == Token::Null => reader.null(),
         "model" => {
@@ -34,49 +31,6 @@ pub fn model_name(body: &[u8]) -> Result<Option<String>, Error> {
         _ => reader.skip_value(),
     })?;
     Ok(name)
-}
-
-/// Asks for the bytes that decoding a body of texts, or of a file, takes at most beside the body.
-///
-/// # Errors
-/// When they are not granted.
-pub fn take(grant: &Grant<'_>, signature: &Signature, body: &[u8]) -> Result<(), Error> {
-    grant.take(|loose| bound(signature, body, loose))
-}
-
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    if !begins_with_bracket(body) {
-        // A file becomes a string, with its length in front of it; other bodies are refused.
-        return body.len().saturating_add(expansion::of_ports(signature));
-    }
-    let takes_files = signature.inputs.iter().any(|it| signature.takes_files(&it.name));
-    let inputs = match takes_files {
-        true => expansion::of_rows(signature, Separators::Document, body, loose),
-        false => of_texts(body, loose).saturating_add(expansion::of_ports(signature)),
-    };
-    inputs.saturating_add(of_parameters(Separators::Document, body, loose))
-}
-
-/// Bytes of texts and of token ids, which are kept as the text that they are.
-fn of_texts(body: &[u8], loose: usize) -> usize {
-    /// The length in front of a text.
-    const LENGTH: usize = 4;
-    Text::bound(Separators::Document, body, loose, |text| {
-        let texts = text.values.saturating_mul(LENGTH).saturating_add(text.length);
-        texts.saturating_mul(DOUBLING).saturating_add(text.read(KEY))
-    })
-}
-
-/// Bytes that parameters of a pipeline take at most beside their keys: a list is kept as its text.
-pub fn of_parameters(separators: Separators, body: &[u8], loose: usize) -> usize {
-    Text::bound(separators, body, loose, |text| match text.keys {
-        // That of the inputs.
-        0 | 1 => 0,
-        keys => {
-            let each = keys.min(parameter::MOST).saturating_mul(PARAMETER - KEY);
-            each.saturating_add(text.length)
-        }
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor, TextCodes};
 use half::{bf16, f16};
-use inference::{error::Error, signature::Port};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Port};
 
 use crate::number::{self, Excerpt, Fault, Number};
 
@@ -21,9 +21,9 @@ pub enum ElementError {
     Missing(DataType),
     #[error("a string of 4 GiB or more")]
     TooLong,
-    /// A string of JSON that is none.
+    /// A string of JSON that is none, or memory that is not granted.
     #[error(transparent)]
-    Json(#[from] Box<Error>),
+    Other(Box<Error>),
     /// A number where texts are spelled as numbers.
     #[error("'{0}' is no category")]
     NoCategory(String),
@@ -35,23 +35,30 @@ pub enum ElementError {
     UnknownCategory { text: String, categories: String },
 }
 
+impl From<Error> for ElementError {
+    fn from(error: Error) -> ElementError {
+        ElementError::Other(Box::new(error))
+    }
+}
+
 impl ElementError {
     fn of(fault: Fault, dtype: DataType, text: &str) -> ElementError {
         ElementError::Number { fault, dtype, text: Excerpt(text).to_string() }
     }
 }
 
-/// A tensor in the making.
+/// A tensor in the making. Its [`Grant`] is asked whenever the elements need more memory.
 #[derive(Debug)]
-pub struct TensorBuilder {
+pub struct TensorBuilder<'g> {
     /// The elements that are kept.
-    pub column: Column,
+    pub column: Column<'g>,
     /// Elements beyond this number are counted and not kept.
     pub most: usize,
     /// Elements so far.
     pub count: usize,
     /// The texts that elements may be given as.
     pub codes: Option<RowCodes>,
+    grant: &'g Grant,
 }
 
 /// The texts that some elements of each row may be given as, and the numbers that these stand for.
@@ -110,55 +117,62 @@ impl RowCodes {
 /// The elements so far, in memory that is aligned for their type.
 #[derive(Debug)]
 #[allow(missing_docs)]
-pub enum Column {
-    Bool(Booleans),
-    Uint8(Vec<u8>),
-    Uint16(Vec<u16>),
-    Uint32(Vec<u32>),
-    Uint64(Vec<u64>),
-    Int8(Vec<i8>),
-    Int16(Vec<i16>),
-    Int32(Vec<i32>),
-    Int64(Vec<i64>),
-    Fp16(Vec<f16>),
-    Bf16(Vec<bf16>),
-    Fp32(Vec<f32>),
-    Fp64(Vec<f64>),
-    Bytes(Strings),
+pub enum Column<'g> {
+    Bool(Booleans<'g>),
+    Uint8(Granted<'g, u8>),
+    Uint16(Granted<'g, u16>),
+    Uint32(Granted<'g, u32>),
+    Uint64(Granted<'g, u64>),
+    Int8(Granted<'g, i8>),
+    Int16(Granted<'g, i16>),
+    Int32(Granted<'g, i32>),
+    Int64(Granted<'g, i64>),
+    Fp16(Granted<'g, f16>),
+    Bf16(Granted<'g, bf16>),
+    Fp32(Granted<'g, f32>),
+    Fp64(Granted<'g, f64>),
+    Bytes(Strings<'g>),
 }
 
 /// Booleans, each a byte.
-#[derive(Debug, Default)]
-pub struct Booleans(pub(super) Vec<u8>);
+#[derive(Debug)]
+pub struct Booleans<'g>(pub(super) Granted<'g, u8>);
 
 /// Strings, each behind its length.
-#[derive(Debug, Default)]
-pub struct Strings(pub(super) Vec<u8>);
+#[derive(Debug)]
+pub struct Strings<'g>(pub(super) Granted<'g, u8>);
 
-impl Strings {
+impl Strings<'_> {
     /// Makes room for a length; the string's bytes are then appended, and [`Strings::end`] is told where
     /// they begin.
-    pub fn begin(&mut self) -> usize {
-        self.0.extend_from_slice(&[0; 4]);
-        self.0.len()
+    ///
+    /// # Errors
+    /// The memory is not granted.
+    pub fn begin(&mut self) -> Result<usize, Error> {
+        self.0.extend_from_slice(&[0; 4])?;
+        Ok(self.0.len())
     }
 
     /// Fills in the length of the string that began at `start`.
     pub fn end(&mut self, start: usize) -> Result<(), ElementError> {
         let length = self.0.len().saturating_sub(start);
         let length = u32::try_from(length).map_err(|_| ElementError::TooLong)?;
-        if let Some(place) = self.0.get_mut(start.saturating_sub(4)..start) {
+        if let Some(place) = self.0.as_mut_slice().get_mut(start.saturating_sub(4)..start) {
             place.copy_from_slice(&length.to_le_bytes());
         }
         Ok(())
     }
 }
 
-fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), ElementError> {
+fn push<T: Number>(
+    values: &mut Granted<'_, T>,
+    text: &str,
+    keep: bool,
+) -> Result<(), ElementError> {
     match T::read(text.as_bytes()) {
         Ok((value, length)) if length == text.len() => {
             if keep {
-                values.push(value);
+                values.push(value)?;
             }
             Ok(())
         }
@@ -168,49 +182,51 @@ fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), El
 }
 
 /// Adds the last element so many times more.
-fn repeat<T: Copy>(values: &mut Vec<T>, times: usize) {
-    if let Some(&last) = values.last() {
-        values.resize(values.len().saturating_add(times), last);
+fn repeat<T: Copy>(values: &mut Granted<'_, T>, times: usize) -> Result<(), Error> {
+    match values.last() {
+        Some(&last) => values.push_times(last, times),
+        None => Ok(()),
     }
 }
 
-impl TensorBuilder {
+impl<'g> TensorBuilder<'g> {
     /// An empty one, which takes no memory. `expected`: how many elements will be of use, where that is known; more are
     /// counted and not kept, so that a body which lies about its shape does not take memory for it.
-    pub fn new(dtype: DataType, expected: Option<usize>) -> TensorBuilder {
+    pub fn new(dtype: DataType, expected: Option<usize>, grant: &'g Grant) -> TensorBuilder<'g> {
         let column = match dtype {
-            DataType::Bool => Column::Bool(Booleans::default()),
-            DataType::Uint8 => Column::Uint8(Vec::new()),
-            DataType::Uint16 => Column::Uint16(Vec::new()),
-            DataType::Uint32 => Column::Uint32(Vec::new()),
-            DataType::Uint64 => Column::Uint64(Vec::new()),
-            DataType::Int8 => Column::Int8(Vec::new()),
-            DataType::Int16 => Column::Int16(Vec::new()),
-            DataType::Int32 => Column::Int32(Vec::new()),
-            DataType::Int64 => Column::Int64(Vec::new()),
-            DataType::Fp16 => Column::Fp16(Vec::new()),
-            DataType::Bf16 => Column::Bf16(Vec::new()),
-            DataType::Fp32 => Column::Fp32(Vec::new()),
-            DataType::Fp64 => Column::Fp64(Vec::new()),
-            DataType::Bytes => Column::Bytes(Strings::default()),
+            DataType::Bool => Column::Bool(Booleans(Granted::new(grant))),
+            DataType::Uint8 => Column::Uint8(Granted::new(grant)),
+            DataType::Uint16 => Column::Uint16(Granted::new(grant)),
+            DataType::Uint32 => Column::Uint32(Granted::new(grant)),
+            DataType::Uint64 => Column::Uint64(Granted::new(grant)),
+            DataType::Int8 => Column::Int8(Granted::new(grant)),
+            DataType::Int16 => Column::Int16(Granted::new(grant)),
+            DataType::Int32 => Column::Int32(Granted::new(grant)),
+            DataType::Int64 => Column::Int64(Granted::new(grant)),
+            DataType::Fp16 => Column::Fp16(Granted::new(grant)),
+            DataType::Bf16 => Column::Bf16(Granted::new(grant)),
+            DataType::Fp32 => Column::Fp32(Granted::new(grant)),
+            DataType::Fp64 => Column::Fp64(Granted::new(grant)),
+            DataType::Bytes => Column::Bytes(Strings(Granted::new(grant))),
         };
-        TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0, codes: None }
+        TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0, codes: None, grant }
     }
 
     /// One for the elements of whole rows of an input, of which some may be given as texts.
-    pub fn of(port: &Port, expected: Option<usize>) -> TensorBuilder {
-        TensorBuilder::of_part(port, 0, port.elements().unwrap_or(0), expected)
+    pub fn of(port: &Port, expected: Option<usize>, grant: &'g Grant) -> TensorBuilder<'g> {
+        let builder = TensorBuilder::new(port.dtype, expected, grant);
+        builder.with_codes(port, 0, port.elements().unwrap_or(0))
     }
 
     /// One for the element at that place of each row of an input.
-    pub fn of_element(port: &Port, place: usize) -> TensorBuilder {
-        TensorBuilder::of_part(port, place, 1, None)
+    pub fn of_element(port: &Port, place: usize, grant: &'g Grant) -> TensorBuilder<'g> {
+        TensorBuilder::new(port.dtype, None, grant).with_codes(port, place, 1)
     }
 
-    fn of_part(port: &Port, first: usize, width: usize, expected: Option<usize>) -> TensorBuilder {
+    fn with_codes(self, port: &Port, first: usize, width: usize) -> TensorBuilder<'g> {
         let has_codes = !port.text_codes.is_empty() && width != 0;
         let codes = has_codes.then(|| RowCodes { codes: port.text_codes.clone(), width, first });
-        TensorBuilder { codes, ..TensorBuilder::new(port.dtype, expected) }
+        TensorBuilder { codes, ..self }
     }
 
     /// Adds the number of a text that is one of those that the element may be given as. False where it is none.
@@ -255,6 +271,11 @@ impl TensorBuilder {
         }
     }
 
+    /// Who is asked for their memory.
+    pub fn grant(&self) -> &'g Grant {
+        self.grant
+    }
+
     /// Elements that were given, kept or not.
     pub fn count(&self) -> usize {
         self.count
@@ -269,7 +290,7 @@ impl TensorBuilder {
         let keep = self.count < self.most;
         match &mut self.column {
             Column::Bool(values) => match text {
-                "true" | "false" if keep => values.0.push(u8::from(text == "true")),
+                "true" | "false" if keep => values.0.push(u8::from(text == "true"))?,
                 "true" | "false" => {}
                 _ => return Err(ElementError::of(Fault::Syntax, DataType::Bool, text)),
             },
@@ -286,8 +307,8 @@ impl TensorBuilder {
             Column::Fp32(values) => push(values, text, keep)?,
             Column::Fp64(values) => push(values, text, keep)?,
             Column::Bytes(strings) if keep => {
-                let start = strings.begin();
-                strings.0.extend_from_slice(text.as_bytes());
+                let start = strings.begin()?;
+                strings.0.extend_from_slice(text.as_bytes())?;
                 strings.end(start)?;
             }
             Column::Bytes(_) => {}
@@ -312,19 +333,19 @@ impl TensorBuilder {
             Column::Fp16(values) => {
                 let value = f16::from_f64(value);
                 held(value.is_infinite())?;
-                values.extend(keep.then_some(value));
+                values.push_times(value, keep.into())?;
             }
             Column::Bf16(values) => {
                 let value = bf16::from_f64(value);
                 held(value.is_infinite())?;
-                values.extend(keep.then_some(value));
+                values.push_times(value, keep.into())?;
             }
             Column::Fp32(values) => {
                 let value = value as f32;
                 held(value.is_infinite())?;
-                values.extend(keep.then_some(value));
+                values.push_times(value, keep.into())?;
             }
-            Column::Fp64(values) => values.extend(keep.then_some(value)),
+            Column::Fp64(values) => values.push_times(value, keep.into())?,
             // A whole number is spelled without a point.
             _ => return self.push_text(&value.to_string()),
         }
@@ -341,18 +362,18 @@ impl TensorBuilder {
         self.push_f64(value)?;
         let kept = more.min(self.most.saturating_sub(self.count));
         match &mut self.column {
-            Column::Uint8(values) => repeat(values, kept),
-            Column::Uint16(values) => repeat(values, kept),
-            Column::Uint32(values) => repeat(values, kept),
-            Column::Uint64(values) => repeat(values, kept),
-            Column::Int8(values) => repeat(values, kept),
-            Column::Int16(values) => repeat(values, kept),
-            Column::Int32(values) => repeat(values, kept),
-            Column::Int64(values) => repeat(values, kept),
-            Column::Fp16(values) => repeat(values, kept),
-            Column::Bf16(values) => repeat(values, kept),
-            Column::Fp32(values) => repeat(values, kept),
-            Column::Fp64(values) => repeat(values, kept),
+            Column::Uint8(values) => repeat(values, kept)?,
+            Column::Uint16(values) => repeat(values, kept)?,
+            Column::Uint32(values) => repeat(values, kept)?,
+            Column::Uint64(values) => repeat(values, kept)?,
+            Column::Int8(values) => repeat(values, kept)?,
+            Column::Int16(values) => repeat(values, kept)?,
+            Column::Int32(values) => repeat(values, kept)?,
+            Column::Int64(values) => repeat(values, kept)?,
+            Column::Fp16(values) => repeat(values, kept)?,
+            Column::Bf16(values) => repeat(values, kept)?,
+            Column::Fp32(values) => repeat(values, kept)?,
+            Column::Fp64(values) => repeat(values, kept)?,
             Column::Bool(_) | Column::Bytes(_) => {
                 return (0..more).try_for_each(|_| self.push_f64(value));
             }
@@ -379,19 +400,19 @@ impl TensorBuilder {
     /// # Errors
     /// When the elements are neither integers nor booleans, or their type cannot hold it.
     pub fn push_integer(&mut self, value: i64) -> Result<(), ElementError> {
-        fn to<T: TryFrom<i64>>(values: &mut Vec<T>, value: i64) -> bool {
-            T::try_from(value).map(|it| values.push(it)).is_ok()
+        fn to<T: TryFrom<i64>>(values: &mut Granted<'_, T>, value: i64) -> Result<bool, Error> {
+            T::try_from(value).map_or(Ok(false), |it| values.push(it).map(|()| true))
         }
         let fits = match &mut self.column {
-            Column::Bool(values) => value < 2 && to(&mut values.0, value),
-            Column::Uint8(values) => to(values, value),
-            Column::Uint16(values) => to(values, value),
-            Column::Uint32(values) => to(values, value),
-            Column::Uint64(values) => to(values, value),
-            Column::Int8(values) => to(values, value),
-            Column::Int16(values) => to(values, value),
-            Column::Int32(values) => to(values, value),
-            Column::Int64(values) => to(values, value),
+            Column::Bool(values) => value < 2 && to(&mut values.0, value)?,
+            Column::Uint8(values) => to(values, value)?,
+            Column::Uint16(values) => to(values, value)?,
+            Column::Uint32(values) => to(values, value)?,
+            Column::Uint64(values) => to(values, value)?,
+            Column::Int8(values) => to(values, value)?,
+            Column::Int16(values) => to(values, value)?,
+            Column::Int32(values) => to(values, value)?,
+            Column::Int64(values) => to(values, value)?,
             Column::Fp16(_)
             | Column::Bf16(_)
             | Column::Fp32(_)
@@ -417,8 +438,8 @@ impl TensorBuilder {
         let Column::Bytes(strings) = &mut self.column else {
             return Err(ElementError::OtherKind { dtype, given: "a string" });
         };
-        let start = strings.begin();
-        strings.0.extend_from_slice(value);
+        let start = strings.begin()?;
+        strings.0.extend_from_slice(value)?;
         strings.end(start)?;
         self.count += 1;
         Ok(())
@@ -439,20 +460,22 @@ impl TensorBuilder {
     /// When the number of elements is not what the shape calls for.
     pub fn finish(self, shape: Shape) -> Result<Tensor, SizeMismatch> {
         match self.column {
-            Column::Bool(values) => Tensor::new(DataType::Bool, shape, values.0.into()),
-            Column::Uint8(values) => Tensor::from_vec(shape, values),
-            Column::Uint16(values) => Tensor::from_vec(shape, values),
-            Column::Uint32(values) => Tensor::from_vec(shape, values),
-            Column::Uint64(values) => Tensor::from_vec(shape, values),
-            Column::Int8(values) => Tensor::from_vec(shape, values),
-            Column::Int16(values) => Tensor::from_vec(shape, values),
-            Column::Int32(values) => Tensor::from_vec(shape, values),
-            Column::Int64(values) => Tensor::from_vec(shape, values),
-            Column::Fp16(values) => Tensor::from_vec(shape, values),
-            Column::Bf16(values) => Tensor::from_vec(shape, values),
-            Column::Fp32(values) => Tensor::from_vec(shape, values),
-            Column::Fp64(values) => Tensor::from_vec(shape, values),
-            Column::Bytes(strings) => Tensor::new(DataType::Bytes, shape, strings.0.into()),
+            Column::Bool(values) => Tensor::new(DataType::Bool, shape, values.0.into_vec().into()),
+            Column::Uint8(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Uint16(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Uint32(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Uint64(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Int8(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Int16(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Int32(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Int64(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Fp16(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Bf16(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Fp32(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Fp64(values) => Tensor::from_vec(shape, values.into_vec()),
+            Column::Bytes(strings) => {
+                Tensor::new(DataType::Bytes, shape, strings.0.into_vec().into())
+            }
         }
     }
 }

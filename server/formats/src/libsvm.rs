@@ -4,10 +4,10 @@ use backend::NamedTensor;
 
 use crate::{
     expansion,
-    matrix::{self, Matrix, MissingValue},
+    matrix::{Matrix, MissingValue},
     number::Excerpt,
 };
-use inference::{error::Error, grant::Grant, signature::Signature};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 
 /// Which index of libsvm is that of the first column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,13 +39,13 @@ pub fn decode(
     base: IndexBase,
     missing: MissingValue,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the libsvm text is not UTF-8, at byte {offset}"))
     })?;
-    let mut matrix = Matrix::new(signature, FORMAT, text.len())?;
+    let mut matrix = Matrix::new(signature, FORMAT, text.len(), grant)?;
     let text = text.trim_ascii();
     let Range { smallest, largest } = range(text)?;
     let first = match base {
@@ -57,8 +57,8 @@ pub fn decode(
     let width = columns.unwrap_or(largest.map_or(0, |it| (it + 1).saturating_sub(first)));
     // What is wider than memory is refused by the matrix.
     let row = usize::try_from(width).unwrap_or(usize::MAX);
-    grant.take(|_| bound(signature, body, row))?;
-    let mut entries: Vec<(usize, Value<'_>)> = Vec::new();
+    expansion::hold_ports(signature, grant)?;
+    let mut entries: Granted<'_, (usize, Value<'_>)> = Granted::new(grant);
     for (record, line) in records(text) {
         entries.clear();
         for pair in values(record, line) {
@@ -71,9 +71,10 @@ pub fn decode(
                 );
                 Error::input(matrix.name(), problem)
             });
-            entries.push((usize::try_from(column?).unwrap_or(usize::MAX), Value::Text(value)));
+            entries.push((usize::try_from(column?).unwrap_or(usize::MAX), Value::Text(value)))?;
         }
-        add_up(&mut entries).map_err(|text| {
+        entries.sort_by_key(|it| it.0)?;
+        add_up(entries.within_room()).map_err(|text| {
             in_record(record, format_args!("expected a number, found '{}'", Excerpt(text)))
         })?;
         let added = matrix.sparse(row, missing, &mut entries, |matrix, value| match value {
@@ -104,9 +105,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// One entry for each index, in their order; a text that is no number where one has to be added.
+/// One entry for each index, of entries in their order; a text that is no number where one has to be added.
 fn add_up<'a>(entries: &mut Vec<(usize, Value<'a>)>) -> Result<(), &'a str> {
-    entries.sort_by_key(|it| it.0);
     let mut problem = None;
     entries.dedup_by(|later, kept| {
         if later.0 != kept.0 || problem.is_some() {
@@ -119,18 +119,6 @@ fn add_up<'a>(entries: &mut Vec<(usize, Value<'a>)>) -> Result<(), &'a str> {
         true
     });
     problem.map_or(Ok(()), Err)
-}
-
-/// Bytes that [`decode`] takes at most beside the body, with so many columns in a row.
-fn bound(signature: &Signature, body: &[u8], width: usize) -> usize {
-    /// Bytes of a value's place in the list of a row, which grows by doubling and is sorted.
-    const ENTRY: usize = 4 * size_of::<(usize, Value<'_>)>();
-    let line = |line: &[u8]| expansion::count(line, |it| it == b':');
-    let entries = body.split(|&it| it == b'\n').map(line).max().unwrap_or(0);
-    let rows = 1 + expansion::count(body, |it| it == b'\n');
-    matrix::bound(signature, body.len(), rows, width)
-        .saturating_add(entries.saturating_mul(ENTRY))
-        .saturating_add(expansion::of_ports(signature))
 }
 
 /// The records of a text without blanks around it, each with its number.

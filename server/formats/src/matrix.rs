@@ -6,13 +6,15 @@ use backend::{DataType, NamedTensor};
 use crate::{
     csv,
     elements::{ElementError, TensorBuilder},
-    expansion::{DOUBLING, Elements, Limit, MOST_ELEMENTS, OMITTED, OPEN},
+    expansion::{Limit, MOST_ELEMENTS, OMITTED, OPEN},
     inputs,
     number::Number as _,
     shapes,
 };
 use inference::{
     error::Error,
+    grant::Grant,
+    granted::Granted,
     signature::{Port, Signature},
 };
 
@@ -31,6 +33,9 @@ pub enum MissingValue {
 pub enum RowError {
     #[error(transparent)]
     Element(#[from] ElementError),
+    /// The memory for it is not granted.
+    #[error(transparent)]
+    NoRoom(#[from] Error),
     #[error("has {given} values, expected {expected} as the first")]
     Uneven { given: usize, expected: usize },
     #[error("has {given} values, the model takes {width}")]
@@ -75,7 +80,7 @@ pub enum LeftOut {
 pub struct Matrix<'s> {
     signature: &'s Signature,
     port: &'s Port,
-    builder: TensorBuilder,
+    builder: TensorBuilder<'s>,
     /// Most bytes of it where rows are sparse: a few bytes of text can name a column far to the right, or a row of
     /// thousands of columns.
     most: usize,
@@ -90,14 +95,19 @@ impl<'s> Matrix<'s> {
     ///
     /// # Errors
     /// When the model has not one input of numbers that its rows could belong to.
-    pub fn new(signature: &'s Signature, format: &str, sent: usize) -> Result<Matrix<'s>, Error> {
+    pub fn new(
+        signature: &'s Signature,
+        format: &str,
+        sent: usize,
+        grant: &'s Grant,
+    ) -> Result<Matrix<'s>, Error> {
         let port = numbers(signature).ok_or_else(|| {
             let names = inputs::names_of(signature);
             Error::InvalidRequest(format!(
                 "{format} carries rows of numbers for one input; the inputs of the model are {names}"
             ))
         })?;
-        let builder = TensorBuilder::new(port.dtype, None);
+        let builder = TensorBuilder::new(port.dtype, None, grant);
         let size = port.dtype.size().unwrap_or(1);
         let limit = limit(width(signature, port));
         let most = limit.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
@@ -107,6 +117,11 @@ impl<'s> Matrix<'s> {
     /// Numbers in one row of the input; `None` where that is open.
     pub fn width(&self) -> Option<usize> {
         width(self.signature, self.port)
+    }
+
+    /// Who is asked for the memory of the rows.
+    pub fn grant(&self) -> &'s Grant {
+        self.builder.grant()
     }
 
     /// The input that the rows are for.
@@ -222,7 +237,7 @@ impl<'s> Matrix<'s> {
         &mut self,
         width: usize,
         missing: MissingValue,
-        entries: &mut [(usize, T)],
+        entries: &mut Granted<'_, (usize, T)>,
         mut add: impl FnMut(&mut Matrix<'s>, &T) -> Result<(), ElementError>,
     ) -> Result<(), RowError> {
         if self.is_full() {
@@ -234,9 +249,9 @@ impl<'s> Matrix<'s> {
         if self.rows > 0 && width != self.columns {
             return Err(RowError::Uneven { given: width, expected: self.columns });
         }
-        entries.sort_by_key(|it| it.0);
+        entries.sort_by_key(|it| it.0)?;
         let mut next = 0;
-        for (at, entry) in &*entries {
+        for (at, entry) in entries.iter() {
             if *at < next {
                 return Err(RowError::Twice(*at));
             }
@@ -285,16 +300,6 @@ impl<'s> Matrix<'s> {
     }
 }
 
-/// Bytes that sparse rows take at most in a body of `sent` bytes, with `width` numbers in each of so many rows.
-pub fn bound(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
-    let size = Elements::of(signature).size;
-    let most_rows = signature.most_rows.filter(|_| signature.batches());
-    let rows = most_rows.map_or(rows, |it| it.min(rows));
-    let most = limit(width_of(signature)).bytes(sent);
-    let most = most.min(MOST_ELEMENTS.saturating_mul(size));
-    rows.saturating_mul(width).saturating_mul(size).min(most).saturating_mul(DOUBLING)
-}
-
 /// How large sparse rows may become, by the numbers in a row of the model.
 pub fn limit(width: Option<usize>) -> Limit {
     match width {
@@ -326,23 +331,25 @@ pub fn numbers(signature: &Signature) -> Option<&Port> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{model, show_inputs};
+    use crate::samples::{grant, model, show_inputs};
 
     fn sparse(
         matrix: &mut Matrix<'_>,
         width: usize,
         entries: &[(usize, f64)],
     ) -> Result<(), RowError> {
-        matrix
-            .sparse(width, MissingValue::Nan, &mut entries.to_vec(), |it, &value| it.number(value))
+        let mut given = Granted::new(grant());
+        given.extend_from_slice(entries)?;
+        matrix.sparse(width, MissingValue::Nan, &mut given, |it, &value| it.number(value))
     }
 
     #[test]
     fn what_a_row_does_not_name_is_missing_or_zero() {
         let signature = model(8, &["x FP32 [3]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         sparse(&mut matrix, 3, &[(2, 0.5), (0, 1.0)]).unwrap();
-        matrix.sparse(3, MissingValue::Zero, &mut [], |_, (): &()| Ok(())).unwrap();
+        let mut none = Granted::new(grant());
+        matrix.sparse(3, MissingValue::Zero, &mut none, |_, (): &()| Ok(())).unwrap();
         let shown = show_inputs(&matrix.finish("f").unwrap());
         assert_eq!(shown, "x FP32 [2,3] [1.0,NaN,0.5,0.0,0.0,0.0]\n");
     }
@@ -350,10 +357,10 @@ mod tests {
     #[test]
     fn positions_behind_the_end_and_twice_are_refused() {
         let signature = model(8, &["x FP32 [3]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         let error = sparse(&mut matrix, 3, &[(3, 1.0)]).unwrap_err().to_string();
         assert_eq!(error, "names position 3, the row has 3 positions");
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         let error = sparse(&mut matrix, 3, &[(1, 1.0), (1, 1.0)]).unwrap_err().to_string();
         assert_eq!(error, "names position 1 twice");
     }
@@ -362,20 +369,21 @@ mod tests {
     fn few_bytes_do_not_become_gigabytes() {
         let signature = model(8, &["x FP32 [-1]"], &[]);
         for width in [(64 << 10) + 1, usize::MAX] {
-            let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+            let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
             let error = sparse(&mut matrix, width, &[(1, 1.0)]).unwrap_err().to_string();
             assert!(error.contains("more than the 262144 that a body"), "{error}");
         }
         // However many.
-        let mut matrix = Matrix::new(&signature, "f", usize::MAX).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", usize::MAX, grant()).unwrap();
         let error = sparse(&mut matrix, (1 << 24) + 1, &[]).unwrap_err().to_string();
         assert!(error.contains("more than the 67108864 that a body"), "{error}");
         // A model without a batch dimension has no other bound.
         let signature = model(0, &["x UINT8 [-1,10000]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 2000).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 2000, grant()).unwrap();
         let mut row = || {
-            matrix
-                .sparse(10_000, MissingValue::Zero, &mut [(1, 1.0)], |it, &value| it.number(value))
+            let mut given = Granted::new(grant());
+            given.push((1, 1.0))?;
+            matrix.sparse(10_000, MissingValue::Zero, &mut given, |it, &value| it.number(value))
         };
         let error = (0..2000).find_map(|_| row().err()).unwrap().to_string();
         assert!(error.contains("more than the 4706304 that a body"), "{error}");
@@ -384,7 +392,7 @@ mod tests {
     #[test]
     fn rows_of_which_few_values_are_given_are_honest() {
         let signature = model(2000, &["x FP32 [10000]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 1000 * 200).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 1000 * 200, grant()).unwrap();
         for _ in 0..1000 {
             sparse(&mut matrix, 10_000, &[(9_999, 1.0)]).unwrap();
         }
@@ -395,7 +403,7 @@ mod tests {
     #[test]
     fn rows_beyond_a_batch_are_counted_and_not_made() {
         let signature = model(8, &["x FP32 [10000]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         for _ in 0..100_000 {
             sparse(&mut matrix, 10_000, &[]).unwrap();
         }
@@ -407,7 +415,7 @@ mod tests {
     #[test]
     fn integers_have_no_missing_value() {
         let signature = model(8, &["x INT64 [2]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         sparse(&mut matrix, 2, &[(0, 7.0), (1, -2.0)]).unwrap();
         let error = sparse(&mut matrix, 2, &[(0, 1.0)]).unwrap_err().to_string();
         assert!(error.contains("no value that means missing"), "{error}");
@@ -418,12 +426,12 @@ mod tests {
     #[test]
     fn the_rows_must_fit_the_only_input_of_numbers() {
         let two = model(8, &["a FP32 [1]", "b FP32 [1]"], &[]);
-        let error = Matrix::new(&two, "libsvm", 0).err().unwrap().to_string();
+        let error = Matrix::new(&two, "libsvm", 0, grant()).err().unwrap().to_string();
         let expected =
             "libsvm carries rows of numbers for one input; the inputs of the model are 'a', 'b'";
         assert_eq!(error, expected);
         let signature = model(8, &["x FP32 [3]"], &[]);
-        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let mut matrix = Matrix::new(&signature, "f", 0, grant()).unwrap();
         sparse(&mut matrix, 2, &[]).unwrap();
         let error = matrix.finish("f").unwrap_err().to_string();
         assert_eq!(error, "input 'x': expected shape [-1,3], the f body has [1,2]");

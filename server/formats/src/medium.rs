@@ -5,6 +5,7 @@ use backend::{NamedTensor, Shape, Tensor};
 
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
     task::Medium,
 };
@@ -85,13 +86,20 @@ pub fn described(medium: Medium) -> &'static str {
 ///
 /// # Errors
 /// When the body is too long for an element.
-pub fn input(signature: &Signature, port: &Port, body: &[u8]) -> Result<NamedTensor, Error> {
+pub fn input(
+    signature: &Signature,
+    port: &Port,
+    body: &[u8],
+    grant: &Grant,
+) -> Result<NamedTensor, Error> {
     if u32::try_from(body.len()).is_err() {
         let problem = format!("expected a file below 4 GiB, given {} bytes", body.len());
         return Err(Error::input(&*port.name, problem));
     }
     let rows = signature.batches().then_some(1);
     let shape: Shape = rows.into_iter().chain(port.dims.iter().map(|_| 1)).collect();
+    // It becomes a string, with its length in front of it.
+    grant.hold(body.len().saturating_add(size_of::<u32>()))?;
     let tensor = Tensor::from_strings(shape, [body])
         .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
     Ok(NamedTensor { name: port.name.clone(), tensor })

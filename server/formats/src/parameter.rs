@@ -62,7 +62,10 @@ pub fn invalid(name: &str, problem: String) -> Error {
 /// When it is none of them.
 pub fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
     match reader.peek()? {
-        Token::String => Ok(Parameter::Text(reader.string()?.into())),
+        Token::String => {
+            let text = reader.string()?;
+            Ok(Parameter::Text(reader.shared(&text)?))
+        }
         Token::Bool => Ok(Parameter::Bool(reader.bool()?)),
         Token::Number => {
             let place = reader.mark();
@@ -91,8 +94,21 @@ pub fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
 pub fn any(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
     match reader.peek()? {
         Token::Object | Token::Array | Token::Null => {
-            Ok(Parameter::Text(reader.raw_value()?.into()))
+            let text = reader.raw_value()?;
+            Ok(Parameter::Text(reader.shared(text)?))
         }
         Token::String | Token::Number | Token::Bool => scalar(reader, name),
     }
+}
+
+/// A string in lower case: clients of several servers spell the words for one thing in several ways.
+///
+/// # Errors
+/// When it is no string.
+pub fn in_lower_case(reader: &mut Reader<'_>) -> Result<Parameter, Error> {
+    /// A character may be longer in lower case, and the text is copied while it grows and once it is whole.
+    const COPIES: usize = 4;
+    let text = reader.string()?;
+    reader.grant().hold(text.len().saturating_mul(COPIES))?;
+    Ok(Parameter::Text(text.to_lowercase().into()))
 }

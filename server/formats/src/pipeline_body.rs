@@ -13,6 +13,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    granted::Granted,
     request::Parameter,
     signature::Signature,
     task::{CONTEXT, QUESTION, TEXT, Task},
@@ -53,16 +54,16 @@ pub fn inputs(
 /// # Errors
 /// When it is neither.
 pub fn parameters(reader: &mut Reader<'_>) -> Result<Parameters, Error> {
-    let mut parameters = Vec::new();
+    let mut parameters = Granted::new(reader.grant());
     match reader.peek()? {
         Token::Null => reader.null()?,
         _ => reader.object(|reader, key| {
             parameter::check(reader, parameters.len(), &key)?;
-            parameters.push((key.as_ref().into(), parameter::any(reader, &key)?));
-            Ok(())
+            let value = parameter::any(reader, &key)?;
+            parameters.push((reader.shared(&key)?, value))
         })?,
     }
-    Ok(parameters)
+    Ok(parameters.into_vec())
 }
 
 /// The face of one text for each row, where a form has it. Of a model whose own input is files a string is one.

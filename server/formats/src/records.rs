@@ -3,17 +3,17 @@
 use backend::NamedTensor;
 
 use crate::{
-    expansion::{self, Elements, Separators},
     inputs::only_input,
     json::{Reader, Token},
     number::Excerpt,
-    table::{self, Table, check_columns},
+    table::{Table, check_columns},
 };
-use inference::{error::Error, grant::Grant, signature::Signature};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 
 /// The records so far.
 pub struct Records<'s> {
     signature: &'s Signature,
+    grant: &'s Grant,
     table: Option<Table<'s>>,
     gaps: Gaps,
     rows: usize,
@@ -30,13 +30,13 @@ enum Gaps {
 
 impl<'s> Records<'s> {
     /// Records that may lack keys of the first one, which are missing values then.
-    pub fn with_gaps(signature: &'s Signature) -> Records<'s> {
-        Records { signature, table: None, gaps: Gaps::Missing, rows: 0 }
+    pub fn with_gaps(signature: &'s Signature, grant: &'s Grant) -> Records<'s> {
+        Records { signature, grant, table: None, gaps: Gaps::Missing, rows: 0 }
     }
 
     /// Records that all have the keys of the first one.
-    pub fn whole(signature: &'s Signature) -> Records<'s> {
-        Records { gaps: Gaps::Refused, ..Records::with_gaps(signature) }
+    pub fn whole(signature: &'s Signature, grant: &'s Grant) -> Records<'s> {
+        Records { gaps: Gaps::Refused, ..Records::with_gaps(signature, grant) }
     }
 
     /// Reads one more record.
@@ -50,7 +50,7 @@ impl<'s> Records<'s> {
             Some(table) => table,
             none => {
                 let keys = keys(self.signature, self.gaps, reader)?;
-                none.insert(Table::new(self.signature, keys)?)
+                none.insert(Table::new(self.signature, keys, self.grant)?)
             }
         };
         let start = reader.mark();
@@ -95,7 +95,7 @@ fn keys(signature: &Signature, gaps: Gaps, reader: &mut Reader<'_>) -> Result<Ve
     }
     let known = only_input(signature).map_or(0, |it| it.labels.len());
     let most = (gaps == Gaps::Refused).then_some(known + UNKNOWN);
-    let mut keys = Vec::new();
+    let mut keys = Granted::new(reader.grant());
     let record = reader.mark();
     reader.revisit(record, |reader| {
         reader.object(|reader, key| {
@@ -104,36 +104,11 @@ fn keys(signature: &Signature, gaps: Gaps, reader: &mut Reader<'_>) -> Result<Ve
                 let problem = format_args!("expected the model's {known} columns, found more keys");
                 return Err(reader.error(problem));
             }
-            keys.push(key.into_owned());
+            keys.push(reader.owned(key)?)?;
             reader.skip_value()
         })
     })?;
-    Ok(keys)
-}
-
-/// Asks for the bytes that rows in JSON take at most beside a body, be they arrays or objects.
-///
-/// # Errors
-/// When they are not granted.
-pub fn take(
-    grant: &Grant<'_>,
-    signature: &Signature,
-    separators: Separators,
-    body: &[u8],
-) -> Result<(), Error> {
-    grant.take(|loose| bound(signature, separators, body, loose))
-}
-
-fn bound(signature: &Signature, separators: Separators, body: &[u8], loose: usize) -> usize {
-    let columns = only_input(signature).map_or(0, |it| it.labels.len());
-    let table = match columns {
-        0 => 0,
-        columns => {
-            let size = Elements::of(signature).size;
-            table::bound(signature, body.len(), columns + UNKNOWN, 0, size)
-        }
-    };
-    expansion::of_rows(signature, separators, body, loose).saturating_add(table)
+    Ok(keys.into_vec())
 }
 
 #[cfg(test)]
@@ -152,7 +127,8 @@ mod tests {
 
     fn read(body: &str) -> Result<String, Error> {
         let signature = named();
-        let mut reader = Reader::new(body.as_bytes())?;
+        let grant = Grant::all(0);
+        let mut reader = Reader::new(body.as_bytes(), &grant)?;
         Ok(show_inputs(&read_list(&signature, &mut reader, List::RowsOrOne)?))
     }
 

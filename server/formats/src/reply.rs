@@ -21,7 +21,7 @@ use inference::{error::Error, grant::Grant, request::InferenceResponse, signatur
 pub fn predictions(
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     let mut out = b"{\"predictions\":".to_vec();
@@ -49,7 +49,7 @@ pub fn objects(
     signature: &Signature,
     response: &InferenceResponse,
     one: bool,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     let bare = one && response.outputs.len() > 1;
@@ -67,7 +67,7 @@ pub fn objects(
 }
 
 /// `{"outputs": ..}`: the whole of the only output, or an object by output.
-pub fn columns(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+pub fn columns(response: &InferenceResponse, grant: &Grant) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     let mut out = b"{\"outputs\":".to_vec();
     values(&mut out, &response.outputs)?;
@@ -76,7 +76,7 @@ pub fn columns(response: &InferenceResponse, grant: &Grant<'_>) -> Result<Encode
 }
 
 /// The whole of the only output, or an object by output, without a key around it.
-pub fn bare(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+pub fn bare(response: &InferenceResponse, grant: &Grant) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     let mut out = Vec::new();
     values(&mut out, &response.outputs)?;
@@ -88,7 +88,7 @@ pub fn json_lines(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     let mut out = Vec::new();
@@ -106,7 +106,7 @@ pub fn json_lines(
 pub fn csv(
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     lines_of_fields(signature, response)
@@ -148,7 +148,7 @@ fn lines_of_fields(
 pub fn csv_with_names(
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let rows = rows_of(signature, response).unwrap_or(1);
@@ -175,7 +175,7 @@ pub fn csv_with_names(
 ///
 /// # Errors
 /// When there are several, or it is of strings.
-pub fn npy(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedReply, Error> {
+pub fn npy(response: &InferenceResponse, grant: &Grant) -> Result<EncodedReply, Error> {
     // Of all types but this one, the tensor is sent as it is.
     let widened = response.outputs.iter().filter(|it| it.tensor.dtype() == DataType::Bf16);
     grant.take(|_| {
@@ -193,7 +193,7 @@ pub fn npy(response: &InferenceResponse, grant: &Grant<'_>) -> Result<EncodedRep
 }
 
 /// Asks for the bytes of a reply as text.
-fn take(grant: &Grant<'_>, response: &InferenceResponse) -> Result<(), Error> {
+fn take(grant: &Grant, response: &InferenceResponse) -> Result<(), Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))
 }
 

@@ -15,6 +15,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature, nearest},
 };
 
@@ -43,13 +44,13 @@ pub fn read_list(
         (Some(first), Some(port)) if !is_named(reader, &first, port)? => port,
         (None, _) => return Err(reader.error("expected at least one row, found none")),
         _ => {
-            let mut rows = RowBuilder::new(signature);
+            let mut rows = RowBuilder::new(signature, reader.grant());
             reader.array(|reader, _| rows.push(reader))?;
             return rows.finish();
         }
     };
     // In one go: a call per row would cost more than the elements, where these are scalars.
-    let mut builder = TensorBuilder::of(values, None);
+    let mut builder = TensorBuilder::of(values, None, reader.grant());
     let shape = reader.shaped_elements(&mut builder, form_of(signature, values))?;
     let tensor = builder.finish_input(values, shape)?;
     let shaped = match list {
@@ -92,7 +93,7 @@ pub fn read_row_or_columns(
     reader: &mut Reader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     if names_columns(signature, reader)? {
-        let mut rows = RowBuilder::new(signature);
+        let mut rows = RowBuilder::new(signature, reader.grant());
         rows.push(reader)?;
         return rows.finish();
     }
@@ -112,6 +113,7 @@ pub fn read_row_or_columns(
 /// Gathers rows one after another.
 pub struct RowBuilder<'s> {
     signature: &'s Signature,
+    grant: &'s Grant,
     /// Another name of the only input, where no input has it.
     name: Option<&'static str>,
     /// The inputs of the first row, in its order.
@@ -123,7 +125,7 @@ pub struct RowBuilder<'s> {
 
 struct Column<'s> {
     port: &'s Port,
-    builder: TensorBuilder,
+    builder: TensorBuilder<'s>,
     /// Of one row.
     shape: Shape,
     /// Rows that have it.
@@ -132,13 +134,13 @@ struct Column<'s> {
 
 impl<'s> RowBuilder<'s> {
     /// No row yet.
-    pub fn new(signature: &'s Signature) -> RowBuilder<'s> {
-        RowBuilder { signature, name: None, columns: Vec::new(), records: None, rows: 0 }
+    pub fn new(signature: &'s Signature, grant: &'s Grant) -> RowBuilder<'s> {
+        RowBuilder { signature, grant, name: None, columns: Vec::new(), records: None, rows: 0 }
     }
 
     /// One for rows in which the only input may have another name.
-    pub fn named(signature: &'s Signature, name: &'static str) -> RowBuilder<'s> {
-        RowBuilder { name: Some(name), ..RowBuilder::new(signature) }
+    pub fn named(signature: &'s Signature, name: &'static str, grant: &'s Grant) -> RowBuilder<'s> {
+        RowBuilder { name: Some(name), ..RowBuilder::new(signature, grant) }
     }
 
     /// Reads one more row.
@@ -147,7 +149,7 @@ impl<'s> RowBuilder<'s> {
     /// When it is unlike the first row, or an element is not of its input's type.
     pub fn push(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
         if self.rows == 0 && names_columns(self.signature, reader)? {
-            self.records = Some(Records::whole(self.signature));
+            self.records = Some(Records::whole(self.signature, self.grant));
         }
         if let Some(records) = &mut self.records {
             self.rows += 1;
@@ -197,7 +199,7 @@ impl<'s> RowBuilder<'s> {
             let problem = format!("the first row does not have the input '{}'", port.name);
             return Err(reader.error_about(&start, problem));
         }
-        let mut builder = TensorBuilder::of(port, None);
+        let mut builder = TensorBuilder::of(port, None, self.grant);
         let shape = reader.shaped_elements(&mut builder, form)?;
         self.columns.push(Column { port, builder, shape, rows: 1 });
         Ok(())
@@ -253,7 +255,7 @@ fn read_value(
     port: &Port,
     reader: &mut Reader<'_>,
 ) -> Result<NamedTensor, Error> {
-    let mut builder = TensorBuilder::of(port, None);
+    let mut builder = TensorBuilder::of(port, None, reader.grant());
     let shape = reader.shaped_elements(&mut builder, form_of(signature, port))?;
     builder.finish_input(port, shape)
 }

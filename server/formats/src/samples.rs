@@ -21,6 +21,11 @@ use inference::{
     task::Task,
 };
 
+/// All that is asked for, for whatever is read in a test.
+pub fn grant() -> &'static Grant {
+    Box::leak(Box::new(Grant::all(0)))
+}
+
 /// Ports from `name TYPE dims`, for example `x FP32 [-1,3]`; a question mark after the name makes it optional,
 /// an exclamation mark a scalar of the model.
 pub fn ports(lines: &[&str]) -> Vec<Port> {
@@ -91,7 +96,7 @@ pub fn respond(signature: &Signature, rows: usize) -> InferenceResponse {
         let rows = signature.batches().then_some(rows);
         let dims = rows.into_iter().chain(port.dims.iter().map(|it| it.unwrap_or(2)));
         let shape: Shape = dims.collect();
-        let mut builder = TensorBuilder::new(port.dtype, None);
+        let mut builder = TensorBuilder::new(port.dtype, None, grant());
         for at in 0..shape.elements().unwrap() {
             let text = match port.dtype {
                 DataType::Bytes => format!("s{at}"),
@@ -169,7 +174,7 @@ const SMALL: u64 = 4 << 10;
 /// Runs `work`, and fails where that takes more memory than it was granted, and more than an error's text. Of bounds,
 /// those of at most so many `loose` bytes may be rough. Returns what was granted.
 #[track_caller]
-pub fn within_grant<T>(loose: usize, name: &str, work: impl FnOnce(&Grant<'_>) -> T) -> usize {
+pub fn within_grant<T>(loose: usize, name: &str, work: impl FnOnce(&Grant) -> T) -> usize {
     let grant = Grant::all(loose);
     let mut done = None;
     let most = allocation_counter::measure(|| done = Some(work(&grant))).bytes_max;

@@ -4,6 +4,7 @@ use crate::{
     json::{Reader, Token},
     rows::enough,
 };
+use inference::grant::Grant;
 
 /// The key of bodies of TensorFlow Serving, and the parameter of those of KServe, with the name of a signature.
 pub const SIGNATURE_NAME: &str = "signature_name";
@@ -12,7 +13,8 @@ pub const SIGNATURE_NAME: &str = "signature_name";
 /// what is wrong with the body is said when it is decoded.
 pub fn signature_name(body: &[u8]) -> Option<String> {
     let mut found = None;
-    let mut reader = Reader::preview(body).ok()?;
+    let grant = Grant::uncounted();
+    let mut reader = Reader::preview(body, &grant).ok()?;
     if reader.peek().ok()? != Token::Object {
         return None;
     }

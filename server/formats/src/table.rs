@@ -3,14 +3,14 @@
 
 mod names;
 
-use std::{borrow::Cow, collections::HashMap};
+use std::collections::HashMap;
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use crate::{
     elements::{ElementError, TensorBuilder},
-    expansion::{DOUBLING, MOST_CELLS},
+    expansion::MOST_CELLS,
     inputs,
     json::{BytesForm, Reader, Token},
     number::Excerpt,
@@ -18,15 +18,20 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     signature::{Port, Signature},
 };
 
 /// Most columns of a table for which the model says no number: those that are read past are among them.
 const MOST_COLUMNS: usize = 1 << 16;
 
+/// Bytes that a column takes beside its name and its elements: where it is, its builder, its part of the only input.
+const COLUMN: usize = 768;
+
 /// A table in the making.
 pub struct Table<'s> {
     signature: &'s Signature,
+    grant: &'s Grant,
     columns: Vec<Column<'s>>,
     /// Which of them are inputs, or elements of one.
     taken: Vec<usize>,
@@ -44,7 +49,7 @@ struct Column<'s> {
     name: String,
     /// `None` where no input has that name: it is read past.
     port: Option<&'s Port>,
-    builder: TensorBuilder,
+    builder: TensorBuilder<'s>,
     /// Of one cell.
     cell: Shape,
     /// Rows that have one.
@@ -61,11 +66,18 @@ impl<'s> Table<'s> {
     /// # Errors
     /// When neither is so, there is no column, there are more than the model can take, or two have one name. Where
     /// columns have the names of the only input's: when one has not, or one of the input's is not there.
-    pub fn new(signature: &'s Signature, names: Vec<String>) -> Result<Table<'s>, Error> {
+    pub fn new(
+        signature: &'s Signature,
+        names: Vec<String>,
+        grant: &'s Grant,
+    ) -> Result<Table<'s>, Error> {
         if names.is_empty() {
             return Err(Error::InvalidRequest("the table has no columns".to_owned()));
         }
         check_columns(signature, names.len())?;
+        // Where the columns are is kept by their names, too.
+        let texts = names.iter().map(String::len).fold(0, usize::saturating_add);
+        grant.hold(names.len().saturating_mul(COLUMN).saturating_add(texts))?;
         if let Some(name) = names::twice(&names) {
             let name = Excerpt(name);
             return Err(Error::InvalidRequest(format!("two columns have the name '{name}'")));
@@ -89,16 +101,16 @@ impl<'s> Table<'s> {
             let port = whole.or_else(|| signature.input(&name));
             let builder = match port {
                 // The type of what is read past does not matter.
-                None => TensorBuilder::new(DataType::Bytes, None),
-                Some(port) if whole.is_some() => TensorBuilder::of_element(port, place),
-                Some(port) => TensorBuilder::of(port, None),
+                None => TensorBuilder::new(DataType::Bytes, None, grant),
+                Some(port) if whole.is_some() => TensorBuilder::of_element(port, place, grant),
+                Some(port) => TensorBuilder::of(port, None, grant),
             };
             Column { name, port, builder, cell: Shape::default(), rows: 0, place }
         };
         let columns: Vec<Column<'_>> = names.into_iter().enumerate().map(column).collect();
         let taken = (0..).zip(&columns).filter(|it| it.1.port.is_some()).map(|it| it.0).collect();
         let places = HashMap::new();
-        Ok(Table { signature, columns, taken, whole, places, rows: 0, left_out: 0 })
+        Ok(Table { signature, grant, columns, taken, whole, places, rows: 0, left_out: 0 })
     }
 
     /// Where the column of that name is; most likely `next`.
@@ -141,7 +153,7 @@ impl<'s> Table<'s> {
     pub fn push_cell(
         &mut self,
         at: usize,
-        push: impl FnOnce(&mut TensorBuilder) -> Result<(), ElementError>,
+        push: impl FnOnce(&mut TensorBuilder<'s>) -> Result<(), ElementError>,
     ) -> Result<(), ElementError> {
         let record = self.rows + 1;
         match self.columns.get_mut(at) {
@@ -196,14 +208,14 @@ impl<'s> Table<'s> {
     /// # Errors
     /// When there are no rows, or the columns do not fill the only input.
     pub fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let Table { signature, mut columns, whole, rows, .. } = self;
+        let Table { signature, grant, mut columns, whole, rows, .. } = self;
         if rows == 0 {
             return Err(Error::InvalidRequest("the table has no rows".to_owned()));
         }
         match whole {
             Some(port) => {
                 columns.sort_unstable_by_key(|it| it.place);
-                together(signature, port, columns, rows).map(|it| vec![it])
+                together(signature, port, columns, rows, grant).map(|it| vec![it])
             }
             None => {
                 let inputs = columns.into_iter().filter_map(|it| Some((it.port?, it)));
@@ -263,6 +275,7 @@ fn together(
     port: &Port,
     columns: Vec<Column<'_>>,
     rows: usize,
+    grant: &Grant,
 ) -> Result<NamedTensor, Error> {
     let width = columns.len();
     let row = shapes::flat(&port.dims, width);
@@ -279,10 +292,12 @@ fn together(
         let problem = format!("expected shape {expected}, the table has [{rows},{width}]");
         return Err(Error::input(&*port.name, problem));
     };
-    let list = |builder: TensorBuilder| builder.finish(Shape::new(&[rows]));
+    let list = |builder: TensorBuilder<'_>| builder.finish(Shape::new(&[rows]));
     let lists: Result<Vec<Tensor>, _> = columns.into_iter().map(|it| list(it.builder)).collect();
     let problem = |it: backend::SizeMismatch| Error::input(&*port.name, it);
-    let data = interleaved(port.dtype, &lists.map_err(problem)?, rows);
+    let lists = lists.map_err(problem)?;
+    grant.hold(lists.iter().map(Tensor::byte_len).fold(0, usize::saturating_add))?;
+    let data = interleaved(port.dtype, &lists, rows);
     let tensor = Tensor::new(port.dtype, shape, data).map_err(problem)?;
     Ok(NamedTensor { name: port.name.clone(), tensor })
 }
@@ -312,26 +327,6 @@ fn interleaved(dtype: DataType, lists: &[Tensor], rows: usize) -> Bytes {
     data.into()
 }
 
-/// Bytes that a table takes at most beside its cells in a text of `length` bytes, when it has so many columns and rows
-/// and any row may leave cells out. 0 rows: none does.
-pub fn bound(
-    signature: &Signature,
-    length: usize,
-    columns: usize,
-    rows: usize,
-    size: usize,
-) -> usize {
-    /// Bytes that a column takes: its name and where it is, its builder, its part of the only input.
-    const COLUMN: usize = 768;
-    let columns = columns.min(most_columns(signature) + 1);
-    let left_out = columns.saturating_mul(rows).min(MOST_CELLS.saturating_add(columns));
-    let names = length.saturating_mul(4).min(columns.saturating_mul(length));
-    columns
-        .saturating_mul(COLUMN)
-        .saturating_add(names)
-        .saturating_add(left_out.saturating_mul(DOUBLING * size))
-}
-
 /// That a table for this model may have so many columns, of whatever names: for who counts them before they have any.
 ///
 /// # Errors
@@ -357,7 +352,10 @@ fn most_columns(signature: &Signature) -> usize {
 pub fn column_name(reader: &mut Reader<'_>) -> Result<String, Error> {
     match reader.peek()? {
         Token::Number => Ok(reader.number::<i64>()?.to_string()),
-        _ => reader.string().map(Cow::into_owned),
+        _ => {
+            let name = reader.string()?;
+            reader.owned(name)
+        }
     }
 }
 

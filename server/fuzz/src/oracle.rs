@@ -57,7 +57,7 @@ pub fn run(target: &Target, data: &[u8]) -> Seen {
 ///
 /// # Panics
 /// Where it takes more.
-pub fn within_grant<T>(beside: usize, decode: impl FnOnce(&Grant<'_>) -> T) -> T {
+pub fn within_grant<T>(beside: usize, decode: impl FnOnce(&Grant) -> T) -> T {
     let grant = Grant::all(LOOSE);
     let (decoded, most) = measured(|| decode(&grant));
     let granted = grant.granted();

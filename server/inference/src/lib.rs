@@ -6,6 +6,7 @@ pub mod access;
 pub mod aligned;
 pub mod error;
 pub mod grant;
+pub mod granted;
 pub mod identifier;
 pub mod ledger;
 pub mod limits;

@@ -8,11 +8,15 @@ use smallvec::SmallVec;
 
 use super::reader::{Reader, start, text};
 use crate::inputs::{is_column, only_input};
-use inference::signature::Signature;
+use inference::{grant::Grant, signature::Signature};
 
 /// Does the first record consist of exactly these names?
-pub(super) fn is<'n>(text: &str, mut names: impl Iterator<Item = Cow<'n, str>>) -> bool {
-    let mut reader = Reader::new(text);
+pub(super) fn is<'n>(
+    text: &str,
+    mut names: impl Iterator<Item = Cow<'n, str>>,
+    grant: &Grant,
+) -> bool {
+    let mut reader = Reader::new(text, grant);
     names.all(|name| matches!(reader.next(), Ok(Some(field)) if field.text.trim_ascii() == name))
 }
 

@@ -12,14 +12,15 @@ use reader::{Reader, text};
 
 use crate::{
     elements::{ElementError, TensorBuilder},
-    expansion::{self, Elements, Separators},
+    expansion,
     number::Excerpt,
     shapes,
-    table::{self, Table},
+    table::Table,
 };
 use inference::{
     error::Error,
     grant::Grant,
+    granted::Granted,
     signature::{Port, Signature},
 };
 
@@ -39,18 +40,18 @@ use inference::{
 pub fn decode(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
-    grant.take(|loose| bound(signature, body, loose))?;
+    expansion::hold_ports(signature, grant)?;
     let text = text(body)?;
-    let columns = count_columns(Reader::new(text))?;
+    let columns = count_columns(Reader::preview(text, 0))?;
     if columns == 0 {
         return Err(no_records());
     }
-    let mut groups = groups(signature, columns)?;
-    let mut reader = Reader::new(text);
+    let mut groups = groups(signature, columns, grant)?;
+    let mut reader = Reader::new(text, grant);
     let names = groups.iter().flat_map(|it| (0..it.columns).map(|at| it.column_name(at)));
-    if header::is(text, names) {
+    if header::is(text, names, grant) {
         while reader.next()?.is_some_and(|it| !it.last) {}
     }
     let rows = read_rows(&mut groups, columns, &mut reader)?;
@@ -58,11 +59,6 @@ pub fn decode(
         return Err(no_records());
     }
     groups.into_iter().map(|it| it.finish(signature, rows)).collect()
-}
-
-/// Bytes that [`decode`] takes at most beside the body. Fields that are quoted and hold a quote are copied.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    expansion::of_rows(signature, Separators::Fields, body, loose)
 }
 
 /// The inputs in a CSV text whose first record names its columns: as inputs, in any order, or as whatever the
@@ -73,13 +69,15 @@ fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
 pub fn decode_table(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
-    grant.take(|loose| bound_of_table(signature, body, loose))?;
-    let mut reader = Reader::new(text(body)?);
-    let mut names = Vec::new();
+    expansion::hold_ports(signature, grant)?;
+    let mut reader = Reader::new(text(body)?, grant);
+    let mut names = Granted::new(grant);
     while let Some(field) = reader.next()? {
-        names.push(field.text.trim_ascii().to_owned());
+        let name = field.text.trim_ascii();
+        grant.hold(name.len())?;
+        names.push(name.to_owned())?;
         if field.last {
             break;
         }
@@ -87,7 +85,7 @@ pub fn decode_table(
     if names.is_empty() {
         return Err(no_records());
     }
-    let mut table = Table::new(signature, names)?;
+    let mut table = Table::new(signature, names.into_vec(), grant)?;
     let mut at = 0;
     while let Some(field) = reader.next()? {
         let (record, last) = (field.record, field.last);
@@ -112,21 +110,6 @@ pub fn decode_table(
     table.finish()
 }
 
-/// Bytes that [`decode_table`] takes at most beside the body.
-fn bound_of_table(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    let columns = text(body).ok().and_then(|it| count_columns(Reader::preview(it, 0)).ok());
-    // None that can be counted: the table is refused at its first record.
-    let columns = columns.unwrap_or(body.len() + 1);
-    let size = Elements::of(signature).size;
-    bound(signature, body, loose).saturating_add(table::bound(
-        signature,
-        body.len(),
-        columns,
-        0,
-        size,
-    ))
-}
-
 fn no_records() -> Error {
     Error::InvalidRequest("the CSV text has no records".to_owned())
 }
@@ -135,12 +118,12 @@ fn no_records() -> Error {
 struct Group<'a> {
     port: &'a Port,
     columns: usize,
-    builder: TensorBuilder,
+    builder: TensorBuilder<'a>,
 }
 
 impl<'a> Group<'a> {
-    fn new(port: &'a Port, columns: usize) -> Group<'a> {
-        Group { port, columns, builder: TensorBuilder::of(port, None) }
+    fn new(port: &'a Port, columns: usize, grant: &'a Grant) -> Group<'a> {
+        Group { port, columns, builder: TensorBuilder::of(port, None, grant) }
     }
 
     #[inline]
@@ -173,7 +156,7 @@ impl<'a> Group<'a> {
 /// # Errors
 /// What was expected and what was found.
 #[inline]
-pub fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<(), ElementError> {
+pub fn push_number(builder: &mut TensorBuilder<'_>, field: &str) -> Result<(), ElementError> {
     let dtype = builder.dtype();
     if dtype == DataType::Bytes {
         return builder.push_text(field);
@@ -233,14 +216,18 @@ fn read_rows(
 }
 
 /// The inputs that get columns, where a record has `given` of them.
-fn groups(signature: &Signature, given: usize) -> Result<Vec<Group<'_>>, Error> {
+fn groups<'a>(
+    signature: &'a Signature,
+    given: usize,
+    grant: &'a Grant,
+) -> Result<Vec<Group<'a>>, Error> {
     // The only input of a model that does not batch may be a matrix of any width: checked at the end.
     if let ([port], false) = (signature.inputs.as_slice(), signature.batches()) {
-        return Ok(vec![Group::new(port, given)]);
+        return Ok(vec![Group::new(port, given, grant)]);
     }
     let all: Vec<&Port> = signature.inputs.iter().collect();
     let required: Vec<&Port> = signature.inputs.iter().filter(|it| !it.optional).collect();
-    let groups = assign(&all, given).or_else(|| assign(&required, given));
+    let groups = assign(&all, given, grant).or_else(|| assign(&required, given, grant));
     groups.ok_or_else(|| {
         let expected = all.iter().map(|port| match port.elements() {
             Some(columns) => format!("{} ({columns})", port.name),
@@ -257,7 +244,7 @@ fn groups(signature: &Signature, given: usize) -> Result<Vec<Group<'_>>, Error> 
 }
 
 /// These inputs with `given` columns among them; `None` where that does not come out even.
-fn assign<'a>(ports: &[&'a Port], given: usize) -> Option<Vec<Group<'a>>> {
+fn assign<'a>(ports: &[&'a Port], given: usize, grant: &'a Grant) -> Option<Vec<Group<'a>>> {
     let mut known = ports.iter().filter_map(|it| it.elements());
     let sum = known.try_fold(0usize, |sum, it| sum.checked_add(it))?;
     let rest = given.checked_sub(sum)?;
@@ -268,7 +255,7 @@ fn assign<'a>(ports: &[&'a Port], given: usize) -> Option<Vec<Group<'a>>> {
     }
     let group = |port: &&'a Port| {
         let columns = port.elements().unwrap_or(rest);
-        shapes::flat(&port.dims, columns).map(|_| Group::new(port, columns))
+        shapes::flat(&port.dims, columns).map(|_| Group::new(port, columns, grant))
     };
     ports.iter().map(group).collect()
 }

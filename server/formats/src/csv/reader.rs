@@ -1,6 +1,6 @@
 //! RFC 4180 fields, one after another, without a copy but for quoted fields that hold a quote.
 
-use inference::error::Error;
+use inference::{error::Error, grant::Grant};
 
 /// A body as text.
 ///
@@ -26,6 +26,8 @@ pub(super) struct Reader<'a> {
     ended: bool,
     /// A quoted field without its doubled quotes.
     unquoted: String,
+    /// Who is asked for that text; `None` for a look at the text.
+    grant: Option<&'a Grant>,
     /// Longer fields keep their doubled quotes: they are not copied.
     longest_copy: usize,
 }
@@ -41,16 +43,23 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str) -> Reader<'a> {
-        let rest = text.get(start(text.as_bytes())..).unwrap_or_default();
-        let (unquoted, longest_copy) = (String::new(), usize::MAX);
-        Reader { rest, record: 0, fresh: true, comma: false, ended: false, unquoted, longest_copy }
+    pub(super) fn new(text: &'a str, grant: &'a Grant) -> Reader<'a> {
+        Reader { grant: Some(grant), ..Reader::preview(text, usize::MAX) }
     }
 
     /// A reader for a look at the text. Fields of more bytes than that keep their doubled quotes, so that it takes no
     /// memory for them.
     pub(super) fn preview(text: &'a str, longest_copy: usize) -> Reader<'a> {
-        Reader { longest_copy, ..Reader::new(text) }
+        Reader {
+            rest: text.get(start(text.as_bytes())..).unwrap_or_default(),
+            record: 0,
+            fresh: true,
+            comma: false,
+            ended: false,
+            unquoted: String::new(),
+            grant: None,
+            longest_copy,
+        }
     }
 
     /// Has the last field a line end behind it, rather than the end of the text?
@@ -116,7 +125,7 @@ impl<'a> Reader<'a> {
         if !doubled || self.longest_copy < text.len() {
             return Ok(Field { text, record, last: self.fresh });
         }
-        self.unquoted.clear();
+        self.make_room(text.len())?;
         // Inside, quotes come in pairs. Each pair is one quote.
         for (i, part) in text.split("\"\"").enumerate() {
             if i > 0 {
@@ -126,6 +135,20 @@ impl<'a> Reader<'a> {
         }
         let text = self.unquoted.as_str();
         Ok(Field { text, record, last: self.fresh })
+    }
+}
+
+impl Reader<'_> {
+    /// Makes room for a quoted field of so many bytes, in place of the last one.
+    fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+        self.unquoted.clear();
+        let (Some(grant), true) = (self.grant, self.unquoted.capacity() < bytes) else {
+            return Ok(());
+        };
+        grant.give_back(std::mem::take(&mut self.unquoted).capacity());
+        grant.hold(bytes)?;
+        self.unquoted.reserve_exact(bytes);
+        Ok(())
     }
 }
 
@@ -149,7 +172,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<Vec<Vec<String>>, Error> {
-        let mut reader = Reader::new(text);
+        let grant = Grant::all(0);
+        let mut reader = Reader::new(text, &grant);
         let (mut records, mut record) = (Vec::new(), Vec::new());
         while let Some(field) = reader.next()? {
             assert_eq!(field.record, records.len() + 1);

@@ -25,7 +25,13 @@ const PLAIN: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// Appends the bytes that `text` stands for. It takes no memory beside them.
+/// The most bytes that a text of base64 stands for.
+pub(super) fn most_bytes(text: &str) -> usize {
+    text.len().div_ceil(4) * 3
+}
+
+/// Appends the bytes that `text` stands for, for which there is room: see [`most_bytes`]. It takes no memory beside
+/// them.
 ///
 /// # Errors
 /// The first thing that is wrong.

@@ -1,16 +1,16 @@
 //! A pull reader of JSON.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use smallvec::SmallVec;
 
 use super::{
-    keys::Seen,
+    keys::{Seen, copied},
     path::{Step, error},
     token::Token,
 };
 use crate::number::{self, Excerpt, Fault, Number};
-use inference::{error::Error, messages};
+use inference::{error::Error, grant::Grant, messages};
 
 /// Deepest nesting that is read. What lies deeper is refused.
 pub const MAX_DEPTH: usize = 100;
@@ -35,6 +35,8 @@ pub struct Place(usize);
 pub struct Reader<'a> {
     /// Strings are checked to be UTF-8 where they are read; nothing else in JSON has bytes above 127.
     pub(super) text: &'a [u8],
+    /// Who is asked for the memory of what cannot be borrowed from the text.
+    pub(super) grant: &'a Grant,
     pub(super) position: usize,
     /// Open arrays and objects.
     pub(super) depth: usize,
@@ -48,17 +50,18 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the beginning of `body`.
+    /// A reader at the beginning of `body`. Strings with escapes, and sets of keys, are asked of `grant`.
     ///
     /// # Errors
     /// When the body begins with a byte order mark.
-    pub fn new(text: &'a [u8]) -> Result<Reader<'a>, Error> {
+    pub fn new(text: &'a [u8], grant: &'a Grant) -> Result<Reader<'a>, Error> {
         if text.starts_with("\u{feff}".as_bytes()) {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
         Ok(Reader {
             text,
+            grant,
             position: 0,
             depth: 0,
             path: SmallVec::new(),
@@ -73,8 +76,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As [`Reader::new`].
-    pub fn preview(text: &'a [u8]) -> Result<Reader<'a>, Error> {
-        Ok(Reader { distinct_keys: false, ..Reader::new(text)? })
+    pub fn preview(text: &'a [u8], grant: &'a Grant) -> Result<Reader<'a>, Error> {
+        Ok(Reader { distinct_keys: false, ..Reader::new(text, grant)? })
     }
 
     /// Reads the one value of a document, and that nothing follows it.
@@ -83,9 +86,10 @@ impl<'a> Reader<'a> {
     /// Those of `value`, of [`Reader::new`] and of [`Reader::finish`].
     pub fn document<T>(
         body: &'a [u8],
+        grant: &'a Grant,
         value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut reader = Reader::new(body)?;
+        let mut reader = Reader::new(body, grant)?;
         let value = value(&mut reader)?;
         reader.finish()?;
         Ok(value)
@@ -97,11 +101,13 @@ impl<'a> Reader<'a> {
     /// Those of [`Reader::document`].
     pub fn request<T>(
         body: &'a [u8],
+        grant: &'a Grant,
         value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        Reader::document(body, value).map_err(|error| match error {
+        Reader::document(body, grant, value).map_err(|error| match error {
             Error::InvalidRequest(text)
-                if !text.contains(&messages::nested_too_deeply(MAX_DEPTH)) && !is_json(body) =>
+                if !text.contains(&messages::nested_too_deeply(MAX_DEPTH))
+                    && !is_json(body, grant) =>
             {
                 Error::InvalidRequest(format!("{}: {text}", messages::NO_JSON))
             }
@@ -135,6 +141,36 @@ impl<'a> Reader<'a> {
         self.next_byte().is_none()
     }
 
+    /// Who is asked for the memory of what is read.
+    pub fn grant(&self) -> &'a Grant {
+        self.grant
+    }
+
+    /// A copy of a text that many may hold.
+    ///
+    /// # Errors
+    /// The memory for it is not granted.
+    pub fn shared(&self, text: &str) -> Result<Arc<str>, Error> {
+        /// Bytes of the two counts in front of it, and to the next whole word.
+        const BESIDE: usize = 3 * size_of::<usize>();
+        self.grant.hold(text.len().saturating_add(BESIDE))?;
+        Ok(text.into())
+    }
+
+    /// A text that does not borrow.
+    ///
+    /// # Errors
+    /// The memory for it is not granted.
+    pub fn owned(&self, text: Cow<'_, str>) -> Result<String, Error> {
+        match text {
+            Cow::Borrowed(text) => {
+                self.grant.hold(text.len())?;
+                Ok(text.to_owned())
+            }
+            Cow::Owned(text) => Ok(text),
+        }
+    }
+
     /// Bytes of the whole text.
     pub fn length(&self) -> usize {
         self.text.len()
@@ -157,7 +193,7 @@ impl<'a> Reader<'a> {
         mut field: impl FnMut(&mut Reader<'a>, Cow<'a, str>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.open(b'{', "an object")?;
-        let mut seen = Seen::default();
+        let mut seen = Seen::of(self.grant);
         if self.next_byte() == Some(b'}') {
             self.close();
             return Ok(());
@@ -166,13 +202,16 @@ impl<'a> Reader<'a> {
             self.next_byte();
             let at = self.position;
             let key = self.key()?;
-            if self.distinct_keys && !seen.insert(key.clone()) {
+            let copied = copied(&key);
+            if self.distinct_keys && !seen.insert(&key)? {
                 return Err(self.error_at(at, (self.repeated)(&key)));
             }
             self.take(b':', "':' after a key")?;
+            self.grant.hold(copied)?;
             self.path.push(Step::Key(key.clone()));
             field(self, key)?;
             self.path.pop();
+            self.grant.give_back(copied);
             if self.ends(b'}', "',' or '}'")? {
                 self.close();
                 return Ok(());
@@ -433,9 +472,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Is it one JSON document, whatever is in it?
-fn is_json(body: &[u8]) -> bool {
+fn is_json(body: &[u8], grant: &Grant) -> bool {
     let read = || {
-        let mut reader = Reader::preview(body)?;
+        let mut reader = Reader::preview(body, grant)?;
         reader.skip_value()?;
         reader.finish()
     };

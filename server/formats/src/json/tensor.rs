@@ -10,7 +10,7 @@ use crate::{
     expansion::{self, SPELLED, UNCOUNTED},
     number::{self, Excerpt, Number},
 };
-use inference::error::Error;
+use inference::{error::Error, granted::Granted};
 
 /// How the elements of a BYTES tensor stand in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The first element that is not of the type, by its index; broken JSON.
-    pub fn elements(&mut self, into: &mut TensorBuilder, form: BytesForm) -> Result<(), Error> {
+    pub fn elements(&mut self, into: &mut TensorBuilder<'_>, form: BytesForm) -> Result<(), Error> {
         self.tensor(into, form, Nesting::Any).map(|_| ())
     }
 
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
     /// As [`Reader::elements`]; and the first array that is not as long or as deep as those before it.
     pub fn shaped_elements(
         &mut self,
-        into: &mut TensorBuilder,
+        into: &mut TensorBuilder<'_>,
         form: BytesForm,
     ) -> Result<Shape, Error> {
         self.tensor(into, form, Nesting::Regular)
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
 
     fn tensor(
         &mut self,
-        into: &mut TensorBuilder,
+        into: &mut TensorBuilder<'_>,
         form: BytesForm,
         nesting: Nesting,
     ) -> Result<Shape, Error> {
@@ -80,21 +80,27 @@ impl<'a> Reader<'a> {
 /// Takes one element after the other.
 trait Sink {
     /// Makes room for `elements` more.
-    fn reserve(&mut self, elements: usize);
+    ///
+    /// # Errors
+    /// It is not granted.
+    fn reserve(&mut self, elements: usize) -> Result<(), Error>;
 
     /// Reads the element that stands at the reader, and may read on as far as `most` elements of the same
     /// array; ends behind an element. Keeps those for which there is `room`. Returns how many it has read.
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error>;
 
     /// Adds a number that a text stands for. False where elements are none.
-    fn push_number(&mut self, _: f64) -> bool {
-        false
+    ///
+    /// # Errors
+    /// The memory is not granted.
+    fn push_number(&mut self, _: f64) -> Result<bool, Error> {
+        Ok(false)
     }
 }
 
-impl<T: Number> Sink for Vec<T> {
-    fn reserve(&mut self, elements: usize) {
-        Vec::reserve(self, elements);
+impl<T: Number> Sink for Granted<'_, T> {
+    fn reserve(&mut self, elements: usize) -> Result<(), Error> {
+        Granted::reserve(self, elements)
     }
 
     /// The hot loop of every JSON request: all numbers up to the next bracket.
@@ -108,7 +114,7 @@ impl<T: Number> Sink for Vec<T> {
             match T::read(next) {
                 Ok((value, length)) => {
                     if count < room {
-                        self.push(value);
+                        self.push(value)?;
                     }
                     count += 1;
                     rest = next.get(length..).unwrap_or_default();
@@ -117,7 +123,7 @@ impl<T: Number> Sink for Vec<T> {
                     let is_null = reader.takes_missing && next.starts_with(b"null");
                     let Some(value) = T::MISSING.filter(|_| is_null) else { break Some(fault) };
                     if count < room {
-                        self.push(value);
+                        self.push(value)?;
                     }
                     count += 1;
                     rest = next.get(4..).unwrap_or_default();
@@ -138,38 +144,43 @@ impl<T: Number> Sink for Vec<T> {
         }
     }
 
-    fn push_number(&mut self, number: f64) -> bool {
+    fn push_number(&mut self, number: f64) -> Result<bool, Error> {
         let text = if number.is_nan() { "NaN".to_owned() } else { number.to_string() };
-        T::read(text.as_bytes()).map(|(number, _)| self.push(number)).is_ok()
+        match T::read(text.as_bytes()) {
+            Ok((number, _)) => self.push(number).map(|()| true),
+            Err(_) => Ok(false),
+        }
     }
 }
 
-impl Sink for Booleans {
-    fn reserve(&mut self, elements: usize) {
-        self.0.reserve(elements);
+impl Sink for Booleans<'_> {
+    fn reserve(&mut self, elements: usize) -> Result<(), Error> {
+        self.0.reserve(elements)
     }
 
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let value = reader.bool()?;
         if room > 0 {
-            self.0.push(u8::from(value));
+            self.0.push(u8::from(value))?;
         }
         Ok(1)
     }
 }
 
-struct StringSink<'s> {
-    strings: &'s mut Strings,
+struct StringSink<'s, 'g> {
+    strings: &'s mut Strings<'g>,
     form: BytesForm,
 }
 
-impl Sink for StringSink<'_> {
+impl Sink for StringSink<'_, '_> {
     /// How long they will be is not known.
-    fn reserve(&mut self, _: usize) {}
+    fn reserve(&mut self, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let is_object = reader.next_byte() == Some(b'{');
-        let start = self.strings.begin();
+        let start = self.strings.begin()?;
         let out = &mut self.strings.0;
         match self.form {
             BytesForm::TextOrBase64 | BytesForm::File if is_object => {
@@ -187,19 +198,19 @@ impl Sink for StringSink<'_> {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The bytes of `{"b64": "..."}`, which may be any.
     ///
     /// # Errors
     /// When it is no such object, or no base64.
-    pub fn base64(&mut self) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
+    pub fn base64(&mut self) -> Result<Granted<'a, u8>, Error> {
+        let mut bytes = Granted::new(self.grant);
         self.base64_into(&mut bytes, BytesForm::TextOrBase64)?;
         Ok(bytes)
     }
 
     /// Appends the bytes of `{"b64": "..."}`.
-    fn base64_into(&mut self, out: &mut Vec<u8>, form: BytesForm) -> Result<(), Error> {
+    fn base64_into(&mut self, out: &mut Granted<'_, u8>, form: BytesForm) -> Result<(), Error> {
         let mut given = false;
         self.object(|reader, key| {
             if key != "b64" {
@@ -213,9 +224,11 @@ impl Reader<'_> {
     }
 
     /// Appends the bytes of the string that stands here: of a file, or base64.
-    fn decoded_into(&mut self, out: &mut Vec<u8>, form: BytesForm) -> Result<(), Error> {
+    fn decoded_into(&mut self, out: &mut Granted<'_, u8>, form: BytesForm) -> Result<(), Error> {
         let at = self.place();
         let text = self.string()?;
+        out.reserve(base64::most_bytes(&text))?;
+        let out = out.within_room();
         match form {
             BytesForm::File => file::bytes_into(&text, out, |it| self.error_from(at, it)),
             BytesForm::Text | BytesForm::TextOrBase64 => base64::decode_into(&text, out)
@@ -253,7 +266,7 @@ impl Walk<'_> {
         // Where nothing is promised, a row of many would count all that is behind it.
         if self.most < usize::MAX {
             let room = self.most.saturating_sub(*self.count);
-            sink.reserve(at_most(reader.rest(), room));
+            sink.reserve(at_most(reader.rest(), room))?;
         }
         let mut levels = Levels::new();
         // Sizes of the arrays of each level, as far as one of them has ended.
@@ -289,6 +302,7 @@ impl Walk<'_> {
                     Ok(true) => 1,
                     Ok(false) => match sink.take(reader, room, most) {
                         Ok(taken) => taken,
+                        Err(error) if reader.grant.refusal().is_some() => return Err(error),
                         Err(_) => return Err(located(reader, start, &levels, sink)),
                     },
                     Err(problem) => {
@@ -339,7 +353,7 @@ impl Walk<'_> {
             return Ok(false);
         }
         let start = reader.position;
-        let text = reader.string().map_err(Box::new)?;
+        let text = reader.string()?;
         match codes.number(&text, *self.count) {
             None => {
                 reader.position = start;
@@ -347,7 +361,7 @@ impl Walk<'_> {
             }
             Some(number) => {
                 let number = number?;
-                Ok(room == 0 || sink.push_number(number))
+                Ok(room == 0 || sink.push_number(number)?)
             }
         }
     }
@@ -389,19 +403,25 @@ fn located<S: Sink>(reader: &mut Reader<'_>, start: usize, levels: &Levels, sink
 #[cfg(test)]
 mod tests {
     use super::*;
+    use inference::grant::Grant;
 
     /// Floats, how often the walk asked for some, and how often it asked for memory.
-    #[derive(Default)]
-    struct Counted {
-        values: Vec<f32>,
+    struct Counted<'g> {
+        values: Granted<'g, f32>,
         calls: usize,
         reserved: usize,
     }
 
-    impl Sink for Counted {
-        fn reserve(&mut self, elements: usize) {
+    impl<'g> Counted<'g> {
+        fn of(grant: &'g Grant) -> Counted<'g> {
+            Counted { values: Granted::new(grant), calls: 0, reserved: 0 }
+        }
+    }
+
+    impl Sink for Counted<'_> {
+        fn reserve(&mut self, elements: usize) -> Result<(), Error> {
             self.reserved += 1;
-            Sink::reserve(&mut self.values, elements);
+            Sink::reserve(&mut self.values, elements)
         }
 
         fn take(
@@ -417,7 +437,8 @@ mod tests {
 
     /// Calls for a body of `rows` rows; `None` when it is refused.
     fn calls(body: &str, rows: usize) -> (usize, Option<usize>) {
-        let mut sink = Counted::default();
+        let grant = Grant::all(0);
+        let mut sink = Counted::of(&grant);
         let mut count = 0;
         let mut walk = Walk {
             kind: "a number",
@@ -426,7 +447,7 @@ mod tests {
             count: &mut count,
             codes: None,
         };
-        let read = Reader::document(body.as_bytes(), |reader| walk.run(reader, &mut sink));
+        let read = Reader::document(body.as_bytes(), &grant, |reader| walk.run(reader, &mut sink));
         (sink.calls, read.ok().map(|_| sink.values.len()))
     }
 
@@ -452,26 +473,28 @@ mod tests {
 
     #[test]
     fn rows_of_unknown_number_do_not_count_what_is_behind_each() {
-        let mut sink = Counted::default();
+        let grant = Grant::all(0);
+        let mut sink = Counted::of(&grant);
         let mut count = 0;
-        let mut reader = Reader::new(b"[1][2][3]").unwrap();
+        let mut reader = Reader::new(b"[1][2][3]", &grant).unwrap();
         for _ in 0..3 {
             let (nesting, most) = (Nesting::Regular, usize::MAX);
             let mut walk = Walk { kind: "a number", nesting, most, count: &mut count, codes: None };
             walk.run(&mut reader, &mut sink).unwrap();
         }
-        assert_eq!((sink.values, sink.reserved), (vec![1.0, 2.0, 3.0], 0));
+        assert_eq!((sink.values.into_vec(), sink.reserved), (vec![1.0, 2.0, 3.0], 0));
     }
 
     #[test]
     fn a_shape_that_promises_more_than_the_text_has_takes_no_memory() {
-        let mut values: Vec<f32> = Vec::new();
+        let grant = Grant::all(0);
+        let mut values: Granted<'_, f32> = Granted::new(&grant);
         let mut count = 0;
         let most = usize::MAX / 2;
         let (kind, nesting) = ("a number", Nesting::Any);
         let mut walk = Walk { kind, nesting, most, count: &mut count, codes: None };
-        let read = Reader::document(b"[1,2,3]", |reader| walk.run(reader, &mut values));
+        let read = Reader::document(b"[1,2,3]", &grant, |reader| walk.run(reader, &mut values));
         assert!(read.is_ok());
-        assert!(values.capacity() < 16, "{}", values.capacity());
+        assert!(grant.granted() < 16 * size_of::<f32>(), "{}", grant.granted());
     }
 }

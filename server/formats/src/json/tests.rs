@@ -6,7 +6,7 @@ use backend::{DataType, Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
-use crate::elements::TensorBuilder;
+use crate::{elements::TensorBuilder, samples::grant};
 use inference::error::Error;
 
 #[track_caller]
@@ -15,12 +15,12 @@ fn refused<'a, T: fmt::Debug>(
     read: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
     text: &str,
 ) {
-    assert_eq!(Reader::document(body, read).unwrap_err().to_string(), text);
+    assert_eq!(Reader::document(body, grant(), read).unwrap_err().to_string(), text);
 }
 
 fn shaped(dtype: DataType, form: BytesForm, body: &str) -> Result<Tensor, Error> {
-    Reader::document(body.as_bytes(), |reader| {
-        let mut builder = TensorBuilder::new(dtype, None);
+    Reader::document(body.as_bytes(), grant(), |reader| {
+        let mut builder = TensorBuilder::new(dtype, None, grant());
         let shape = reader.shaped_elements(&mut builder, form)?;
         Ok(builder.finish(shape).unwrap())
     })
@@ -39,7 +39,7 @@ fn irregular(body: &str, text: &str) {
 }
 
 fn skip(body: &[u8]) -> Result<(), Error> {
-    Reader::document(body, Reader::skip_value)
+    Reader::document(body, grant(), Reader::skip_value)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_object_is_read_key_by_key_with_the_path_in_errors() {
         })
     };
     assert_eq!(
-        Reader::document(br#" { "x" : [1,{}] , "inputs" : [ { "a" : 1 } ] } "#, read),
+        Reader::document(br#" { "x" : [1,{}] , "inputs" : [ { "a" : 1 } ] } "#, grant(), read),
         Ok(())
     );
     let text = "inputs[1].shape: expected an integer >= 0, found '-1', at byte 29";
@@ -70,14 +70,14 @@ fn a_repeated_key_is_refused_however_it_is_written() {
     let read = |reader: &mut Reader<'_>| reader.object(|reader, _| reader.skip_value());
     refused(br#"{"a":1,"\u0061":2}"#, read, "the key 'a' is repeated, at byte 7");
     let many: Vec<String> = (0..1000).map(|it| format!("\"{it}\":0")).collect();
-    assert!(Reader::document(format!("{{{}}}", many.join(",")).as_bytes(), read).is_ok());
+    assert!(Reader::document(format!("{{{}}}", many.join(",")).as_bytes(), grant(), read).is_ok());
     let again = format!("{{{},\"999\":0}}", many.join(","));
-    assert!(Reader::document(again.as_bytes(), read).is_err());
+    assert!(Reader::document(again.as_bytes(), grant(), read).is_err());
 }
 
 #[test]
 fn strings_are_freed_of_escapes_and_borrowed_where_there_are_none() {
-    let read = |body| Reader::document(body, Reader::string);
+    let read = |body| Reader::document(body, grant(), Reader::string);
     assert!(matches!(read(br#""plain""#), Ok(Cow::Borrowed("plain"))));
     let long = format!("\"{}\\n{}\"", "x".repeat(100), "ü".repeat(100));
     assert_eq!(read(long.as_bytes()).unwrap(), format!("{}\n{}", "x".repeat(100), "ü".repeat(100)));
@@ -173,8 +173,8 @@ fn base64_is_read_where_it_is_allowed() {
 
 #[test]
 fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
-    let mut builder = TensorBuilder::new(DataType::Bytes, Some(1));
-    let mut reader = Reader::new(br#"["a",["b"],"c"]"#).unwrap();
+    let mut builder = TensorBuilder::new(DataType::Bytes, Some(1), grant());
+    let mut reader = Reader::new(br#"["a",["b"],"c"]"#, grant()).unwrap();
     reader.elements(&mut builder, BytesForm::Text).unwrap();
     assert_eq!(builder.count(), 3);
     assert!(builder.finish(Shape::new(&[1])).is_ok());
@@ -182,10 +182,10 @@ fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
 
 #[test]
 fn a_marked_value_is_read_again() {
-    let mut reader = Reader::new(b"[[1,2],3]").unwrap();
+    let mut reader = Reader::new(b"[[1,2],3]", grant()).unwrap();
     let mark = reader.mark();
     assert_eq!(reader.skip_value(), Ok(()));
-    let mut builder = TensorBuilder::new(DataType::Int64, None);
+    let mut builder = TensorBuilder::new(DataType::Int64, None, grant());
     reader.revisit(mark, |reader| reader.elements(&mut builder, BytesForm::Text)).unwrap();
     assert_eq!(builder.count(), 3);
     assert_eq!(reader.finish(), Ok(()));
@@ -263,9 +263,9 @@ proptest! {
     fn any_string_survives_writing_and_reading(text in any::<String>()) {
         let mut out = Vec::new();
         write::string(&mut out, &text);
-        prop_assert_eq!(Reader::document(&out, Reader::string).unwrap(), text.as_str());
+        prop_assert_eq!(Reader::document(&out, grant(), Reader::string).unwrap(), text.as_str());
         let by_serde = serde_json::to_string(&text).unwrap();
-        prop_assert_eq!(Reader::document(by_serde.as_bytes(), Reader::string).unwrap(), text);
+        prop_assert_eq!(Reader::document(by_serde.as_bytes(), grant(), Reader::string).unwrap(), text);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Reader, plain::plain_length};
-use inference::error::Error;
+use inference::{error::Error, granted::Granted};
 
 /// Bytes that are kept of a key with escapes in a look at a document: more than the name of any input has.
 const LONGEST_KEY: usize = 1 << 10;
@@ -17,7 +17,7 @@ impl<'a> Reader<'a> {
             self.position += 1;
             return Ok(Cow::Borrowed(plain));
         }
-        self.owned(plain, usize::MAX)
+        self.unescaped(plain, usize::MAX)
     }
 
     /// The key of an object, read as [`Reader::string_or`] reads it; in a look at a document only as much of it as a
@@ -33,19 +33,20 @@ impl<'a> Reader<'a> {
             self.position += 1;
             return Ok(Cow::Borrowed(plain));
         }
-        self.owned(plain, LONGEST_KEY)
+        self.unescaped(plain, LONGEST_KEY)
     }
 
     /// A string with escapes, of which `plain` has been read; its first `most` bytes.
-    fn owned(&mut self, plain: &str, most: usize) -> Result<Cow<'a, str>, Error> {
-        let mut string = first_bytes(plain, most).as_bytes().to_vec();
+    fn unescaped(&mut self, plain: &str, most: usize) -> Result<Cow<'a, str>, Error> {
+        let mut string = Granted::new(self.grant);
+        string.extend_from_slice(first_bytes(plain, most).as_bytes())?;
         self.unescape(&mut string, most)?;
         // Only whole characters were added.
-        String::from_utf8(string).map(Cow::Owned).map_err(|_| self.error("not UTF-8"))
+        String::from_utf8(string.into_vec()).map(Cow::Owned).map_err(|_| self.error("not UTF-8"))
     }
 
     /// Appends the bytes of the string that stands here.
-    pub(super) fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn string_into(&mut self, out: &mut Granted<'_, u8>) -> Result<(), Error> {
         self.take(b'"', "a string")?;
         self.unescape(out, usize::MAX)
     }
@@ -64,10 +65,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Appends the rest of a string, as long as `out` has no more than `most` bytes, and reads its closing quote.
-    fn unescape(&mut self, out: &mut Vec<u8>, most: usize) -> Result<(), Error> {
+    fn unescape(&mut self, out: &mut Granted<'_, u8>, most: usize) -> Result<(), Error> {
         loop {
             let plain = self.plain()?;
-            out.extend_from_slice(first_bytes(plain, most.saturating_sub(out.len())).as_bytes());
+            out.extend_from_slice(first_bytes(plain, most.saturating_sub(out.len())).as_bytes())?;
             self.position += 1;
             // `plain` stops at a quote or a backslash only.
             if self.text.get(self.position - 1) == Some(&b'"') {
@@ -75,7 +76,7 @@ impl<'a> Reader<'a> {
             }
             let character = self.escape()?;
             if out.len() < most {
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes())?;
             }
         }
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::format::suggestion;
 use crate::json::{Reader, Token};
-use inference::error::Error;
+use inference::{error::Error, grant::Grant};
 
 /// In front of the name of a file that comes along.
 const FILE: &str = "file:";
@@ -61,14 +61,14 @@ pub fn unload_request(body: &[u8]) -> Result<bool, Error> {
     Ok(dependents)
 }
 
-fn parameters<'a>(
-    body: &'a [u8],
-    mut read: impl FnMut(&mut Reader<'a>, &str) -> Result<(), Error>,
+fn parameters(
+    body: &[u8],
+    mut read: impl FnMut(&mut Reader<'_>, &str) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if body.trim_ascii().is_empty() {
         return Ok(());
     }
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "parameters" if reader.peek()? == Token::Null => reader.null(),
             "parameters" => reader.object(|reader, key| read(reader, &key)),

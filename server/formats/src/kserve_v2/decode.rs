@@ -23,6 +23,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     messages,
     request::InferenceRequest,
     signature::{Port, Signature},
@@ -32,6 +33,7 @@ pub(super) fn decode(
     signature: &Signature,
     header_length: Option<usize>,
     body: Bytes,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
     let given = body.len();
     let length = header_length.unwrap_or(given);
@@ -45,7 +47,8 @@ pub(super) fn decode(
         has_tail: header_length.is_some(),
         tail,
         request: InferenceRequest::default(),
-        parameters: Parameters::of(signature),
+        parameters: Parameters::of(signature, grant),
+        grant,
         outputs: Vec::new(),
         shared: None,
     };
@@ -63,7 +66,8 @@ struct Decoding<'s> {
     /// Binary tensors that belong to inputs still to come.
     tail: Bytes,
     request: InferenceRequest,
-    parameters: Parameters,
+    parameters: Parameters<'s>,
+    grant: &'s Grant,
     outputs: Vec<RequestedOutput>,
     /// Made when the first input or output in shared memory is met.
     shared: Option<Box<SharedParts>>,
@@ -80,12 +84,12 @@ struct RequestedOutput {
 impl<'s> Decoding<'s> {
     fn run(&mut self, header: &[u8]) -> Result<(), Error> {
         let mut inputs = false;
-        Reader::request(header, |reader| {
+        Reader::request(header, self.grant, |reader| {
             reader.takes_missing(self.signature.takes_missing);
             reader.object(|reader, key| match key.as_ref() {
                 "id" => optional(reader, |reader| {
                     let id = reader.string()?;
-                    self.request.id = (!id.is_empty()).then(|| id.into());
+                    self.request.id = (!id.is_empty()).then(|| reader.shared(&id)).transpose()?;
                     Ok(())
                 }),
                 "parameters" => optional(reader, |reader| {
@@ -200,11 +204,13 @@ impl<'s> Decoding<'s> {
             }
             (Some(Data::Read(builder)), None, false) => builder,
             (Some(Data::Later(place)), None, false) => {
-                let mut builder = TensorBuilder::of(port, Some(elements));
+                let mut builder = TensorBuilder::of(port, Some(elements), self.grant);
                 reader.revisit(place, |it| it.elements(&mut builder, BytesForm::Text))?;
                 builder
             }
-            (None, None, false) if elements == 0 => TensorBuilder::new(port.dtype, Some(0)),
+            (None, None, false) if elements == 0 => {
+                TensorBuilder::new(port.dtype, Some(0), self.grant)
+            }
             (data, binary, shared) => {
                 let sources = [
                     ("data", data.is_some()),
@@ -336,7 +342,7 @@ struct InputEntry<'a, 's> {
 }
 
 enum Data<'a> {
-    Read(TensorBuilder),
+    Read(TensorBuilder<'a>),
     /// It came before something that is needed to read it.
     Later(Mark<'a>),
 }
@@ -345,11 +351,12 @@ impl<'a> InputEntry<'a, '_> {
     fn data(&mut self, reader: &mut Reader<'a>) -> Result<(), Error> {
         let elements = self.shape.as_ref().and_then(Shape::elements);
         let known = self.port.is_some_and(|it| Some(it.dtype) == self.dtype);
+        let grant = reader.grant();
         self.data = Some(match (self.dtype, elements) {
             (Some(dtype), Some(elements)) if known => {
                 let mut builder = match self.port {
-                    Some(port) => TensorBuilder::of(port, Some(elements)),
-                    None => TensorBuilder::new(dtype, Some(elements)),
+                    Some(port) => TensorBuilder::of(port, Some(elements), grant),
+                    None => TensorBuilder::new(dtype, Some(elements), grant),
                 };
                 reader.elements(&mut builder, BytesForm::Text)?;
                 Data::Read(builder)

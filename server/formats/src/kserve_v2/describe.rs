@@ -7,6 +7,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     messages,
     signature::{MERGING, Port, Signature},
 };
@@ -154,7 +155,7 @@ pub fn index_request(body: &[u8]) -> Result<bool, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(ready);
     }
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "ready" => {
                 if reader.peek()? != Token::Bool {

@@ -24,7 +24,7 @@ pub fn encode(
     format: &ReplyFormat,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| bound(format, signature, response, loose))?;
     let mut json = Vec::with_capacity(length(format, response));

@@ -9,7 +9,7 @@ use super::{DecodeError, parameters::Parameters};
 use crate::{
     EncodedReply,
     elements::TensorBuilder,
-    expansion::{self, Elements, PARAMETER, Separators, Text},
+    expansion,
     json::{
         BytesForm, Reader, Token,
         write::{self, BytesAs, NotText},
@@ -43,14 +43,15 @@ pub enum Framing {
 pub fn decode(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<InferenceRequest, DecodeError> {
     let unnamed = |error| DecodeError { id: None, error };
-    grant.take(|loose| bound(signature, body, loose)).map_err(unnamed)?;
+    expansion::hold_ports(signature, grant).map_err(unnamed)?;
     let mut decoding = Decoding {
         signature,
         request: InferenceRequest::default(),
-        parameters: Parameters::of(signature),
+        parameters: Parameters::of(signature, grant),
+        grant,
     };
     match decoding.run(body) {
         Ok(()) => {
@@ -63,31 +64,22 @@ pub fn decode(
     }
 }
 
-/// Bytes that [`decode`] takes at most beside the body.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    let elements = Elements::of(signature);
-    let bytes = Text::bound(Separators::Document, body, loose, |text| {
-        // Names and values of parameters are copied.
-        text.grown(elements).saturating_add(text.read(PARAMETER)).saturating_add(text.strings)
-    });
-    bytes.saturating_add(expansion::of_ports(signature))
-}
-
 struct Decoding<'s> {
     signature: &'s Signature,
     request: InferenceRequest,
-    parameters: Parameters,
+    parameters: Parameters<'s>,
+    grant: &'s Grant,
 }
 
 impl Decoding<'_> {
     fn run(&mut self, body: &[u8]) -> Result<(), Error> {
-        Reader::request(body, |reader| {
+        Reader::request(body, self.grant, |reader| {
             reader.on_repeated_keys(|key| messages::input_exists(&Excerpt(key).to_string()));
             reader.object(|reader, key| match (key.as_ref(), reader.peek()?) {
                 ("id" | "parameters", Token::Null) => reader.null(),
                 ("id", _) => {
                     let id = reader.string()?;
-                    self.request.id = (!id.is_empty()).then(|| id.into());
+                    self.request.id = (!id.is_empty()).then(|| reader.shared(&id)).transpose()?;
                     Ok(())
                 }
                 ("parameters", _) => reader.object(|reader, key| self.value(reader, &key)),
@@ -113,7 +105,7 @@ impl Decoding<'_> {
             check_token(reader, port.dtype)?;
         }
         let place = reader.place();
-        let mut builder = TensorBuilder::new(port.dtype, None);
+        let mut builder = TensorBuilder::new(port.dtype, None, self.grant);
         let given = reader.shaped_elements(&mut builder, form)?;
         if given.dims().len() > 1 {
             let expected = "expected one value or a flat array, found nested arrays";
@@ -124,7 +116,7 @@ impl Decoding<'_> {
         Ok(())
     }
 
-    fn shaped(&self, port: &Port, builder: TensorBuilder) -> Result<NamedTensor, Error> {
+    fn shaped(&self, port: &Port, builder: TensorBuilder<'_>) -> Result<NamedTensor, Error> {
         let batch = self.signature.batches().then_some(None);
         let dims: Vec<Option<usize>> = batch.into_iter().chain(port.dims.iter().copied()).collect();
         let shape = deduce(&dims, builder.count()).ok_or_else(|| {
@@ -175,7 +167,7 @@ pub fn encode(
     framing: &Framing,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut json = b"{".to_vec();

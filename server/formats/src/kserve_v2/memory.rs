@@ -7,7 +7,7 @@ use crate::{
     EncodedReply,
     json::{Reader, write},
 };
-use inference::error::Error;
+use inference::{error::Error, grant::Grant};
 
 /// A shared memory object, or the part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct SystemRegion {
 /// When it is something else.
 pub fn register_request(body: &[u8]) -> Result<SystemRegion, Error> {
     let (mut key, mut offset, mut byte_size) = (None, 0, None);
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             match name.as_ref() {
                 "key" => key = Some(reader.string()?.into_owned()),
@@ -48,7 +48,7 @@ pub fn register_request(body: &[u8]) -> Result<SystemRegion, Error> {
 /// When it is something else.
 pub fn cuda_register_request(body: &[u8]) -> Result<Vec<u8>, Error> {
     let (mut handle, mut device, mut byte_size) = (None, None, None);
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             match name.as_ref() {
                 "raw_handle" => reader.object(|reader, name| match name.as_ref() {

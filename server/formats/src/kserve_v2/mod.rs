@@ -31,7 +31,7 @@ pub use format::{
 pub use shared::{RegionPart, SharedInput, SharedParts};
 pub use statistics::model_statistics;
 
-use crate::expansion::{self, Elements, PARAMETER, Separators, Text};
+use crate::expansion;
 use inference::{grant::Grant, request::InferenceRequest, signature::Signature};
 
 /// Decodes an inference request.
@@ -52,31 +52,14 @@ pub fn decode(
     signature: &Signature,
     header_length: Option<usize>,
     body: Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
     let unnamed = |error| DecodeError { id: None, error };
     if header_length == Some(0) && !body.is_empty() {
         return raw::decode(signature, body, grant).map_err(unnamed);
     }
-    grant.take(|loose| bound(signature, header_length, &body, loose)).map_err(unnamed)?;
-    decode::decode(signature, header_length, body)
-}
-
-/// Bytes that the JSON takes at most beside the body. Tensors behind it take none: they are slices of the body.
-fn bound(signature: &Signature, header_length: Option<usize>, body: &[u8], loose: usize) -> usize {
-    // A length beyond the body is refused.
-    let Some(text) = body.get(..header_length.unwrap_or(body.len())) else { return 0 };
-    let elements = Elements::of(signature);
-    let bytes = Text::bound(Separators::Document, text, loose, |text| {
-        let inputs = match elements.strings {
-            true => text.grown(elements),
-            // As many as the shape says, as long as the text may have them.
-            false => text.promised(elements),
-        };
-        // Names and values of parameters are copied.
-        inputs.saturating_add(text.read(PARAMETER)).saturating_add(text.strings)
-    });
-    bytes.saturating_add(expansion::of_ports(signature))
+    expansion::hold_ports(signature, grant).map_err(unnamed)?;
+    decode::decode(signature, header_length, body, grant)
 }
 
 #[cfg(test)]

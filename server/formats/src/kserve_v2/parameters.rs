@@ -9,13 +9,14 @@ use crate::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
+    granted::Granted,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
     signature::Signature,
 };
 
 /// What has been read so far. Its parts depend on each other, and may come in any order.
-#[derive(Default)]
-pub(super) struct Parameters {
+pub(super) struct Parameters<'g> {
     binary_by_default: bool,
     priority: u64,
     queue_timeout: Option<Duration>,
@@ -23,15 +24,24 @@ pub(super) struct Parameters {
     sequence_id: Option<SequenceId>,
     sequence_start: bool,
     sequence_end: bool,
-    custom: Vec<(Arc<str>, Parameter)>,
+    custom: Granted<'g, (Arc<str>, Parameter)>,
     /// Does one of them name a signature of the model?
     names_signature: bool,
 }
 
-impl Parameters {
+impl<'g> Parameters<'g> {
     /// Of a request to a model that has this signature.
-    pub(super) fn of(signature: &Signature) -> Parameters {
-        Parameters { names_signature: signature.named.is_some(), ..Parameters::default() }
+    pub(super) fn of(signature: &Signature, grant: &'g Grant) -> Parameters<'g> {
+        Parameters {
+            binary_by_default: false,
+            priority: 0,
+            queue_timeout: None,
+            sequence_id: None,
+            sequence_start: false,
+            sequence_end: false,
+            custom: Granted::new(grant),
+            names_signature: signature.named.is_some(),
+        }
     }
 
     /// Reads the value of one parameter.
@@ -57,7 +67,8 @@ impl Parameters {
             SIGNATURE_NAME if self.names_signature => drop(reader.string()?),
             name => {
                 parameter::check(reader, self.custom.len(), name)?;
-                self.custom.push((name.into(), parameter::scalar(reader, name)?));
+                let value = parameter::scalar(reader, name)?;
+                self.custom.push((reader.shared(name)?, value))?;
             }
         }
         Ok(())
@@ -69,7 +80,7 @@ impl Parameters {
         request.queue_timeout = self.queue_timeout;
         let (start, end) = (self.sequence_start, self.sequence_end);
         request.sequence = self.sequence_id.map(|id| Sequence { id, start, end });
-        request.parameters = self.custom;
+        request.parameters = self.custom.into_vec();
         self.binary_by_default
     }
 }
@@ -78,7 +89,10 @@ fn sequence_id(reader: &mut Reader<'_>) -> Result<Option<SequenceId>, Error> {
     match reader.peek()? {
         Token::String => {
             let id = reader.string()?;
-            Ok((!id.is_empty()).then(|| SequenceId::Text(id.into())))
+            Ok(match id.is_empty() {
+                true => None,
+                false => Some(SequenceId::Text(reader.shared(&id)?)),
+            })
         }
         Token::Number => {
             let id: u64 = reader.number()?;

@@ -17,7 +17,7 @@ use inference::{
 pub(super) fn decode(
     signature: &Signature,
     body: Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let [port] = signature.inputs.as_slice() else {
         let inputs = signature.inputs.iter();
@@ -34,7 +34,8 @@ pub(super) fn decode(
         Some(size) => (deduce(port, size, body.len())?, body),
         None => {
             // The string is copied, with its length in front of it.
-            grant.take(|_| body.len().saturating_add(expansion::of_ports(signature)))?;
+            grant.hold(body.len())?;
+            expansion::hold_ports(signature, grant)?;
             string(port, &body)?
         }
     };

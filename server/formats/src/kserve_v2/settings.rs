@@ -7,7 +7,7 @@ use crate::{
     EncodedReply,
     json::{Reader, Token, write},
 };
-use inference::{error::Error, log_value::LogValue};
+use inference::{error::Error, grant::Grant, log_value::LogValue};
 
 /// The one trace setting that is a list also where it has one value.
 const TRACE_LEVEL: &str = "trace_level";
@@ -22,7 +22,7 @@ pub fn trace_request(body: &[u8]) -> Result<BTreeMap<String, Option<Vec<String>>
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Null => reader.null().map(|()| None)?,
@@ -84,7 +84,7 @@ pub fn log_request(body: &[u8]) -> Result<Vec<(String, LogValue)>, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Bool => LogValue::Bool(reader.bool()?),

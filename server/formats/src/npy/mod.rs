@@ -23,7 +23,7 @@ use order::{Elements, Straight, Transposed};
 ///
 /// # Errors
 /// When the file is malformed, of a kind that is refused, or does not fit the input's type.
-pub fn decode(port: &Port, body: &Bytes, grant: &Grant<'_>) -> Result<Tensor, Error> {
+pub fn decode(port: &Port, body: &Bytes, grant: &Grant) -> Result<Tensor, Error> {
     let header = Header::parse(body)?;
     let Header { dtype, ref shape, data_start, .. } = header;
     let data = body.slice(data_start.min(body.len())..);

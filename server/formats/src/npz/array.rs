@@ -11,7 +11,7 @@ pub(super) fn array(
     port: &Port,
     file: &File,
     allowance: &mut Allowance,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Tensor, Error> {
     allowance.take(npy::length(port, &file.data)?)?;
     npy::decode(port, &file.data, grant)

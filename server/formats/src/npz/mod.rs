@@ -33,7 +33,7 @@ pub fn decode(
     signature: &Signature,
     body: &Bytes,
     limit: Option<u64>,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut files = zip::files(body, limit, grant)?;
     if files.is_empty() {

@@ -24,7 +24,7 @@ pub(super) fn decode(
     files: &[File],
     sent: usize,
     limit: Option<u64>,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Tensor, Error> {
     let file = |name: &str| {
         let found = files.iter().find(|it| it.name == name);

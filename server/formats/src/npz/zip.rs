@@ -35,7 +35,7 @@ const END: usize = 22;
 pub(super) fn files(
     archive: &Bytes,
     limit: Option<u64>,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<File>, Error> {
     /// Bytes of a file's place in the list, and of the owner of its bytes.
     const FILE: usize = 256;

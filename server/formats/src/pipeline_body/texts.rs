@@ -41,7 +41,7 @@ pub fn read_inputs(
     let list = reader.peek()? == Token::Array;
     match (first, list, inputs::only_input(signature)) {
         (Token::Object, true, _) => {
-            let mut rows = RowBuilder::named(signature, TEXT);
+            let mut rows = RowBuilder::named(signature, TEXT, reader.grant());
             reader.array(|reader, at| {
                 rows.push(reader).map_err(|error| rows::in_record(at + 1, error))
             })?;
@@ -49,7 +49,7 @@ pub fn read_inputs(
         }
         // A text, or the names of several inputs.
         (_, false, _) => {
-            let mut rows = RowBuilder::named(signature, TEXT);
+            let mut rows = RowBuilder::named(signature, TEXT, reader.grant());
             rows.push(reader)?;
             rows.finish()
         }

@@ -1,6 +1,5 @@
 //! Rows as AWS's algorithms send them: protobuf records in RecordIO frames.
 
-mod extent;
 mod frames;
 pub mod record;
 
@@ -14,14 +13,18 @@ pub use frames::{FrameError, Frames, MAGIC};
 
 use crate::{
     elements::ElementError,
+    expansion,
     matrix::{LeftOut, Matrix, MissingValue, RowError},
     number::Excerpt,
 };
-use inference::{error::Error, grant::Grant, signature::Signature};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 use record::{Float32Tensor, Record, Value, value};
 
 /// What rows come in, for errors.
 const FORMAT: &str = "RecordIO";
+/// Bytes that a decoded record takes at most for each byte of it: a position of one byte becomes eight, in a list that
+/// grows by doubling; a label of seven bytes is a node of a map.
+const RECORD: usize = 32;
 /// The name of the feature that is the row.
 const VALUES: &str = "values";
 
@@ -38,13 +41,17 @@ pub fn decode(
     missing: MissingValue,
     left_out: LeftOut,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
-    grant.take(|_| extent::bound(signature, missing, body))?;
-    let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
+    expansion::hold_ports(signature, grant)?;
+    let mut matrix = Matrix::new(signature, FORMAT, body.len(), grant)?;
     let mut first = None;
     for (record, frame) in (1..).zip(Frames::new(body)) {
-        let value = read(record, frame.map_err(|it| broken(record, it))?)?;
+        let frame = frame.map_err(|it| broken(record, it))?;
+        // One record after the other is decoded, by a library that does not ask.
+        let decoded = frame.len().saturating_mul(RECORD);
+        grant.hold(decoded)?;
+        let value = read(record, frame)?;
         if let (MissingValue::Nan, Some(given)) = (missing, columns(&value)) {
             let checked = matrix.check_columns(given, left_out);
             let not_the_models = |it| format!("RecordIO record {record} {it}");
@@ -55,6 +62,7 @@ pub fn decode(
             }
         }
         push(&mut matrix, missing, value).map_err(|it| broken(record, it))?;
+        grant.give_back(decoded);
     }
     matrix.finish(FORMAT)
 }
@@ -163,7 +171,11 @@ pub fn tensor<T>(
     let width = width.or(model).ok_or(RowError::NoShape)?;
     let row = usize::try_from(width).unwrap_or(usize::MAX);
     let place = |key: u64| usize::try_from(key).unwrap_or(usize::MAX);
-    let mut entries: Vec<(usize, T)> = keys.iter().map(|&it| place(it)).zip(values).collect();
+    let mut entries = Granted::new(matrix.grant());
+    entries.reserve(keys.len())?;
+    for (key, value) in keys.iter().zip(values) {
+        entries.push((place(*key), value))?;
+    }
     matrix.sparse(row, missing, &mut entries, add)
 }
 

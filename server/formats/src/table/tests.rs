@@ -1,12 +1,13 @@
 //! Facts about tables, and about what is wrong with them.
 
 use super::*;
-use crate::samples::{model, show_inputs};
+use crate::samples::{grant, model, show_inputs};
 
 /// Reads rows of cells into a table of these columns.
 fn read(signature: &Signature, names: &[&str], rows: &str) -> Result<String, Error> {
-    let mut table = Table::new(signature, names.iter().map(|it| (*it).to_owned()).collect())?;
-    Reader::document(rows.as_bytes(), |reader| {
+    let mut table =
+        Table::new(signature, names.iter().map(|it| (*it).to_owned()).collect(), grant())?;
+    Reader::document(rows.as_bytes(), grant(), |reader| {
         reader.array(|reader, _| {
             reader.array(|reader, at| table.read_cell(at, reader))?;
             table.end_row()
@@ -42,7 +43,7 @@ fn a_table_has_no_more_columns_than_the_model_can_take() {
 fn a_column_is_found_in_its_place_or_in_a_map() {
     let signature = model(8, &["x FP32 [-1]"], &[]);
     let names = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let mut table = Table::new(&signature, names).unwrap();
+    let mut table = Table::new(&signature, names, grant()).unwrap();
     assert_eq!((table.position("b", 1), table.places.len()), (Some(1), 0));
     assert_eq!((table.position("c", 0), table.places.len()), (Some(2), 3));
     assert_eq!(table.position("d", 3), None);

@@ -3,9 +3,10 @@
 use backend::Shape;
 
 use crate::number::Excerpt;
+use inference::error::Error;
 
 /// What is wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ExampleError {
     /// `wrong`: a feature that is no input.
@@ -22,4 +23,7 @@ pub enum ExampleError {
     Repeated(usize),
     #[error("an example has {0} bytes")]
     TooLong(usize),
+    /// The memory for it is not granted.
+    #[error(transparent)]
+    NoRoom(#[from] Error),
 }

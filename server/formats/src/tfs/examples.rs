@@ -7,21 +7,19 @@ use super::{
     example_error::ExampleError,
     predict::{Method, check_signature, decode_predict},
     results::Results,
-    serialized::{
-        Examples, bound as bound_of_serialized, input_of, read_example, read_examples,
-        takes_serialized,
-    },
+    serialized::{Examples, input_of, read_example, read_examples, takes_serialized},
     sharing::Sharing,
 };
 use crate::{
     elements::TensorBuilder,
-    expansion::{self, Elements, KEY, Separators, Text},
+    expansion,
     json::{BytesForm, Mark, Reader, Token},
     shapes,
 };
 use inference::{
     error::Error,
     grant::Grant,
+    granted::Granted,
     request::InferenceRequest,
     signature::{Port, Signature},
 };
@@ -36,51 +34,29 @@ pub fn decode_examples(
     signature: &Signature,
     method: Method,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, Results), Error> {
     if method == Method::Predict {
         let (request, form) = decode_predict(signature, body, grant)?;
         return Ok((request, Results::Predictions(form)));
     }
     let results = Results::of(signature, method)?;
-    grant.take(|loose| bound(signature, body, loose))?;
+    expansion::hold_ports(signature, grant)?;
     let sharing = Sharing::of(body.len());
     let inputs = match takes_serialized(signature) {
         true => {
-            let examples =
-                Reader::document(body, |reader| read_serialized(signature, sharing, reader))?;
+            let examples = Reader::document(body, grant, |reader| {
+                read_serialized(signature, sharing, reader)
+            })?;
             input_of(signature, examples)?
         }
-        false => Reader::document(body, |reader| {
+        false => Reader::document(body, grant, |reader| {
             reader.takes_missing(signature.takes_missing);
             read(signature, sharing, reader)
         })?,
     };
     let outputs = results.outputs();
     Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))
-}
-
-/// Bytes that [`decode_examples`] takes at most beside the body, where it reads examples.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    if takes_serialized(signature) {
-        return bound_of_serialized(body);
-    }
-    let elements = Elements::of(signature);
-    let bytes = Text::bound(Separators::Document, body, loose, |text| {
-        // An example stands behind a separator. What exceeds the limit has been read by then.
-        let repeated = text.values.saturating_mul(text.length);
-        let repeated = Sharing::most(text.length).min(repeated).saturating_add(text.length);
-        let shared = Text { strings: repeated, values: repeated / 2 + 1, ..text };
-        let shared = if has_context(body) { shared.grown(elements) } else { 0 };
-        text.grown(elements).saturating_add(shared).saturating_add(text.read(KEY))
-    });
-    bytes.saturating_add(expansion::of_ports(signature))
-}
-
-/// May one of the keys be `context`? It may be spelled with escapes.
-fn has_context(body: &[u8]) -> bool {
-    const KEY: &[u8] = b"\"context\"";
-    body.windows(KEY.len()).any(|it| it == KEY) || body.contains(&b'\\')
 }
 
 fn read(
@@ -96,15 +72,15 @@ fn read(
     reader.revisit(examples, |reader| read_rows(signature, &shared, sharing, reader))
 }
 
-fn read_serialized(
+fn read_serialized<'g>(
     signature: &Signature,
     mut sharing: Sharing,
-    reader: &mut Reader<'_>,
-) -> Result<Examples, Error> {
+    reader: &mut Reader<'g>,
+) -> Result<Examples<'g>, Error> {
     let (context, examples) = read_places(signature, reader)?;
     let context = match context {
         Some(mark) => reader.revisit(mark, read_example)?,
-        None => Vec::new(),
+        None => Granted::new(reader.grant()),
     };
     reader.revisit(examples, |reader| read_examples(reader, &context, &mut sharing))
 }
@@ -158,7 +134,7 @@ fn read_rows<'a>(
         let given = reader.peek()?;
         return Err(reader.error(format_args!("expected an array of examples, found {given}")));
     }
-    let mut columns = Columns::new(signature);
+    let mut columns = Columns::new(signature, reader.grant());
     reader.array(|reader, _| {
         let start = reader.mark();
         let mut wrong = None;
@@ -166,7 +142,9 @@ fn read_rows<'a>(
             Some(column) => column.read(reader),
             None => {
                 // The first of them may be what a missing one was meant to be.
-                wrong.get_or_insert_with(|| key.into_owned());
+                if wrong.is_none() {
+                    wrong = Some(reader.owned(key)?);
+                }
                 reader.skip_value()
             }
         })?;
@@ -201,7 +179,7 @@ pub struct Column<'s> {
     port: &'s Port,
     /// Dimensions of one example's value.
     dims: &'s [Option<usize>],
-    builder: TensorBuilder,
+    builder: TensorBuilder<'s>,
     /// Examples before the one that is being read, and the elements that they have.
     rows: usize,
     before: usize,
@@ -221,7 +199,7 @@ pub enum Unfinished {
 
 impl<'s> Columns<'s> {
     /// No examples yet.
-    pub fn new(signature: &'s Signature) -> Columns<'s> {
+    pub fn new(signature: &'s Signature, grant: &'s Grant) -> Columns<'s> {
         let column = |port: &'s Port| Column {
             port,
             dims: match (signature.batches(), port.dims.as_slice()) {
@@ -229,7 +207,7 @@ impl<'s> Columns<'s> {
                 (false, [None, dims @ ..]) => dims,
                 (_, dims) => dims,
             },
-            builder: TensorBuilder::new(port.dtype, None),
+            builder: TensorBuilder::new(port.dtype, None, grant),
             rows: 0,
             before: 0,
             first: None,
@@ -285,14 +263,14 @@ impl<'s> Columns<'s> {
     }
 }
 
-impl Column<'_> {
+impl<'s> Column<'s> {
     /// Has the example that is being read a value for it already?
     pub fn is_filled(&self) -> bool {
         self.filled
     }
 
     /// Where its elements go.
-    pub fn builder(&mut self) -> &mut TensorBuilder {
+    pub fn builder(&mut self) -> &mut TensorBuilder<'s> {
         &mut self.builder
     }
 

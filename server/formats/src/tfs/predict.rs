@@ -3,11 +3,10 @@
 use backend::NamedTensor;
 
 use crate::{
-    EncodedReply,
-    expansion::Separators,
+    EncodedReply, expansion,
     json::{Reader, Token},
     number::Excerpt,
-    records, reply,
+    reply,
     rows::{self, List},
     shapes::with_scalars,
     signature_name::SIGNATURE_NAME,
@@ -60,10 +59,10 @@ pub enum Form {
 pub fn decode_predict(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, Form), Error> {
-    records::take(grant, signature, Separators::Document, body)?;
-    let (inputs, form) = Reader::document(body, |reader| {
+    expansion::hold_ports(signature, grant)?;
+    let (inputs, form) = Reader::document(body, grant, |reader| {
         reader.takes_missing(signature.takes_missing);
         read_predict(signature, reader)
     })?;
@@ -136,7 +135,7 @@ pub fn encode(
     form: Form,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     let response = with_scalars(signature, response);
     match form {

@@ -98,7 +98,7 @@ pub fn encode_results(
     results: &Results,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     let take = || grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose));
     let mut out = b"{\"results\":".to_vec();

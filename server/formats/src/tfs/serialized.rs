@@ -5,7 +5,7 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 
 use super::{example_error::ExampleError, sharing::Sharing};
 use crate::json::{Reader, Token};
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 
 /// What TensorFlow calls the input of serialized examples.
 pub(super) const INPUTS: &str = "inputs";
@@ -17,22 +17,28 @@ pub fn takes_serialized(signature: &Signature) -> bool {
 }
 
 /// Serialized examples as elements of texts, each with its length in front: of small ones there may be millions.
-#[derive(Debug, Default)]
-pub struct Examples {
-    elements: Vec<u8>,
+#[derive(Debug)]
+pub struct Examples<'g> {
+    elements: Granted<'g, u8>,
     count: usize,
 }
 
-impl Examples {
+impl<'g> Examples<'g> {
+    /// None yet.
+    pub fn new(grant: &'g Grant) -> Examples<'g> {
+        Examples { elements: Granted::new(grant), count: 0 }
+    }
+
     /// Adds an example of these parts.
     ///
     /// # Errors
-    /// When it is too long for an element.
+    /// When it is too long for an element, or the memory is not granted.
     pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), ExampleError> {
         let length: usize = parts.iter().map(|it| it.len()).sum();
         let prefix = u32::try_from(length).map_err(|_| ExampleError::TooLong(length))?;
-        self.elements.extend(prefix.to_le_bytes());
-        parts.iter().for_each(|it| self.elements.extend_from_slice(it));
+        self.elements.reserve(length.saturating_add(prefix.to_le_bytes().len()))?;
+        self.elements.extend_from_slice(&prefix.to_le_bytes())?;
+        parts.iter().try_for_each(|it| self.elements.extend_from_slice(it))?;
         self.count += 1;
         Ok(())
     }
@@ -42,7 +48,7 @@ impl Examples {
 ///
 /// # Errors
 /// Where there are none.
-pub fn input_of(signature: &Signature, examples: Examples) -> Result<Vec<NamedTensor>, Error> {
+pub fn input_of(signature: &Signature, examples: Examples<'_>) -> Result<Vec<NamedTensor>, Error> {
     let name = signature.inputs.first().map(|it| it.name.clone()).unwrap_or_default();
     let Examples { elements, count } = examples;
     if count == 0 {
@@ -50,29 +56,23 @@ pub fn input_of(signature: &Signature, examples: Examples) -> Result<Vec<NamedTe
             "Input is empty: expected at least one example".to_owned(),
         ));
     }
-    let tensor = Tensor::new(DataType::Bytes, Shape::new(&[count]), elements.into());
+    let tensor = Tensor::new(DataType::Bytes, Shape::new(&[count]), elements.into_vec().into());
     let tensor = tensor.map_err(|it| Error::input(&*name, it))?;
     Ok(vec![NamedTensor { name, tensor }])
 }
 
-/// Bytes that reading examples of a body takes at most beside it. A number of three letters may take ten bytes, and
-/// a list that grows is there three times while it moves.
-pub(super) fn bound(body: &[u8]) -> usize {
-    body.len().saturating_mul(10).saturating_add(Sharing::most(body.len()).saturating_mul(3))
-}
-
 /// Reads the list of examples that stands at the reader. The context stands in front of each, as its features hold
 /// where an example does not have them.
-pub(super) fn read_examples(
-    reader: &mut Reader<'_>,
+pub(super) fn read_examples<'g>(
+    reader: &mut Reader<'g>,
     context: &[u8],
     sharing: &mut Sharing,
-) -> Result<Examples, Error> {
+) -> Result<Examples<'g>, Error> {
     if reader.peek()? != Token::Array {
         let given = reader.peek()?;
         return Err(reader.error(format_args!("expected an array of examples, found {given}")));
     }
-    let mut examples = Examples::default();
+    let mut examples = Examples::new(reader.grant());
     reader.array(|reader, _| {
         let start = reader.mark();
         sharing.take(context.len()).map_err(|it| reader.error_about(&start, it))?;
@@ -84,22 +84,24 @@ pub(super) fn read_examples(
 }
 
 /// Reads an object of features as a `tf.Example`.
-pub(super) fn read_example(reader: &mut Reader<'_>) -> Result<Vec<u8>, Error> {
+pub(super) fn read_example<'g>(reader: &mut Reader<'g>) -> Result<Granted<'g, u8>, Error> {
     let features = read_features(reader)?;
-    Ok([head(1, features.len()), features].concat())
+    let mut example = Granted::new(reader.grant());
+    example.extend_from_slice(&head(1, features.len()))?;
+    example.extend_from_slice(&features)?;
+    Ok(example)
 }
 
 /// Reads the message `Features`.
-fn read_features(reader: &mut Reader<'_>) -> Result<Vec<u8>, Error> {
-    let mut features = Vec::new();
+fn read_features<'g>(reader: &mut Reader<'g>) -> Result<Granted<'g, u8>, Error> {
+    let mut features = Granted::new(reader.grant());
     reader.object(|reader, name| {
-        let mut feature = Feature::default();
+        let mut feature = Feature { kind: None, list: Granted::new(reader.grant()) };
         match reader.peek()? {
             Token::Array => reader.array(|reader, _| feature.read(reader))?,
             _ => feature.read(reader)?,
         }
-        feature.finish(&name, &mut features);
-        Ok(())
+        feature.finish(&name, &mut features)
     })?;
     Ok(features)
 }
@@ -123,40 +125,39 @@ impl Kind {
 }
 
 /// A feature that is being read. Its first value says of which kind all are.
-#[derive(Default)]
-struct Feature {
+struct Feature<'g> {
     kind: Option<Kind>,
-    list: Vec<u8>,
+    list: Granted<'g, u8>,
 }
 
-impl Feature {
+impl Feature<'_> {
     /// Reads one value.
     fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
         match reader.peek()? {
             Token::String => {
                 self.begin(reader, Kind::Texts)?;
                 let text = reader.string()?;
-                delimited(&mut self.list, 1, text.as_bytes());
+                delimited(&mut self.list, 1, text.as_bytes())?;
             }
             Token::Object => {
                 self.begin(reader, Kind::Texts)?;
                 let bytes = reader.base64()?;
-                delimited(&mut self.list, 1, &bytes);
+                delimited(&mut self.list, 1, &bytes)?;
             }
             Token::Bool => {
                 self.begin(reader, Kind::Integers)?;
-                varint(reader.bool()?.into(), &mut self.list);
+                push_varint(reader.bool()?.into(), &mut self.list)?;
             }
             Token::Number => {
                 let start = reader.mark();
-                let text = reader.revisit(start, |reader| Ok(reader.raw_value()?.to_owned()))?;
+                let text = reader.revisit(start, |reader| reader.raw_value())?;
                 let is_integer = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
                 if is_integer {
                     self.begin(reader, Kind::Integers)?;
-                    varint(reader.number::<i64>()?.cast_unsigned(), &mut self.list);
+                    push_varint(reader.number::<i64>()?.cast_unsigned(), &mut self.list)?;
                 } else {
                     self.begin(reader, Kind::Floats)?;
-                    self.list.extend(reader.number::<f32>()?.to_le_bytes());
+                    self.list.extend_from_slice(&reader.number::<f32>()?.to_le_bytes())?;
                 }
             }
             given @ (Token::Null | Token::Array) => {
@@ -179,7 +180,7 @@ impl Feature {
     }
 
     /// Appends the entry of the map of features with this name. The list is copied once: it may be long.
-    fn finish(self, name: &str, out: &mut Vec<u8>) {
+    fn finish(self, name: &str, out: &mut Granted<'_, u8>) -> Result<(), Error> {
         let Feature { kind, list } = self;
         // What stands in front of the list.
         let heads = match kind {
@@ -191,11 +192,10 @@ impl Feature {
             }
         };
         let feature = head(2, heads.len() + list.len());
-        let key = [&*head(1, name.len()), name.as_bytes()].concat();
-        let length = key.len() + feature.len() + heads.len() + list.len();
-        for part in [&head(1, length), &key, &feature, &heads, &list] {
-            out.extend_from_slice(part);
-        }
+        let key = head(1, name.len());
+        let length = key.len() + name.len() + feature.len() + heads.len() + list.len();
+        let parts = [&*head(1, length), &key, name.as_bytes(), &feature, &heads, &list];
+        parts.iter().try_for_each(|it| out.extend_from_slice(it))
     }
 }
 
@@ -208,6 +208,15 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
+/// The same, to a list of a request.
+fn push_varint(value: u64, out: &mut Granted<'_, u8>) -> Result<(), Error> {
+    /// A byte holds seven bits.
+    const LONGEST: usize = 10;
+    out.reserve(LONGEST)?;
+    varint(value, out.within_room());
+    Ok(())
+}
+
 /// What stands in front of a field of so many bytes; its number is below 16.
 fn head(number: u8, length: usize) -> Vec<u8> {
     const DELIMITED: u8 = 2;
@@ -217,17 +226,18 @@ fn head(number: u8, length: usize) -> Vec<u8> {
 }
 
 /// Appends a field of bytes; its number is below 16.
-fn delimited(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
-    out.extend(head(number, bytes.len()));
-    out.extend_from_slice(bytes);
+fn delimited(out: &mut Granted<'_, u8>, number: u8, bytes: &[u8]) -> Result<(), Error> {
+    out.extend_from_slice(&head(number, bytes.len()))?;
+    out.extend_from_slice(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::{grant, within_grant};
 
     fn example(json: &str) -> Result<Vec<u8>, Error> {
-        Reader::document(json.as_bytes(), read_example)
+        Reader::document(json.as_bytes(), grant(), read_example).map(Granted::into_vec)
     }
 
     /// What is in the feature `x`.
@@ -248,34 +258,34 @@ mod tests {
         assert!(feature("[]").is_empty());
     }
 
-    /// Bytes of memory of the examples in this JSON, and those that are counted for it.
-    fn memory(json: &str) -> (usize, usize) {
-        let mut sharing = Sharing::of(json.len());
-        let examples = Reader::document(json.as_bytes(), |it| read_examples(it, &[], &mut sharing));
-        // While a list grows, its last two sizes are there.
-        (examples.unwrap().elements.capacity() * 3 / 2, bound(json.as_bytes()))
+    /// Reads the examples in this JSON within what is asked for.
+    #[track_caller]
+    fn check_memory(json: &str) {
+        within_grant(0, &json[..10], |grant| {
+            let mut sharing = Sharing::of(json.len());
+            let read = |reader: &mut Reader<'_>| read_examples(reader, &[], &mut sharing).map(drop);
+            Reader::document(json.as_bytes(), grant, read).unwrap();
+        });
     }
 
     #[test]
-    fn millions_of_small_examples_and_of_short_numbers_take_no_more_than_is_counted() {
+    fn millions_of_small_examples_and_of_short_numbers_take_no_more_than_is_asked_for() {
         for one in ["{}", r#"{"":-1}"#] {
-            let (taken, counted) = memory(&format!("[{}]", vec![one; 20_000].join(",")));
-            assert!(taken <= counted - 3 * Sharing::most(0), "{one}: {taken}, {counted}");
+            check_memory(&format!("[{}]", vec![one; 20_000].join(",")));
         }
-        let json = format!(r#"[{{"x":[{}]}}]"#, vec!["-1"; 100_000].join(","));
-        let (taken, counted) = memory(&json);
-        assert!(taken <= counted, "{taken}, {counted}");
+        check_memory(&format!(r#"[{{"x":[{}]}}]"#, vec!["-1"; 100_000].join(",")));
     }
 
     #[test]
     fn an_example_is_one_element_with_its_context_in_front() {
         let mut sharing = Sharing::of(100);
         let json = br#"[{"x": "a"}, {}]"#;
-        let examples = Reader::document(json, |it| read_examples(it, &[7, 8], &mut sharing));
+        let examples =
+            Reader::document(json, grant(), |it| read_examples(it, &[7, 8], &mut sharing));
         let Examples { elements, count } = examples.unwrap();
         let one = example(r#"{"x": "a"}"#).unwrap();
         let all = [&[2 + one.len() as u8, 0, 0, 0, 7, 8], &*one, &[4, 0, 0, 0, 7, 8, 0x0a, 0]];
-        assert_eq!((elements, count), (all.concat(), 2));
+        assert_eq!((elements.into_vec(), count), (all.concat(), 2));
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub trait Codec: Sized + Send + 'static {
     /// Bytes that decoding reads one by one: a measure of its time.
     fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
 
-    /// Decodes a body into a request. Asks `grant` for what that takes besides the body, before it is taken.
+    /// Decodes a body into a request. Asks `grant` for what that takes besides the body, as its lists grow. Where that
+    /// is refused, the request fails by the refusal, whatever the decoder returns.
     ///
     /// # Errors
     /// What is wrong with it, and the client's name for the request where it has one; what is not granted.
@@ -57,7 +58,7 @@ pub trait Codec: Sized + Send + 'static {
         self,
         signature: &Signature,
         parsed: Self::Parsed<'_>,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Self::Format>, Failure>;
 
     /// Bytes that encoding writes one by one: a measure of its time.
@@ -77,7 +78,7 @@ pub trait Codec: Sized + Send + 'static {
         format: &Self::Format,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Self::Reply, Error>;
 }
 

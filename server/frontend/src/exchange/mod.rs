@@ -39,7 +39,7 @@ use formats::signature_name::SIGNATURE_NAME;
 use held_body::HeldBody;
 use inference::{
     error::Error,
-    grant::{FREE, Grant},
+    grant::Grant,
     limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
@@ -179,7 +179,7 @@ impl<C: Codec> Decoding<C> {
             return self.run_offloaded(serving, limits, move |_| Ok(received)).await;
         }
         let Decoding { codec, signature } = self;
-        let (decoded, permit) = decode(codec, &signature, limits, parsed, permit)?;
+        let (decoded, permit) = decode(codec, &signature, parsed, permit)?;
         let body = HeldBody::of(&bytes, &decoded.request);
         drop(bytes);
         if decoded.shared.as_ref().is_none_or(|it| it.input_bytes() <= LARGE as u64) {
@@ -216,7 +216,7 @@ impl<C: Codec> Decoding<C> {
         let work = move || {
             let Received { bytes, permit } = received(&limits)?;
             let parsed = codec.parse(&bytes)?;
-            let (decoded, permit) = decode(codec, &signature, &limits, parsed, permit)?;
+            let (decoded, permit) = decode(codec, &signature, parsed, permit)?;
             let body = HeldBody::of(&bytes, &decoded.request);
             drop(bytes);
             complete(&memory, &limits, decoded, body, permit)
@@ -225,32 +225,29 @@ impl<C: Codec> Decoding<C> {
     }
 }
 
-/// The largest estimate that may be computed from the length of a body alone. A larger one is made precise by a pass
-/// over the body, so that a request that fits is not refused.
-const LARGEST_ROUGH_ESTIMATE: usize = 16 << 20;
-
 /// Decodes a body with what its permit grows by. The permit that comes back covers both.
 fn decode<C: Codec>(
     codec: C,
     signature: &Signature,
-    limits: &Limits,
     parsed: C::Parsed<'_>,
     mut permit: Permit,
 ) -> Result<(Decoded<C::Format>, Permit), Failure> {
     let signature = codec.signature(signature, &parsed)?;
-    let rough = LARGEST_ROUGH_ESTIMATE.min(limits.budget.left() / 16).max(FREE);
-    let grant = Grant::of(&mut permit, rough);
-    let decoded = codec.decode(signature, parsed, &grant);
-    if let Some(bytes) = grant.excess() {
-        let error = Error::InvalidRequest(format!(
-            "model '{}': the contents take up to {bytes} bytes while they are read, more than all requests may \
-             take together (--max-inflight-bytes); {}",
-            signature.model,
-            C::SMALLER
-        ));
-        return Err(error.into());
-    }
-    let mut decoded = decoded?;
+    let mut decoded = Grant::lend(&mut permit, 0, |grant| {
+        let decoded = codec.decode(signature, parsed, grant);
+        let Some(refusal) = grant.refusal() else { return decoded };
+        let error = match grant.excess() {
+            Some(bytes) => Error::InvalidRequest(format!(
+                "model '{}': the contents take {bytes} bytes or more while they are read, more than all requests may \
+                 take together (--max-inflight-bytes); {}",
+                signature.model,
+                C::SMALLER
+            )),
+            None => refusal.clone(),
+        };
+        // Whatever the decoder says of it, and where.
+        Err(decoded.err().map_or_else(|| error.clone().into(), |it| it.with_error(error.clone())))
+    })?;
     decoded.request.signature = signature.index();
     if signature.named.is_some() {
         decoded.request.parameters.retain(|(name, _)| &**name != SIGNATURE_NAME);
@@ -303,17 +300,18 @@ fn encode<C: Codec>(
 ) -> Result<C::Reply, Error> {
     let before = permit.units();
     let left = permit.budget().left();
-    let grant = Grant::of(permit, left);
-    let reply = C::encode(format, signature, response, &grant);
-    if let Some(bytes) = grant.excess() {
-        return Err(Error::InvalidRequest(format!(
-            "model '{}': the reply takes up to {bytes} bytes while it is written, more than all requests may \
-             take together (--max-inflight-bytes); {}",
-            signature.model,
-            C::SMALLER_REPLY
-        )));
-    }
-    let reply = reply?;
+    let reply = Grant::lend(permit, left, |grant| {
+        let reply = C::encode(format, signature, response, grant);
+        match grant.excess() {
+            Some(bytes) => Err(Error::InvalidRequest(format!(
+                "model '{}': the reply takes up to {bytes} bytes while it is written, more than all requests may \
+                 take together (--max-inflight-bytes); {}",
+                signature.model,
+                C::SMALLER_REPLY
+            ))),
+            None => reply,
+        }
+    })?;
     permit.resize(before.max(reply.byte_len()));
     Ok(reply)
 }

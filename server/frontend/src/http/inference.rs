@@ -64,7 +64,7 @@ pub trait HttpCodec: Sized + Send + 'static {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Self::Format>, Failure>;
 
     /// As of [`Codec::encode`].
@@ -75,7 +75,7 @@ pub trait HttpCodec: Sized + Send + 'static {
         format: &Self::Format,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error>;
 }
 
@@ -131,7 +131,7 @@ impl<C: HttpCodec> Codec for C {
         self,
         signature: &Signature,
         body: &Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<C::Format>, Failure> {
         HttpCodec::decode(self, signature, body.clone(), grant)
     }
@@ -140,7 +140,7 @@ impl<C: HttpCodec> Codec for C {
         format: &C::Format,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         <C as HttpCodec>::encode(format, signature, response, grant)
     }
@@ -262,7 +262,7 @@ mod tests {
             Work::Bytes(10)
         }
 
-        fn decode(self, _: &Signature, _: Bytes, _: &Grant<'_>) -> Result<Decoded<()>, Failure> {
+        fn decode(self, _: &Signature, _: Bytes, _: &Grant) -> Result<Decoded<()>, Failure> {
             unreachable!("nothing is decoded")
         }
 
@@ -270,7 +270,7 @@ mod tests {
             (): &(),
             _: &Signature,
             _: &InferenceResponse,
-            _: &Grant<'_>,
+            _: &Grant,
         ) -> Result<EncodedReply, Error> {
             unreachable!("nothing is encoded")
         }

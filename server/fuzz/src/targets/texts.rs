@@ -9,7 +9,7 @@ use embeddings::codec::{
     tei::{embed, per_token, predict, similarity, tokens, vertex},
     terms::Terms,
 };
-use formats::{EncodedReply, body_model, json::Reader};
+use formats::{EncodedReply, body_model, expansion, json::Reader};
 use inference::{
     error::Error,
     grant::Grant,
@@ -123,28 +123,29 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
         10 => run(seen, input, rerank::decode_score, rerank::encode_score),
         11 => run(seen, input, infinity::decode, infinity::encode),
         12 => {
-            let decode = |signature: &Signature, terms, body: &[u8]| {
-                hub::decode_body(signature, input.asked, input.content_type, terms, body)
+            let decode = |signature: &Signature, terms, body: &[u8], grant: &Grant| {
+                hub::decode_body(signature, input.asked, input.content_type, terms, body, grant)
             };
             run(seen, input, decode, hub::encode);
         }
         13 => {
-            let asked = tokens::bound(input.body, most(input), LOOSE);
-            let read =
-                oracle::within_asked(asked, || tokens::read_tokenize(input.body, most(input)));
+            let read = oracle::within_grant(0, |grant| {
+                tokens::read_tokenize(input.body, most(input), grant)
+            });
             seen.fact(read.as_ref().map_or(0, |it| it.texts.len().min(3)));
             seen.result(read);
         }
         14 => {
-            let asked = tokens::bound(input.body, most(input), LOOSE);
-            let read = oracle::within_asked(asked, || tokens::read_decode(input.body, most(input)));
+            let read = oracle::within_grant(0, |grant| {
+                tokens::read_decode(input.body, most(input), grant)
+            });
             seen.fact(read.as_ref().map_or(0, |it| it.lists.len().min(3)));
             seen.result(read);
         }
         15 => {
             let body = Bytes::copy_from_slice(input.body);
-            let asked = vertex::bound(&body, most(input), LOOSE);
-            let read = oracle::within_asked(asked, || vertex::instances(&body, most(input)));
+            let read =
+                oracle::within_grant(0, |grant| vertex::instances(&body, most(input), grant));
             if let Some(bodies) = seen.result(read) {
                 assert!((1..=most(input)).contains(&bodies.len()), "as many as may be");
                 let all: usize = bodies.iter().map(Bytes::len).sum();
@@ -174,8 +175,8 @@ fn most(input: &Input<'_>) -> usize {
 fn run<F>(
     seen: &mut Seen,
     input: &Input<'_>,
-    decode: impl Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error>,
-    encode: fn(&F, &Signature, &InferenceResponse, &Grant<'_>) -> Result<EncodedReply, Error>,
+    decode: impl Fn(&Signature, Arc<Terms>, &[u8], &Grant) -> Result<(InferenceRequest, F), Error>,
+    encode: fn(&F, &Signature, &InferenceResponse, &Grant) -> Result<EncodedReply, Error>,
 ) {
     let Input { signature, body, .. } = input;
     let terms = Arc::new(Terms {
@@ -185,15 +186,15 @@ fn run<F>(
         prompts: vec!["query".to_owned()],
     });
     let decoded = oracle::within_grant(0, |grant| {
-        body_model::take(grant, signature, body)?;
-        decode(signature, terms, body)
+        expansion::hold_ports(signature, grant)?;
+        decode(signature, terms, body, grant)
     });
     let Some((request, format)) = seen.result(decoded) else { return };
     seen.fact((request.inputs.len(), request.parameters.len().min(8), request.task));
     let answered = answer(&request);
     if let Some(reply) = seen.result(encode(&format, signature, &answered, &Grant::all(LOOSE))) {
         let json = reply.body.concat();
-        let read = Reader::document(&json, |reader| reader.skip_value());
+        let read = Reader::document(&json, &Grant::uncounted(), |reader| reader.skip_value());
         read.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&json)));
     }
 }

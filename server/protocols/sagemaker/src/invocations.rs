@@ -132,7 +132,7 @@ impl HttpCodec for InvocationCodec {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<ReplyFormat>, Failure> {
         let InvocationCodec { invocation, options, captured, .. } = self;
         if let Some(captured) = captured {
@@ -148,7 +148,7 @@ impl HttpCodec for InvocationCodec {
         format: &ReplyFormat,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         invocations::encode(format, signature, response, grant)
     }

@@ -50,7 +50,7 @@ impl HttpCodec for Apply {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Results>, Failure> {
         let (request, format) = tfs::decode_examples(signature, self.method, &body, grant)?;
         Ok(Decoded { request, format, shared: None })
@@ -60,7 +60,7 @@ impl HttpCodec for Apply {
         results: &Results,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         tfs::encode_results(results, signature, response, grant)
     }

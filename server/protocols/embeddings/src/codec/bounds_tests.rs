@@ -1,4 +1,4 @@
-//! That no body of texts takes more memory while it is decoded than is said beforehand. Memory is measured, not
+//! That no body of texts takes more memory while it is decoded than is asked for. Memory is measured, not
 //! computed.
 
 use std::sync::Arc;
@@ -10,14 +10,11 @@ use super::{
     tei::{tokens, vertex},
     terms,
 };
-use formats::{
-    body_model,
-    samples::{self, within, within_grant},
-};
+use formats::samples::{self, within_grant};
 use inference::{signature::Signature, task::Task};
 
 #[test]
-fn no_body_takes_more_memory_than_is_said_beforehand() {
+fn no_body_takes_more_memory_than_is_asked_for() {
     let signature = samples::pipeline(Task::SentenceEmbedding, &["text BYTES [1]"], &[]);
     let signature = Signature { most_rows: Some(1 << 20), ..signature };
     let terms = Arc::new(terms::sample());
@@ -29,8 +26,7 @@ fn no_body_takes_more_memory_than_is_said_beforehand() {
         format!(r#"{{"inputs":"{digits}","truncation_direction":"{digits}"}}"#),
     ] {
         within_grant(0, "hub", |grant| {
-            body_model::take(grant, &signature, body.as_bytes())?;
-            hub::decode(&signature, None, terms.clone(), body.as_bytes())
+            hub::decode(&signature, None, terms.clone(), body.as_bytes(), grant)
         });
     }
     for body in [
@@ -39,15 +35,13 @@ fn no_body_takes_more_memory_than_is_said_beforehand() {
         format!(r#"{{{keys},"input":["{digits}","{digits}"]}}"#),
     ] {
         within_grant(0, "embeddings", |grant| {
-            body_model::take(grant, &signature, body.as_bytes())?;
-            openai::decode(&signature, terms.clone(), body.as_bytes())
+            openai::decode(&signature, terms.clone(), body.as_bytes(), grant)
         });
     }
     for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
         let body = Bytes::from(body);
         for most in [4, 1 << 20] {
-            let asked = vertex::bound(&body, most, 0);
-            within(asked, "instances", || vertex::instances(&body, most));
+            within_grant(0, "instances", |grant| vertex::instances(&body, most, grant));
         }
     }
     let (ones, empty) = ("[1],".repeat(20_000), "\"\",".repeat(20_000));
@@ -60,9 +54,9 @@ fn no_body_takes_more_memory_than_is_said_beforehand() {
         format!(r#"{{"ids":[{ones}[1]]}}"#),
     ] {
         for most in [4, 1 << 20] {
-            let asked = tokens::bound(body.as_bytes(), most, 0);
-            within(asked, "tokenize", || tokens::read_tokenize(body.as_bytes(), most));
-            within(asked, "decode", || tokens::read_decode(body.as_bytes(), most));
+            let body = body.as_bytes();
+            within_grant(0, "tokenize", |grant| tokens::read_tokenize(body, most, grant));
+            within_grant(0, "decode", |grant| tokens::read_decode(body, most, grant));
         }
     }
 }

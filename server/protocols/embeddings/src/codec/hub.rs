@@ -20,7 +20,7 @@ use formats::{
 use inference::{
     error::Error,
     grant::Grant,
-    request::{InferenceRequest, InferenceResponse, Parameter},
+    request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::{HubReply, Medium, RESULT, TOKENS, Task, takes_tensors},
 };
@@ -73,12 +73,13 @@ pub fn decode_body(
     content_type: Option<&str>,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, HubFormat), Error> {
     let takes_files = signature.medium().is_some_and(|it| it != Medium::Text);
     let may_be_file = takes_files || medium_of(content_type, body).is_some();
     match may_be_file && is_file(content_type, body) {
-        true => decode_file(signature, asked, content_type, body),
-        false => decode(signature, asked, terms, body),
+        true => decode_file(signature, asked, content_type, body, grant),
+        false => decode(signature, asked, terms, body, grant),
     }
 }
 
@@ -88,6 +89,7 @@ fn decode_file(
     asked: Option<Task>,
     content_type: Option<&str>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, HubFormat), Error> {
     let given = medium_of(content_type, body);
     if let Some(given) = given {
@@ -99,7 +101,7 @@ fn decode_file(
         None => Error::UnsupportedMediaType(takes_tensors(&signature.model, given)),
     })?;
     let request = InferenceRequest {
-        inputs: vec![medium::input(signature, port, body)?],
+        inputs: vec![medium::input(signature, port, body, grant)?],
         outputs: vec![RESULT.into()],
         task: asked,
         ..InferenceRequest::default()
@@ -117,6 +119,7 @@ pub fn decode(
     asked: Option<Task>,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, HubFormat), Error> {
     let Some(own) = signature.pipeline.as_ref().map(|it| it.task) else {
         let given = asked.map(Task::medium);
@@ -127,12 +130,12 @@ pub fn decode(
         Some(Task::FeatureExtraction) if own == Task::SentenceEmbedding => Some(own),
         asked => asked,
     };
-    if asked.unwrap_or(own) == Task::Rerank && has_query(body)? {
-        let (request, format) = rerank::decode_texts(signature, terms, body)?;
+    if asked.unwrap_or(own) == Task::Rerank && has_query(body, grant)? {
+        let (request, format) = rerank::decode_texts(signature, terms, body, grant)?;
         return Ok((request, HubFormat::Ranking(format)));
     }
     let (mut read, mut parameters, mut beside) = (None, Vec::new(), Vec::new());
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
                 read = Some(pipeline_body::inputs(signature, asked.unwrap_or(own), reader)?);
@@ -143,7 +146,12 @@ pub fn decode(
                 Ok(())
             }
             name if BESIDE.contains(&name) && reader.peek()? != Token::Null => {
-                beside.push((name.into(), parameter::scalar(reader, name)?));
+                // `Left` and `Right` are written so by clients of Text Embeddings Inference.
+                let value = match name {
+                    "truncation_direction" => parameter::in_lower_case(reader)?,
+                    _ => parameter::scalar(reader, name)?,
+                };
+                beside.push((name.into(), value));
                 Ok(())
             }
             // Of the service, as `model` and `options`.
@@ -153,7 +161,6 @@ pub fn decode(
     let missing = || Error::InvalidRequest("expected the key 'inputs', found none".to_owned());
     let (inputs, is_list) = read.ok_or_else(missing)?;
     let task = asked.or(signature.of_inputs(&inputs).0).unwrap_or(own);
-    beside.iter_mut().for_each(in_lower_case);
     parameters.extend(beside);
     let reply = task.facts().hub;
     if reply == HubReply::AllClasses && !parameter::says_top(&parameters) {
@@ -183,22 +190,13 @@ pub fn decode(
 }
 
 /// Has the body a query, as rankings of Text Embeddings Inference have?
-fn has_query(body: &[u8]) -> Result<bool, Error> {
+fn has_query(body: &[u8], grant: &Grant) -> Result<bool, Error> {
     let mut has_query = false;
-    Reader::preview(body)?.object(|reader, key| {
+    Reader::preview(body, grant)?.object(|reader, key| {
         has_query |= &*key == "query";
         reader.skip_value()
     })?;
     Ok(has_query)
-}
-
-/// `Left` and `Right` are written so by clients of Text Embeddings Inference.
-fn in_lower_case((name, value): &mut (Arc<str>, Parameter)) {
-    if let Parameter::Text(text) = value
-        && &**name == "truncation_direction"
-    {
-        *text = text.to_lowercase().into();
-    }
 }
 
 fn characters(inputs: &[NamedTensor]) -> usize {
@@ -214,7 +212,7 @@ pub fn encode(
     format: &HubFormat,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     let format = match format {
         HubFormat::Ranking(format) => return rerank::encode(format, signature, response, grant),
@@ -247,7 +245,8 @@ pub fn encode(
 /// `{"labels": [..], "scores": [..]}` as `[{"label","score"}]`.
 fn candidates(out: &mut Vec<u8>, row: &[u8]) -> Result<(), Error> {
     let (mut labels, mut scores) = (Vec::new(), Vec::new());
-    Reader::document(row, |reader| {
+    let grant = Grant::uncounted();
+    Reader::document(row, &grant, |reader| {
         reader.object(|reader, key| match &*key {
             "labels" => reader.array(|reader, _| {
                 labels.push(reader.raw_value()?);
@@ -279,6 +278,7 @@ mod tests {
     use backend::{Shape, Tensor};
     use formats::samples;
     use inference::{
+        request::Parameter,
         signature::{Form, Pipeline},
         task::TOP_K,
     };
@@ -309,7 +309,14 @@ mod tests {
         asked: Option<Task>,
         body: &str,
     ) -> (InferenceRequest, HubFormat) {
-        decode(signature, asked, Arc::new(crate::codec::terms::sample()), body.as_bytes()).unwrap()
+        decode(
+            signature,
+            asked,
+            Arc::new(crate::codec::terms::sample()),
+            body.as_bytes(),
+            samples::grant(),
+        )
+        .unwrap()
     }
 
     /// What is said where each row says this.
@@ -368,7 +375,7 @@ mod tests {
         let image = samples::image_model();
         let read = |content_type, body: &[u8]| {
             let terms = Arc::new(crate::codec::terms::sample());
-            decode_body(&image, None, content_type, terms, body)
+            decode_body(&image, None, content_type, terms, body, samples::grant())
         };
         let said = r#"[{"label":"tiger","score":0.9}]"#;
         for content_type in [Some("image/png"), Some("application/octet-stream"), None] {
@@ -385,23 +392,28 @@ mod tests {
         assert!(error.contains("model 'm' takes an image"), "{error}");
         let texts = model(Task::TextClassification, &["text BYTES [1]"], None);
         let terms = || Arc::new(crate::codec::terms::sample());
-        let error = decode_body(&texts, None, Some("image/png"), terms(), jpeg).unwrap_err();
+        let error = decode_body(&texts, None, Some("image/png"), terms(), jpeg, samples::grant())
+            .unwrap_err();
         assert!(error.to_string().contains("model 'm' takes a text"), "{error}");
-        assert!(decode_body(&texts, None, None, terms(), br#"{"inputs":"a"}"#).is_ok());
+        assert!(
+            decode_body(&texts, None, None, terms(), br#"{"inputs":"a"}"#, samples::grant())
+                .is_ok()
+        );
     }
 
     #[test]
     fn a_model_without_a_task_says_what_it_takes_and_what_was_sent() {
         let signature = samples::model(8, &["x FP32 [1]"], &[]);
         let terms = || Arc::new(crate::codec::terms::sample());
-        let said = |asked| decode(&signature, asked, terms(), b"{}").unwrap_err();
+        let said = |asked| decode(&signature, asked, terms(), b"{}", samples::grant()).unwrap_err();
         let error = said(None);
         assert!(matches!(error, Error::NoSuchTask(_)));
         let takes = format!("model '{}' takes tensors, and no ", signature.model);
         assert_eq!(error.to_string(), format!("{takes}texts, images or sounds"));
         let error = said(Some(Task::ImageClassification)).to_string();
         assert_eq!(error, format!("{takes}images"));
-        let error = decode_body(&signature, None, None, terms(), b"fLaC\0\0").unwrap_err();
+        let error = decode_body(&signature, None, None, terms(), b"fLaC\0\0", samples::grant())
+            .unwrap_err();
         assert!(matches!(error, Error::UnsupportedMediaType(_)));
         assert_eq!(error.to_string(), format!("{takes}sounds"));
     }
@@ -410,9 +422,15 @@ mod tests {
     fn a_model_of_texts_says_so_to_who_sends_a_file() {
         let signature = model(Task::FillMask, &["text BYTES [1]"], None);
         let jpeg = b"\xff\xd8\xff\xe0";
-        let error =
-            decode_body(&signature, None, None, Arc::new(crate::codec::terms::sample()), jpeg)
-                .unwrap_err();
+        let error = decode_body(
+            &signature,
+            None,
+            None,
+            Arc::new(crate::codec::terms::sample()),
+            jpeg,
+            samples::grant(),
+        )
+        .unwrap_err();
         let error = error.to_string();
         assert!(error.starts_with("the body is the file of an image: model "), "{error}");
         assert!(error.contains(" takes a text; send text/plain"), "{error}");

@@ -32,10 +32,11 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ClassifyFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut texts, mut is_raw) = (None, false);
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "input" => {
                 texts = Some(texts::read(reader, most)?);
@@ -69,7 +70,7 @@ pub fn encode(
     format: &ClassifyFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let tokens = vectors::tokens(response)?;
@@ -121,7 +122,12 @@ mod tests {
 
     fn read(body: &str) -> Result<(InferenceRequest, ClassifyFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &[]);
-        decode(&signature, Arc::new(crate::codec::terms::sample()), body.as_bytes())
+        decode(
+            &signature,
+            Arc::new(crate::codec::terms::sample()),
+            body.as_bytes(),
+            samples::grant(),
+        )
     }
 
     #[test]

@@ -12,6 +12,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, Parameter},
     task::{TEXT, TOKEN_IDS, TOKENS, Task},
 };
@@ -64,19 +65,18 @@ pub(crate) fn request(
 
 /// Texts in the making.
 #[derive(Debug)]
-pub(crate) struct Column {
-    builder: TensorBuilder,
+pub(crate) struct Column<'g> {
+    builder: TensorBuilder<'g>,
     /// Characters of all of them.
     pub(crate) characters: usize,
 }
 
-impl Default for Column {
-    fn default() -> Column {
-        Column { builder: TensorBuilder::new(DataType::Bytes, None), characters: 0 }
+impl<'g> Column<'g> {
+    /// No text yet.
+    pub(crate) fn new(grant: &'g Grant) -> Column<'g> {
+        Column { builder: TensorBuilder::new(DataType::Bytes, None, grant), characters: 0 }
     }
-}
 
-impl Column {
     /// How many texts.
     pub(crate) fn count(&self) -> usize {
         self.builder.count()
@@ -111,15 +111,15 @@ impl Column {
     }
 }
 
-type ReadRow = fn(&mut Reader<'_>, &mut Column) -> Result<(), Error>;
+type ReadRow = fn(&mut Reader<'_>, &mut Column<'_>) -> Result<(), Error>;
 
 fn single(reader: &mut Reader<'_>, name: &str, read: ReadRow) -> Result<Texts, Error> {
-    let mut column = Column::default();
+    let mut column = Column::new(reader.grant());
     read(reader, &mut column)?;
     finish(column, name)
 }
 
-fn finish(column: Column, name: &str) -> Result<Texts, Error> {
+fn finish(column: Column<'_>, name: &str) -> Result<Texts, Error> {
     // Token ids have no characters.
     let characters = if name == TEXT { column.characters } else { 0 };
     Ok(Texts { input: column.finish(name)?, characters })
@@ -149,7 +149,7 @@ pub(crate) fn list(
 }
 
 fn rows(reader: &mut Reader<'_>, most: usize, name: &str, read: ReadRow) -> Result<Texts, Error> {
-    let mut column = Column::default();
+    let mut column = Column::new(reader.grant());
     list(reader, most, |reader| read(reader, &mut column))?;
     finish(column, name)
 }
@@ -158,8 +158,8 @@ fn rows(reader: &mut Reader<'_>, most: usize, name: &str, read: ReadRow) -> Resu
 ///
 /// # Errors
 /// Those of [`list`] and of [`text`].
-pub(crate) fn column(reader: &mut Reader<'_>, most: usize) -> Result<Column, Error> {
-    let mut column = Column::default();
+pub(crate) fn column<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<'g>, Error> {
+    let mut column = Column::new(reader.grant());
     list(reader, most, |reader| push_text(reader, &mut column))?;
     Ok(column)
 }
@@ -173,13 +173,13 @@ pub(crate) fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, Error> {
     if text.is_empty() { Err(empty(reader)) } else { Ok(text) }
 }
 
-fn push_text(reader: &mut Reader<'_>, column: &mut Column) -> Result<(), Error> {
+fn push_text(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     let text = text(reader)?;
     column.push(reader, &text)
 }
 
 /// A list of token ids, which the model reads.
-fn ids(reader: &mut Reader<'_>, column: &mut Column) -> Result<(), Error> {
+fn ids(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     if reader.peek()? != Token::Array {
         return Err(reader.error("expected a list of token ids, as the first one is"));
     }
@@ -206,7 +206,7 @@ mod tests {
     use formats::samples::show_inputs;
 
     fn read_text(json: &str) -> Result<Texts, Error> {
-        Reader::document(json.as_bytes(), |reader| read(reader, 3))
+        Reader::document(json.as_bytes(), formats::samples::grant(), |reader| read(reader, 3))
     }
 
     #[track_caller]

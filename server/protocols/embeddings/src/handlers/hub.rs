@@ -34,8 +34,8 @@ pub async fn answer(
     let wanted = asked.map_or(WantedModel::Any(given), WantedModel::Task);
     let operation = Operation {
         wanted,
-        decode: move |signature: &_, terms, body: &[u8]| {
-            hub::decode_body(signature, asked, content_type.as_deref(), terms, body)
+        decode: move |signature: &_, terms, body: &[u8], grant: &_| {
+            hub::decode_body(signature, asked, content_type.as_deref(), terms, body, grant)
         },
         encode: hub::encode,
     };

@@ -20,7 +20,7 @@ use ::inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use formats::{EncodedReply, body_model};
+use formats::{EncodedReply, expansion};
 use frontend::{
     exchange::{Decoded, Failure, payload::Payload},
     http::{
@@ -44,22 +44,24 @@ pub struct Operation<F, D = Decode<F>> {
 }
 
 /// A function that decodes a body.
-pub type Decode<F> = fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error>;
+pub type Decode<F> =
+    fn(&Signature, Arc<Terms>, &[u8], &Grant) -> Result<(InferenceRequest, F), Error>;
 
 /// What decodes a body: such a function, or one that knows more.
 pub trait Decoding<F>:
-    Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+    Fn(&Signature, Arc<Terms>, &[u8], &Grant) -> Result<(InferenceRequest, F), Error> + Send + 'static
 {
 }
 
 impl<F, D> Decoding<F> for D where
-    D: Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+    D: Fn(&Signature, Arc<Terms>, &[u8], &Grant) -> Result<(InferenceRequest, F), Error>
+        + Send
+        + 'static
 {
 }
 
 /// A function that encodes a response.
-pub type Encode<F> =
-    fn(&F, &Signature, &InferenceResponse, &Grant<'_>) -> Result<EncodedReply, Error>;
+pub type Encode<F> = fn(&F, &Signature, &InferenceResponse, &Grant) -> Result<EncodedReply, Error>;
 
 /// Runs a request on the model that the address names, or that its body or its task chooses.
 pub async fn infer<F: Send + 'static, D: Decoding<F>>(
@@ -133,14 +135,14 @@ impl<F: Send + 'static, D: Decoding<F>> HttpCodec for OperationCodec<F, D> {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<(F, Encode<F>)>, Failure> {
         let OperationCodec { operation: Operation { decode, encode, .. }, terms, captured } = self;
         if let Some(captured) = captured {
             captured.input(&body);
         }
-        body_model::take(grant, signature, &body)?;
-        let (request, format) = decode(signature, terms, &body)?;
+        expansion::hold_ports(signature, grant)?;
+        let (request, format) = decode(signature, terms, &body, grant)?;
         Ok(Decoded { request, format: (format, encode), shared: None })
     }
 
@@ -148,7 +150,7 @@ impl<F: Send + 'static, D: Decoding<F>> HttpCodec for OperationCodec<F, D> {
         (format, encode): &(F, Encode<F>),
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         encode(format, signature, response, grant)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
@@ -18,11 +19,8 @@ use frontend::{
     },
     http::{address::ModelPath, answer::find, encoding, service::text},
 };
-use inference::error::Error;
+use inference::{error::Error, grant::Grant, limits::Permit};
 use serving::ServedModel;
-
-/// Bytes of memory for what a body is read to, above which the separators in it are counted for a closer bound.
-pub const LOOSE: usize = 64 << 10;
 
 /// Receives the body, and finds the model: that of the address, else the one that the body, a header or what is wanted
 /// chooses. That of the address has admitted the request.
@@ -72,6 +70,23 @@ pub async fn receive_json_or_file(
         }
     };
     Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
+}
+
+/// What `decode` finds in a body, with the room that it asks for: on the pool where the body is long.
+///
+/// # Errors
+/// Those of `decode`; the refusal of that room.
+pub async fn read<T: Send + 'static>(
+    received: Received,
+    decode: impl FnOnce(&Bytes, &Grant) -> Result<T, Error> + Send + 'static,
+) -> Result<(T, Permit), Error> {
+    let Received { bytes, mut permit } = received;
+    let is_large = LARGE < bytes.len();
+    let work = move || {
+        let found = Grant::lend(&mut permit, 0, |grant| grant.outcome(decode(&bytes, grant)))?;
+        Ok((found, permit))
+    };
+    if is_large { offload(work).await? } else { work() }
 }
 
 /// The body and the model that it names.

@@ -6,12 +6,10 @@ use hyper::{Response, body::Incoming, http::request::Parts};
 
 use super::{
     choice::WantedModel,
-    received::{LOOSE, receive},
+    received::{read, receive},
     text_service::TextService,
 };
-use crate::codec::tei::tokens::{
-    self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest, bound,
-};
+use crate::codec::tei::tokens::{self, DecodeRequest, MOST, ShownToken, TOKEN, TokenizeRequest};
 use formats::EncodedReply;
 use frontend::{
     exchange::{
@@ -20,7 +18,7 @@ use frontend::{
     },
     http::{address::ModelPath, answer::Answer, body::Segments, respond},
 };
-use inference::{error::Error, limits::Permit};
+use inference::{error::Error, grant::Grant, limits::Permit};
 use serving::{ServedModel, TextModel, TextToken, TokenizeOptions};
 
 /// The tokens of texts.
@@ -57,35 +55,30 @@ pub async fn decode(
     Ok(with_room(reply, permit))
 }
 
-/// The model, room for its tokens, and what `read` finds in the body, which is of so many texts at most. A long body is
-/// read on the pool.
+/// The model, room for its tokens, and what `decode` finds in the body, which is of so many texts at most.
 async fn receive_and_read<T: Send + 'static>(
     service: &TextService<'_>,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
     body: &mut Incoming,
-    read: fn(&[u8], usize) -> Result<T, Error>,
+    decode: fn(&[u8], usize, &Grant) -> Result<T, Error>,
 ) -> Result<(Arc<ServedModel>, Permit, T), Error> {
     let (model, received) = receive(service, path, WantedModel::Texts, parts, body).await?;
     let Received { bytes, mut permit } = received;
     let most = of(&model)?.most_texts();
-    take_room(&mut permit, &bytes, most)?;
-    if bytes.len() <= LARGE {
-        return Ok((model, permit, read(&bytes, most)?));
-    }
-    let (asked, permit) = offload_covered(permit, move || read(&bytes, most)).await?;
-    Ok((model, permit, asked?))
+    take_room(&mut permit, &bytes)?;
+    let received = Received { bytes, permit };
+    let (asked, permit) = read(received, move |bytes, grant| decode(bytes, most, grant)).await?;
+    Ok((model, permit, asked))
 }
 
 fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
     model.text_model().ok_or_else(|| Error::Internal("the model is no model of texts".to_owned()))
 }
 
-/// Room for what a body of at most so many texts is read to, and for its tokens, each of which has a byte of it at
-/// least.
-fn take_room(permit: &mut Permit, body: &[u8], most: usize) -> Result<(), Error> {
-    let tokens = body.len().min(MOST).saturating_mul(TOKEN);
-    permit.make_room(bound(body, most, LOOSE).saturating_add(tokens))
+/// Room for the tokens of a body, each of which has a byte of it at least.
+fn take_room(permit: &mut Permit, body: &[u8]) -> Result<(), Error> {
+    permit.make_room(body.len().min(MOST).saturating_mul(TOKEN))
 }
 
 fn shown(token: &TextToken) -> ShownToken<'_> {
@@ -123,10 +116,10 @@ mod tests {
     fn a_body_whose_tokens_never_fit_is_too_large_where_it_is_alone() {
         let (body, budget) = (Bytes::from(vec![b' '; 100]), Budget::new(1_000));
         let mut permit = budget.take(body.len()).unwrap();
-        let never = take_room(&mut permit, &body, 1).unwrap_err();
+        let never = take_room(&mut permit, &body).unwrap_err();
         assert!(matches!(never, Error::NeverFits { limit: 1_000, .. }), "{never}");
         let _other = budget.take(1);
-        let later = take_room(&mut permit, &body, 1).unwrap_err();
+        let later = take_room(&mut permit, &body).unwrap_err();
         assert!(matches!(later, Error::OutOfBudget(_)), "{later}");
     }
 

@@ -20,17 +20,12 @@ use super::{
     by_task::by_task,
     choice::WantedModel,
     cost::add_times,
-    received::{LOOSE, receive},
+    received::{read, receive},
     text_service::TextService,
 };
-use crate::codec::tei::vertex::{bound, instances};
+use crate::codec::tei::vertex::instances;
 use frontend::{
-    exchange::{
-        Failure,
-        intake::Received,
-        offload::{LARGE, offload_covered},
-        payload::Payload,
-    },
+    exchange::{Failure, intake::Received, offload::LARGE, payload::Payload},
     http::{address::ModelPath, answer::Answer, body::Segments},
 };
 use inference::limits::{Permit, out_of_bytes};
@@ -54,17 +49,10 @@ pub async fn vertex(
     }
     // Covers all bodies until the last of them is answered, and their replies until the last byte is written: a short
     // reply has no permit of its own.
-    let Received { bytes, mut permit } = received;
     let most = model.signature.most_rows.unwrap_or(usize::MAX);
-    permit.make_room(bound(&bytes, most, LOOSE))?;
+    let (bodies, mut permit) =
+        read(received, move |bytes, grant| instances(bytes, most, grant)).await?;
     let mut covered = permit.units();
-    let (bodies, mut permit) = match bytes.len() <= LARGE {
-        true => (instances(&bytes, most)?, permit),
-        false => {
-            let (bodies, permit) = offload_covered(permit, move || instances(&bytes, most)).await?;
-            (bodies?, permit)
-        }
-    };
     let run = |body: Bytes| (body.len(), one(service, &model, parts, body));
     let cover = |reply: &Segments| {
         covered = covered.saturating_add(reply.length());

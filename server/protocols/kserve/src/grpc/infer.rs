@@ -128,7 +128,7 @@ impl Codec for ModelInfer {
         self,
         signature: &Signature,
         message: infer_message::Request<'_>,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Format>, Failure> {
         let (request, Wanted { forms, shared }) = request::decode(signature, message, grant)?;
         Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
@@ -146,7 +146,7 @@ impl Codec for ModelInfer {
         format: &Format,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<VecDeque<Bytes>, Error> {
         reply::encode(response, &format.forms, signature, format.frame, grant)
     }

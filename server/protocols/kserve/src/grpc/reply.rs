@@ -37,7 +37,7 @@ pub fn encode(
     forms: &Forms,
     signature: &Signature,
     frame: Frame,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<VecDeque<Bytes>, Error> {
     grant.take(|loose| bound(response, forms, signature, loose))?;
     let mut head = Vec::with_capacity(128 + response.model.len());

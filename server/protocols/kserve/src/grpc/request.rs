@@ -60,7 +60,7 @@ impl Form {
 pub fn decode(
     signature: &Signature,
     message: infer_message::Request<'_>,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, Wanted), Error> {
     grant.take(|_| message.bound())?;
     let infer_message::Request { id, parameters, inputs, outputs, raw, .. } = message;

@@ -60,7 +60,7 @@ impl HttpCodec for Generate {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Framing>, Failure> {
         let request = generate::decode(signature, &body, grant).map_err(of_request)?;
         Ok(Decoded { request, format: self.framing, shared: None })
@@ -70,7 +70,7 @@ impl HttpCodec for Generate {
         framing: &Framing,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         generate::encode(framing, signature, response, grant)
     }

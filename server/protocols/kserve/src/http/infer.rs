@@ -60,7 +60,7 @@ impl HttpCodec for Infer {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<ReplyFormat>, Failure> {
         let length = self.header.map(|it| {
             let text = String::from_utf8_lossy(it.as_bytes());
@@ -73,7 +73,7 @@ impl HttpCodec for Infer {
         format: &ReplyFormat,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         kserve_v2::encode(format, signature, response, grant)
     }
@@ -84,7 +84,7 @@ pub fn decode(
     signature: &Signature,
     json_length: Option<usize>,
     body: Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded<ReplyFormat>, Failure> {
     let decoded = kserve_v2::decode(signature, json_length, body, grant);
     let (request, mut format) = decoded.map_err(of_request)?;

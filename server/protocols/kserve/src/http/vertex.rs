@@ -232,7 +232,7 @@ impl HttpCodec for Predict {
         self,
         signature: &Signature,
         body: Bytes,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<ReplyFormat>, Failure> {
         infer::decode(signature, self.json_length, body, grant)
     }
@@ -241,7 +241,7 @@ impl HttpCodec for Predict {
         format: &ReplyFormat,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         kserve_v2::encode(format, signature, response, grant).map(media::under_type)
     }

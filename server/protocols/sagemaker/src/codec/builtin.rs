@@ -4,12 +4,11 @@
 use backend::NamedTensor;
 
 use formats::{
-    expansion::{self, DOUBLING, Elements, Separators, Text},
     json::{Reader, Token},
-    matrix::{self, Matrix, MissingValue, numbers},
+    matrix::{Matrix, MissingValue, numbers},
     recordio, rows,
 };
-use inference::{error::Error, grant::Grant, signature::Signature};
+use inference::{error::Error, granted::Granted, signature::Signature};
 
 /// What a row is called in errors.
 const FORMAT: &str = "JSON";
@@ -63,7 +62,7 @@ pub(super) fn read_list(
     signature: &Signature,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut matrix = Matrix::new(signature, FORMAT, reader.length())?;
+    let mut matrix = Matrix::new(signature, FORMAT, reader.length(), reader.grant())?;
     reader.array(|reader, _| read_row(&mut matrix, reader))?;
     matrix.finish(FORMAT)
 }
@@ -77,7 +76,7 @@ pub(super) fn read_lines(
     reader: &mut Reader<'_>,
     in_record: impl Fn(usize, Error) -> Error,
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut matrix = Matrix::new(signature, FORMAT, reader.length())?;
+    let mut matrix = Matrix::new(signature, FORMAT, reader.length(), reader.grant())?;
     for record in 1.. {
         read_row(&mut matrix, reader).map_err(|error| in_record(record, error))?;
         if reader.is_at_end() {
@@ -85,113 +84,6 @@ pub(super) fn read_lines(
         }
     }
     matrix.finish(FORMAT)
-}
-
-/// Where rows are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rows {
-    /// In the list `instances` of one object.
-    Instances,
-    /// Each is a document.
-    Documents,
-}
-
-/// Asks for the bytes that [`read_list`] and [`read_lines`] take at most beside the body.
-pub(super) fn take(
-    grant: &Grant<'_>,
-    signature: &Signature,
-    rows: Rows,
-    body: &[u8],
-) -> Result<(), Error> {
-    grant.take(|loose| bound(signature, rows, body, loose))
-}
-
-fn bound(signature: &Signature, rows: Rows, body: &[u8], loose: usize) -> usize {
-    /// Bytes that a number of a row takes until it is in the tensor: its text in a list that grows by doubling. A value
-    /// with a position takes less than two of these: a place in such a list of positions, which are half as large, and
-    /// one in the list of entries, which is sorted.
-    const NUMBER: usize = DOUBLING * size_of::<&str>() + size_of::<u64>();
-    let elements = Elements::of(signature);
-    let given = Text::bound(Separators::Documents, body, loose, |text| {
-        let numbers = text.values.saturating_mul(NUMBER).saturating_add(text.grown(elements));
-        numbers.saturating_add(text.read(expansion::KEY))
-    });
-    let omitted = match may_be_sparse(body) {
-        true => {
-            // Each row is an object, and has as many numbers as the first one.
-            let objects = expansion::count(body, |it| it == b'{');
-            matrix::bound(signature, body.len(), objects, first_width(signature, rows, body))
-        }
-        false => 0,
-    };
-    given.saturating_add(omitted).saturating_add(expansion::of_ports(signature))
-}
-
-/// May one of the keys be `values`, as in rows that leave numbers out? It may be spelled with escapes.
-fn may_be_sparse(body: &[u8]) -> bool {
-    const KEY: &[u8] = b"\"values\"";
-    body.windows(KEY.len()).any(|it| it == KEY) || body.contains(&b'\\')
-}
-
-/// The numbers of the first row, those that it leaves out among them. A broken row has none.
-fn first_width(signature: &Signature, rows: Rows, body: &[u8]) -> usize {
-    let mut width = 0;
-    let row = |reader: &mut Reader<'_>, width: &mut usize| {
-        preview_row(reader, matrix::width_of(signature), width)?;
-        Err(rows::enough())
-    };
-    let _ = Reader::preview(body).and_then(|mut reader| match rows {
-        Rows::Documents => row(&mut reader, &mut width),
-        Rows::Instances => reader.object(|reader, key| match &*key {
-            "instances" => reader.array(|reader, _| row(reader, &mut width)),
-            _ => reader.skip_value(),
-        }),
-    });
-    width
-}
-
-/// Looks for the features of a row, as [`read_row`] does.
-fn preview_row(
-    reader: &mut Reader<'_>,
-    model: Option<usize>,
-    width: &mut usize,
-) -> Result<(), Error> {
-    reader.object(|reader, key| match &*key {
-        "features" => preview_features(reader, model, width),
-        "data" => reader.object(|reader, key| match &*key {
-            "features" => preview_features(reader, model, width),
-            _ => reader.skip_value(),
-        }),
-        _ => reader.skip_value(),
-    })
-}
-
-fn preview_features(
-    reader: &mut Reader<'_>,
-    model: Option<usize>,
-    width: &mut usize,
-) -> Result<(), Error> {
-    if reader.peek()? == Token::Array {
-        return reader.array(|reader, at| {
-            *width = (*width).max(at + 1);
-            reader.skip_value()
-        });
-    }
-    let mut shape = None::<usize>;
-    reader.object(|reader, key| match &*key {
-        "values" => reader.array(|reader, at| {
-            *width = (*width).max(at + 1);
-            reader.skip_value()
-        }),
-        "shape" => reader.array(|reader, _| {
-            let size = usize::try_from(reader.number::<u64>()?).unwrap_or(usize::MAX);
-            shape = Some(shape.unwrap_or(1).saturating_mul(size));
-            Ok(())
-        }),
-        _ => reader.skip_value(),
-    })?;
-    *width = (*width).max(shape.or(model).unwrap_or(0));
-    Ok(())
 }
 
 /// One row. Keys that are no features are passed over: AWS's algorithms know some.
@@ -239,18 +131,20 @@ fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(),
         })?;
         return matrix.end_row().map_err(|it| reader.error(format_args!("the row {it}")));
     }
-    let (mut values, mut keys, mut shape) = (None::<Vec<&str>>, Vec::new(), Vec::new());
+    let grant = reader.grant();
+    let mut values = None::<Granted<'_, &str>>;
+    let (mut keys, mut shape) = (Granted::new(grant), Granted::new(grant));
     reader.object(|reader, key| match &*key {
         "values" => {
-            let list = values.insert(Vec::new());
-            reader.array(|reader, _| reader.number_text().map(|it| list.push(it)))
+            let list = values.insert(Granted::new(grant));
+            reader.array(|reader, _| list.push(reader.number_text()?))
         }
-        "keys" => reader.array(|reader, _| reader.number().map(|it| keys.push(it))),
-        "shape" => reader.array(|reader, _| reader.number().map(|it| shape.push(it))),
+        "keys" => reader.array(|reader, _| keys.push(reader.number()?)),
+        "shape" => reader.array(|reader, _| shape.push(reader.number()?)),
         _ => reader.skip_value(),
     })?;
     let values = values.ok_or_else(|| reader.error("expected the key 'values'"))?;
-    let values = values.into_iter();
+    let values = values.iter().copied();
     let add = |matrix: &mut Matrix<'_>, text: &&str| matrix.json_number(text);
     let added = recordio::tensor(matrix, MissingValue::Zero, values, &keys, &shape, add);
     added.map_err(|it| reader.error(format_args!("the row {it}")))
@@ -259,7 +153,7 @@ fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use formats::samples::{model, show_inputs};
+    use formats::samples::{grant, model, show_inputs};
     use proptest::prelude::*;
 
     fn floats() -> Signature {
@@ -268,14 +162,14 @@ mod tests {
 
     fn list(text: &str) -> Result<String, Error> {
         let signature = floats();
-        let inputs = Reader::document(text.as_bytes(), |it| read_list(&signature, it));
+        let inputs = Reader::document(text.as_bytes(), grant(), |it| read_list(&signature, it));
         inputs.map(|it| show_inputs(&it))
     }
 
     #[track_caller]
     fn check_row(signature: &Signature, text: &str, expected: bool) {
         let text = format!("[{text}]");
-        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        let mut reader = Reader::new(text.as_bytes(), grant()).unwrap();
         assert_eq!(is_list(signature, &mut reader), expected, "{text}");
         reader.skip_value().unwrap();
     }
@@ -307,7 +201,7 @@ mod tests {
         let rows = |model: &Signature, values: &str, keys: &str| {
             let sparse = format!(r#"{{"values": [{values}], "keys": [{keys}], "shape": [3]}}"#);
             let text = format!(r#"[{{"features": [{values}]}}, {{"features": {sparse}}}]"#);
-            let inputs = Reader::document(text.as_bytes(), |it| read_list(model, it));
+            let inputs = Reader::document(text.as_bytes(), grant(), |it| read_list(model, it));
             inputs.map(|it| show_inputs(&it)).map_err(|it| it.to_string())
         };
         let large = "9007199254740993,-9223372036854775807,1e3";
@@ -318,14 +212,16 @@ mod tests {
         assert!(unsigned.unwrap_err().contains("3 values, expected 1"));
         let single = format!("[{{\"features\": [{}]}}]", "18446744073709551615");
         let unsigned = model(8, &["x UINT64 [1]"], &[]);
-        let inputs = Reader::document(single.as_bytes(), |it| read_list(&unsigned, it)).unwrap();
+        let inputs =
+            Reader::document(single.as_bytes(), grant(), |it| read_list(&unsigned, it)).unwrap();
         assert_eq!(show_inputs(&inputs), "x UINT64 [1,1] [18446744073709551615]\n");
         // A little above the middle of 1 and the next number of 32 bits; rounded to 64 bits first, it is the middle.
         let above = "1.00000005960464477540";
         let (floats, expected) = (model(8, &["x FP32 [1]"], &[]), above.parse::<f32>().unwrap());
         assert_ne!(expected, above.parse::<f64>().unwrap() as f32);
         let single = format!("[{{\"features\": [{above}]}}]");
-        let inputs = Reader::document(single.as_bytes(), |it| read_list(&floats, it)).unwrap();
+        let inputs =
+            Reader::document(single.as_bytes(), grant(), |it| read_list(&floats, it)).unwrap();
         assert_eq!(inputs[0].tensor.as_slice_of::<f32>(), Some([expected].as_slice()));
         let beyond = rows(&model(8, &["x INT64 [3]"], &[]), "1,-9223372036854775809,1", "0,1,2");
         assert!(beyond.unwrap_err().contains("-9223372036854775809 does not fit INT64"));
@@ -336,7 +232,8 @@ mod tests {
     #[test]
     fn lines_are_rows_and_errors_name_them() {
         let read = |text: &str| {
-            let (signature, mut reader) = (floats(), Reader::new(text.as_bytes()).unwrap());
+            let (signature, mut reader) =
+                (floats(), Reader::new(text.as_bytes(), grant()).unwrap());
             let named = |record, error: Error| Error::InvalidRequest(format!("{record}: {error}"));
             read_lines(&signature, &mut reader, named).map(|it| show_inputs(&it))
         };
@@ -376,7 +273,7 @@ mod tests {
         fn no_text_makes_it_panic(text in r#"[\[\]{}:,"0-9.eE-]{0,40}"#, rest in ".{0,20}") {
             let signature = floats();
             for text in [text.clone(), format!("[{{\"features\":{rest}}}]"), format!("[{{\"data\":{{\"features\":{text}")] {
-                if let Ok(mut reader) = Reader::new(text.as_bytes()) {
+                if let Ok(mut reader) = Reader::new(text.as_bytes(), grant()) {
                     let _ = is_list(&signature, &mut reader);
                     let _ = read_list(&signature, &mut reader);
                 }

@@ -152,14 +152,14 @@ impl Codec for Predict {
     }
 
     fn decode_work(&self, signature: &Signature, request: &Request<'_>) -> usize {
-        request.bound(signature)
+        request.work(signature)
     }
 
     fn decode(
         self,
         signature: &Signature,
         request: Request<'_>,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<Decoded<Form>, Failure> {
         let (request, format) = request.decode(signature, grant)?;
         Ok(Decoded { request, format, shared: None })
@@ -173,7 +173,7 @@ impl Codec for Predict {
         form: &Form,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<VecDeque<Bytes>, Error> {
         messages::encode(form, signature, response, grant)
     }

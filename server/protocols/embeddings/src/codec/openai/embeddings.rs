@@ -34,12 +34,13 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut texts, mut is_base64) = (None, false);
     let mut parameters: Vec<(Arc<str>, Parameter)> = Vec::new();
     let (mut truncates, mut use_type) = (terms.truncates, None);
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "input" => {
                 texts = Some(texts::read(reader, most)?);
@@ -59,7 +60,8 @@ pub fn decode(
                 Ok(())
             }
             "input_type" => {
-                use_type = Some(reader.string()?.into_owned());
+                let given = reader.string()?;
+                use_type = Some(reader.owned(given)?);
                 Ok(())
             }
             "dimensions" | "prompt_name" | "normalize" => {
@@ -115,7 +117,7 @@ pub fn encode(
     format: &EmbeddingsFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| bound(format, response, loose))?;
     let tokens = vectors::tokens(response)?;
@@ -156,7 +158,12 @@ mod tests {
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        decode(&signature, Arc::new(crate::codec::terms::sample()), body.as_bytes())
+        decode(
+            &signature,
+            Arc::new(crate::codec::terms::sample()),
+            body.as_bytes(),
+            samples::grant(),
+        )
     }
 
     fn response() -> InferenceResponse {
@@ -192,7 +199,8 @@ mod tests {
         let prompts = vec!["query".to_owned()];
         let terms = Arc::new(Terms { prompts, ..crate::codec::terms::sample() });
         let prompt = |body: &str| {
-            let (request, _) = decode(&signature, terms.clone(), body.as_bytes()).unwrap();
+            let (request, _) =
+                decode(&signature, terms.clone(), body.as_bytes(), samples::grant()).unwrap();
             let mut parameters = request.parameters.into_iter();
             parameters.find(|it| &*it.0 == "prompt_name").map(|it| it.1)
         };

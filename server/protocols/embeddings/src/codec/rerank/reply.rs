@@ -68,7 +68,7 @@ pub fn encode(
     format: &RerankFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| {
         let scores = reply_size::of_response(response, TextForm::LABELLED, loose);

@@ -17,6 +17,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     request::{InferenceRequest, Parameter},
     signature::Signature,
     task::{QUERY, SCORE, TEXTS, Task},
@@ -33,8 +34,9 @@ pub fn decode_v2(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
-    read(signature, terms, Style::CohereV2, body)
+    read(signature, terms, Style::CohereV2, body, grant)
 }
 
 /// `{"query", "documents", "top_n"?, "return_documents"?, "raw_scores"?, ..}`.
@@ -45,8 +47,9 @@ pub fn decode_v1(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
-    read(signature, terms, Style::V1, body)
+    read(signature, terms, Style::V1, body, grant)
 }
 
 /// `{"query", "texts", "raw_scores"?, "return_text"?, "truncate"?, "truncation_direction"?}`.
@@ -57,8 +60,9 @@ pub fn decode_texts(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
-    read(signature, terms, Style::Tei, body)
+    read(signature, terms, Style::Tei, body, grant)
 }
 
 /// The same, or where it has `documents` in place of `texts`, the body of [`decode_v1`].
@@ -69,21 +73,22 @@ pub fn decode_documents(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
     let mut has_documents = false;
-    Reader::preview(body)?.object(|reader, key| {
+    Reader::preview(body, grant)?.object(|reader, key| {
         has_documents |= &*key == "documents";
         reader.skip_value()
     })?;
     let style = if has_documents { Style::V1 } else { Style::Tei };
-    read(signature, terms, style, body)
+    read(signature, terms, style, body, grant)
 }
 
 /// What has been read of a body.
 #[derive(Default)]
-struct Asked {
-    query: Option<Column>,
-    documents: Option<Column>,
+struct Asked<'g> {
+    query: Option<Column<'g>>,
+    documents: Option<Column<'g>>,
     most: Option<usize>,
     returns_documents: bool,
     parameters: Vec<(Arc<str>, Parameter)>,
@@ -94,11 +99,12 @@ fn read(
     terms: Arc<Terms>,
     style: Style,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let list = style.list();
     let mut asked = Asked::default();
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "query" => {
                 asked.query = Some(documents::read_one(reader)?);
@@ -128,8 +134,8 @@ fn read(
             }
             // `Left` and `Right` there.
             "truncation_direction" => {
-                let side = reader.string()?.to_lowercase();
-                asked.parameters.push((key.as_ref().into(), Parameter::Text(side.into())));
+                let side = parameter::in_lower_case(reader)?;
+                asked.parameters.push((key.as_ref().into(), side));
                 Ok(())
             }
             "prompt_name" => {
@@ -151,7 +157,7 @@ fn request(
     signature: &Signature,
     terms: Arc<Terms>,
     style: Style,
-    asked: Asked,
+    asked: Asked<'_>,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
     let query = asked.query.ok_or_else(|| parameter::missing("query"))?;
     let documents = asked.documents.ok_or_else(|| parameter::missing(style.list()))?;
@@ -210,31 +216,37 @@ mod tests {
     #[test]
     fn a_query_and_documents_are_one_row() {
         let body = r#"{"model":"m","query":"q","documents":["a",{"text":"b","id":7}],"top_n":1,"max_chunks_per_doc":9}"#;
-        let (request, format) = decode_v1(&signature(), terms(), body.as_bytes()).unwrap();
+        let (request, format) =
+            decode_v1(&signature(), terms(), body.as_bytes(), samples::grant()).unwrap();
         let expected = "query BYTES [1,1] [\"q\"]\ntexts BYTES [1,2] [\"a\",\"b\"]\n";
         assert_eq!(samples::show(&request), expected);
         assert_eq!((format.most, format.documents.is_none()), (Some(1), true));
         assert_eq!(parameters(&request), "truncate=Bool(true) raw_scores=Bool(false) ");
-        let (request, _) = decode_v2(&signature(), terms(), body.as_bytes()).unwrap();
+        let (request, _) =
+            decode_v2(&signature(), terms(), body.as_bytes(), samples::grant()).unwrap();
         assert!(parameters(&request).ends_with("max_tokens_per_doc=Int(4096) "));
     }
 
     #[test]
     fn at_one_address_the_key_says_whose_body_it_is() {
-        let style =
-            |body: &str| decode_documents(&signature(), terms(), body.as_bytes()).unwrap().1;
+        let style = |body: &str| {
+            decode_documents(&signature(), terms(), body.as_bytes(), samples::grant()).unwrap().1
+        };
         let texts =
             r#"{"query":"q","texts":["a"],"return_text":true,"truncation_direction":"Left"}"#;
         assert_eq!(style(texts).style, Style::Tei);
         assert!(style(texts).documents.is_some());
         assert_eq!(style(r#"{"query":"q","documents":["a"]}"#).style, Style::V1);
-        let (request, _) = decode_texts(&signature(), terms(), texts.as_bytes()).unwrap();
+        let (request, _) =
+            decode_texts(&signature(), terms(), texts.as_bytes(), samples::grant()).unwrap();
         assert!(parameters(&request).starts_with("truncation_direction=Text(\"left\") "));
     }
 
     #[test]
     fn what_is_wrong_is_said_with_the_parameter() {
-        let error = |body: &str| decode_v1(&signature(), terms(), body.as_bytes()).unwrap_err();
+        let error = |body: &str| {
+            decode_v1(&signature(), terms(), body.as_bytes(), samples::grant()).unwrap_err()
+        };
         let parameter = |body: &str| error(body).parameter().map(str::to_owned);
         assert_eq!(parameter(r#"{"query":"q"}"#).as_deref(), Some("documents"));
         assert_eq!(parameter(r#"{"documents":["a"]}"#).as_deref(), Some("query"));

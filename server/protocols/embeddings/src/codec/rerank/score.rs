@@ -39,10 +39,11 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ScoreFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut first, mut second) = (None, None);
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "text_1" => {
                 first = Some(read(reader, most)?);
@@ -78,7 +79,7 @@ pub fn decode(
     Ok((request, ScoreFormat { cost: TextCost { characters, terms } }))
 }
 
-fn read(reader: &mut Reader<'_>, most: usize) -> Result<Column, Error> {
+fn read<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<'g>, Error> {
     match reader.peek()? {
         Token::Array => documents::read_list(reader, most),
         _ => documents::read_one(reader),
@@ -93,7 +94,7 @@ pub fn encode(
     format: &ScoreFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))?;
     let tokens = vectors::tokens(response)?;
@@ -137,6 +138,7 @@ mod tests {
             &samples::model(3, &[], &[]),
             Arc::new(crate::codec::terms::sample()),
             body.as_bytes(),
+            samples::grant(),
         )
     }
 

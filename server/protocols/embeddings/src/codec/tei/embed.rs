@@ -35,8 +35,9 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, EmbedFormat), Error> {
-    let (texts, parameters) = inputs::read_texts(signature, &terms, PARAMETERS, body)?;
+    let (texts, parameters) = inputs::read_texts(signature, &terms, PARAMETERS, body, grant)?;
     let cost = TextCost { characters: texts.characters, terms };
     let task = Task::SentenceEmbedding;
     let request = texts::request(task, vec![texts.input], &[EMBEDDING], parameters);
@@ -51,7 +52,7 @@ pub fn encode(
     format: &EmbedFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut out = b"[".to_vec();
@@ -80,7 +81,12 @@ mod tests {
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbedFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        decode(&signature, Arc::new(crate::codec::terms::sample()), body.as_bytes())
+        decode(
+            &signature,
+            Arc::new(crate::codec::terms::sample()),
+            body.as_bytes(),
+            samples::grant(),
+        )
     }
 
     #[test]

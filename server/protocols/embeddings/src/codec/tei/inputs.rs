@@ -10,7 +10,7 @@ use formats::{
     json::{Reader, Token},
     parameter,
 };
-use inference::{error::Error, request::Parameter, signature::Signature};
+use inference::{error::Error, grant::Grant, request::Parameter, signature::Signature};
 
 /// Parameters of a request, in their order.
 pub(super) type Parameters = Vec<(Arc<str>, Parameter)>;
@@ -27,10 +27,11 @@ pub(super) fn read_texts(
     terms: &Terms,
     known: &[&str],
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(Texts, Parameters), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let mut texts = None;
-    let parameters = read(terms, known, body, |reader| {
+    let parameters = read(terms, known, body, grant, |reader| {
         texts = Some(texts::read(reader, most)?);
         Ok(())
     })?;
@@ -42,14 +43,15 @@ pub(super) fn read_texts(
 ///
 /// # Errors
 /// When it has no inputs, or a value is of the wrong type.
-pub(super) fn read(
+pub(super) fn read<'g>(
     terms: &Terms,
     known: &[&str],
-    body: &[u8],
-    mut inputs: impl FnMut(&mut Reader<'_>) -> Result<(), Error>,
+    body: &'g [u8],
+    grant: &'g Grant,
+    mut inputs: impl FnMut(&mut Reader<'g>) -> Result<(), Error>,
 ) -> Result<Parameters, Error> {
     let (mut has_inputs, mut parameters) = (false, Vec::new());
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
                 has_inputs = true;
@@ -93,7 +95,7 @@ fn read_parameter(reader: &mut Reader<'_>, name: &str) -> Result<(Arc<str>, Para
     let value = match name {
         "truncate" | "normalize" | "raw_scores" => Parameter::Bool(reader.bool()?),
         // `Left` and `Right` here.
-        "truncation_direction" => Parameter::Text(reader.string()?.to_lowercase().into()),
+        "truncation_direction" => parameter::in_lower_case(reader)?,
         _ => parameter::scalar(reader, name)?,
     };
     Ok((name.into(), value))

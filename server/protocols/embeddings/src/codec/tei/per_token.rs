@@ -27,8 +27,9 @@ pub fn decode_all(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, PerTokenFormat), Error> {
-    decode(Task::FeatureExtraction, signature, terms, body)
+    decode(Task::FeatureExtraction, signature, terms, body, grant)
 }
 
 /// The same of `/embed_sparse`.
@@ -39,8 +40,9 @@ pub fn decode_sparse(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, PerTokenFormat), Error> {
-    decode(Task::SparseEmbedding, signature, terms, body)
+    decode(Task::SparseEmbedding, signature, terms, body, grant)
 }
 
 fn decode(
@@ -48,8 +50,9 @@ fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, PerTokenFormat), Error> {
-    let (texts, parameters) = inputs::read_texts(signature, &terms, &["prompt_name"], body)?;
+    let (texts, parameters) = inputs::read_texts(signature, &terms, &["prompt_name"], body, grant)?;
     let cost = TextCost { characters: texts.characters, terms };
     let request = texts::request(task, vec![texts.input], &[RESULT], parameters);
     Ok((request, PerTokenFormat { cost }))
@@ -63,7 +66,7 @@ pub fn encode_all(
     format: &PerTokenFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
@@ -82,7 +85,7 @@ pub fn encode_sparse(
     format: &PerTokenFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
@@ -125,14 +128,15 @@ mod tests {
         let signature = samples::model(3, &["text BYTES [1]"], &[]);
         let terms = Arc::new(crate::codec::terms::sample());
         let body = br#"{"inputs":["a","b"],"prompt_name":"query","normalize":true}"#;
-        let (request, format) = decode_all(&signature, terms.clone(), body).unwrap();
+        let (request, format) =
+            decode_all(&signature, terms.clone(), body, samples::grant()).unwrap();
         assert_eq!(request.task, Some(Task::FeatureExtraction));
         let names: Vec<&str> = request.parameters.iter().map(|it| &*it.0).collect();
         assert_eq!(names, ["prompt_name", "truncate"]);
         let two = response(&["[[[1.0],[2.0]]]", "[[[3.0]]]"]);
         let reply = encode_all(&format, &signature, &two).unwrap();
         assert_eq!(samples::body(&reply), "[[[1.0],[2.0]],[[3.0]]]");
-        let (request, format) = decode_sparse(&signature, terms, body).unwrap();
+        let (request, format) = decode_sparse(&signature, terms, body, samples::grant()).unwrap();
         assert_eq!(request.task, Some(Task::SparseEmbedding));
         let one = response(&["[{\"index\":1,\"value\":0.5}]"]);
         let reply = encode_sparse(&format, &signature, &one).unwrap();

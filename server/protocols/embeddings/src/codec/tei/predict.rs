@@ -1,6 +1,6 @@
 //! `/predict`: the classes of texts and of pairs of texts.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{inputs, results};
 use crate::codec::{
@@ -30,10 +30,9 @@ pub struct PredictFormat {
 }
 
 /// Texts, and what each is paired with, where it is: an empty text stands for none.
-#[derive(Default)]
-struct Pairs {
-    texts: Column,
-    others: Column,
+struct Pairs<'g> {
+    texts: Column<'g>,
+    others: Column<'g>,
     has_others: bool,
     is_single: bool,
 }
@@ -46,11 +45,17 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, PredictFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
-    let mut pairs = Pairs::default();
+    let mut pairs = Pairs {
+        texts: Column::new(grant),
+        others: Column::new(grant),
+        has_others: false,
+        is_single: false,
+    };
     let read = |reader: &mut Reader<'_>| pairs.read(reader, most);
-    let mut parameters = inputs::read(&terms, &["raw_scores"], body, read)?;
+    let mut parameters = inputs::read(&terms, &["raw_scores"], body, grant, read)?;
     // All classes, best first.
     parameters.push(parameter::all_classes());
     let characters = pairs.texts.characters + pairs.others.characters;
@@ -63,7 +68,7 @@ pub fn decode(
     Ok((request, PredictFormat { is_single: pairs.is_single, cost }))
 }
 
-impl Pairs {
+impl Pairs<'_> {
     /// A text, a pair, or a list of lists of one or two texts.
     fn read(&mut self, reader: &mut Reader<'_>, most: usize) -> Result<(), Error> {
         self.is_single = true;
@@ -82,14 +87,14 @@ impl Pairs {
     }
 
     /// A list of one text or two.
-    fn read_pair(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        let mut texts: Vec<String> = Vec::with_capacity(2);
+    fn read_pair<'a>(&mut self, reader: &mut Reader<'a>) -> Result<(), Error> {
+        let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(2);
         let start = reader.mark();
         reader.array(|reader, at| {
             if at > 1 {
                 return Err(reader.error("expected one text or two, found more"));
             }
-            texts.push(reader.string()?.into_owned());
+            texts.push(reader.string()?);
             Ok(())
         })?;
         match texts.as_slice() {
@@ -119,7 +124,7 @@ pub fn encode(
     format: &PredictFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|_| results::joined(response))?;
     let rows = results::rows(response)?;
@@ -146,7 +151,12 @@ mod tests {
     fn read(inputs: &str) -> Result<(InferenceRequest, PredictFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]", "text_pair? BYTES [1]"], &[]);
         let body = format!("{{\"inputs\":{inputs},\"raw_scores\":true}}");
-        decode(&signature, Arc::new(crate::codec::terms::sample()), body.as_bytes())
+        decode(
+            &signature,
+            Arc::new(crate::codec::terms::sample()),
+            body.as_bytes(),
+            samples::grant(),
+        )
     }
 
     #[track_caller]

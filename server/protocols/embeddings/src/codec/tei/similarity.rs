@@ -36,29 +36,27 @@ pub fn decode(
     signature: &Signature,
     terms: Arc<Terms>,
     body: &[u8],
+    grant: &Grant,
 ) -> Result<(InferenceRequest, SimilarityFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut source, mut sentences) = (None, None);
     let mut parameters = Vec::new();
-    let mut read_inputs = |reader: &mut Reader<'_>| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
-            "source_sentence" => {
-                let mut column = Column::default();
-                let text = texts::text(reader)?;
-                column.push(reader, &text)?;
-                source = Some(column);
-                Ok(())
-            }
-            "sentences" => {
-                sentences = Some(texts::column(reader, most)?);
-                Ok(())
-            }
-            _ => reader.skip_value(),
-        })
-    };
-    Reader::document(body, |reader| {
-        reader.object(|reader, key| match &*key {
-            "inputs" => read_inputs(reader),
+            "inputs" => reader.object(|reader, key| match &*key {
+                "source_sentence" => {
+                    let mut column = Column::new(grant);
+                    let text = texts::text(reader)?;
+                    column.push(reader, &text)?;
+                    source = Some(column);
+                    Ok(())
+                }
+                "sentences" => {
+                    sentences = Some(texts::column(reader, most)?);
+                    Ok(())
+                }
+                _ => reader.skip_value(),
+            }),
             "parameters" if reader.peek()? == Token::Null => reader.null(),
             "parameters" => reader.object(|reader, key| {
                 inputs::read_known(reader, &key, &["prompt_name"], &mut parameters)
@@ -68,8 +66,8 @@ pub fn decode(
     })?;
     let missing =
         |key: &str| Error::InvalidRequest(format!("inputs: expected the key '{key}', found none"));
-    let source: Column = source.ok_or_else(|| missing("source_sentence"))?;
-    let sentences: Column = sentences.ok_or_else(|| missing("sentences"))?;
+    let source: Column<'_> = source.ok_or_else(|| missing("source_sentence"))?;
+    let sentences: Column<'_> = sentences.ok_or_else(|| missing("sentences"))?;
     parameters.extend(inputs::truncation(&terms, &parameters));
     parameters.push(("similarity".into(), Parameter::Text("cosine".into())));
     let characters = source.characters + sentences.characters;
@@ -86,7 +84,7 @@ pub fn encode(
     format: &SimilarityFormat,
     _: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::PLAIN, loose))?;
     let mut out = Vec::new();
@@ -113,7 +111,7 @@ mod tests {
         let inputs = ["source_sentence BYTES [1]", "sentences BYTES [-1]"];
         let signature = samples::model(3, &inputs, &[]);
         let terms = Terms { truncates: false, device: "gpu", ..crate::codec::terms::sample() };
-        decode(&signature, Arc::new(terms), body.as_bytes())
+        decode(&signature, Arc::new(terms), body.as_bytes(), samples::grant())
     }
 
     #[test]

@@ -4,10 +4,9 @@ use super::inputs;
 use crate::codec::texts;
 use formats::{
     EncodedReply,
-    expansion::{DOUBLING, KEY, Separators, Text},
     json::{Reader, Token as JsonToken, write},
 };
-use inference::error::Error;
+use inference::{error::Error, grant::Grant, granted::Granted};
 
 /// What `/tokenize` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,37 +45,25 @@ pub const MOST: usize = 1 << 20;
 /// Bytes of memory that a token takes at most while it is found and written.
 pub const TOKEN: usize = 256;
 
-/// Bytes that reading a body of at most so many texts, or lists of ids, takes at most beside the body.
-pub fn bound(body: &[u8], most: usize, loose: usize) -> usize {
-    /// A text, or a list of ids, in a list that grows by doubling.
-    const LIST: usize = size_of::<Vec<u32>>() * DOUBLING;
-    /// An id in a list that grows by doubling, or alone in one, which has room for four.
-    const ID: usize = size_of::<u32>() * 4;
-    Text::bound(Separators::Document, body, loose, |text| {
-        let lists = text.values.min(most).saturating_mul(LIST);
-        let ids = text.values.min(MOST).saturating_mul(ID);
-        lists.saturating_add(ids).saturating_add(text.length).saturating_add(text.read(KEY))
-    })
-}
-
 /// `{"inputs", "add_special_tokens"?, "prompt_name"?}` of at most so many texts.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_tokenize(body: &[u8], most: usize) -> Result<TokenizeRequest, Error> {
+pub fn read_tokenize(body: &[u8], most: usize, grant: &Grant) -> Result<TokenizeRequest, Error> {
     let (mut texts, mut prompt_name, mut add_special_tokens) = (None, None, true);
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
-                let mut all = Vec::new();
+                let mut all = Granted::new(grant);
+                let mut push = |reader: &mut Reader<'_>| {
+                    let text = texts::text(reader)?;
+                    all.push(reader.owned(text)?)
+                };
                 match reader.peek()? {
-                    JsonToken::Array => texts::list(reader, most, |reader| {
-                        all.push(texts::text(reader)?.into_owned());
-                        Ok(())
-                    })?,
-                    _ => all.push(texts::text(reader)?.into_owned()),
+                    JsonToken::Array => texts::list(reader, most, push)?,
+                    _ => push(reader)?,
                 }
-                texts = Some(all);
+                texts = Some(all.into_vec());
                 Ok(())
             }
             "add_special_tokens" | "prompt_name" if reader.peek()? == JsonToken::Null => {
@@ -87,7 +74,8 @@ pub fn read_tokenize(body: &[u8], most: usize) -> Result<TokenizeRequest, Error>
                 Ok(())
             }
             "prompt_name" => {
-                prompt_name = Some(reader.string()?.into_owned());
+                let name = reader.string()?;
+                prompt_name = Some(reader.owned(name)?);
                 Ok(())
             }
             _ => reader.skip_value(),
@@ -102,9 +90,9 @@ pub fn read_tokenize(body: &[u8], most: usize) -> Result<TokenizeRequest, Error>
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_decode(body: &[u8], most: usize) -> Result<DecodeRequest, Error> {
+pub fn read_decode(body: &[u8], most: usize, grant: &Grant) -> Result<DecodeRequest, Error> {
     let (mut lists, mut skip_special_tokens) = (None, true);
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "ids" => {
                 lists = Some(read_lists(reader, most)?);
@@ -124,16 +112,14 @@ pub fn read_decode(body: &[u8], most: usize) -> Result<DecodeRequest, Error> {
 
 fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Error> {
     let start = reader.mark();
-    let (mut lists, mut ids) = (Vec::new(), Vec::new());
+    let grant = reader.grant();
+    let (mut lists, mut ids) = (Granted::new(grant), Granted::new(grant));
     let (mut given, mut count) = (0, 0);
     // Those beyond the bound are counted for the error, and not kept.
-    let mut keep = |reader: &mut Reader<'_>, list: &mut Vec<u32>| -> Result<(), Error> {
+    let mut keep = |reader: &mut Reader<'_>, list: &mut Granted<'_, u32>| {
         let id = reader.number()?;
         count += 1;
-        if count <= MOST {
-            list.push(id);
-        }
-        Ok(())
+        if count <= MOST { list.push(id) } else { Ok(()) }
     };
     reader.array(|reader, _| match reader.peek()? {
         JsonToken::Array => {
@@ -141,10 +127,9 @@ fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Err
             if most < given {
                 return reader.skip_value();
             }
-            let mut list = Vec::new();
+            let mut list = Granted::new(grant);
             reader.array(|reader, _| keep(reader, &mut list))?;
-            lists.push(list);
-            Ok(())
+            lists.push(list.into_vec())
         }
         _ => keep(reader, &mut ids),
     })?;
@@ -156,8 +141,8 @@ fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Err
             let problem = format!("expected at most {MOST} ids together, found {count}");
             Err(reader.error_about(&start, problem))
         }
-        (0, false) => Ok(vec![ids]),
-        (_, true) => Ok(lists),
+        (0, false) => Ok(vec![ids.into_vec()]),
+        (_, true) => Ok(lists.into_vec()),
     }
 }
 
@@ -209,10 +194,11 @@ pub fn write_texts(texts: &[String]) -> EncodedReply {
 mod tests {
     use super::*;
     use formats::samples::body;
+    use formats::samples::grant;
 
     #[test]
     fn one_text_is_a_list_of_one() {
-        let read = |text: &str| read_tokenize(text.as_bytes(), 2);
+        let read = |text: &str| read_tokenize(text.as_bytes(), 2, grant());
         let one = read(r#"{"inputs":"a","add_special_tokens":false,"prompt_name":"q"}"#).unwrap();
         assert_eq!((one.texts, one.add_special_tokens), (vec!["a".to_owned()], false));
         assert_eq!(one.prompt_name.as_deref(), Some("q"));
@@ -225,7 +211,7 @@ mod tests {
 
     #[test]
     fn ids_are_of_one_text_or_of_several() {
-        let read = |text: &str| read_decode(text.as_bytes(), 2).map(|it| it.lists);
+        let read = |text: &str| read_decode(text.as_bytes(), 2, grant()).map(|it| it.lists);
         assert_eq!(read(r#"{"ids":[1,2]}"#).unwrap(), [[1, 2]]);
         assert_eq!(read(r#"{"ids":[[1],[2]]}"#).unwrap(), [[1], [2]]);
         assert!(matches!(read(r#"{"ids":[[1],[2],[3]]}"#), Err(Error::TooManyInputs { .. })));
@@ -233,7 +219,7 @@ mod tests {
         for wrong in [r#"{"ids":[1,[2]]}"#, r#"{"ids":[-1]}"#, r#"{"ids":"a"}"#, "{}"] {
             assert!(matches!(read(wrong), Err(Error::InvalidRequest(_))), "{wrong}");
         }
-        let flag = read_decode(br#"{"ids":[1],"skip_special_tokens":false}"#, 2).unwrap();
+        let flag = read_decode(br#"{"ids":[1],"skip_special_tokens":false}"#, 2, grant()).unwrap();
         assert!(!flag.skip_special_tokens);
     }
 
@@ -241,10 +227,10 @@ mod tests {
     fn ids_beyond_the_bound_are_counted_and_not_kept() {
         let body = |count: usize| format!(r#"{{"ids":[{}]}}"#, vec!["1"; count].join(","));
         let (most, many) = (body(MOST), body(2 * MOST));
-        assert_eq!(read_decode(most.as_bytes(), 2).unwrap().lists.concat().len(), MOST);
+        assert_eq!(read_decode(most.as_bytes(), 2, grant()).unwrap().lists.concat().len(), MOST);
         let mut error = String::new();
         let used = allocation_counter::measure(|| {
-            error = read_decode(many.as_bytes(), 2).unwrap_err().to_string();
+            error = read_decode(many.as_bytes(), 2, grant()).unwrap_err().to_string();
         });
         let expected = format!("expected at most {MOST} ids together, found {}", 2 * MOST);
         assert!(error.contains(&expected), "{error}");

@@ -3,35 +3,23 @@
 use bytes::Bytes;
 
 use crate::codec::texts;
-use formats::{
-    expansion::{DOUBLING, KEY, Separators, Text},
-    json::Reader,
-};
-use inference::error::Error;
-
-/// Bytes that reading at most so many bodies takes at most beside the body that they are in.
-pub fn bound(body: &[u8], most: usize, loose: usize) -> usize {
-    Text::bound(Separators::Document, body, loose, |text| {
-        let list = text.values.min(most).saturating_mul(size_of::<Bytes>() * DOUBLING);
-        list.saturating_add(text.read(KEY))
-    })
-}
+use formats::json::Reader;
+use inference::{error::Error, grant::Grant, granted::Granted};
 
 /// The bodies in `{"instances": [..]}`, at most so many, each a part of the same memory.
 ///
 /// # Errors
 /// When there are none, or too many.
-pub fn instances(body: &Bytes, most: usize) -> Result<Vec<Bytes>, Error> {
+pub fn instances(body: &Bytes, most: usize, grant: &Grant) -> Result<Vec<Bytes>, Error> {
     let mut bodies = None;
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "instances" => {
-                let mut all = Vec::new();
+                let mut all = Granted::new(grant);
                 texts::list(reader, most, |reader| {
-                    all.push(body.slice_ref(reader.raw_value()?.as_bytes()));
-                    Ok(())
+                    all.push(body.slice_ref(reader.raw_value()?.as_bytes()))
                 })?;
-                bodies = Some(all);
+                bodies = Some(all.into_vec());
                 Ok(())
             }
             _ => reader.skip_value(),
@@ -47,7 +35,9 @@ mod tests {
 
     #[test]
     fn each_body_is_a_part_of_the_whole() {
-        let read = |text: &'static str| instances(&Bytes::from_static(text.as_bytes()), 2);
+        let read = |text: &'static str| {
+            instances(&Bytes::from_static(text.as_bytes()), 2, formats::samples::grant())
+        };
         let bodies = read(r#"{"instances": [ {"inputs": "a"}, 7 ], "parameters": {}}"#).unwrap();
         assert_eq!(bodies, [&br#"{"inputs": "a"}"#[..], b"7"]);
         assert!(matches!(read(r#"{"instances":[]}"#), Err(Error::Empty(_))));

@@ -109,7 +109,7 @@ impl AlgorithmReply {
         self,
         signature: &Signature,
         response: &InferenceResponse,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<EncodedReply, Error> {
         grant.take(|loose| reply_size::of_response(response, TextForm::QUOTED, loose))?;
         let mut rows = match self.content {

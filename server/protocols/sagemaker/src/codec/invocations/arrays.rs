@@ -29,15 +29,11 @@ pub(super) fn are_taken(signature: &Signature) -> bool {
 ///
 /// # Errors
 /// When the array has not the type and the shape that the model takes.
-pub(super) fn decode(
-    signature: &Signature,
-    body: &Bytes,
-    grant: &Grant<'_>,
-) -> Result<Decoded, Error> {
+pub(super) fn decode(signature: &Signature, body: &Bytes, grant: &Grant) -> Result<Decoded, Error> {
     let take = |files: usize, data: usize| {
         let in_front = files.saturating_mul(IN_FRONT);
-        let ports = expansion::of_ports(signature);
-        grant.take(|_| data.saturating_add(in_front).saturating_add(ports))
+        grant.hold(data.saturating_add(in_front))?;
+        expansion::hold_ports(signature, grant)
     };
     let (dtype, shape) = npy::described(body)?;
     let dims = shape.dims();

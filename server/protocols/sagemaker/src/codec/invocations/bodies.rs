@@ -27,7 +27,7 @@ pub(super) fn csv(
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
     let is_headed = has_header(signature, invocation, options, body);
     let mut inputs = match is_headed {
@@ -69,17 +69,13 @@ pub(super) fn npz(
     signature: &Signature,
     options: &Options,
     body: &Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
     let inputs = npz::decode(signature, body, options.largest_body, grant)?;
     Ok(Decoded::whole(inputs, Media::Npy))
 }
 
-pub(super) fn npy(
-    signature: &Signature,
-    body: &Bytes,
-    grant: &Grant<'_>,
-) -> Result<Decoded, Error> {
+pub(super) fn npy(signature: &Signature, body: &Bytes, grant: &Grant) -> Result<Decoded, Error> {
     let port = inputs::only_input(signature).ok_or_else(|| {
         let names = inputs::names_of(signature);
         Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
@@ -95,7 +91,7 @@ pub(super) fn file(
     kind: &str,
     pipeline: PipelineReply,
     body: &Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
     let port = inputs::only_input(signature).filter(|it| {
         it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
@@ -109,9 +105,8 @@ pub(super) fn file(
             negotiate::supported()
         )));
     };
-    // The file becomes a string, with its length in front of it.
-    grant.take(|_| body.len().saturating_add(expansion::of_ports(signature)))?;
-    let inputs = vec![medium::input(signature, port, body)?];
+    expansion::hold_ports(signature, grant)?;
+    let inputs = vec![medium::input(signature, port, body, grant)?];
     if signature.pipeline.is_some() {
         let json_reply = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));
         return Ok(Decoded { json_reply, ..Decoded::whole(inputs, Media::Json) });

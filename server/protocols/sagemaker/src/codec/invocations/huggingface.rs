@@ -13,9 +13,8 @@ use bytes::Bytes;
 
 use super::{Decoded, ReplyFormat};
 use formats::{
-    body_model,
     elements::TensorBuilder,
-    expansion::{self, DOUBLING, Separators, Text},
+    expansion,
     json::{BytesForm, Reader, Token},
     rows::{self, RowBuilder},
     shapes,
@@ -70,10 +69,11 @@ pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
 pub(super) fn decode(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Option<Decoded>, Error> {
-    grant.take(|loose| bound(signature, body, loose))?;
-    let mut reader = Reader::new(body)?;
+    expansion::hold_ports(signature, grant)?;
+    let before = grant.held();
+    let mut reader = Reader::new(body, grant)?;
     let is_plain = signature.pipeline.is_some() && task::is_plain(&mut reader);
     let (inputs, pipeline, parameters) = match &signature.pipeline {
         Some(served) => task::read(signature, served.task, &mut reader)?,
@@ -90,39 +90,17 @@ pub(super) fn decode(
         Err(_) if is_plain => Ok(None),
         Err(_) => {
             // All of them are read again, this one among them.
-            drop(inputs);
-            decode_documents(signature, body).map(Some)
+            drop((inputs, parameters));
+            grant.give_back_to(before);
+            decode_documents(signature, body, grant).map(Some)
         }
     }
 }
 
-/// Bytes that [`decode`] takes at most beside the body. A parameter is repeated for each row by reference.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    /// Bytes of a reference, in a list that grows by doubling.
-    const REFERENCE: usize = DOUBLING * size_of::<Bytes>();
-    let rows = Text::bound(Separators::Documents, body, loose, |text| {
-        text.values.saturating_mul(REFERENCE)
-    });
-    // An input that is not among the rows is a parameter.
-    let parameters = signature.inputs.len().saturating_sub(1);
-    let of_pipeline = match signature.pipeline {
-        Some(_) => {
-            // An object of inputs alone is there once more, without its parameters.
-            let is_plain = Reader::new(body).is_ok_and(|mut it| task::is_plain(&mut it));
-            let again = if is_plain { DOUBLING * body.len() } else { 0 };
-            body_model::of_parameters(Separators::Documents, body, loose).saturating_add(again)
-        }
-        None => 0,
-    };
-    expansion::of_rows(signature, Separators::Documents, body, loose)
-        .saturating_add(rows.saturating_mul(parameters))
-        .saturating_add(of_pipeline)
-}
-
 /// Several such objects, each a row.
-fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body)?;
-    let mut rows = RowBuilder::named(signature, TEXT);
+fn decode_documents(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body, grant)?;
+    let mut rows = RowBuilder::named(signature, TEXT, grant);
     let mut parameters = None;
     for record in 1.. {
         let (mut given, mut own) = (false, Vec::new());
@@ -190,6 +168,8 @@ fn read(
             let problem = "it is given in 'inputs' and in 'parameters'";
             return Err(Error::input(&*parameter.name, problem));
         }
+        // A parameter is repeated for each row by reference.
+        reader.grant().hold(rows.saturating_mul(2 * size_of::<Bytes>()))?;
         inputs.push(for_rows(signature, parameter, rows)?);
     }
     Ok((inputs, pipeline))
@@ -197,7 +177,7 @@ fn read(
 
 /// The value of an input that stands among the parameters: that of one row.
 fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
-    let mut builder = TensorBuilder::new(port.dtype, None);
+    let mut builder = TensorBuilder::new(port.dtype, None, reader.grant());
     let shape = reader.shaped_elements(&mut builder, BytesForm::Text)?;
     builder.finish_input(port, shape)
 }

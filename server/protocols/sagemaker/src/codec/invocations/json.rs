@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::codec::builtin::{self, Rows};
+use crate::codec::builtin;
 use formats::{
-    expansion::Separators,
-    inputs,
+    expansion, inputs,
     json::{Reader, Token},
     negotiate::Media,
     number::Excerpt,
-    records,
     rows::{self, List, RowBuilder},
     shapes, tfs,
 };
@@ -30,7 +28,8 @@ pub(super) fn look(
     options: &Options,
     body: &[u8],
 ) -> Result<Document, Error> {
-    let (rules, mut reader) = (options.rules(), Reader::preview(body)?);
+    let (rules, grant) = (options.rules(), Grant::uncounted());
+    let mut reader = Reader::preview(body, &grant)?;
     // TensorFlow Serving's container puts brackets around what it does not know, and the graph sees them.
     let is_wrapped = rules.scalars && !signature.batches();
     match reader.peek()? {
@@ -147,21 +146,11 @@ pub(super) fn decode(
     signature: &Signature,
     document: Document,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
-    // Each time for several documents that are rows, too.
-    match document {
-        Document::HuggingFace | Document::Mlflow => {}
-        Document::Instances => builtin::take(grant, signature, Rows::Instances, body)?,
-        Document::Features => builtin::take(grant, signature, Rows::Documents, body)?,
-        Document::Tfs
-        | Document::KserveV2
-        | Document::Examples
-        | Document::Scalar
-        | Document::Named
-        | Document::Bare => records::take(grant, signature, Separators::Documents, body)?,
-    }
-    let mut reader = Reader::new(body)?;
+    expansion::hold_ports(signature, grant)?;
+    let before = grant.held();
+    let mut reader = Reader::new(body, grant)?;
     reader.takes_missing(signature.takes_missing);
     let decoded = match document {
         // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
@@ -177,12 +166,15 @@ pub(super) fn decode(
         Document::HuggingFace => {
             return match huggingface::decode(signature, body, grant)? {
                 Some(decoded) => Ok(decoded),
-                None => decode_documents(signature, body),
+                None => {
+                    grant.give_back_to(before);
+                    decode_documents(signature, body, grant)
+                }
             };
         }
         Document::Mlflow => return mlflow::decode(signature, body, grant),
         Document::Scalar => {
-            let mut rows = RowBuilder::new(signature);
+            let mut rows = RowBuilder::new(signature, grant);
             rows.push(&mut reader)?;
             let mut inputs = rows.finish()?;
             inputs.iter_mut().for_each(|it| shapes::without_brackets(signature, it));
@@ -203,7 +195,8 @@ pub(super) fn decode(
         Err(_) => {
             // All of them are read again, this one among them.
             drop(decoded);
-            decode_documents(signature, body)
+            grant.give_back_to(before);
+            decode_documents(signature, body, grant)
         }
     }
 }
@@ -213,16 +206,16 @@ pub(super) fn decode_lines(
     signature: &Signature,
     document: Option<Document>,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body)?;
+    let mut reader = Reader::new(body, grant)?;
     reader.skip_value()?;
     let document = match document {
         Some(document @ (Document::Features | Document::HuggingFace)) => document,
         Some(document) if reader.finish().is_ok() => document,
         _ => {
-            records::take(grant, signature, Separators::Documents, body)?;
-            return decode_documents(signature, body);
+            expansion::hold_ports(signature, grant)?;
+            return decode_documents(signature, body, grant);
         }
     };
     let decoded = decode(signature, document, body, grant)?;
@@ -235,10 +228,10 @@ pub(super) fn decode_lines(
 }
 
 /// Each document is a row.
-fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body)?;
+fn decode_documents(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body, grant)?;
     reader.takes_missing(signature.takes_missing);
-    let mut rows = RowBuilder::new(signature);
+    let mut rows = RowBuilder::new(signature, grant);
     for record in 1.. {
         rows.push(&mut reader).map_err(|error| rows::in_record(record, error))?;
         if reader.is_at_end() {

@@ -3,13 +3,13 @@
 
 use super::{Decoded, ReplyFormat};
 use formats::{
-    expansion::{self, Elements, Separators},
+    expansion,
     json::Reader,
     records::Records,
     rows::{self, List},
-    table::{self, Table, check_columns, column_name},
+    table::{Table, check_columns, column_name},
 };
-use inference::{error::Error, grant::Grant, signature::Signature};
+use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 
 /// The keys of which a body has exactly one.
 const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "inputs"];
@@ -18,14 +18,10 @@ const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "i
 ///
 /// # Errors
 /// When it has several of them; when the table or the tensors do not fit the model, with row and column.
-pub(super) fn decode(
-    signature: &Signature,
-    body: &[u8],
-    grant: &Grant<'_>,
-) -> Result<Decoded, Error> {
-    grant.take(|loose| bound(signature, body, loose))?;
+pub(super) fn decode(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
+    expansion::hold_ports(signature, grant)?;
     let mut found: Option<(String, _)> = None;
-    Reader::document(body, |reader| {
+    Reader::document(body, grant, |reader| {
         reader.takes_missing(signature.takes_missing);
         reader.object(|reader, key| {
             if !KEYS.contains(&&*key) {
@@ -42,7 +38,7 @@ pub(super) fn decode(
                 "instances" => rows::read_list(signature, reader, List::Rows),
                 _ => rows::read_columns(signature, reader),
             }?;
-            found = Some((key.into_owned(), inputs));
+            found = Some((reader.owned(key)?, inputs));
             Ok(())
         })
     })?;
@@ -52,74 +48,6 @@ pub(super) fn decode(
     Ok(Decoded::stated(inputs, ReplyFormat::Rows))
 }
 
-/// Bytes that [`decode`] takes at most beside the body.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    let mut extent = Extent::default();
-    // What is broken is refused as soon as it is decoded.
-    let _ = Reader::preview(body).and_then(|mut reader| extent.read(&mut reader));
-    let Extent { columns, rows, records } = extent;
-    let rows = if records { rows } else { 0 };
-    let size = Elements::of(signature).size;
-    expansion::of_rows(signature, Separators::Document, body, loose).saturating_add(table::bound(
-        signature,
-        body.len(),
-        columns,
-        rows,
-        size,
-    ))
-}
-
-/// How many columns and rows a table has at most.
-#[derive(Default)]
-struct Extent {
-    columns: usize,
-    rows: usize,
-    /// Are its rows objects, which may leave cells out?
-    records: bool,
-}
-
-impl Extent {
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        reader.object(|reader, key| match &*key {
-            "dataframe_split" => reader.object(|reader, key| match &*key {
-                "columns" => self.row(reader),
-                "data" => reader.array(|reader, at| match at {
-                    0 => self.row(reader),
-                    _ => reader.skip_value(),
-                }),
-                _ => reader.skip_value(),
-            }),
-            "dataframe_records" => {
-                self.records = true;
-                reader.array(|reader, at| {
-                    self.rows = at + 1;
-                    match at {
-                        0 => self.record(reader),
-                        _ => reader.skip_value(),
-                    }
-                })
-            }
-            _ => reader.skip_value(),
-        })
-    }
-
-    /// Each element of a list is a column.
-    fn row(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        reader.array(|reader, at| {
-            self.columns = self.columns.max(at + 1);
-            reader.skip_value()
-        })
-    }
-
-    /// Each key is a column.
-    fn record(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        reader.object(|reader, _| {
-            self.columns += 1;
-            reader.skip_value()
-        })
-    }
-}
-
 type Inputs = Vec<backend::NamedTensor>;
 
 /// `{"columns": [..], "index"?: [..], "data": [[..], ..]}`, the keys in any order.
@@ -127,13 +55,12 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
     let (mut names, mut data) = (None, None);
     reader.object(|reader, key| match &*key {
         "columns" => {
-            let mut list = Vec::new();
+            let mut list = Granted::new(reader.grant());
             reader.array(|reader, at| {
                 check_columns(signature, at + 1)?;
-                list.push(column_name(reader)?);
-                Ok(())
+                list.push(column_name(reader)?)
             })?;
-            names = Some(list);
+            names = Some(list.into_vec());
             Ok(())
         }
         "data" => {
@@ -144,11 +71,12 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
     })?;
     let data = data.ok_or_else(|| reader.error("expected the key 'data', found none"))?;
     reader.revisit(data, |reader| {
-        let mut table = names.map(|names| Table::new(signature, names)).transpose()?;
+        let grant = reader.grant();
+        let mut table = names.map(|names| Table::new(signature, names, grant)).transpose()?;
         reader.array(|reader, record| {
             let table = match &mut table {
                 Some(table) => table,
-                none => none.insert(Table::new(signature, numbered(signature, reader)?)?),
+                none => none.insert(Table::new(signature, numbered(signature, reader)?, grant)?),
             };
             let mut width = 0;
             let start = reader.mark();
@@ -182,12 +110,14 @@ fn numbered(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String
             reader.skip_value()
         })
     })?;
+    // A number has no more digits than a text has bytes in front of its heap.
+    reader.grant().hold(width.saturating_mul(2 * size_of::<String>()))?;
     Ok((0..width).map(|it| it.to_string()).collect())
 }
 
 /// `[{"column": value, ..}, ..]`. The first record names the columns.
 fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error> {
-    let mut records = Records::with_gaps(signature);
+    let mut records = Records::with_gaps(signature, reader.grant());
     let mut is_empty = true;
     reader.array(|reader, _| {
         is_empty = false;

@@ -71,7 +71,7 @@ pub fn decode(
     invocation: &Invocation,
     options: &Options,
     body: Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let (body_type, json) = match look(signature, invocation, options, &body)? {
         Found::Generate(framing) => {
@@ -161,7 +161,7 @@ pub fn encode(
     format: &ReplyFormat,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     match format {
         ReplyFormat::KserveV2(format) => {
@@ -293,7 +293,7 @@ fn decode_kserve_v2(
     options: &Options,
     header: Option<usize>,
     body: Bytes,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     choose(invocation, options, Media::Json, &KSERVE_V2)?;
     if let Some(header) = header.filter(|&it| it > body.len()) {
@@ -314,7 +314,7 @@ fn decode_examples(
     options: &Options,
     method: tfs::Method,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     choose(invocation, options, Media::Json, &[Media::Json])?;
     let (request, results) = tfs::decode_examples(signature, method, body, grant)?;

@@ -6,7 +6,7 @@ use formats::{
     EncodedReply,
     json::{Reader, write},
 };
-use inference::error::Error;
+use inference::{error::Error, grant::Grant};
 
 /// Models on one page where the client names no number, and the most that there are.
 const USUAL_PAGE: usize = 100;
@@ -39,7 +39,7 @@ pub struct ListRequest {
 /// When it is not that, naming the place.
 pub fn load_request(body: &[u8]) -> Result<LoadRequest, Error> {
     let (mut name, mut url) = (None, None);
-    Reader::request(body, |reader| {
+    Reader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| {
             match key.as_ref() {
                 "model_name" => name = Some(reader.string()?.into_owned()),

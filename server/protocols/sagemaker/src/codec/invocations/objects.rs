@@ -54,7 +54,7 @@ pub(super) fn xgboost(
     options: &Options,
     media: Media,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Option<(InferenceRequest, ReplyFormat)>, Error> {
     if !is_xgboost(options, invocation, media) {
         return Ok(None);
@@ -106,7 +106,7 @@ fn is_xgboost(options: &Options, invocation: &Invocation, media: Media) -> bool 
 pub(super) fn recordio(
     signature: &Signature,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
     let inputs = recordio::decode(signature, MissingValue::Zero, LeftOut::Any, body, grant)?;
     Ok(Decoded { json_reply: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
@@ -119,7 +119,7 @@ pub(super) fn libsvm(
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Decoded, Error> {
     let missing = match invocation.model.library {
         Some(_) => MissingValue::Zero,
@@ -189,7 +189,7 @@ pub(super) fn encode(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     let predictions = || {
         grant.take(|loose| reply_size::of_response(response, TextForm::QUOTED, loose))?;

@@ -4,6 +4,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use formats::json::Reader;
+use inference::grant::Grant;
 
 /// What a body asks for that is no inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl Control {
             return None;
         }
         let mut found = None;
-        let read = Reader::document(body, |reader| {
+        let read = Reader::document(body, &Grant::uncounted(), |reader| {
             reader.object(|reader, key| {
                 let request = match (&*key, &found) {
                     ("requestType", None) => reader.string()?,

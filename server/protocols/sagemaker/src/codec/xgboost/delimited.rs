@@ -3,8 +3,8 @@
 use backend::NamedTensor;
 
 use formats::{
-    expansion::{self, Separators},
-    matrix::{self, LeftOut, Matrix, RowError},
+    expansion,
+    matrix::{LeftOut, Matrix, RowError},
 };
 use inference::{error::Error, grant::Grant, signature::Signature};
 
@@ -30,14 +30,14 @@ pub(super) fn decode(
     signature: &Signature,
     left_out: LeftOut,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
-    grant.take(|loose| bound(signature, body, loose))?;
+    expansion::hold_ports(signature, grant)?;
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
     })?;
-    let mut matrix = Matrix::new(signature, FORMAT, text.len())?;
+    let mut matrix = Matrix::new(signature, FORMAT, text.len(), grant)?;
     let text = text.trim_start_matches('\u{feff}');
     // A tab at the end of the text has an empty field behind it; line ends have not.
     let text = text.trim_matches(['\r', '\n']);
@@ -61,14 +61,6 @@ pub(super) fn decode(
         }
     }
     matrix.finish(FORMAT)
-}
-
-/// Bytes that [`decode`] takes at most beside the body. What records leave out at their ends is made up for.
-fn bound(signature: &Signature, body: &[u8], loose: usize) -> usize {
-    let rows = 1 + expansion::count(body, |it| it == b'\n');
-    let completed = matrix::width_of(signature)
-        .map_or(0, |width| matrix::bound(signature, body.len(), rows, width));
-    expansion::of_rows(signature, Separators::Fields, body, loose).max(completed)
 }
 
 /// The character between the fields of the first line.

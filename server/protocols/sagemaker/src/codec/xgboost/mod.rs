@@ -85,7 +85,7 @@ pub fn decode(
     is_pickled: bool,
     media: Media,
     body: &[u8],
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Option<Result<Vec<NamedTensor>, Error>> {
     matrix::numbers(signature)?;
     let left_out = if is_pickled { LeftOut::One } else { LeftOut::Any };
@@ -161,7 +161,7 @@ pub fn encode(
     reply: &Reply,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| reply.bound(response, loose))?;
     let Reply { media, told, endpoint, is_batch, settings } = reply;

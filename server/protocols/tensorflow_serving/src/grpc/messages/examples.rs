@@ -8,12 +8,17 @@ use smallvec::SmallVec;
 
 use super::{form::Form, spec::Spec};
 use crate::grpc::method;
-use formats::tfs::{
-    Column, Columns, ExampleError, Examples, Method, Results, Sharing, Unfinished, input_of,
-    takes_serialized,
+use formats::{
+    expansion,
+    tfs::{
+        Column, Columns, ExampleError, Examples, Method, Results, Sharing, Unfinished, input_of,
+        takes_serialized,
+    },
 };
 use frontend::grpc::wire::{self, Parts, Problem};
-use inference::{error::Error, request::InferenceRequest, signature::Signature};
+use inference::{
+    error::Error, grant::Grant, granted::Granted, request::InferenceRequest, signature::Signature,
+};
 
 /// The methods of tasks.
 const METHODS: [Method; 2] = [Method::Classify, Method::Regress];
@@ -120,8 +125,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn bound(&self, signature: &Signature) -> usize {
+    /// A measure of the time that decoding takes: bytes of the elements, as far as the message can have them.
+    pub fn work(&self, signature: &Signature) -> usize {
         // An integer may take one byte in the message, a string two bytes there and four more in the tensor. A
         // growing list has room for twice its elements.
         let sizes = signature.inputs.iter().map(|it| it.dtype.size().unwrap_or(3));
@@ -139,7 +144,12 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// Why the model cannot run the method, or what is wrong with the examples and where.
-    pub fn decode(self, signature: &Signature) -> Result<(InferenceRequest, Form), Error> {
+    pub fn decode(
+        self,
+        signature: &Signature,
+        grant: &Grant,
+    ) -> Result<(InferenceRequest, Form), Error> {
+        expansion::hold_ports(signature, grant)?;
         let form = match &self.tasks {
             Tasks::One(method) => Form::One(Results::of(signature, *method)?),
             Tasks::Many(methods) => {
@@ -159,11 +169,12 @@ impl<'a> Request<'a> {
             }
         }
         if takes_serialized(signature) {
-            let examples = serialized(self.input).map_err(|problem| problem.error("Input"))?;
+            let examples =
+                serialized(self.input, grant).map_err(|problem| problem.error("Input"))?;
             let inputs = input_of(signature, examples)?;
             return Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, form));
         }
-        let inputs = inputs(signature, self.input).map_err(|wrong| match wrong {
+        let inputs = inputs(signature, self.input, grant).map_err(|wrong| match wrong {
             Wrong::Wire(problem) => problem.error("Input"),
             Wrong::Value(error) => error,
         })?;
@@ -246,17 +257,18 @@ fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
 }
 
 /// The examples as they are, each with the context in front of it: what an example has goes before that.
-fn serialized(list: &[u8]) -> Result<Examples, Problem> {
-    let mut context = Vec::new();
+fn serialized<'g>(list: &[u8], grant: &'g Grant) -> Result<Examples<'g>, Problem> {
+    let refused = |it: Error| Problem::Malformed(it.to_string());
+    let mut context = Granted::new(grant);
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
-            2 => context.extend_from_slice(wire::delimited(kind, &mut rest)?),
+            2 => context.extend_from_slice(wire::delimited(kind, &mut rest)?).map_err(refused)?,
             _ => wire::skip(number, kind, &mut rest)?,
         }
     }
     let malformed = |it: ExampleError| Problem::Malformed(it.to_string());
-    let (mut examples, mut sharing) = (Examples::default(), Sharing::of(list.len()));
+    let (mut examples, mut sharing) = (Examples::new(grant), Sharing::of(list.len()));
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
@@ -272,7 +284,7 @@ fn serialized(list: &[u8]) -> Result<Examples, Problem> {
 }
 
 /// The tensors of all examples.
-fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong> {
+fn inputs(signature: &Signature, list: &[u8], grant: &Grant) -> Result<Vec<NamedTensor>, Wrong> {
     let mut context: SmallVec<[(&str, &[u8]); 4]> = SmallVec::new();
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -287,7 +299,7 @@ fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong>
             _ => wire::skip(number, kind, &mut rest)?,
         }
     }
-    let mut columns = Columns::new(signature);
+    let mut columns = Columns::new(signature, grant);
     let mut sharing = Sharing::of(list.len());
     let mut rest = list;
     let mut index = 0;

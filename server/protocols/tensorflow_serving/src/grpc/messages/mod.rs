@@ -89,11 +89,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Bytes of memory that decoding takes at most, besides the message.
-    pub fn bound(&self, signature: &Signature) -> usize {
+    /// A measure of the time that decoding takes, in bytes.
+    pub fn work(&self, signature: &Signature) -> usize {
         match self {
             Request::Predict(request) => request.bound(),
-            Request::Examples(request) => request.bound(signature),
+            Request::Examples(request) => request.work(signature),
         }
     }
 
@@ -104,14 +104,15 @@ impl<'a> Request<'a> {
     pub fn decode(
         self,
         signature: &Signature,
-        grant: &Grant<'_>,
+        grant: &Grant,
     ) -> Result<(InferenceRequest, Form), Error> {
-        grant.take(|_| self.bound(signature))?;
         match self {
             Request::Predict(request) => {
+                // Lists of elements are decoded by a library that does not ask.
+                grant.take(|_| request.bound())?;
                 request.decode(signature).map(|request| (request, Form::Predict))
             }
-            Request::Examples(request) => request.decode(signature),
+            Request::Examples(request) => request.decode(signature, grant),
         }
     }
 }
@@ -145,7 +146,7 @@ pub fn encode(
     form: &Form,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<VecDeque<Bytes>, Error> {
     let labelled = || reply_size::of_response(response, TextForm::LABELLED, usize::MAX);
     match form {

@@ -164,7 +164,7 @@ fn tensor_content_is_the_memory_of_the_tensor_and_not_copied() {
         };
         let bytes = Bytes::from(predict(proto).encode_to_vec());
         let request = Request::of(Method::Predict, &bytes).unwrap();
-        assert_eq!(request.bound(&one(dtype)), 0);
+        assert_eq!(request.work(&one(dtype)), 0);
         let (request, _) = request.decode(&one(dtype), &Grant::all(0)).unwrap();
         let read = request.inputs[0].tensor.to_bytes();
         assert_eq!(read, sample.to_bytes(), "{dtype}");
@@ -233,7 +233,7 @@ fn what_a_short_message_becomes_is_known_before_it_is_decoded() {
     ] {
         let bytes = Bytes::from(predict(proto).encode_to_vec());
         let request = Request::of(Method::Predict, &bytes).unwrap();
-        assert!(request.bound(&one(DataType::Fp32)) >= 4 << 30);
+        assert!(request.work(&one(DataType::Fp32)) >= 4 << 30);
     }
 }
 
@@ -247,7 +247,7 @@ fn strings_in_the_content_count_with_what_gathers_them() {
     };
     let bytes = Bytes::from(predict(proto).encode_to_vec());
     let request = Request::of(Method::Predict, &bytes).unwrap();
-    assert!(request.bound(&one(DataType::Bytes)) >= 28 * 1000);
+    assert!(request.work(&one(DataType::Bytes)) >= 28 * 1000);
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_long_context_is_not_repeated_without_end() {
     let request = classify(vec![Example::default(); 30], Some(context));
     let bytes = Bytes::from(request.encode_to_vec());
     let request = Request::of(Method::Regress, &bytes).unwrap();
-    assert!(request.bound(&signature) >= 64 << 20);
+    assert!(request.work(&signature) >= 64 << 20);
     let error = request.decode(&signature, &Grant::all(0)).err().unwrap().to_string();
     assert!(error.starts_with("examples[15]: the context is repeated"), "{error}");
 }
@@ -462,7 +462,7 @@ fn a_context_in_several_pieces_is_reckoned_with_whole() {
     prost::encoding::bytes::encode(2, &input, &mut message);
     let bytes = Bytes::from(message);
     let request = Request::of(Method::Regress, &bytes).unwrap();
-    assert!(request.bound(&signature) >= 30 << 20);
+    assert!(request.work(&signature) >= 30 << 20);
 }
 
 #[test]
@@ -528,7 +528,7 @@ proptest::proptest! {
         for message in [bytes, predict, classify].map(Bytes::from) {
             for method in [Method::Predict, Method::Classify, Method::MultiInference] {
                 if let Ok(request) = Request::of(method, &message)
-                    && request.bound(&classifier()) < 1 << 20
+                    && request.work(&classifier()) < 1 << 20
                 {
                     let _ = request.decode(&classifier(), &Grant::all(0));
                 }

@@ -25,7 +25,7 @@ pub(in crate::codec::invocations) fn encode(
     pipeline: PipelineReply,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     if let Some(reply) = result::json(pipeline, response).filter(|_| signature.pipeline.is_some()) {
@@ -53,7 +53,7 @@ pub(in crate::codec::invocations) fn encode_lines(
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     if let Some(reply) = result::lines(media, response).filter(|_| signature.pipeline.is_some()) {
@@ -81,7 +81,7 @@ pub(in crate::codec::invocations) fn encode_lines(
 pub(in crate::codec::invocations) fn encode_csv(
     signature: &Signature,
     response: &InferenceResponse,
-    grant: &Grant<'_>,
+    grant: &Grant,
 ) -> Result<EncodedReply, Error> {
     take(grant, response)?;
     if let Some(pipeline) = &signature.pipeline
@@ -105,7 +105,7 @@ pub(in crate::codec::invocations) fn encode_csv(
 }
 
 /// Asks for the bytes of any reply of these.
-fn take(grant: &Grant<'_>, response: &InferenceResponse) -> Result<(), Error> {
+fn take(grant: &Grant, response: &InferenceResponse) -> Result<(), Error> {
     grant.take(|loose| reply_size::of_response(response, TextForm::LABELLED, loose))
 }
 

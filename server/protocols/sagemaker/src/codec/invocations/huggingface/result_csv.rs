@@ -11,6 +11,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    grant::Grant,
     task::{Csv, Medium, Task},
 };
 
@@ -31,14 +32,14 @@ pub(super) fn encode<'a>(
     let rows: Vec<&[u8]> = rows.collect();
     let is_line_each = task.medium() == Medium::Text && rows.iter().all(|it| it.starts_with(b"{"));
     let numbered = rows.len() > 1 && !is_line_each;
-    let mut table = Table { numbered, ..Table::default() };
+    let (grant, mut table) = (Grant::uncounted(), Table { numbered, ..Table::default() });
     for (at, row) in rows.into_iter().enumerate() {
         match row.iter().find(|it| !matches!(it, b'[' | b' ')) {
-            Some(b'{') => Reader::document(row, |reader| table.records(at, reader))?,
+            Some(b'{') => Reader::document(row, &grant, |reader| table.records(at, reader))?,
             // A list of nothing.
             Some(b']') | None => {}
             Some(_) => {
-                let numbers = Reader::document(row, |reader| reader.raw_value())?;
+                let numbers = Reader::document(row, &grant, |reader| reader.raw_value())?;
                 table.numbers(at, numbers);
             }
         }

@@ -11,6 +11,7 @@ use formats::{
 };
 use inference::{
     error::Error,
+    granted::Granted,
     signature::Signature,
     task::{CANDIDATE_LABELS, RowForm, TEXT, Task},
 };
@@ -70,7 +71,8 @@ fn read_plain(
     task: Task,
     reader: &mut Reader<'_>,
 ) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
-    let (mut parameters, mut plain) = (Vec::new(), b"{".to_vec());
+    let (mut parameters, mut plain) = (Vec::new(), Granted::new(reader.grant()));
+    plain.push(b'{')?;
     reader.object(|reader, key| match &*key {
         "parameters" => {
             parameters = read_parameters(reader)?;
@@ -78,16 +80,17 @@ fn read_plain(
         }
         key => {
             if 1 < plain.len() {
-                plain.push(b',');
+                plain.push(b',')?;
             }
-            write::string(&mut plain, key);
-            plain.push(b':');
-            plain.extend(reader.raw_value()?.as_bytes());
-            Ok(())
+            // A byte of a key is written as six at most, between quotes.
+            plain.reserve(key.len().saturating_mul(6).saturating_add(2))?;
+            write::string(plain.within_room(), key);
+            plain.push(b':')?;
+            plain.extend_from_slice(reader.raw_value()?.as_bytes())
         }
     })?;
-    plain.push(b'}');
-    let mut reader = Reader::new(&plain)?;
+    plain.push(b'}')?;
+    let mut reader = Reader::new(&plain, reader.grant())?;
     let (inputs, is_list) = inputs(signature, task, &mut reader)?;
     Ok((inputs, PipelineReply { one: !is_list, top: Top::Open }, parameters))
 }
