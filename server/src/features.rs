@@ -63,6 +63,14 @@ pub const PYTORCH: Feature = Feature {
     flags: &["pytorch-plugin"],
 };
 
+/// Models by name: of a hub, a registry or an address.
+pub const SOURCES: Feature = Feature {
+    name: "sources",
+    what: "models by name",
+    is_in: cfg!(feature = "sources"),
+    flags: &["hub-token", "hub-cache-dir", "hub-offline"],
+};
+
 /// Repositories in object stores.
 pub const STORES: Feature = Feature {
     name: "stores",
@@ -105,8 +113,17 @@ pub const TREES: Feature = Feature {
 };
 
 /// All that can be left out.
-pub const FEATURES: [Feature; 8] =
-    [EMBEDDINGS, ISOLATION, PIPELINES, PYTORCH, STORES, TENSORFLOW, TENSORFLOW_SERVING, TREES];
+pub const FEATURES: [Feature; 9] = [
+    EMBEDDINGS,
+    ISOLATION,
+    PIPELINES,
+    PYTORCH,
+    SOURCES,
+    STORES,
+    TENSORFLOW,
+    TENSORFLOW_SERVING,
+    TREES,
+];
 
 impl Feature {
     /// Why something does not work where this was left out, and what to do.

@@ -42,6 +42,7 @@ pub mod config;
 pub mod engines;
 pub mod explain;
 pub mod features;
+pub mod fetching;
 pub mod health;
 pub mod left_out;
 #[cfg(not(feature = "isolation"))]

@@ -13,12 +13,14 @@ use configuration::ProcessEnvironment;
 use machine::{Machine, MemoryLeft};
 use muster::{
     OWN_PROGRAM,
-    app::{App, Banner, Wish},
-    config::{self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, ServerConfig},
+    app::{App, AppError, Banner, Wish},
+    config::{
+        self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, PullCommand, ServerConfig,
+    },
     engines::{self, EngineSettings},
     explain,
     features::{self, FEATURES},
-    health,
+    fetching, health,
     workers::{self, Children},
 };
 use signals::Signals;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Health(check)) => ask(&check),
         Ok(Command::Explain(command)) => explain(&command, onednn),
+        Ok(Command::Pull(command)) => pull(&command),
         Ok(Command::Serve(config)) => serve(*config, onednn, &machine, &signals, &children),
         Err(error) if error.is_usage() => {
             fail(&error);
@@ -113,7 +116,10 @@ fn serve(
         // A terminal that is gone needs no banner.
         let _ = std::io::stdout().write_all(banner.text(colours).as_bytes());
     };
-    let outcome = App::build(config, machine, engines, log.control()).and_then(|app| {
+    // No work has begun: a signal ends the process meanwhile.
+    let config = fetching::bring(config).map_err(AppError::from);
+    let app = config.and_then(|it| App::build(it, machine, engines, log.control()));
+    let outcome = app.and_then(|app| {
         let app = if is_seen { app.greeting(greet) } else { app };
         app.run(signalled(signals.notify(), log.clone()))
     });
@@ -158,6 +164,19 @@ fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
         }
         Err(error) => fail(&error),
     }
+}
+
+/// `muster pull`: where each model lies, on standard output, as soon as it is there.
+fn pull(command: &PullCommand) -> ExitCode {
+    logging::start_plain();
+    for name in &command.names {
+        match sources::fetch(name, &command.sources) {
+            // An error means that the reader has closed the pipe.
+            Ok(fetched) => drop(writeln!(std::io::stdout(), "{}", fetched.path.display())),
+            Err(error) => return fail(&error),
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Ready at the first signal to stop; a second one ends the process at once.

@@ -36,6 +36,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("formats", &["backend", "inference"]),
+    ("sources", &["configuration"]),
     ("stores", &["configuration"]),
     (
         "serving",
@@ -125,6 +126,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "sagemaker",
             "schedule",
             "serving",
+            "sources",
             "steps",
             "stores",
             "telemetry",

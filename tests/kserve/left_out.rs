@@ -9,11 +9,12 @@ use crate::support::{
 };
 
 /// Every feature of the manifest.
-const FEATURES: [&str; 8] = [
+const FEATURES: [&str; 9] = [
     "embeddings",
     "isolation",
     "pipelines",
     "pytorch",
+    "sources",
     "stores",
     "tensorflow",
     "tensorflow_serving",
@@ -112,6 +113,7 @@ fn a_setting_of_what_was_left_out_ends_the_start_with_the_name_of_the_feature() 
         ("--isolation=all", "isolation"),
         ("--max-client-batch-size=9", "pipelines"),
         ("--pytorch-plugin=/x.so", "pytorch"),
+        ("--hub-offline=true", "sources"),
         ("--store-anonymous=true", "stores"),
         ("--tensorflow-tags=serve", "tensorflow"),
         ("--allow-tfs-grpc=true", "tensorflow_serving"),
@@ -123,6 +125,14 @@ fn a_setting_of_what_was_left_out_ends_the_start_with_the_name_of_the_feature() 
         let value = flag.split_once('=').unwrap().1;
         let process = Process::start(&repository, &[], &[(&variable, value)]);
         check_refused(process, &format!("build muster with --features {feature}"));
+    }
+}
+
+#[test]
+fn a_model_by_name_ends_the_start_with_the_name_of_the_feature() {
+    for command in ["serve", "pull"] {
+        let process = Process::command(&[command, "owner/name"], &[]);
+        check_refused(process, "build muster with --features sources");
     }
 }
 

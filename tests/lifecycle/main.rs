@@ -7,6 +7,7 @@
         feature = "isolation",
         feature = "pipelines",
         feature = "pytorch",
+        feature = "sources",
         feature = "stores",
         feature = "tensorflow",
         feature = "trees"
@@ -22,6 +23,8 @@ mod changing_files; // files of models that change while they serve, with equal 
 mod config_sizes; // numbers in configurations that become sizes, and files that come with a load
 mod control; // loading and unloading by request
 mod drain; // stopping under load
+#[cfg(all(feature = "pipelines", feature = "sources"))]
+mod hub; // models by their names on a hub
 mod lifecycle; // starting, and starts that fail
 mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page

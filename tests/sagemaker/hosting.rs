@@ -285,7 +285,7 @@ fn a_script_in_an_object_store_is_told_and_does_not_end_the_start() {
 }
 
 #[test]
-fn a_model_of_a_hub_is_not_fetched_and_the_last_line_says_so() {
+fn a_model_of_a_hub_is_not_fetched_where_the_folder_has_files_and_the_last_line_says_so() {
     let repository = Repository::new().file("model/readme.txt", "");
     let finished = ended(hosted_process(&repository, &[("HF_MODEL_ID", "org/name")]), 1);
     let last = finished.last();
@@ -633,6 +633,10 @@ fn every_instance_is_made_before_the_ping_says_yes_where_that_is_asked_for() {
 const SAMPLES: &[(&str, &str)] = &[
     ("SAGEMAKER_BIND_TO_PORT", "9090"),
     ("HF_TASK", "text-classification"),
+    ("HF_MODEL_ID", "org/name"),
+    ("HF_MODEL_REVISION", "v1"),
+    ("HF_HUB_TOKEN", "hf_secret"),
+    ("HF_API_TOKEN", "hf_secret"),
     ("MLFLOW_DEPLOYMENT_FLAVOR_NAME", "python_function"),
     ("SAGEMAKER_SAFE_PORT_RANGE", "9000-9010"),
     ("SAGEMAKER_MULTI_MODEL", "True"),
@@ -798,7 +802,6 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
     let whose = [
         ("SAGEMAKER_TFS_", Dialect::Tfs),
         ("SAGEMAKER_TRITON_", Dialect::Triton),
-        ("HF_", Dialect::HuggingFace),
         ("SAGEMAKER_XGBOOST_", Dialect::Xgboost),
     ];
     let plain = quiet(read(&repository, &[]).unwrap());
@@ -821,10 +824,6 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
         };
         expected.control.hosted.as_mut().unwrap().way = way;
         expected.repository.platform.way = way;
-        // For the error where no model is found.
-        if dialect == Dialect::HuggingFace {
-            expected.startup.hub_model = Some("1".to_owned());
-        }
         assert_eq!(quiet(config), expected, "{name}");
     }
 }

@@ -75,7 +75,7 @@ pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
 pub use folder::{
-    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, is_said_over, named_graph,
+    Dir, Fate, FileNote, Folder, Overrides, graph_paths, is_pipeline, is_said_over, named_graph,
     unchosen_graphs, weights_for_graph,
 };
 pub use graphs::{WEIGHTS, whole_graph_of};

@@ -40,6 +40,8 @@ pub enum Parsed {
     Env(Vec<Typed>),
     /// `muster explain`.
     Explain(Explain),
+    /// `muster pull`.
+    Pull(Pull),
     /// A text to print: help.
     Print(String),
     /// The program and its version.
@@ -96,9 +98,18 @@ pub struct Explain {
     pub settings: Vec<Typed>,
 }
 
+/// `muster pull`.
+#[derive(Debug, Default, PartialEq)]
+pub struct Pull {
+    /// `muster pull <name>..`.
+    pub names: Vec<OsString>,
+    /// Options of the server, in the order given.
+    pub settings: Vec<Typed>,
+}
+
 /// The commands that exist.
-const COMMANDS: [&str; 8] =
-    ["serve", "bench", "recommend", "health", "env", "explain", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["serve", "pull", "bench", "recommend", "health", "env", "explain", "completions", "man"];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
@@ -315,6 +326,14 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
                 settings: serve.settings,
             });
         }
+        Some(("pull", matches)) => {
+            serve.settings.extend(typed(matches, flags));
+            let names = matches.get_many::<OsString>("names").unwrap_or_default();
+            return Parsed::Pull(Pull {
+                names: names.cloned().collect(),
+                settings: serve.settings,
+            });
+        }
         Some(("completions", matches)) => {
             return match matches.get_one::<String>("shell").and_then(|it| it.parse().ok()) {
                 Some(shell) => {
@@ -377,6 +396,7 @@ pub(crate) fn parse_words(
         | Parsed::Health(_)
         | Parsed::Env(_)
         | Parsed::Explain(_)
+        | Parsed::Pull(_)
         | Parsed::Print(_)
         | Parsed::Version(_)
         | Parsed::Unknown => Vec::new(),
@@ -403,7 +423,10 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
     let path = Arg::new("path")
         .value_name("MODEL")
         .value_parser(OsStringValueParser::new())
-        .help("A model file (model.onnx), a model's directory, or a model repository");
+        .help(
+            "A model file (model.onnx), a model's directory, or a model repository; where there is none of that name, \
+             a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub",
+        );
     let rest = Arg::new("args")
         .action(ArgAction::Append)
         .value_parser(OsStringValueParser::new())
@@ -428,6 +451,7 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
                 .arg(path)
                 .args(options(flags, declared)),
         )
+        .subcommand(pull(flags, declared))
         .subcommand(
             Command::new("bench")
                 .about("Send requests to a server and measure")
@@ -517,6 +541,28 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
         )
         // Platforms start images with the word `train` by mistake.
         .subcommand(Command::new("train").hide(true))
+}
+
+/// `muster pull`.
+fn pull(flags: &FlagTable, declared: Declared) -> Command {
+    Command::new("pull")
+        .about("Fetch models by name, and print where they lie: what `serve` does before it starts")
+        .after_help(
+            "Prints the directory of each on standard output, and what is done on standard error. Only what a server \
+             needs is fetched: one graph, its weights, and what describes it. What has come before a break is not \
+             fetched again. Options of the server that concern models by name may be given, such as --hub-cache-dir \
+             and --pipeline-graph. Exit status: 0, or 1 and what is wrong.",
+        )
+        .arg(help())
+        .arg(
+            Arg::new("names")
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .num_args(0..)
+                .value_parser(OsStringValueParser::new())
+                .help("As `muster serve NAME` takes it, or several. Default: the one of HF_MODEL_ID"),
+        )
+        .args(unseen(flags, declared))
 }
 
 /// `--help`, with the options that a command does not hide from it.

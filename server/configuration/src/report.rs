@@ -31,6 +31,11 @@ impl ConfigError {
         ConfigError::that("nothing can be explained", problems)
     }
 
+    /// Of `muster pull`. `problems` is not empty.
+    pub fn of_pull(problems: Vec<String>) -> ConfigError {
+        ConfigError::that("nothing can be fetched", problems)
+    }
+
     /// Of `muster env`. `problems` is not empty.
     pub fn of_env(problems: Vec<String>) -> ConfigError {
         ConfigError::that("muster could not start", problems)

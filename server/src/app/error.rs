@@ -26,6 +26,9 @@ pub enum AppError {
     /// No model can be served, or one could not and `--exit-on-error` is set.
     #[error("{0}")]
     Models(String),
+    /// A model that is named cannot be fetched.
+    #[error(transparent)]
+    Source(#[from] sources::SourceError),
     /// Traces cannot be written to their target.
     #[error(transparent)]
     Trace(#[from] TraceError),

@@ -71,13 +71,13 @@ pub(super) fn isolated_names(config: &ServerConfig, serving: &Serving) -> Result
     Ok(())
 }
 
-/// Adds an explanation to an error of the start: an operator who names a model of a hub may have no model here.
+/// Adds an explanation to an error of the start: of a hub nothing is fetched where a folder has files already.
 pub(super) fn explain(startup: &Startup, error: AppError, serving: &Serving) -> AppError {
     match (error, &startup.hub_model) {
         (AppError::Models(text), Some(model)) if serving.models.index().is_empty() => {
             AppError::Models(format!(
-                "{text}; HF_MODEL_ID='{model}' names a model of a hub, and nothing is fetched from there: put the \
-                 model's files where models are looked for"
+                "{text}; HF_MODEL_ID='{model}' is fetched where no folder of models is set, and where that folder is \
+                 empty"
             ))
         }
         (error, _) => error,

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use super::{
     engines, isolation, lifecycle,
-    models_from::{has_remote, models_from},
+    models_from::{Place, has_remote, models_from},
     recommending,
     server_config::ServerConfig,
     startup, surroundings,
 };
 use crate::{
-    features::{self, FEATURES, STORES},
+    features::{self, FEATURES, SOURCES, STORES},
     protocols::text_settings as texts,
 };
 use ::sagemaker::settings::{
@@ -38,6 +38,7 @@ use schedule::{
     scheduling_settings::{self, StartedBy},
 };
 use serving::cache::cache_settings;
+use sources::source_settings;
 use stores::store_settings;
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
@@ -73,13 +74,15 @@ pub(super) fn resolve(
     features::refuse(&FEATURES, &sources, problems);
     let vertex_ai = listeners::has_vertex_ai(&sources, problems);
     let is_multi_model = multi_model::is_on(&sources, problems);
-    let (from, platform_folder) =
+    let Place { from, is_platforms: platform_folder, wanted } =
         models_from(serve, is_multi_model, vertex_ai, &sources, environment, problems);
     let port_by_platform =
         environment.variable(variables::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
     let hosted = serve.word && (port_by_platform || platform_folder);
     let platforms = match &from {
-        ModelsFrom::Path(path) if hosted && platform_folder => Some(path.clone()),
+        ModelsFrom::Path(path) if hosted && platform_folder && wanted.is_none() => {
+            Some(path.clone())
+        }
         _ => None,
     };
     let place = place(environment, hosted, is_multi_model);
@@ -97,6 +100,9 @@ pub(super) fn resolve(
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     if opens_stores && !STORES.is_in {
         problems.push(format!("models or objects in an object store: {}", STORES.missing()));
+    }
+    if wanted.is_some() && !SOURCES.is_in {
+        problems.push(format!("a model that is to be fetched: {}", SOURCES.missing()));
     }
     let are_named = matches!(from, ModelsFrom::Named(_));
     let mut control = control::resolve(are_named, &sources, environment, is_multi_model, problems);
@@ -123,16 +129,20 @@ pub(super) fn resolve(
         () if hosted || is_multi_model => StartedBy::Platform,
         () => StartedBy::Anyone,
     };
+    let repository = Repository {
+        platform,
+        ..repository::resolve(from, &sources, environment, machine, problems)
+    };
+    let graph = repository.pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
     let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
         grpc,
         stores: store_settings::resolve(&sources, environment, opens_stores, problems),
-        repository: Repository {
-            platform,
-            ..repository::resolve(from, &sources, environment, machine, problems)
-        },
+        repository,
+        wanted,
+        sources: source_settings::resolve(graph, &sources, environment, problems),
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits::resolve(&mut sources, machine, problems),

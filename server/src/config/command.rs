@@ -10,6 +10,7 @@ use super::{
     health::{self, HealthCheck},
     inventory, monitoring_file,
     other_servers::offer_defaults,
+    pull::{self, PullCommand},
     server_config::ServerConfig,
 };
 use configuration::{
@@ -35,6 +36,8 @@ pub enum Command {
     Health(HealthCheck),
     /// Say what a folder is: `muster explain`.
     Explain(Box<ExplainCommand>),
+    /// Fetch models by name: `muster pull`.
+    Pull(Box<PullCommand>),
     /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
     Print(String),
 }
@@ -76,6 +79,13 @@ pub fn read(
             return match command {
                 Some(command) if problems.is_empty() => Ok(Command::Explain(Box::new(command))),
                 _ => Err(wrong(ConfigError::of_explain(problems))),
+            };
+        }
+        Parsed::Pull(asked) => {
+            let command = pull::resolve(asked, &flags, environment, &mut problems);
+            return match problems.is_empty() {
+                true => Ok(Command::Pull(Box::new(command))),
+                false => Err(wrong(ConfigError::of_pull(problems))),
             };
         }
         Parsed::Unknown => return Err(wrong(ConfigError::new(problems))),

@@ -16,6 +16,7 @@ use loading::settings::{
 };
 use schedule::{rate_limit_settings, scheduling_settings};
 use serving::{cache::cache_settings, pipeline::pipeline_settings};
+use sources::source_settings;
 use stores::store_settings;
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
@@ -54,6 +55,7 @@ const PARTS: &[&[Flag]] = &[
     sagemaker::FLAGS,
     scheduling_settings::FLAGS,
     sessions::FLAGS,
+    source_settings::FLAGS,
     startup::FLAGS,
     store_settings::FLAGS,
     texts::FLAGS,
@@ -153,6 +155,13 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "served-model-name",
         "auto-truncate",
         "tei-batch-status",
+    ]),
+    ("Models by name", &[
+        "hub-endpoint",
+        "hub-token",
+        "hub-revision",
+        "hub-cache-dir",
+        "hub-offline",
     ]),
     ("Object stores", &[
         "model-repository-cache-dir",

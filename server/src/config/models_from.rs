@@ -8,6 +8,7 @@ use configuration::{
 };
 use kserve::settings as vertex;
 use loading::settings::{ModelsFrom, multi_model, named_models};
+use sources::{Name, NameError};
 use stores::StoreUrl;
 
 /// The folder in which SageMaker puts the model.
@@ -16,7 +17,28 @@ const HOSTED_MODEL: &str = "/opt/ml/model";
 /// The usual repository, relative to the working directory.
 const LOCAL_REPOSITORY: &str = "model_repository";
 
-/// Where models are, and whether that is the platform's folder.
+/// Where models are.
+pub(super) struct Place {
+    /// Where they are; of a model that is to be fetched, what was given.
+    pub(super) from: ModelsFrom,
+    /// That is the platform's folder, or a model takes its place because it is empty.
+    pub(super) is_platforms: bool,
+    /// The model that is to be fetched first.
+    pub(super) wanted: Option<Name>,
+}
+
+impl Place {
+    fn of(from: ModelsFrom) -> Place {
+        Place { from, is_platforms: false, wanted: None }
+    }
+
+    /// A model somewhere else.
+    fn elsewhere(text: &str, name: Name) -> Place {
+        Place { wanted: Some(name), ..Place::of(ModelsFrom::Path(text.into())) }
+    }
+}
+
+/// Where models are: the typed or set place, else the usual one.
 pub(super) fn models_from(
     serve: &Serve,
     is_multi_model: bool,
@@ -24,10 +46,10 @@ pub(super) fn models_from(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> (ModelsFrom, bool) {
+) -> Place {
     if is_multi_model {
         let from = of_multi_model(serve.path.as_ref(), sources, environment, problems);
-        return (from, multi_model::is_by_platform(sources));
+        return Place { is_platforms: multi_model::is_by_platform(sources), ..Place::of(from) };
     }
     let mut repositories: Vec<PathBuf> = Vec::new();
     for path in sources.read_all("model-repository", value::path, problems) {
@@ -45,11 +67,11 @@ pub(super) fn models_from(
                 path.display()
             ));
         }
-        return (ModelsFrom::Named(named), false);
+        return Place::of(ModelsFrom::Named(named));
     }
     let model_id = serve.text_embeddings.as_ref().and_then(|it| it.model(environment, problems));
     if let Some(path) = serve.path.as_ref().or(model_id.as_ref()) {
-        let remote = path.to_str().filter(|it| StoreUrl::is_one(it));
+        let parse = if serve.path.is_some() { Name::parse } else { Name::parse_id };
         let typed = sources
             .last("model-repository")
             .is_some_and(|it| matches!(it.origin, Origin::CommandLine));
@@ -59,27 +81,9 @@ pub(super) fn models_from(
                  of them",
                 path.display()
             ));
-        } else if let Some(text) = remote {
-            if let Err(expected) = StoreUrl::parse(text) {
-                problems.push(format!("muster serve: expected {expected}"));
-            }
-            return (ModelsFrom::Repositories(vec![path.clone()]), false);
-        } else if environment.kind_of(path).is_none() {
-            let advice = if model_id.is_some() {
-                "; nothing is fetched from a hub: put its files into a directory, and name that with --model-id or \
-                 MODEL_ID"
-                    .to_owned()
-            } else {
-                name_on_a_hub(path).map_or_else(String::new, |name| {
-                    format!(
-                        "; a name on Hugging Face's hub is not fetched: 'hf download {name} --local-dir model', then \
-                         'muster serve model'"
-                    )
-                })
-            };
-            problems.push(format!("the model '{}' does not exist{advice}", path.display()));
+            return Place::of(ModelsFrom::Path(path.clone()));
         }
-        return (ModelsFrom::Path(path.clone()), false);
+        return named_by(path, parse, environment, problems);
     }
     if !repositories.is_empty() {
         for given in sources.all("model-repository") {
@@ -99,56 +103,69 @@ pub(super) fn models_from(
                 None => problems.push(format!("{given}: expected a directory, there is none")),
             }
         }
-        return (ModelsFrom::Repositories(repositories), false);
+        return Place::of(ModelsFrom::Repositories(repositories));
     }
     if let Some(path) = vertex::storage(vertex_ai, environment, problems) {
-        return (ModelsFrom::Path(path), false);
+        return Place::of(ModelsFrom::Path(path));
     }
     let folder = platform_folder(environment, problems);
-    if let Some((variable, path)) = &folder
-        && environment.kind_of(path) != Some(PathKind::Directory)
-    {
-        problems.push(format!(
-            "{variable} (environment): expected a directory of models at '{}', there is none",
-            path.display()
-        ));
+    let is_directory = |it: &Path| environment.kind_of(it) == Some(PathKind::Directory);
+    let hosted = folder.as_ref().map_or(Path::new(HOSTED_MODEL), |it| &*it.1);
+    let (is_there, hub) =
+        (is_directory(hosted), variable_text(environment, variables::HUB_MODEL, problems));
+    // What lies in the platform's folder goes before the name of a model.
+    if let Some(hub) = hub.filter(|_| !is_there || environment.is_empty_directory(hosted)) {
+        let place = named_by(Path::new(&hub), Name::parse_id, environment, problems);
+        return Place { is_platforms: is_there, ..place };
     }
-    if let Some((_, path)) = folder {
-        return (ModelsFrom::Path(path), true);
+    if let Some((variable, path)) = folder {
+        if !is_there {
+            problems.push(format!(
+                "{variable} (environment): expected a directory of models at '{}', there is none",
+                path.display()
+            ));
+        }
+        return Place { is_platforms: true, ..Place::of(ModelsFrom::Path(path)) };
     }
-    if environment.kind_of(Path::new(HOSTED_MODEL)) == Some(PathKind::Directory) {
-        return (ModelsFrom::Path(HOSTED_MODEL.into()), true);
+    if is_there {
+        return Place { is_platforms: true, ..Place::of(ModelsFrom::Path(HOSTED_MODEL.into())) };
     }
-    let hub = variable_text(environment, variables::HUB_MODEL, problems);
-    let hub = hub.map_or(String::new(), |model| {
-        format!("; nothing is fetched from a hub ({}='{model}')", variables::HUB_MODEL)
-    });
     let is_there = environment.kind_of(Path::new(LOCAL_REPOSITORY)) == Some(PathKind::Directory);
     if !is_there && !serve.rehearsed {
         problems.push(format!(
             "there are no models: neither {HOSTED_MODEL} nor ./{LOCAL_REPOSITORY} exists; name a \
              directory with --model-repository (or MUSTER_MODEL_REPOSITORY), or a model with \
              'muster serve path/to/model.onnx'; in a container, mount them: docker run -v \
-             /path/to/models:{HOSTED_MODEL}:ro{hub}"
+             /path/to/models:{HOSTED_MODEL}:ro"
         ));
     }
-    (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
+    Place::of(ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]))
 }
 
-/// The name of a model as Hugging Face's hub has it, `owner/name`, where the path could be one.
-fn name_on_a_hub(path: &Path) -> Option<&str> {
-    let name = path.to_str()?;
-    let (owner, model) = name.split_once('/')?;
-    let is_part = |it: &str| {
-        !it.starts_with('.')
-            && !it.is_empty()
-            && it.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it))
-    };
-    // A path of a file has an ending.
-    let is_file = ["onnx", "pt", "json", "txt", "pkl", "joblib", "skops", "ubj"]
-        .iter()
-        .any(|it| path.extension().is_some_and(|ending| ending == *it));
-    (is_part(owner) && is_part(model) && !is_file).then_some(name)
+/// The place of the one model that somebody has named: what exists here goes before the name of one elsewhere, which
+/// `parse` reads.
+fn named_by(
+    path: &Path,
+    parse: fn(&str) -> Option<Result<Name, NameError>>,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Place {
+    if environment.kind_of(path).is_some() {
+        return Place::of(ModelsFrom::Path(path.to_owned()));
+    }
+    let text = path.to_str().unwrap_or_default();
+    match parse(text) {
+        Some(Ok(name)) => return Place::elsewhere(text, name),
+        Some(Err(expected)) => problems.push(format!("muster serve: expected {expected}")),
+        None if StoreUrl::is_one(text) => {
+            if let Err(expected) = StoreUrl::parse(text) {
+                problems.push(format!("muster serve: expected {expected}"));
+            }
+            return Place::of(ModelsFrom::Repositories(vec![path.to_owned()]));
+        }
+        None => problems.push(format!("the model '{}' does not exist", path.display())),
+    }
+    Place::of(ModelsFrom::Path(path.to_owned()))
 }
 
 /// Is one of them in an object store?

@@ -18,6 +18,7 @@ use loading::settings::{ModelControl, ModelDefaults, Repository};
 use machine::gpus::Visibility;
 use schedule::{SchedulingSettings, ratelimit::Supply};
 use serving::cache::CacheSettings;
+use sources::SourceSettings;
 use stores::StoreSettings;
 use telemetry::{capture::CaptureSettings, logging::LogSettings, metrics::MetricsSettings};
 
@@ -35,6 +36,11 @@ pub struct ServerConfig {
     pub grpc: GrpcOptions,
     /// The models.
     pub repository: Repository,
+    /// The model that is to be fetched before the start, which takes the place of `repository.from`; `None` for those
+    /// that are here, or in a store.
+    pub wanted: Option<sources::Name>,
+    /// How it is fetched.
+    pub sources: SourceSettings,
     /// When models are loaded and unloaded.
     pub control: ModelControl,
     /// How repositories in object stores are opened.

@@ -28,7 +28,7 @@ pub struct Startup {
     pub script_elsewhere: Option<(String, String)>,
     /// `--ignore-scripts`: they do not end the start.
     pub ignore_scripts: bool,
-    /// `HF_MODEL_ID`: the name of a model on a hub. The server fetches nothing from a hub.
+    /// `HF_MODEL_ID`: the name of a model of a hub, which is fetched unless the platform's folder has files.
     pub hub_model: Option<String>,
 }
 

@@ -12,6 +12,7 @@ pub mod gpus;
 mod group;
 pub mod grpc;
 pub mod http2;
+pub mod hub;
 mod inference;
 pub mod measures;
 pub mod model_config_file;

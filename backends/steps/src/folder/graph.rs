@@ -35,7 +35,7 @@ pub(crate) fn choose(
                     true => "no graph is in the folder".to_owned(),
                     false => format!("there are {}", there.join(", ")),
                 };
-                FolderError::file(named(name).remove(0), problem).remedy(there)
+                FolderError::file(graph_paths(name).remove(0), problem).remedy(there)
             }
         });
     };
@@ -89,11 +89,11 @@ pub fn unnamed_graphs(dir: &Path) -> Vec<String> {
 /// The file of that name or variant, where it is there.
 fn find(dir: &Path, name: &str) -> Option<String> {
     let is_inside = |it: &String| !it.starts_with('/') && !it.split('/').any(|it| it == "..");
-    named(name).into_iter().filter(is_inside).find(|it| dir.join(it).exists())
+    graph_paths(name).into_iter().filter(is_inside).find(|it| dir.join(it).exists())
 }
 
-/// The paths that a name may stand for. Never empty.
-fn named(name: &str) -> Vec<String> {
+/// The paths that the name of a graph may stand for, relative to its folder. Never empty.
+pub fn graph_paths(name: &str) -> Vec<String> {
     let is_path = name.contains('/') || name.ends_with(".onnx") || name.ends_with(".pt");
     let mut paths = Vec::new();
     if is_path {

@@ -20,7 +20,7 @@ pub use config::{Config, ProblemType};
 pub use ctc::CtcVocabulary;
 pub use dense::{Activation, Dense, Residual};
 pub use dir::Dir;
-pub use graph::{named_graph, weights_for_graph};
+pub use graph::{graph_paths, named_graph, weights_for_graph};
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
 pub(crate) use overrides::{

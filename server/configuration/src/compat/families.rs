@@ -6,7 +6,8 @@ use super::{
     mapping::Family,
     tensorflow, toolkits, torchserve, triton,
     variables::{
-        BASE_DIR, FURTHER_OPTIONS, HF_TASK, MLFLOW_FLAVOR, MODEL_PATH, PROGRAM, SUBMIT_DIRECTORY,
+        BASE_DIR, FURTHER_OPTIONS, HF_TASK, HUB_MODEL, MLFLOW_FLAVOR, MODEL_PATH, PROGRAM,
+        SUBMIT_DIRECTORY,
     },
 };
 use crate::flags::FlagTable;
@@ -22,8 +23,16 @@ pub(super) const FAMILIES: &[Family] = &[
 ];
 
 /// Those that are not texts for one setting, and are read where they are needed.
-pub(super) const READ_ELSEWHERE: &[&str] =
-    &[FURTHER_OPTIONS, MODEL_PATH, BASE_DIR, PROGRAM, SUBMIT_DIRECTORY, HF_TASK, MLFLOW_FLAVOR];
+pub(super) const READ_ELSEWHERE: &[&str] = &[
+    FURTHER_OPTIONS,
+    MODEL_PATH,
+    BASE_DIR,
+    PROGRAM,
+    SUBMIT_DIRECTORY,
+    HF_TASK,
+    HUB_MODEL,
+    MLFLOW_FLAVOR,
+];
 
 /// Does what this variable says change anything?
 pub(super) fn means_something(name: &str, flags: &FlagTable) -> bool {

@@ -48,15 +48,16 @@ enum Means {
     Json,
     /// The directory of the model.
     Model,
+    /// The same, whose text is never shown.
+    Secret(&'static str),
     /// Nothing, and why.
     Nothing(&'static str),
     /// Nothing, if the text is this one; else nothing as well, and why.
     NothingBut(&'static str, &'static str),
 }
 
-use Means::{Address, Json, Model, Nothing, NothingBut, Server, Text};
+use Means::{Address, Json, Model, Nothing, NothingBut, Secret, Server, Text};
 
-const NO_HUB: &str = "nothing is fetched from a hub";
 const SPANS: &str =
     "spans go out over HTTP: --trace-config opentelemetry,url=http://host:4318/v1/traces";
 
@@ -80,10 +81,10 @@ const OPTIONS: &[(&str, &str, Means)] = &[
     (PROMPT, "DEFAULT_PROMPT", Text(PROMPT)),
     ("default-prompt-name", "DEFAULT_PROMPT_NAME", Text("default-prompt-name")),
     ("served-model-name", "SERVED_MODEL_NAME", Text("served-model-name")),
-    ("revision", "REVISION", Nothing(NO_HUB)),
-    ("hf-token", "HF_TOKEN", Nothing(NO_HUB)),
-    ("hf-api-token", "HF_API_TOKEN", Nothing(NO_HUB)),
-    ("huggingface-hub-cache", "HUGGINGFACE_HUB_CACHE", Nothing(NO_HUB)),
+    ("revision", "REVISION", Server("hub-revision")),
+    ("hf-token", "HF_TOKEN", Secret("hub-token")),
+    ("hf-api-token", "HF_API_TOKEN", Secret("hub-token")),
+    ("huggingface-hub-cache", "HUGGINGFACE_HUB_CACHE", Server("hub-cache-dir")),
     ("dtype", "DTYPE", Nothing("the graph has its types")),
     ("dense-path", "DENSE_PATH", Nothing("modules.json names the dense layers")),
     ("device-id", "DEVICE_ID", NothingBut("0", "CUDA_VISIBLE_DEVICES says which GPUs are used")),
@@ -210,7 +211,8 @@ impl TextEmbeddings {
         }
         let text = value.to_string_lossy();
         let is_own = means == Text(name);
-        let spelled = (!is_own).then(|| format!("--{name}={text} (command line)"));
+        let shown = if matches!(means, Secret(_)) { "" } else { &*text };
+        let spelled = (!is_own).then(|| format!("--{name}={shown} (command line)"));
         match means.setting(&text) {
             Ok((setting, text)) => {
                 // A text that is no UTF-8 is refused with those of all settings.
@@ -254,7 +256,7 @@ impl Means {
     /// The setting and its text; else why it has no effect, where that is worth a line.
     fn setting(self, text: &str) -> Result<(&'static str, String), Option<&'static str>> {
         match self {
-            Text(setting) | Server(setting) => Ok((setting, text.to_owned())),
+            Text(setting) | Server(setting) | Secret(setting) => Ok((setting, text.to_owned())),
             Address if text.parse::<IpAddr>().is_ok() => Ok(("http-address", text.to_owned())),
             Address => Err(Some("it is no address, so that all are listened on")),
             Json if text == "true" => Ok(("log-format", "json".to_owned())),
@@ -317,7 +319,7 @@ fn offer_variables(
 pub(crate) fn in_words(name: &str) -> Option<String> {
     let means = OPTIONS.iter().find(|it| it.0 == name)?.2;
     let own = match means {
-        Text(one) | Server(one) => format!("here it is --{one}"),
+        Text(one) | Server(one) | Secret(one) => format!("here it is --{one}"),
         Address => "here it is --http-address".to_owned(),
         Json => "here it is --log-format=json".to_owned(),
         Model => "in its place: the model follows the word: muster serve MODEL".to_owned(),
@@ -332,7 +334,7 @@ pub(crate) fn in_words(name: &str) -> Option<String> {
 /// such flags.
 pub fn meant_settings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let of_options = OPTIONS.iter().map(|(name, _, means)| match *means {
-        Text(one) | Server(one) => (*name, vec![one]),
+        Text(one) | Server(one) | Secret(one) => (*name, vec![one]),
         Address => (*name, vec!["http-address"]),
         Json => (*name, vec!["log-format"]),
         Model | Nothing(_) | NothingBut(..) => (*name, vec![]),

@@ -1,11 +1,8 @@
 //! Variables of the inference toolkits, the Multi Model Server, DJL, and the containers for XGBoost and Hugging Face.
 
-use super::{
-    mapping::{
-        Family,
-        Means::{Same, Seconds, WholeSeconds},
-    },
-    variables::HUB_MODEL,
+use super::mapping::{
+    Family,
+    Means::{Same, Seconds, WholeSeconds},
 };
 
 #[rustfmt::skip]
@@ -30,6 +27,9 @@ pub(super) const FAMILY: Family = Family {
         ("SAGEMAKER_ENABLE_STATEFUL_SESSIONS", Same("sessions")),
         ("SAGEMAKER_SESSIONS_EXPIRATION", Same("session-ttl")),
         ("SAGEMAKER_SECURE_MODE", Same("secure-mode")),
+        ("HF_MODEL_REVISION", Same("hub-revision")),
+        ("HF_HUB_TOKEN", Same("hub-token")),
+        ("HF_API_TOKEN", Same("hub-token")),
     ],
     without_effect: &[
         "SAGEMAKER_MAX_RESPONSE_SIZE",
@@ -50,10 +50,6 @@ pub(super) const FAMILY: Family = Family {
         "SAGEMAKER_TRAINING_MODULE",
         "SAGEMAKER_XGBOOST_VERSION",
         "CA_REPOSITORY_ARN",
-        HUB_MODEL,
-        "HF_MODEL_REVISION",
-        "HF_API_TOKEN",
-        "HF_HUB_TOKEN",
         "HF_TRUST_REMOTE_CODE",
         "HF_OPTIMUM_BATCH_SIZE",
         "HF_OPTIMUM_SEQUENCE_LENGTH",

@@ -13,7 +13,7 @@ pub const BIND_TO_PORT: &str = "SAGEMAKER_BIND_TO_PORT";
 pub const PROGRAM: &str = "SAGEMAKER_PROGRAM";
 /// The folder that a user's script lies in.
 pub const SUBMIT_DIRECTORY: &str = "SAGEMAKER_SUBMIT_DIRECTORY";
-/// A model that is to be fetched from a hub, which this server does not do.
+/// A model that is fetched from a hub, unless there are models here.
 pub const HUB_MODEL: &str = "HF_MODEL_ID";
 /// Every variable of the container of TensorFlow Serving that is about models begins so.
 pub const TENSORFLOW: &str = "SAGEMAKER_TFS_";

@@ -2,6 +2,8 @@
 
 use super::*;
 
+use sources::Secret;
+
 const PATHS: &[&str] = &["/data/x/", "/data/y/", "model_repository/"];
 
 fn started(args: &str, variables: &[&str]) -> ServerConfig {
@@ -77,7 +79,8 @@ fn its_variables_count_behind_its_options() {
     let text = notices(&config);
     assert!(text.contains("applied from the environment: PORT: --http-port 81; "), "{text}");
     assert!(text.contains("API_KEY: --api-key "), "{text}");
-    assert!(text.contains("without effect (nothing is fetched from a hub): HF_TOKEN\n"), "{text}");
+    assert!(text.contains("HF_TOKEN: --hub-token "), "{text}");
+    assert_eq!(config.sources.hub.token, Some(Secret::new("hf_secret".to_owned())));
     assert!(!text.contains("swordfish") && !text.contains("hf_secret"), "{text}");
     assert!(!text.contains("HOSTNAME") && !text.contains("POOLING"), "{text}");
     let other =
@@ -110,19 +113,33 @@ fn a_task_of_embeddings_takes_the_variables_that_are_about_texts() {
 #[test]
 fn options_without_effect_get_a_line_each_and_unknown_ones_their_nearest_name() {
     let base = "text-embeddings-router --model-id /data/x";
-    let args = format!("{base} --dtype float16 --device-id 0 --revision=main --hf-token hf_secret");
+    let args = format!("{base} --dtype float16 --device-id 0");
     let text = notices(&started(&args, &[]));
-    let expected = "Info: without effect (the graph has its types): --dtype\n\
-                    Info: without effect (nothing is fetched from a hub): --revision\n\
-                    Info: without effect (nothing is fetched from a hub): --hf-token\n";
+    let expected = "Info: without effect (the graph has its types): --dtype\n";
     assert_eq!(text, expected);
     let near =
         ["unknown option --max-batch-token of text-embeddings-router", "--max-batch-tokens?"];
     refused(&format!("{base} --max-batch-token=5"), &near);
     refused(&format!("{base} --port"), &["option --port needs a value"]);
     refused(&format!("{base} --port x"), &["--port=x (command line), for --http-port: expected"]);
-    let hub = ["the model 'BAAI/bge' does not exist", "nothing is fetched from a hub"];
-    refused("text-embeddings-router --model-id BAAI/bge", &hub);
+}
+
+#[test]
+fn a_model_of_the_hub_is_fetched_as_its_options_say() {
+    let args = "--model-id BAAI/bge --revision v1 --hf-token hf_a --huggingface-hub-cache /data";
+    let config = started(args, &[]);
+    assert_eq!(config.wanted, Some(name("hf://BAAI/bge")));
+    let hub = &config.sources.hub;
+    assert_eq!((&*hub.revision, &hub.cache), ("v1", &Some("/data".into())));
+    assert_eq!(hub.token, Some(Secret::new("hf_a".to_owned())));
+    // Old models have no owner, and what is here goes before what is elsewhere.
+    assert_eq!(started("--model-id gpt2", &[]).wanted, Some(name("hf://gpt2")));
+    assert_eq!(started("--model-id /data/x", &[]).wanted, None);
+    let problem = &problems("--model-id gpt2 --hf-token=hf+secret\u{7f}", &[])[0];
+    assert!(
+        problem.contains("--hf-token= (command line)") && !problem.contains("hf+"),
+        "{problem}"
+    );
 }
 
 #[test]

@@ -1,0 +1,210 @@
+//! One file onto the disk: from where an earlier attempt broke off, under its name only when it is whole and has its
+//! digest.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use reqwest::{
+    StatusCode,
+    header::{ACCEPT_ENCODING, CONTENT_RANGE, HeaderValue, RANGE},
+};
+
+use crate::{
+    digest::Digest,
+    error::Problem,
+    http::{ATTEMPTS, Ask, Http, pause, reason, shown},
+};
+
+/// A file that is to be fetched.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ask: Ask,
+    /// Its bytes, where somebody has said how many they are.
+    pub(crate) size: Option<u64>,
+    /// The digest of its content, where that is known.
+    pub(crate) digest: Option<Digest>,
+}
+
+/// Where the bytes of a file are from. Those of several transfers may be of several contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    OneTransfer,
+    Several,
+}
+
+/// Why an attempt brought less than the file.
+enum Broken {
+    /// Another attempt may go on.
+    Off(String),
+    /// It will not.
+    For(Problem),
+}
+
+impl From<Problem> for Broken {
+    fn from(problem: Problem) -> Broken {
+        Broken::For(problem)
+    }
+}
+
+impl Wanted {
+    /// Brings the file to `path`. What is there incomplete, as `<path>.incomplete`, is gone on with.
+    ///
+    /// # Errors
+    /// When the other side refuses or breaks off each time, the disk is full, or the content has another digest. What
+    /// has come stays as `<path>.incomplete`, but for a wrong content.
+    ///
+    /// # Cancel safety
+    /// The same.
+    pub(crate) async fn bring(&self, http: &Http, path: &Path) -> Result<(), Problem> {
+        let part = incomplete(path);
+        let origin = self.bring_part(http, &part).await?;
+        if let Err(problem) = self.check(&part) {
+            remove(&part)?;
+            if origin == Origin::OneTransfer {
+                return Err(problem);
+            }
+            tracing::warn!("fetched from its beginning: {problem}");
+            self.bring_part(http, &part).await?;
+            if let Err(problem) = self.check(&part) {
+                remove(&part)?;
+                return Err(problem);
+            }
+        }
+        fs::rename(&part, path).map_err(|it| Problem::disk("write", path, &it))
+    }
+
+    /// Attempts until all of it is here. Those that bring more than any before are not counted.
+    async fn bring_part(&self, http: &Http, part: &Path) -> Result<Origin, Problem> {
+        let (mut failures, mut most) = (0, length(part));
+        loop {
+            let reason = match self.attempt(http, part).await {
+                Ok(origin) => return Ok(origin),
+                Err(Broken::For(problem)) => return Err(problem),
+                Err(Broken::Off(reason)) => reason,
+            };
+            // Of a file of unknown length every attempt begins anew.
+            failures = if self.size.is_some() && most < length(part) { 1 } else { failures + 1 };
+            most = most.max(length(part));
+            if failures == ATTEMPTS {
+                let reason = format!("{reason}, {ATTEMPTS} times");
+                return Err(Problem::Away { url: shown(&self.ask.url), reason });
+            }
+            tracing::warn!(file = %shown(&self.ask.url), "gone on with after a pause: {reason}");
+            tokio::time::sleep(pause(failures)).await;
+        }
+    }
+
+    async fn attempt(&self, http: &Http, part: &Path) -> Result<Origin, Broken> {
+        let disk = |it: io::Error| Broken::For(Problem::disk("write", part, &it));
+        let mut have = match self.size {
+            Some(size) if length(part) <= size => length(part),
+            _ => 0,
+        };
+        if self.size == Some(have) && part.exists() {
+            return Ok(Origin::Several);
+        }
+        let mut ask = self.ask.clone().with(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if 0 < have {
+            let range = HeaderValue::from_str(&format!("bytes={have}-"));
+            ask = ask.with(RANGE, range.map_err(|it| disk(io::Error::other(it)))?);
+        }
+        let mut answer = match http.send(&ask).await {
+            Err(Problem::Refused { status: 416, .. }) => {
+                remove(part)?;
+                return Err(Broken::Off(
+                    "it has no bytes where it was to be gone on with".to_owned(),
+                ));
+            }
+            answer => answer?,
+        };
+        let from = answer.headers().get(CONTENT_RANGE).and_then(|it| it.to_str().ok());
+        let goes_on = answer.status() == StatusCode::PARTIAL_CONTENT
+            && from.is_some_and(|it| it.starts_with(&format!("bytes {have}-")));
+        if !goes_on {
+            have = 0;
+        }
+        let size = self.size.or_else(|| answer.content_length().filter(|_| !goes_on));
+        let origin = if have == 0 { Origin::OneTransfer } else { Origin::Several };
+        let mut file = OpenOptions::new().create(true).append(true).open(part).map_err(disk)?;
+        file.set_len(have).map_err(disk)?;
+        loop {
+            let chunk = match answer.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => return Err(Broken::Off(reason(&error))),
+            };
+            have += chunk.len() as u64;
+            if size.is_some_and(|it| it < have) {
+                remove(part)?;
+                return Err(Broken::Off(format!(
+                    "more than {} bytes came",
+                    size.unwrap_or_default()
+                )));
+            }
+            file.write_all(&chunk).map_err(disk)?;
+        }
+        file.sync_all().map_err(disk)?;
+        match size {
+            Some(size) if have < size => Err(Broken::Off(format!("{have} of {size} bytes came"))),
+            _ => Ok(origin),
+        }
+    }
+
+    fn check(&self, part: &Path) -> Result<(), Problem> {
+        let Some(expected) = &self.digest else { return Ok(()) };
+        let found = expected.of_file(part).map_err(|it| Problem::disk("read", part, &it))?;
+        match found == *expected {
+            true => Ok(()),
+            false => Err(Problem::Digest {
+                file: shown(&self.ask.url),
+                expected: expected.to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+}
+
+/// Where a file lies until it is whole.
+fn incomplete(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".incomplete");
+    name.into()
+}
+
+fn length(path: &Path) -> u64 {
+    path.metadata().map_or(0, |it| it.len())
+}
+
+fn remove(path: &Path) -> Result<(), Problem> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Problem::disk("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of files that are to be fetched which are not here yet.
+pub(crate) fn missing(wanted: &Wanted, path: &Path) -> u64 {
+    wanted.size.unwrap_or(0).saturating_sub(length(&incomplete(path)))
+}
+
+/// Keeps others from fetching the same file while it lives. Blocking: it waits for them.
+#[derive(Debug)]
+pub(crate) struct Turn(#[expect(dead_code, reason = "its lock goes when it is closed")] File);
+
+impl Turn {
+    /// Waits for the turn that a file stands for, which is made where it is not there.
+    pub(crate) fn wait(path: &Path) -> Result<Turn, Problem> {
+        let disk = |it: io::Error| Problem::disk("lock", path, &it);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(disk)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(disk)?;
+        file.lock().map_err(disk)?;
+        Ok(Turn(file))
+    }
+}

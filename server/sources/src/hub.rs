@@ -1,0 +1,203 @@
+//! Models of Hugging Face's hub, or of what speaks as it does: asked as its own client asks.
+
+use std::path::PathBuf;
+
+use reqwest::{
+    Method, Response, StatusCode, Url,
+    header::{ACCEPT_ENCODING, CONTENT_LENGTH, ETAG, HeaderValue},
+};
+use serde_json::Value;
+
+use crate::{
+    cache::{Folder, is_blob, is_commit, is_inside},
+    choose::choose,
+    digest::Digest,
+    download::{Wanted, missing},
+    error::Problem,
+    http::{Ask, Http, Redirects, bearer, shown},
+    name::HubName,
+    source_settings::{HubSettings, SourceSettings},
+};
+
+/// Most files of a repository.
+const MOST_FILES: usize = 100_000;
+
+/// A repository of a hub, to be asked.
+struct Hub<'a> {
+    http: &'a Http,
+    settings: &'a HubSettings,
+    repository: &'a str,
+    credentials: Option<HeaderValue>,
+    folder: Folder,
+}
+
+/// A file of a revision, and its content.
+struct HubFile {
+    file: String,
+    blob: String,
+    wanted: Wanted,
+}
+
+/// Brings the files of a model here that a server needs, and returns the directory of its revision.
+pub(crate) async fn fetch(
+    http: &Http,
+    name: &HubName,
+    settings: &SourceSettings,
+) -> Result<PathBuf, Problem> {
+    let hub = &settings.hub;
+    let cache = hub.cache.as_deref().ok_or(Problem::NoCache)?;
+    let folder = Folder::new(cache, format!("models--{}", name.repository.replace('/', "--")));
+    let credentials = hub.token.as_ref().and_then(|it| bearer(it.reveal()));
+    let hub = Hub { http, settings: hub, repository: &name.repository, credentials, folder };
+    let revision = name.revision.as_deref().unwrap_or(&hub.settings.revision);
+    if hub.settings.is_offline {
+        return hub.kept(revision, &settings.graphs)?.ok_or_else(|| hub.not_here());
+    }
+    let (commit, files) = match hub.look(revision).await {
+        Ok(found) => found,
+        Err(problem @ Problem::Away { .. }) => {
+            let Some(kept) = hub.kept(revision, &settings.graphs)? else { return Err(problem) };
+            tracing::warn!(
+                "the copy that is here is served, as the hub cannot be asked: {problem}"
+            );
+            return Ok(kept);
+        }
+        Err(problem) => return Err(problem),
+    };
+    let chosen = choose(hub.repository, &files, &settings.graphs)?;
+    hub.bring(&commit, &chosen).await?;
+    if commit != revision {
+        hub.folder.note_reference(revision, &commit)?;
+    }
+    Ok(hub.folder.snapshot(&commit))
+}
+
+impl Hub<'_> {
+    /// The directory of a revision that was fetched earlier, where what is to be served is in it.
+    fn kept(&self, revision: &str, graphs: &[String]) -> Result<Option<PathBuf>, Problem> {
+        let of_name = is_commit(revision).then(|| revision.to_owned());
+        let Some(commit) = self.folder.reference(revision).or(of_name) else { return Ok(None) };
+        let files = self.folder.files(&commit);
+        if files.is_empty() {
+            return Ok(None);
+        }
+        choose(self.repository, &files, graphs)?;
+        Ok(Some(self.folder.snapshot(&commit)))
+    }
+
+    fn not_here(&self) -> Problem {
+        let path = self.folder.snapshot("");
+        Problem::Offline { dir: path.parent().unwrap_or(&path).display().to_string() }
+    }
+
+    /// The commit that a revision is, and the names of its files.
+    async fn look(&self, revision: &str) -> Result<(String, Vec<String>), Problem> {
+        let mut url = self.address("api/models")?;
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.extend(self.repository.split('/')).extend(["revision", revision]);
+        }
+        let ask = Ask::get(url, self.credentials.clone());
+        let document = self.http.document(&ask).await.map_err(|it| self.explain(it))?;
+        let unexpected =
+            |problem: &str| Problem::Answer { url: shown(&ask.url), problem: problem.to_owned() };
+        let document: Value = serde_json::from_slice(&document)
+            .map_err(|it| unexpected(&format!("expected JSON, it is none: {it}")))?;
+        let commit = document["sha"].as_str().filter(|it| is_commit(it));
+        let commit =
+            commit.ok_or_else(|| unexpected("expected a commit as 'sha', there is none"))?;
+        let siblings = document["siblings"].as_array().filter(|it| it.len() <= MOST_FILES);
+        let siblings =
+            siblings.ok_or_else(|| unexpected("expected a list of files as 'siblings'"))?;
+        let names = siblings.iter().filter_map(|it| it["rfilename"].as_str());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        match names.iter().find(|it| !is_inside(it)) {
+            Some(name) => {
+                Err(unexpected(&format!("its file {name:?} would lie outside of its folder")))
+            }
+            None => Ok((commit.to_owned(), names)),
+        }
+    }
+
+    /// Brings files of a commit here that are not.
+    async fn bring(&self, commit: &str, files: &[String]) -> Result<(), Problem> {
+        let is_here = |file: &&String| self.folder.snapshot(commit).join(file).is_file();
+        let mut wanted = Vec::new();
+        for file in files.iter().filter(|it| !is_here(it)) {
+            wanted.push(self.describe(commit, file).await?);
+        }
+        if wanted.is_empty() {
+            tracing::info!(model = self.repository, commit, "it is here already");
+            return Ok(());
+        }
+        self.folder.make()?;
+        let bytes = wanted.iter().map(|it| missing(&it.wanted, &self.folder.blob(&it.blob)));
+        let bytes = bytes.fold(0, u64::saturating_add);
+        self.folder.make_sure_of_room(bytes)?;
+        tracing::info!(model = self.repository, commit, files = wanted.len(), bytes, "fetching it");
+        for HubFile { file, blob, wanted } in &wanted {
+            let _turn = self.folder.turn(blob)?;
+            let path = self.folder.blob(blob);
+            if !path.is_file() {
+                wanted.bring(self.http, &path).await.map_err(|it| self.explain(it))?;
+                tracing::info!(file, bytes = wanted.size, "fetched");
+            }
+            self.folder.link(commit, file, blob)?;
+        }
+        Ok(())
+    }
+
+    /// What a file of a commit is: its content's name and size.
+    async fn describe(&self, commit: &str, file: &str) -> Result<HubFile, Problem> {
+        let mut url = self.address(self.repository)?;
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.extend(["resolve", commit]).extend(file.split('/'));
+        }
+        let ask = Ask::get(url, self.credentials.clone());
+        let head = Ask { method: Method::HEAD, redirects: Redirects::OnHost, ..ask.clone() };
+        let head = head.with(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let answer = self.http.send(&head).await.map_err(|it| self.explain(it))?;
+        let unexpected =
+            |problem: &str| Problem::Answer { url: shown(&ask.url), problem: problem.to_owned() };
+        let text = |name: &str| answer.headers().get(name)?.to_str().ok();
+        let tag = text("x-linked-etag").or_else(|| text(ETAG.as_str())).unwrap_or_default();
+        let blob = tag.trim_start_matches("W/").trim_matches('"').to_owned();
+        if !is_blob(&blob) {
+            return Err(unexpected("expected the name of its content as ETag, there is none"));
+        }
+        let size = text("x-linked-size").or_else(|| content_length(&answer));
+        let size = size.and_then(|it| it.parse().ok());
+        let size = size.ok_or_else(|| unexpected("expected its size, there is none"))?;
+        let wanted = Wanted { ask, size: Some(size), digest: Digest::of_blob(&blob) };
+        Ok(HubFile { file: file.to_owned(), blob, wanted })
+    }
+
+    fn address(&self, path: &str) -> Result<Url, Problem> {
+        let text = format!("{}/{path}", self.settings.endpoint);
+        Url::parse(&text).map_err(|it| Problem::Answer { url: text, problem: it.to_string() })
+    }
+
+    /// The same, with what to do.
+    fn explain(&self, problem: Problem) -> Problem {
+        let Problem::Refused { url, status, said, .. } = problem else { return problem };
+        let has_token = self.settings.token.is_some();
+        let hint = match (status, has_token) {
+            (401, false) => {
+                "; the hub has no such model, or it is private: check its name, or set HF_TOKEN (--hub-token)"
+            }
+            (401, true) => "; the hub does not take the token of HF_TOKEN (--hub-token)",
+            (403, false) => "; the model asks for a token: set HF_TOKEN (--hub-token)",
+            (403, true) => {
+                "; the owner of the token may not read the model: accept its terms on its page"
+            }
+            (404, _) => "; the hub has no such model, revision or file",
+            _ => "",
+        };
+        Problem::Refused { url, status, said, hint }
+    }
+}
+
+/// Of an answer that has the content, and leads nowhere.
+fn content_length(answer: &Response) -> Option<&str> {
+    let is_content = answer.status() == StatusCode::OK;
+    answer.headers().get(CONTENT_LENGTH).filter(|_| is_content)?.to_str().ok()
+}

@@ -1,0 +1,139 @@
+//! How models are fetched by name: flags, and what the variables of Hugging Face's own client say. Nothing is fetched
+//! here.
+
+use std::{fmt, path::PathBuf};
+
+use configuration::{
+    Environment, Flag, Sources,
+    value::{self, Parse},
+    variable_text,
+};
+
+use crate::name::is_revision;
+
+/// Hugging Face's hub.
+const ENDPOINT: &str = "https://huggingface.co";
+/// The branch that every repository of a hub has.
+const BRANCH: &str = "main";
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("hub-endpoint", ENDPOINT, "Address of the hub that models of the form <owner>/<name> are fetched from (HF_ENDPOINT)").named("URL"),
+    Flag::value("hub-token", "", "Token for private models of the hub, which no other host gets (HF_TOKEN). Default: the one that `hf auth login` has kept").named("TOKEN").secret(),
+    Flag::value("hub-revision", BRANCH, "Branch, tag or commit of a model of the hub whose name says none (HF_MODEL_REVISION)").named("REVISION"),
+    Flag::value("hub-cache-dir", "", "Directory of models of the hub, as huggingface_hub has it (HF_HUB_CACHE). Default: hub in HF_HOME, which is ~/.cache/huggingface").named("DIR"),
+    Flag::boolean("hub-offline", "false", "Ask no hub: serve what lies in its cache (HF_HUB_OFFLINE)"),
+];
+
+/// How models are fetched by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourceSettings {
+    /// The paths that the graph may have which `--pipeline-graph` names; empty where it names none.
+    pub graphs: Vec<String>,
+    /// Hugging Face's hub, or what speaks as it does.
+    pub hub: HubSettings,
+}
+
+/// A hub.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HubSettings {
+    /// `--hub-endpoint`, without a slash at its end.
+    pub endpoint: String,
+    /// `--hub-token`.
+    pub token: Option<Secret>,
+    /// `--hub-revision`.
+    pub revision: String,
+    /// `--hub-cache-dir`; `None` where no variable names a home.
+    pub cache: Option<PathBuf>,
+    /// `--hub-offline`.
+    pub is_offline: bool,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A text that is never shown.
+    pub fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
+    /// The text, to be sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Reads the settings. `graphs` are the paths that the graph may have which the operator has named.
+pub fn resolve(
+    graphs: Vec<String>,
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> SourceSettings {
+    let home = home(environment, problems);
+    let cache = sources.read("hub-cache-dir", value::path, problems);
+    let token = sources.read("hub-token", token, problems);
+    let address = sources.read("hub-endpoint", endpoint, problems);
+    let branch = sources.read("hub-revision", revision, problems);
+    let hub = HubSettings {
+        endpoint: address.unwrap_or_else(|| ENDPOINT.to_owned()),
+        token: token.or_else(|| kept_token(home.as_ref(), environment, problems)),
+        revision: branch.unwrap_or_else(|| BRANCH.to_owned()),
+        cache: cache.or_else(|| Some(home?.join("hub"))),
+        is_offline: sources.read("hub-offline", value::boolean, problems).unwrap_or(false),
+    };
+    SourceSettings { graphs, hub }
+}
+
+/// Where Hugging Face's libraries keep their files.
+fn home(environment: &dyn Environment, problems: &mut Vec<String>) -> Option<PathBuf> {
+    let mut path = |name| variable_text(environment, name, problems).map(PathBuf::from);
+    let of_user = path("HOME").map(|it| it.join(".cache"));
+    let caches = path("XDG_CACHE_HOME").or(of_user).map(|it| it.join("huggingface"));
+    path("HF_HOME").or(caches)
+}
+
+/// The token that `hf auth login` has kept.
+fn kept_token(
+    home: Option<&PathBuf>,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<Secret> {
+    let named = variable_text(environment, "HF_TOKEN_PATH", problems).map(PathBuf::from);
+    let path = named.or_else(|| Some(home?.join("token")))?;
+    // Most people have none.
+    token(environment.text_of(&path).ok()?.trim()).ok()
+}
+
+fn token(text: &str) -> Parse<Secret> {
+    let is_token = !text.is_empty() && text.bytes().all(|it| it.is_ascii_graphic());
+    is_token
+        .then(|| Secret::new(text.to_owned()))
+        .ok_or_else(|| "a token, without blanks".to_owned())
+}
+
+fn revision(text: &str) -> Parse<String> {
+    is_revision(text)
+        .then(|| text.to_owned())
+        .ok_or_else(|| "a branch, a tag or a commit".to_owned())
+}
+
+fn endpoint(text: &str) -> Parse<String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_one = host.is_some_and(|it| {
+        !it.is_empty() && !it.starts_with('/') && !it.contains(['@', '?', '#', ' '])
+    });
+    match is_one {
+        true => Ok(text.trim_end_matches('/').to_owned()),
+        false => Err("http[s]://<host>[:<port>][/<path>]".to_owned()),
+    }
+}

@@ -1,0 +1,184 @@
+"""A hub as `huggingface_hub` asks one, of the folders below FOLDER: `<owner>/<name>/<files>`.
+
+    python3 tests/clients/hub_server.py FOLDER
+
+Prints the address of the hub. Large files lie on another host, as on the real one: the hub leads there. A folder with
+the file `.private` needs the token `hub-secret`. Nothing is installed for it.
+
+`POST /_faults` sets what goes wrong, a list of objects; each is for requests whose path contains its `path`, and happens
+`times` times:
+
+    {"path": "model.onnx", "times": 1, "fault": "cut", "bytes": 1000}         the connection ends after so many bytes
+    {.., "fault": "corrupt"}                                                  the last byte is another one
+    {.., "fault": "status", "status": 429, "headers": {"Retry-After": "0"}}   this answer, without a body
+    {.., "fault": "header", "headers": {"X-Linked-Size": "9"}}                the answer, with other headers
+
+`GET /_log` has each request: `[method, host, path, has credentials, range]`.
+"""
+
+import hashlib
+import http.server
+import json
+import pathlib
+import sys
+import threading
+import urllib.parse
+
+TOKEN = "hub-secret"
+LARGE = (".onnx", ".onnx_data", ".safetensors", ".bin", ".pkl")
+
+
+class Hub:
+    def __init__(self, folder):
+        self.folder = folder
+        self.lock = threading.Lock()
+        self.log, self.faults = [], []
+        self.servers = {}
+
+    def files(self, model):
+        root = self.folder / model
+        found = (it for it in root.rglob("*") if it.is_file() and it.name != ".private")
+        return {it.relative_to(root).as_posix(): it.read_bytes() for it in sorted(found)}
+
+    def commit(self, model):
+        contents = [(name, git(content)) for name, content in self.files(model).items()]
+        return hashlib.sha1(repr(contents).encode()).hexdigest()
+
+    def fault(self, path):
+        with self.lock:
+            for fault in self.faults:
+                if fault["path"] in path and 0 < fault["times"]:
+                    fault["times"] -= 1
+                    return fault
+        return {}
+
+
+def git(content):
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub, host = None, None
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.hub.lock:
+            self.hub.faults, self.hub.log[:] = json.loads(body), []
+        self.answer(200, b"")
+
+    def do_HEAD(self):
+        self.serve()
+
+    def do_GET(self):
+        self.serve()
+
+    def serve(self):
+        path = urllib.parse.urlsplit(self.path).path
+        if path == "/_log":
+            with self.hub.lock:
+                return self.answer(200, json.dumps(self.hub.log).encode())
+        credentials = self.headers.get("Authorization")
+        with self.hub.lock:
+            said = [self.command, self.host, path, credentials is not None, self.headers.get("Range")]
+            self.hub.log.append(said)
+        self.fault = self.hub.fault(f"{self.command} {self.host} {path}")
+        if self.fault.get("fault") == "status":
+            return self.answer(self.fault["status"], b"", self.fault.get("headers", {}))
+        parts = path.strip("/").split("/")
+        if self.host == "cdn":
+            return self.content(self.hub.files("/".join(parts[:2]))["/".join(parts[2:])], {})
+        if parts[:2] == ["api", "models"]:
+            model, rest = "/".join(parts[2:4]), parts[4:]
+        else:
+            model, rest = "/".join(parts[:2]), parts[2:]
+        root = self.hub.folder / model
+        if not root.is_dir():
+            return self.answer(401 if credentials is None else 404, b"", error("RepoNotFound", "Repository not found"))
+        if (root / ".private").exists() and credentials != f"Bearer {TOKEN}":
+            return self.answer(401, b"", error("RepoNotFound", "Invalid username or password."))
+        commit = self.hub.commit(model)
+        revision = urllib.parse.unquote(rest[1]) if 1 < len(rest) else "main"
+        if revision not in ("main", "v1", "refs/pr/1", commit):
+            return self.answer(404, b"", error("RevisionNotFound", f"Invalid rev id: {revision}"))
+        files = self.hub.files(model)
+        if parts[0] == "api" and rest[0] == "revision":
+            siblings = [{"rfilename": it} for it in files]
+            return self.json({"id": model, "modelId": model, "sha": commit, "siblings": siblings, "private": False})
+        if parts[0] == "api" and rest[0] == "tree":
+            return self.json([self.entry(*it) for it in files.items()])
+        name = urllib.parse.unquote("/".join(rest[2:]))
+        if name not in files:
+            return self.answer(404, b"", error("EntryNotFound", "Entry not found") | {"X-Repo-Commit": commit})
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{git(files[name])}"'}
+        if not name.endswith(LARGE):
+            return self.content(files[name], headers)
+        digest = hashlib.sha256(files[name]).hexdigest()
+        port = self.hub.servers["cdn"].server_port
+        location = f"http://localhost:{port}/{model}/{name}?signature=swordfish"
+        linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(files[name])), "Location": location}
+        return self.answer(302, b"", headers | linked)
+
+    def entry(self, name, content):
+        entry = {"type": "file", "path": name, "size": len(content), "oid": git(content)}
+        if name.endswith(LARGE):
+            entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+        return entry
+
+    def json(self, value):
+        self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def content(self, content, headers):
+        asked = self.headers.get("Range", "")
+        headers = headers | {"Accept-Ranges": "bytes"}
+        if not asked.startswith("bytes="):
+            return self.answer(200, content, headers)
+        first, _, last = asked.removeprefix("bytes=").partition("-")
+        first = int(first)
+        last = min(int(last), len(content) - 1) if last else len(content) - 1
+        if len(content) <= first:
+            return self.answer(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+        said = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        return self.answer(206, content[first:last + 1], headers | said)
+
+    def answer(self, status, body, headers={}):
+        fault = getattr(self, "fault", {})
+        self.send_response(status)
+        all_headers = {"Content-Length": str(len(body))} | headers
+        if fault.get("fault") == "header":
+            all_headers |= fault["headers"]
+        for name, value in all_headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if fault.get("fault") == "corrupt" and body:
+            body = body[:-1] + bytes([body[-1] ^ 1])
+        if fault.get("fault") == "cut":
+            self.wfile.write(body[:fault["bytes"]])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        self.wfile.write(body)
+
+
+def error(code, message):
+    return {"X-Error-Code": code, "X-Error-Message": message}
+
+
+def main():
+    hub = Hub(pathlib.Path(sys.argv[1]))
+    for host in ["cdn", "hub"]:
+        handler = type(host, (Handler,), {"hub": hub, "host": host})
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        hub.servers[host] = server
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://127.0.0.1:{hub.servers['hub'].server_port}", flush=True)
+    # Until whoever has started it closes its input.
+    sys.stdin.read()
+
+
+main()

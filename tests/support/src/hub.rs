@@ -1,0 +1,124 @@
+//! A hub that speaks as Hugging Face's does (`tests/clients/hub_server.py`), over folders of models.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+
+use super::{Client, Process, Repository, pipelines, root, skip};
+
+/// The token of models with a file `.private`.
+pub const TOKEN: &str = "hub-secret";
+
+/// The script, running.
+pub struct Hub {
+    child: Child,
+    address: SocketAddr,
+    /// The folders of its models: `<owner>/<name>/<files>`.
+    pub models: Repository,
+}
+
+impl Hub {
+    /// `None` without Python.
+    pub fn start() -> Option<Hub> {
+        let models = Repository::new();
+        let mut script = Command::new("python3");
+        script.arg(root("tests/clients/hub_server.py")).arg(models.path());
+        let Ok(mut child) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+            skip("models of a hub: there is no python3");
+            return None;
+        };
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
+        Some(Hub { child, address, models })
+    }
+
+    /// The same, with a folder of a text classifier as `org/sst2`, and beside its graph what nobody needs.
+    pub fn with_text_model() -> Option<Hub> {
+        let hub = Hub::start()?;
+        let folder = pipelines::fixtures().join("sst2/folder");
+        let copied = pipelines::copy(Repository::new(), "sst2", &folder);
+        for file in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+            hub.put(&format!("org/sst2/{file}"), &copied.at(&format!("sst2/{file}")));
+        }
+        hub.put("org/sst2/onnx/model.onnx", &copied.at("sst2/model.onnx"));
+        for file in
+            ["README.md", "model.safetensors", "onnx/model_quantized.onnx", "pytorch_model.bin"]
+        {
+            hub.write(&format!("org/sst2/{file}"), b"not for a server");
+        }
+        Some(hub)
+    }
+
+    /// A file of a model.
+    pub fn write(&self, path: &str, content: &[u8]) {
+        let path = self.models.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// The same, with the content of a file.
+    pub fn put(&self, path: &str, from: &str) {
+        self.write(path, &std::fs::read(from).unwrap());
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What goes wrong from now on, and forgets what was asked.
+    pub fn fail(&self, faults: Value) {
+        let body = faults.to_string();
+        Client::connect(self.address).post("/_faults", &[], body).expect(200);
+    }
+
+    /// What was asked: the method, the host, the path, whether there were credentials, and the range.
+    pub fn asked(&self) -> Vec<(String, bool, Option<String>)> {
+        let log = Client::connect(self.address).get("/_log").expect(200).json();
+        let entry = |it: &Value| {
+            let words: Vec<&str> = (0..3).map(|at| it[at].as_str().unwrap()).collect();
+            (words.join(" "), it[3].as_bool().unwrap(), it[4].as_str().map(str::to_owned))
+        };
+        log.as_array().unwrap().iter().map(entry).collect()
+    }
+
+    /// The files whose contents were fetched, sorted.
+    pub fn fetched(&self) -> Vec<String> {
+        let asked = self.asked();
+        let files = asked.iter().filter_map(|(it, ..)| {
+            let path = it.strip_prefix("GET hub /").or(it.strip_prefix("GET cdn /"));
+            let path = path.filter(|it| !it.starts_with("api/"))?;
+            // Of what lies on the other host both are asked.
+            Some(path.split("/resolve/").last()?.split_once('/')?.1.to_owned())
+        });
+        let mut files: Vec<String> =
+            files.map(|it| it.strip_prefix("sst2/").unwrap_or(&it).to_owned()).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    /// `muster` with these arguments, over this hub and a cache of its own.
+    pub fn muster(&self, cache: &Repository, args: &[&str], variables: &[(&str, &str)]) -> Process {
+        let (address, home) = (self.address(), cache.at("home"));
+        let own = [("HF_ENDPOINT", &*address), ("HF_HOME", &*home)];
+        Process::command(args, &[&own, variables].concat())
+    }
+
+    /// From now on nobody listens there.
+    pub fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
