@@ -41,7 +41,7 @@ use frontend::{
     drain::{Drain, Stage},
     exchange::failure_lines::FailureLines,
     grpc::{Grpc, GrpcFront, GrpcSettings},
-    http::{HttpFront, Listener, Service},
+    http::{HttpFront, Listener, Service, listing::listed},
     memory::SharedMemory,
     net::{
         self, Front, IoThreads, PortFronts, footprint::Footprint, places::Places, tls::Acceptor,
@@ -222,6 +222,7 @@ impl App {
         }
         let metrics_path = config.metrics.tensorflow_path.as_deref().map(Into::into);
         let protocols = protocols::http(sagemaker, metrics_path, config.texts.clone());
+        let service = service.listing(listed(&protocols));
         let http = HttpFront { service, protocols };
         let health_only = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);

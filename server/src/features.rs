@@ -16,6 +16,14 @@ pub struct Feature {
     pub flags: &'static [&'static str],
 }
 
+/// What a person's browser asks.
+pub const BROWSER: Feature = Feature {
+    name: "browser",
+    what: "document of its addresses and models",
+    is_in: cfg!(feature = "browser"),
+    flags: &[],
+};
+
 /// What clients of servers of texts ask.
 pub const EMBEDDINGS: Feature = Feature {
     name: "embeddings",
@@ -113,7 +121,8 @@ pub const TREES: Feature = Feature {
 };
 
 /// All that can be left out.
-pub const FEATURES: [Feature; 9] = [
+pub const FEATURES: [Feature; 10] = [
+    BROWSER,
     EMBEDDINGS,
     ISOLATION,
     PIPELINES,

@@ -79,6 +79,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "textproto",
         ],
     ),
+    ("browser", &["formats", "frontend", "inference", "serving", "telemetry"]),
     (
         "kserve",
         &["backend", "configuration", "formats", "frontend", "inference", "serving", "telemetry"],
@@ -109,6 +110,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         "muster",
         &[
             "backend",
+            "browser",
             "configuration",
             "control_plane",
             "embeddings",

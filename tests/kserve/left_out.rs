@@ -9,7 +9,8 @@ use crate::support::{
 };
 
 /// Every feature of the manifest.
-const FEATURES: [&str; 9] = [
+const FEATURES: [&str; 10] = [
+    "browser",
     "embeddings",
     "isolation",
     "pipelines",

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use backend::DataType;
-
 use crate::config::ServerConfig;
-use frontend::serving::Serving;
+use frontend::{
+    http::examples::{self, zeros},
+    serving::Serving,
+};
 use inference::{
     signature::Signature,
     task::{Medium, RowForm, Task},
@@ -109,6 +110,7 @@ fn curl(
     };
     let file = file_of(&model.signature);
     let sentence = takes_a_sentence(&model.signature);
+    let text = examples::sentence();
     let path = match (service, file) {
         ("http", _) if sentence => format!("/v2/models/{name}/pipeline"),
         ("http", Some(_)) => format!("/v2/models/{name}/pipeline"),
@@ -116,8 +118,8 @@ fn curl(
         _ => "/invocations".to_owned(),
     };
     let body = match (service, file) {
-        ("http", _) if sentence => format!("-d '{SENTENCE}'"),
-        (_, None) if sentence => format!("-H 'Content-Type: application/json' -d '{SENTENCE}'"),
+        ("http", _) if sentence => format!("-d '{text}'"),
+        (_, None) if sentence => format!("-H 'Content-Type: application/json' -d '{text}'"),
         (_, Some((_, file))) if names_labels(&model.signature) => format!(
             "-H 'Content-Type: application/json' -d '{{\"inputs\":\"'$(base64 -w0 {file})'\",\"parameters\":\
              {{\"candidate_labels\":[\"cat\",\"dog\"]}}}}'"
@@ -133,9 +135,6 @@ fn curl(
     };
     Some(format!("{}://localhost:{port}{path}{token} {body}", curl(service)))
 }
-
-/// What a person would send to a model of texts.
-const SENTENCE: &str = "{\"inputs\":\"I am super happy right now.\"}";
 
 /// Does the model answer one text, and nothing beside it?
 fn takes_a_sentence(signature: &Signature) -> bool {
@@ -161,22 +160,5 @@ fn file_of(signature: &Signature) -> Option<(&'static str, &'static str)> {
 /// A request of zeros in JSON; `None` where it would have too many values for a reader.
 fn request_body(signature: &Signature) -> Option<String> {
     const MOST: usize = 64;
-    let request = request_of_zeros(signature, 1)?;
-    let inputs = request.inputs.iter().map(|input| {
-        let (tensor, dtype) = (&input.tensor, input.tensor.dtype());
-        let zero = match dtype {
-            DataType::Bytes => "\"\"",
-            DataType::Bool => "false",
-            _ => "0",
-        };
-        let elements = tensor.elements();
-        (elements <= MOST).then(|| {
-            let (name, shape, data) = (&input.name, tensor.shape(), vec![zero; elements].join(","));
-            format!(
-                "{{\"name\":\"{name}\",\"shape\":{shape},\"datatype\":\"{dtype}\",\"data\":[{data}]}}"
-            )
-        })
-    });
-    let inputs: Vec<String> = inputs.collect::<Option<_>>()?;
-    Some(format!("{{\"inputs\":[{}]}}", inputs.join(",")))
+    zeros(signature, MOST).map(|it| it.to_string())
 }

@@ -1,10 +1,14 @@
 //! The protocols that are served, over HTTP and over gRPC: one line each. An address belongs to the first that takes
 //! it.
 
+#[cfg(not(feature = "browser"))]
+mod no_browser;
 #[cfg(not(feature = "embeddings"))]
 mod no_embeddings;
 #[cfg(not(feature = "tensorflow_serving"))]
 mod no_tensorflow_serving;
+#[cfg(feature = "browser")]
+mod with_browser;
 #[cfg(feature = "embeddings")]
 mod with_embeddings;
 #[cfg(feature = "tensorflow_serving")]
@@ -16,19 +20,25 @@ use frontend::http::metrics::Prometheus;
 use kserve::{KServe, KServeServices, VertexAiPort};
 use sagemaker::SageMaker;
 
+#[cfg(not(feature = "browser"))]
+use no_browser as browser;
 #[cfg(not(feature = "embeddings"))]
 use no_embeddings as texts;
 #[cfg(not(feature = "tensorflow_serving"))]
 use no_tensorflow_serving as tensorflow;
 pub use texts::settings as text_settings;
+#[cfg(feature = "browser")]
+use with_browser as browser;
 #[cfg(feature = "embeddings")]
 use with_embeddings as texts;
 #[cfg(feature = "tensorflow_serving")]
 use with_tensorflow_serving as tensorflow;
 
 /// Over HTTP. What is asked most comes first.
-pub type Http =
-    (VertexAiPort, (KServe, (SageMaker, (tensorflow::Rest, (texts::Texts, (Prometheus, ()))))));
+pub type Http = (
+    VertexAiPort,
+    (KServe, (SageMaker, (tensorflow::Rest, (texts::Texts, (Prometheus, (browser::Pages, ())))))),
+);
 
 /// Over gRPC.
 pub type Grpc = (KServeServices, (tensorflow::Services, ()));
@@ -43,7 +53,8 @@ pub fn http(
 ) -> Http {
     let vertex_ai = VertexAiPort { routes: None };
     let (tensorflow, texts) = (tensorflow::rest(metrics_path), texts::texts(texts));
-    (vertex_ai, (KServe, (sagemaker, (tensorflow, (texts, (Prometheus, ()))))))
+    let rest = (Prometheus, (browser::PAGES, ()));
+    (vertex_ai, (KServe, (sagemaker, (tensorflow, (texts, rest)))))
 }
 
 /// Those of all gRPC ports.

@@ -122,6 +122,16 @@ pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
     String::from_utf8(decoded).map(Cow::Owned).map_err(|_| invalid())
 }
 
+/// Percent-encodes one part of a path: all but letters, digits and `-._~`.
+pub fn percent_encode(text: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}
+
 /// The error of an unknown address.
 pub fn unknown(path: &str) -> Error {
     let shown: String = path.chars().take(100).collect();
@@ -140,6 +150,13 @@ mod tests {
         for text in ["a%2", "%zz", "%ff"] {
             assert!(matches!(name(text), Err(Error::InvalidRequest(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_percent_encoded_is_one_part_of_a_path_and_reads_back() {
+        assert_eq!(percent_encode("a b/{c}:é~"), "a%20b%2F%7Bc%7D%3A%C3%A9~");
+        let text = "a b/{c}:é~%41";
+        assert_eq!(percent_decode(&percent_encode(text)).as_deref(), Ok(text));
     }
 
     #[test]

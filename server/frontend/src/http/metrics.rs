@@ -9,15 +9,20 @@ use super::{
     failed::Failed,
     protocol::Protocol,
     respond,
+    routes::{Content, Family, Route},
     service::Service,
 };
-use crate::exchange::offload::offload;
+use crate::exchange::{offload::offload, rendering::Rendering};
 use formats::errors::ErrorForm;
 use inference::{
     access::{Category, Need},
     error::Error,
 };
 use telemetry::metrics::{CONTENT_TYPE, Protocol as Label};
+
+/// The addresses, as documents list them. The failures are of the plain form.
+const FAMILY: &Family =
+    &Family { name: "Prometheus", failure: respond::FAILURE, status: Rendering::status_of };
 
 /// What Prometheus asks.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +38,11 @@ impl Protocol for Prometheus {
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Page, Error>> {
         let is_ours = head.words() == ["metrics"];
         is_ours.then(|| check_method(head.method, GET).map(|()| Page))
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        let page: &[Content] = const { &[Content::of("text/plain")] };
+        vec![FAMILY.get("metrics", "/metrics", "All metrics, for Prometheus").gives(page)]
     }
 
     fn need(&self, _: &Page, _: &Method) -> Need {
@@ -68,4 +78,16 @@ pub async fn page(service: &Service) -> Answer {
     let metrics = service.serving.metrics.clone();
     let text = offload(move || metrics.render()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::listing::misled;
+
+    #[test]
+    fn the_listed_route_is_taken() {
+        assert_eq!(Prometheus.routes().len(), 1);
+        assert_eq!(misled(&Prometheus), [""; 0]);
+    }
 }

@@ -3,7 +3,8 @@
 use hyper::{Method, Response, StatusCode, body::Incoming, http::request::Parts};
 
 use super::{
-    address::Head, answer::Answer, body::Segments, failed::Failed, respond, service::Service,
+    address::Head, answer::Answer, body::Segments, failed::Failed, respond, routes::Route,
+    service::Service,
 };
 use crate::{either::Either, exchange::intake::Received};
 use formats::errors::ErrorForm;
@@ -22,6 +23,10 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// [`Error::NotFound`] for an unknown address below one of its own, [`Error::MethodNotAllowed`] for a known one,
     /// [`Error::InvalidRequest`] where the address is malformed.
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Self::Operation<'a>, Error>>;
+
+    /// All that it takes, for documents that clients are made from. A test of each protocol asks [`Protocol::route`]
+    /// for every one of them.
+    fn routes(&self) -> Vec<Route>;
 
     /// The access that a client needs for it, on every port.
     fn need(&self, operation: &Self::Operation<'_>, method: &Method) -> Need;
@@ -70,6 +75,12 @@ impl<A: Protocol, B: Protocol> Protocol for (A, B) {
             Some(found) => Some(found.map(Either::First)),
             None => self.1.route(head).map(|it| it.map(Either::Other)),
         }
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        let mut routes = self.0.routes();
+        routes.extend(self.1.routes());
+        routes
     }
 
     fn need(&self, operation: &Self::Operation<'_>, method: &Method) -> Need {
@@ -136,6 +147,10 @@ impl Protocol for () {
 
     fn route<'a>(&self, _: &Head<'a>) -> Option<Result<Self::Operation<'a>, Error>> {
         None
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        Vec::new()
     }
 
     fn need(&self, operation: &Self::Operation<'_>, _: &Method) -> Need {

@@ -8,7 +8,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 
-use super::body::Segments;
+use super::{body::Segments, routes::Schema};
 use crate::exchange::{rendering::Rendering, retry::spread};
 use formats::{
     EncodedReply,
@@ -21,6 +21,13 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The type of a stream of server-sent events, even of a single one.
 const EVENTS: &str = "text/event-stream";
+
+/// The body of a failure in the plain form, which most protocols have.
+pub const FAILURE: Schema = Schema {
+    name: "Failure",
+    json: r#"{"type":"object","required":["error"],"properties":{"error":{"type":"string"},
+        "request_id":{"type":"string"}}}"#,
+};
 
 /// A reply with status 200.
 pub fn ok(reply: EncodedReply) -> Response<Segments> {

@@ -11,7 +11,7 @@ use hyper::{
 };
 use tokio::sync::Semaphore;
 
-use super::other_names::OtherNames;
+use super::{other_names::OtherNames, routes::Listed};
 use crate::{
     exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
 };
@@ -72,6 +72,8 @@ pub struct Service {
     pub capture: Option<Capture>,
     /// Names of models that requests give and no model has.
     pub other_names: Arc<OtherNames>,
+    /// What the protocols of this build take.
+    pub routes: Arc<[Listed]>,
 }
 
 /// Headers with a client's name for its request; the first one that is present counts.
@@ -94,13 +96,27 @@ impl Service {
     pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
         let hearing = Arc::new(Semaphore::new(HEARD));
         let administering = Arc::new(Semaphore::new(ADMINISTERING));
-        let (capture, other_names) = Default::default();
-        Service { serving, settings, listener, hearing, administering, capture, other_names }
+        let (capture, other_names, routes) = Default::default();
+        Service {
+            serving,
+            settings,
+            listener,
+            hearing,
+            administering,
+            capture,
+            other_names,
+            routes,
+        }
     }
 
     /// The same, of whose requests some are captured.
     pub fn capturing(self, capture: Option<Capture>) -> Service {
         Service { capture, ..self }
+    }
+
+    /// The same, where these routes are taken.
+    pub fn listing(self, routes: Arc<[Listed]>) -> Service {
+        Service { routes, ..self }
     }
 
     /// May a request that needs this access, with these headers, be answered on this port?

@@ -11,7 +11,10 @@ use crate::{
     operation::Family,
 };
 use formats::errors::ErrorForm;
-use frontend::http::{body::Segments, failed::Failed, respond};
+use frontend::{
+    exchange::rendering::Rendering,
+    http::{body::Segments, failed::Failed, respond},
+};
 use inference::{
     error::{Error, Kind},
     task,
@@ -72,6 +75,24 @@ fn hub_error(failed: &Error, request_id: &str) -> Response<Segments> {
         }
         failed => respond::error(failed, request_id, ErrorForm::Plain),
     }
+}
+
+/// The status of a failure on the addresses of OpenAI, and on those of Cohere and Jina.
+pub fn status_of_openai(kind: Kind) -> StatusCode {
+    openai_status(kind).0
+}
+
+/// The status of a failure on the addresses of Text Embeddings Inference.
+pub fn status_of_tei(kind: Kind) -> StatusCode {
+    tei_status(kind).0
+}
+
+/// The status of a failure on the addresses of the hub.
+pub fn status_of_hub(kind: Kind) -> StatusCode {
+    Rendering::status_of(match kind {
+        Kind::NoSuchTask => Kind::InvalidArgument,
+        kind => kind,
+    })
 }
 
 /// The status and the name of a failure on the addresses of OpenAI.

@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod described;
 mod failure;
 mod handlers;
+mod listed;
 mod operation;
 mod route;
 pub mod settings;
@@ -16,7 +18,7 @@ use hyper::{Method, Response, body::Incoming, http::request::Parts};
 use formats::errors::ErrorForm;
 use frontend::http::{
     Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-    respond,
+    respond, routes::Route,
 };
 use handlers::TextService;
 use inference::{access::Need, error::Error};
@@ -36,6 +38,10 @@ impl Protocol for Embeddings {
 
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Asked<'a>, Error>> {
         route::route(head).transpose()
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        listed::routes()
     }
 
     fn need(&self, asked: &Asked<'_>, _: &Method) -> Need {

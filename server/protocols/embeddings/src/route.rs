@@ -45,14 +45,16 @@ pub fn route<'a>(head: &Head<'a>) -> Result<Option<Asked<'a>>, Error> {
 }
 
 /// One address.
-struct Address {
-    path: &'static [&'static str],
+pub struct Address {
+    /// Its words.
+    pub path: &'static [&'static str],
     allowed: &'static [Method],
-    operation: Operation,
+    /// What is asked for there.
+    pub operation: Operation,
 }
 
-/// All of them.
-const ADDRESSES: &[Address] = &[
+/// All of them but those of pipelines.
+pub const ADDRESSES: &[Address] = &[
     address(&["v1", "embeddings"], POST, Operation::Embeddings),
     address(&["embeddings"], POST, Operation::Embeddings),
     address(&["v1", "models"], GET, Operation::ListModels),

@@ -11,6 +11,7 @@ mod facade;
 mod front;
 mod invocations;
 mod invoke;
+mod listed;
 mod message;
 mod multi_model;
 mod observed;

@@ -4,9 +4,9 @@ use hyper::{Method, Response, body::Incoming, header::CONTENT_TYPE, http::reques
 
 use crate::{
     bidirectional,
-    facade::runtime,
+    facade::{self, runtime},
     front::{Hosting, SageMaker},
-    invoke, message, multi_model,
+    invoke, listed, message, multi_model,
     operation::Operation,
     route, state,
 };
@@ -15,7 +15,7 @@ use frontend::{
     exchange::intake::Received,
     http::{
         Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-        respond,
+        respond, routes::Route,
     },
 };
 use inference::{access::Need, error::Error};
@@ -29,6 +29,15 @@ impl Protocol for SageMaker {
             Some(operation) => Some(Ok(operation)),
             None => route::route(head).transpose(),
         }
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        let mut routes = listed::routes();
+        if self.facade.is_some() {
+            // Operations on jobs are not among them: they are posted to `/`, where a header tells them from a pipeline.
+            routes.extend(facade::runtime_routes());
+        }
+        routes
     }
 
     fn need(&self, operation: &Operation<'_>, _: &Method) -> Need {

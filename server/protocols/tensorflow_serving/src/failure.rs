@@ -18,7 +18,7 @@ pub fn reply(failed: &Failed<'_>) -> Response<Segments> {
 }
 
 /// The status of a kind of failure.
-fn status(kind: Kind) -> StatusCode {
+pub fn status(kind: Kind) -> StatusCode {
     match kind {
         Kind::AlreadyExists => StatusCode::CONFLICT,
         // Any exhausted resource.

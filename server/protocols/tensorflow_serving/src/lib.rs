@@ -1,8 +1,10 @@
 //! TensorFlow Serving's REST and gRPC.
 #![forbid(unsafe_code)]
 
+mod described;
 mod failure;
 pub mod grpc;
+mod listed;
 mod rest;
 mod route;
 mod states;
@@ -18,6 +20,7 @@ use frontend::http::{
     body::Segments,
     failed::Failed,
     protocol::Protocol,
+    routes::Route,
 };
 pub use grpc::TensorFlowServices;
 use inference::{access::Need, error::Error};
@@ -39,6 +42,10 @@ impl Protocol for TensorFlowServing {
             return Some(check_method(head.method, GET).map(|()| Operation::Metrics));
         }
         route::route(head).transpose()
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        listed::routes(self.metrics_path.as_deref())
     }
 
     fn need(&self, operation: &Operation<'_>, _: &Method) -> Need {

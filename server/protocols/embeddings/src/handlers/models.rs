@@ -10,20 +10,27 @@ use ::serving::ServedModel;
 use frontend::http::{
     address::ModelPath,
     answer::{Answer, find},
+    examples::Lines,
     respond,
 };
 
-/// All of them, or the one that the address names.
+/// The one that the address names, or all of them. Beside all of them stand the names of all models that serve, also
+/// those that take tensors, with lines to paste.
 pub async fn list(
     service: &TextService<'_>,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
 ) -> Answer {
-    let models = match path {
-        Some(path) => vec![find(service, path, parts).await?],
-        None => service.serving.models.of_texts(),
-    };
-    Ok(respond::ok(openai::models(models.iter().map(|it| listed(it)))))
+    if let Some(path) = path {
+        let model = find(service, path, parts).await?;
+        return Ok(respond::ok(openai::models([listed(&model)], "")));
+    }
+    let lines = Lines::of(service, &parts.headers, usize::MAX).await?;
+    let models = service.serving.models.of_texts();
+    let beside = lines.to_json();
+    let mut response = respond::ok(openai::models(models.iter().map(|it| listed(it)), &beside));
+    response.body_mut().hold(lines.permit);
+    Ok(response)
 }
 
 fn listed(model: &ServedModel) -> ListedModel<'_> {

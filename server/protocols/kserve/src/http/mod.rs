@@ -1,9 +1,11 @@
 //! KServe v2 over HTTP: what is asked, and the answers, one file for each subject.
 
 mod describe;
+mod described;
 mod generate;
 mod health;
 mod infer;
+mod listed;
 mod memory;
 mod operation;
 mod repository;
@@ -17,7 +19,7 @@ use hyper::{Method, Response, body::Incoming, http::request::Parts};
 use formats::errors::ErrorForm;
 use frontend::http::{
     Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-    respond,
+    respond, routes::Route,
 };
 use inference::{access::Need, error::Error};
 pub use operation::Operation;
@@ -32,6 +34,10 @@ impl Protocol for KServe {
 
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
         route::route(head).transpose()
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        listed::routes()
     }
 
     fn need(&self, operation: &Operation<'_>, method: &Method) -> Need {
@@ -54,7 +60,8 @@ impl Protocol for KServe {
             Operation::Live => Ok(health::live(service)),
             Operation::Ready => Ok(health::ready(service)),
             Operation::ModelReady(path) => health::model_ready(service, path),
-            Operation::Addresses => Ok(describe::addresses()),
+            Operation::Addresses => describe::addresses(service, parts).await,
+            Operation::ListModels => describe::models(service, parts).await,
             Operation::ServerMetadata => Ok(describe::server(service)),
             Operation::ModelMetadata(path) => describe::model(service, path, parts).await,
             Operation::ModelConfig(path) => describe::config(service, path, parts).await,

@@ -16,6 +16,8 @@ pub enum Operation<'a> {
     Live,
     Ready,
     ServerMetadata,
+    /// The names of all models that serve.
+    ListModels,
     ModelMetadata(ModelPath<'a>),
     ModelReady(ModelPath<'a>),
     ModelConfig(ModelPath<'a>),
@@ -46,9 +48,10 @@ impl Operation<'_> {
             Operation::Live | Operation::Ready | Operation::ModelReady(_) => {
                 Need::reading(Category::Health)
             }
-            Operation::Addresses | Operation::ServerMetadata | Operation::ModelMetadata(_) => {
-                Need::reading(Category::Metadata)
-            }
+            Operation::Addresses
+            | Operation::ServerMetadata
+            | Operation::ListModels
+            | Operation::ModelMetadata(_) => Need::reading(Category::Metadata),
             Operation::ModelConfig(_) => Need::reading(Category::ModelConfig),
             Operation::Infer(_) | Operation::Generate(_) | Operation::GenerateStream(_) => {
                 Need::reading(Category::Inference)

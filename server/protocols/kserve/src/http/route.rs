@@ -34,6 +34,7 @@ pub fn route<'a>(head: &Head<'a>) -> Result<Option<Operation<'a>>, Error> {
                 "a repository cannot be named here; leave its name out of the address".into(),
             ));
         }
+        ["v2", "models"] => (GET, Operation::ListModels),
         // Before the addresses of models, because a model could have such a name.
         ["v2", "models", "stats"] => (GET, Operation::Statistics(None)),
         ["v2", "trace", "setting"] => (ANY, Operation::TraceSetting(None)),
@@ -102,6 +103,7 @@ mod tests {
         check(Method::POST, load, Operation::LoadModel(model("a b", None)));
         let unload = "/v2/repository/models/m/unload";
         check(Method::POST, unload, Operation::UnloadModel(model("m", None)));
+        check(Method::GET, "/v2/models", Operation::ListModels);
         check(Method::GET, "/v2/models/m", Operation::ModelMetadata(model("m", None)));
         let ready = "/v2/models/m/versions/3/ready";
         check(Method::GET, ready, Operation::ModelReady(model("m", Some(3))));
@@ -132,7 +134,7 @@ mod tests {
 
     #[test]
     fn addresses_of_others_are_left_to_them_and_wrong_methods_are_405() {
-        for path in ["/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"] {
+        for path in ["/v2/x", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"] {
             assert_eq!(routed(Method::GET, path), Ok(None), "{path}");
         }
         // Pipelines are posted to these.

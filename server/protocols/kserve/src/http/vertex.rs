@@ -31,6 +31,7 @@ use frontend::http::{
     metrics::{self, Page, Prometheus},
     protocol::Protocol,
     respond,
+    routes::Route,
     service::text,
 };
 use inference::{
@@ -72,6 +73,11 @@ impl Protocol for VertexAiPort {
 
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Asked<'a>, Error>> {
         self.routes.as_ref().map(|it| route(it, head))
+    }
+
+    /// None: its addresses are the platform's, on a port of their own.
+    fn routes(&self) -> Vec<Route> {
+        Vec::new()
     }
 
     fn need(&self, asked: &Asked<'_>, method: &Method) -> Need {
@@ -161,6 +167,7 @@ fn redirect<'a>(target: &'a str, headers: &'a HeaderMap) -> Result<Asked<'a>, Er
         operation @ (Either::Other(Page)
         | Either::First(
             Operation::ServerMetadata
+            | Operation::ListModels
             | Operation::ModelMetadata(_)
             | Operation::ModelReady(_)
             | Operation::ModelConfig(_)

@@ -7,10 +7,12 @@ mod call;
 mod endpoint;
 mod exception;
 mod headers;
+mod listed;
 mod operations;
 pub mod runtime;
 mod state;
 
 pub use asked::{Asked, NoReply, operations};
 pub use call::Call;
+pub use listed::routes as runtime_routes;
 pub use state::Facade;

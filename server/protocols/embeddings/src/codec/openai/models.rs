@@ -13,8 +13,9 @@ pub struct ListedModel<'a> {
     pub tasks: Vec<&'static str>,
 }
 
-/// `{"object":"list","data":[{"id","object":"model","created","owned_by","tasks"}]}`.
-pub fn models<'a>(models: impl IntoIterator<Item = ListedModel<'a>>) -> EncodedReply {
+/// `{"object":"list","data":[{"id","object":"model","created","owned_by","tasks"}]}`, and behind it `beside`, the
+/// entries of an object, which OpenAI's clients do not look at.
+pub fn models<'a>(models: impl IntoIterator<Item = ListedModel<'a>>, beside: &str) -> EncodedReply {
     let mut out = b"{\"object\":\"list\",\"data\":[".to_vec();
     for model in models {
         write::item(&mut out);
@@ -33,7 +34,12 @@ pub fn models<'a>(models: impl IntoIterator<Item = ListedModel<'a>>) -> EncodedR
         }
         out.extend_from_slice(b"]}");
     }
-    out.extend_from_slice(b"]}");
+    out.push(b']');
+    if !beside.is_empty() {
+        out.push(b',');
+        out.extend_from_slice(beside.as_bytes());
+    }
+    out.push(b'}');
     EncodedReply::json(out)
 }
 
@@ -45,9 +51,12 @@ mod tests {
     #[test]
     fn a_model_is_listed_with_what_it_does() {
         let tasks = vec!["sentence-embedding", "rerank"];
-        let list = body(&models([ListedModel { id: "a\"b", created: 7, tasks }]));
+        let list = body(&models([ListedModel { id: "a\"b", created: 7, tasks }], ""));
         let expected = r#"{"object":"list","data":[{"id":"a\"b","object":"model","created":7,"owned_by":"muster","tasks":["sentence-embedding","rerank"]}]}"#;
         assert_eq!(list, expected);
-        assert_eq!(body(&models([])), r#"{"object":"list","data":[]}"#);
+        assert_eq!(
+            body(&models([], "\"models\":[\"c\"]")),
+            r#"{"object":"list","data":[],"models":["c"]}"#
+        );
     }
 }

@@ -1,0 +1,125 @@
+//! What a person's browser asks: `/openapi.json`, a document of every address and of the models that serve.
+#![forbid(unsafe_code)]
+
+mod document;
+mod handler;
+mod model;
+mod names;
+mod operation;
+
+use hyper::{Method, Response, body::Incoming, http::request::Parts};
+
+use formats::errors::ErrorForm;
+use frontend::{
+    exchange::rendering::Rendering,
+    http::{
+        Service,
+        address::{GET, Head, check_method},
+        answer::Answer,
+        body::Segments,
+        failed::Failed,
+        protocol::Protocol,
+        respond,
+        routes::{Content, Family, Route, Schema},
+    },
+};
+use inference::{
+    access::{Category, Need},
+    error::Error,
+};
+use telemetry::metrics::Protocol as Label;
+
+const FAMILY: &Family =
+    &Family { name: "muster", failure: respond::FAILURE, status: Rendering::status_of };
+
+const DOCUMENT: &[Content] =
+    &[Content::json(Schema { name: "Object", json: r#"{"type":"object"}"# })];
+
+/// What a browser asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Browser;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// The document of the API.
+    Document,
+}
+
+impl Protocol for Browser {
+    type Operation<'a> = Operation;
+
+    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation, Error>> {
+        let operation = match head.words() {
+            ["openapi.json"] => Operation::Document,
+            _ => return None,
+        };
+        Some(check_method(head.method, GET).map(|()| operation))
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        let summary = "An OpenAPI document of the addresses and the models";
+        vec![FAMILY.get("openapi", "/openapi.json", summary).gives(DOCUMENT)]
+    }
+
+    fn need(&self, operation: &Operation, _: &Method) -> Need {
+        match operation {
+            Operation::Document => Need::reading(Category::Metadata),
+        }
+    }
+
+    fn label(&self, _: Option<&Operation>, _: &Head<'_>) -> Label {
+        Label::Other
+    }
+
+    async fn answer(
+        &self,
+        service: &Service,
+        operation: &Self::Operation<'_>,
+        parts: &Parts,
+        _: &mut Incoming,
+    ) -> Answer {
+        match operation {
+            // Boxed: the futures of other requests stay small.
+            Operation::Document => Box::pin(handler::document(service, parts)).await,
+        }
+    }
+
+    fn failure(
+        &self,
+        _: &Service,
+        _: Option<&Operation>,
+        failed: &Failed<'_>,
+    ) -> Response<Segments> {
+        respond::error(failed.error, failed.id, ErrorForm::Plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use frontend::http::listing::{misled, sample};
+    use hyper::HeaderMap;
+
+    /// The name of every kind of operation; one that is new belongs among [`KINDS`], too.
+    fn kind(operation: &Operation) -> &'static str {
+        match operation {
+            Operation::Document => "document",
+        }
+    }
+
+    const KINDS: usize = 1;
+
+    #[test]
+    fn every_listed_route_is_taken_and_every_operation_is_listed() {
+        assert_eq!(misled(&Browser), [""; 0]);
+        let headers = HeaderMap::new();
+        let kinds = Browser.routes().into_iter().map(|it| {
+            let path = sample(&it);
+            kind(&Browser.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
+        });
+        assert_eq!(kinds.collect::<BTreeSet<_>>().len(), KINDS);
+    }
+}
