@@ -19,6 +19,8 @@ use test_support as support; // start a server, talk to it, make model repositor
 mod bench; // the load generator against this server
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+#[cfg(all(feature = "browser", feature = "pipelines"))]
+mod openapi; // the document of the API, and clients that are made of it
 mod packages; // what users install
 #[cfg(all(feature = "pipelines", feature = "trees"))]
 mod pages; // the blocks of README and guides

@@ -1,5 +1,5 @@
-//! A request to a model that works when it is pasted: the smallest one that the model can take. It is shown only for
-//! models that have answered zeros when they were loaded.
+//! A request to a model that works when it is pasted: the smallest one that the model can take. It is shown for models
+//! that have answered zeros when they were loaded.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use inference::{
     error::{Error, Kind},
     limits::{Permit, out_of_bytes},
     signature::Signature,
+    task::Medium,
 };
 use serving::{ServedModel, request_of_zeros};
 
@@ -78,9 +79,9 @@ pub fn zero(dtype: DataType) -> Value {
 }
 
 impl Example {
-    /// That of a model which has answered when it was loaded; `None` where it has not, or no route has a small one.
+    /// That of a model whose examples are shown; `None` of others, and where no route has a small one.
     pub fn of(service: &Service, model: &ServedModel) -> Option<Example> {
-        if !model.answers_zeros {
+        if !is_shown(model) {
             return None;
         }
         let signature = &*model.signature;
@@ -96,6 +97,12 @@ impl Example {
             None => examples.next(),
         }
     }
+}
+
+/// Are examples of the model shown? It has answered when it was loaded. Models of sounds are not asked for that: most
+/// of their graphs refuse zeros for a single sample, which are the least that a request can have.
+pub fn is_shown(model: &ServedModel) -> bool {
+    model.answers_zeros || model.signature.medium() == Some(Medium::Audio)
 }
 
 /// A line for each model that serves, by name.

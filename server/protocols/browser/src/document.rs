@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use frontend::http::{
     Service,
-    examples::{Example, MOST_BYTES, needs_token},
+    examples::{Example, MOST_BYTES, is_shown, needs_token},
     routes::Listed,
 };
 use inference::{error::Error, grant::Grant};
@@ -123,7 +123,7 @@ impl Parts {
     fn add_call(&mut self, service: &Service, listed: &Listed, model: &ServedModel) {
         let needs = needs_token(service, listed.need);
         let signature = &model.signature;
-        let found = describe(listed, signature, model.answers_zeros, needs, &mut self.names);
+        let found = describe(listed, signature, is_shown(model), needs, &mut self.names);
         let Some(found) = found else { return };
         let operation = format!("{{{}:{}}}", quoted(&found.method), found.operation);
         entry(&mut self.paths, &found.path, &operation);

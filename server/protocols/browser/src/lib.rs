@@ -32,8 +32,10 @@ use telemetry::metrics::Protocol as Label;
 const FAMILY: &Family =
     &Family { name: "muster", failure: respond::FAILURE, status: Rendering::status_of };
 
-const DOCUMENT: &[Content] =
-    &[Content::json(Schema { name: "Object", json: r#"{"type":"object"}"# })];
+const DOCUMENT: &[Content] = &[Content::json(Schema {
+    name: "Object",
+    json: r#"{"type":"object","additionalProperties":true}"#,
+})];
 
 /// What a browser asks.
 #[derive(Debug, Clone, Copy)]

@@ -83,7 +83,8 @@ pub fn bound(signature: &Signature, routes: usize) -> usize {
     (routes + 1) * (OF_OPERATION + 64 * signature.model.len()) + 3 * ports
 }
 
-/// What a model is, for pages and programs that know no OpenAPI.
+/// What a model is, for pages and programs that know no OpenAPI. An example is `generated` unless it is exactly what the
+/// model has answered when it was loaded.
 pub fn summary(signature: &Signature, platform: &str, example: Option<Example>) -> Value {
     let task = signature.pipeline.as_ref().map(|it| it.task);
     let kind = match signature.medium() {
@@ -99,7 +100,7 @@ pub fn summary(signature: &Signature, platform: &str, example: Option<Example>) 
     let listed = |names: Option<&[String]>| names.map(names_of);
     let example = example.map(|it| {
         json!({"method": "POST", "path": it.path, "content_type": "application/json",
-            "accept": "application/json", "body": it.body})
+            "accept": "application/json", "body": it.body, "generated": signature.pipeline.is_some()})
     });
     json!({
         "name": signature.model,

@@ -17,7 +17,10 @@ pub fn operation(listed: &Listed, name: &str, needs_token: bool) -> Value {
         .variables()
         .map(|it| json!({"name": it, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    let header = |&(name, what): &(&str, &str)| json!({"name": name, "in": "header", "description": what, "schema": {"type": "string"}});
+    let header = |&(name, what): &(&str, &str)| {
+        let schema = json!({"type": "string"});
+        json!({"name": name, "in": "header", "description": what, "schema": schema})
+    };
     parameters.extend(route.headers.iter().map(header));
     let mut operation = common(listed, name, route.family.name, needs_token);
     if !parameters.is_empty() {

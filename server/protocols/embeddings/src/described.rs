@@ -53,7 +53,7 @@ fn takes(task: Task) -> Value {
             &["inputs", "parameters"],
             object(&["candidate_labels"], json!({ "candidate_labels": texts() })),
         ),
-        false => (&["inputs"], json!({"type": "object"})),
+        false => (&["inputs"], json!({"type": "object", "additionalProperties": true})),
     };
     object(required, json!({"inputs": inputs, "parameters": parameters}))
 }
@@ -83,7 +83,9 @@ fn gives(task: Task) -> Value {
             "properties": {"label": {"type": "string"}, "score": {"type": "number"}, "box":
                 {"type": "object", "additionalProperties": {"type": "number"}}}}))
         }
-        Task::TokenClassification | Task::FillMask => list(json!({"type": "object"})),
+        Task::TokenClassification | Task::FillMask => {
+            list(json!({"type": "object", "additionalProperties": true}))
+        }
         Task::QuestionAnswering => json!({"type": "object", "required": ["answer", "score"],
             "properties": {"answer": {"type": "string"}, "score": {"type": "number"},
                 "start": {"type": "integer"}, "end": {"type": "integer"}}}),
@@ -92,7 +94,7 @@ fn gives(task: Task) -> Value {
         Task::FeatureExtraction | Task::SparseEmbedding | Task::ImageFeatureExtraction => {
             list(json!({}))
         }
-        Task::ImageTextEmbedding => json!({"type": "object"}),
+        Task::ImageTextEmbedding => json!({"type": "object", "additionalProperties": true}),
     }
 }
 

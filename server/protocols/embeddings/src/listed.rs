@@ -59,7 +59,8 @@ const TEXTS: &[Content] = &[Content::json(Schema {
 const PIPELINE: &[Content] = &[
     Content::json(Schema {
         name: "PipelineRequest",
-        json: r#"{"type":"object","properties":{"inputs":{},"parameters":{"type":"object"}}}"#,
+        json: r#"{"type":"object","properties":{"inputs":{},
+            "parameters":{"type":"object","additionalProperties":true}}}"#,
     }),
     Content::of("image/jpeg"),
     Content::of("audio/wav"),
@@ -75,8 +76,10 @@ const VECTORS: &[Content] = &[Content::json(Schema {
 const LISTS: &[Content] =
     &[Content::json(Schema { name: "Lists", json: r#"{"type":"array","items":{}}"# })];
 
-const OBJECT: &[Content] =
-    &[Content::json(Schema { name: "Object", json: r#"{"type":"object"}"# })];
+const OBJECT: &[Content] = &[Content::json(Schema {
+    name: "Object",
+    json: r#"{"type":"object","additionalProperties":true}"#,
+})];
 
 const EMBEDDINGS: &[Content] = &[Content::json(Schema {
     name: "EmbeddingsRequest",
@@ -89,7 +92,7 @@ const EMBEDDINGS: &[Content] = &[Content::json(Schema {
 const EMBEDDED: &[Content] = &[Content::json(Schema {
     name: "EmbeddingsReply",
     json: r#"{"type":"object","required":["object","data","model","usage"],"properties":{
-        "object":{"type":"string"},"model":{"type":"string"},"usage":{"type":"object"},
+        "object":{"type":"string"},"model":{"type":"string"},"usage":{"type":"object","additionalProperties":true},
         "data":{"type":"array","items":{"type":"object","properties":{"object":{"type":"string"},
             "index":{"type":"integer"},
             "embedding":{"anyOf":[{"type":"array","items":{"type":"number"}},{"type":"string"}]}}}}}}"#,

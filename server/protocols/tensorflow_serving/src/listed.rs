@@ -23,7 +23,8 @@ const PREDICTIONS: &[Content] = &[Content::json(Schema {
 const EXAMPLES: &[Content] = &[Content::json(Schema {
     name: "ExamplesRequest",
     json: r#"{"type":"object","required":["examples"],"properties":{"signature_name":{"type":"string"},
-        "context":{"type":"object"},"examples":{"type":"array","items":{"type":"object"}}}}"#,
+        "context":{"type":"object","additionalProperties":true},
+        "examples":{"type":"array","items":{"type":"object","additionalProperties":true}}}}"#,
 })];
 
 const RESULTS: &[Content] = &[Content::json(Schema {
@@ -42,7 +43,8 @@ const STATES: &[Content] = &[Content::json(Schema {
 const SIGNATURES: &[Content] = &[Content::json(Schema {
     name: "SignatureMetadata",
     json: r#"{"type":"object","required":["model_spec","metadata"],"properties":{
-        "model_spec":{"type":"object"},"metadata":{"type":"object"}}}"#,
+        "model_spec":{"type":"object","additionalProperties":true},
+        "metadata":{"type":"object","additionalProperties":true}}}"#,
 })];
 
 const METRICS: &[Content] = &[Content::of("text/plain")];

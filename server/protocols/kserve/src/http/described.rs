@@ -20,14 +20,12 @@ pub(super) fn infer(signature: &Signature) -> Option<Call> {
     if matches!(signature.medium(), Some(Medium::Image | Medium::Audio)) {
         return None;
     }
-    let parameters = json!({"type": "object"});
     let named = json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "enum": names(signature)},
-        "parameters": parameters,
     }});
     let takes = json!({"type": "object", "required": ["inputs"], "properties": {
         "id": {"type": "string"},
-        "parameters": parameters,
+        "parameters": {"type": "object", "additionalProperties": true},
         "inputs": tensors(signature, &signature.inputs, true),
         "outputs": {"type": "array", "items": named},
     }});
@@ -79,7 +77,6 @@ fn tensor(signature: &Signature, port: &Port) -> Value {
             "name": {"type": "string", "const": port.name},
             "datatype": {"type": "string", "const": port.dtype.name()},
             "shape": shape,
-            "parameters": {"type": "object"},
             "data": {"type": "array", "items": element(signature, port),
                 "description": "All elements, row by row"},
         },

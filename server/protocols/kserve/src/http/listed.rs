@@ -13,11 +13,13 @@ const FAMILY: &Family =
     &Family { name: "KServe v2", failure: respond::FAILURE, status: Rendering::status_of };
 
 const TEXT: &[Content] = &[Content::of("text/plain")];
-const OBJECT: Content = Content::json(Schema { name: "Object", json: r#"{"type":"object"}"# });
-const OBJECTS: &[Content] = &[OBJECT];
+const OBJECTS: &[Content] = &[Content::json(Schema {
+    name: "Object",
+    json: r#"{"type":"object","additionalProperties":true}"#,
+})];
 const LISTS: &[Content] = &[Content::json(Schema {
     name: "Objects",
-    json: r#"{"type":"array","items":{"type":"object"}}"#,
+    json: r#"{"type":"array","items":{"type":"object","additionalProperties":true}}"#,
 })];
 
 const SERVER: &[Content] = &[Content::json(Schema {
@@ -45,7 +47,7 @@ const MODEL: &[Content] = &[Content::json(Schema {
         "outputs":{"type":"array","items":{"type":"object","required":["name","datatype","shape"],
             "properties":{"name":{"type":"string"},"datatype":{"type":"string"},
             "shape":{"type":"array","items":{"type":"integer"}}}}},
-        "parameters":{"type":"object"}}}"#,
+        "parameters":{"type":"object","additionalProperties":true}}}"#,
 })];
 
 const INDEX: &[Content] = &[Content::json(Schema {
@@ -62,20 +64,20 @@ const WHICH: &[Content] = &[Content::json(Schema {
 /// What a load and an unload take.
 const CONTROL: &[Content] = &[Content::json(Schema {
     name: "ControlRequest",
-    json: r#"{"type":"object","properties":{"parameters":{"type":"object"}}}"#,
+    json: r#"{"type":"object","properties":{"parameters":{"type":"object","additionalProperties":true}}}"#,
 })];
 
 const REQUEST: &[Content] = &[
     Content::json(Schema {
         name: "InferRequest",
         json: r#"{"type":"object","required":["inputs"],"properties":{"id":{"type":"string"},
-            "parameters":{"type":"object"},
+            "parameters":{"type":"object","additionalProperties":true},
             "inputs":{"type":"array","items":{"type":"object","required":["name","shape","datatype"],"properties":{
                 "name":{"type":"string"},"shape":{"type":"array","items":{"type":"integer"}},
-                "datatype":{"type":"string"},"parameters":{"type":"object"},
+                "datatype":{"type":"string"},"parameters":{"type":"object","additionalProperties":true},
                 "data":{"type":"array","items":{}}}}},
             "outputs":{"type":"array","items":{"type":"object","required":["name"],"properties":{
-                "name":{"type":"string"},"parameters":{"type":"object"}}}}}}"#,
+                "name":{"type":"string"},"parameters":{"type":"object","additionalProperties":true}}}}}}"#,
     }),
     BINARY,
 ];
@@ -87,7 +89,7 @@ const REPLY: &[Content] = &[
             "model_name":{"type":"string"},"model_version":{"type":"string"},"id":{"type":"string"},
             "outputs":{"type":"array","items":{"type":"object","required":["name","shape","datatype"],"properties":{
                 "name":{"type":"string"},"shape":{"type":"array","items":{"type":"integer"}},
-                "datatype":{"type":"string"},"parameters":{"type":"object"},
+                "datatype":{"type":"string"},"parameters":{"type":"object","additionalProperties":true},
                 "data":{"type":"array","items":{}}}}}}}"#,
     }),
     BINARY,
