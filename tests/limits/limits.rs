@@ -174,7 +174,9 @@ fn a_connection_over_the_cap_is_told_so_and_closed() {
     let refused = three.reply();
     assert_eq!(refused.status, 503);
     assert!(refused.text().contains("2 connections are open"), "{}", refused.text());
-    assert!(refused.header("retry-after").is_some());
+    for name in ["retry-after", "x-request-id", "server-timing"] {
+        assert!(refused.header(name).is_some(), "{name}");
+    }
     assert!(three.is_closed());
     drop(one);
     wait_for("a place to be free", || {

@@ -23,6 +23,7 @@ mod buffers; // bytes of one request are in no answer to another
 mod cancellation; // clients that leave
 #[cfg(feature = "pipelines")]
 mod every_byte; // sizes drawn at random in all protocols, in a server with little memory
+mod every_reply; // the name and the times that all replies carry
 mod expansion; // what small bodies become, counted before it is there
 mod faults; // what clients and models do wrong
 mod foreign_pages; // what browsers ask for pages of other sites

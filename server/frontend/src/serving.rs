@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     drain::Drain,
-    exchange::{failure::RequestIds, failure_lines::FailureLines, offload::ControlThreads},
+    exchange::{failure_lines::FailureLines, offload::ControlThreads, request_id::RequestIds},
     memory::SharedMemory,
     net::footprint::Footprint,
 };

@@ -67,3 +67,28 @@ impl Timings {
         self.output += other.output;
     }
 }
+
+/// Where the time of one request went, as its client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    /// Until its run began; of texts, until the run of their first row did.
+    pub queue: Duration,
+    /// In runs. Of several side by side, as an ensemble has them, the sum.
+    pub compute: Duration,
+}
+
+impl Spent {
+    /// By these timings.
+    pub fn of(timings: &Timings) -> Spent {
+        let compute = match timings.rows {
+            Duration::ZERO => timings.input + timings.infer + timings.output,
+            rows => rows,
+        };
+        Spent { queue: timings.queue, compute }
+    }
+
+    /// That of two requests side by side, which are answered together.
+    pub fn beside(self, other: Spent) -> Spent {
+        Spent { queue: self.queue.max(other.queue), compute: self.compute.max(other.compute) }
+    }
+}

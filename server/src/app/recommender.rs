@@ -46,7 +46,7 @@ pub(super) fn start(settings: &Recommending, mut asked: Receiver<Asked>) -> io::
             if reply.is_closed() {
                 continue;
             }
-            let answer = match misdirected(&parts) {
+            let answer = match misdirected(&parts.uri, &parts.headers) {
                 Some(reply) => Ok(reply),
                 None => ask(&settings, &mut running, &target, &body),
             };

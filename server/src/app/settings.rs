@@ -92,6 +92,8 @@ pub(super) fn http_settings(
             .of_hosts(access.hosts.clone()),
         forwarding: access.http.forwarding.clone().map(Arc::new),
         health_bodies: config.clients.health_bodies,
+        server_timing: config.clients.server_timing,
+        origins: config.clients.origins.clone(),
     }
 }
 

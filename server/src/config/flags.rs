@@ -93,6 +93,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "strict-readiness",
         "health-bodies",
         "exit-timeout-secs",
+        "server-timing",
         "drain-delay-secs",
     ]),
     ("Models", &[
@@ -261,6 +262,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "allowed-hosts",
         "auth-open",
         "http-restricted-api",
+        "cors-allow-origin",
         "grpc-restricted-protocol",
         "http-header-forward-pattern",
         "grpc-header-forward-pattern",

@@ -25,7 +25,7 @@ use crate::tools::{BENCH, RECOMMEND};
 use configuration::{ConfigError, Environment, PathKind, compat::triton_command};
 use frontend::settings::TlsPorts;
 use inference::access::{Categories, Category};
-use loading::settings::{GpuLimit, ModelsFrom};
+use loading::settings::{ControlMode, GpuLimit, ModelsFrom};
 use machine::{Machine, gpus::Visibility};
 use schedule::admission::LongestStay;
 use stores::Variables;

@@ -47,7 +47,8 @@ const ROWS: &[Row] = &[
     (Instead("--header-timeout-secs bounds the time of a head; its size is fixed"), &["h11-max-incomplete-event-size", "h11-max-header-count"]),
     (Nothing("a client is known by its connection, whatever headers of a proxy say"), &["proxy-headers", "no-proxy-headers", "forwarded-allow-ips"]),
     (Nothing("headers of replies are fixed"), &["header", "server-header", "no-server-header", "date-header", "no-date-header"]),
-    (Nothing("muster sends no headers that open it to pages of other sites"), &["allow-credentials", "allowed-origins", "allowed-methods", "allowed-headers", "cors-origins", "cors-methods", "cors-headers", "cors-credentials", "no-cors-credentials"]),
+    (Instead("--cors-allow-origin"), &["allowed-origins", "cors-origins"]),
+    (Nothing("pages of --cors-allow-origin may use all methods and headers, and send no cookies"), &["allow-credentials", "allowed-methods", "allowed-headers", "cors-methods", "cors-headers", "cors-credentials", "no-cors-credentials"]),
     (Nothing("muster opens no tunnel; a proxy can"), &["ngrok", "ngrok-authtoken", "ngrok-edge"]),
     // Processes, threads and time.
     (Instead("one process uses all processors: --http-thread-count says how many threads answer, --default-instance-count how many runs of a model go on at a time"), &["workers", "worker", "api-workers", "api-server-count", "num-workers", "renderer-num-workers"]),

@@ -41,6 +41,8 @@ enum Means {
     Port(&'static str, &'static str),
     /// One text for two settings.
     Both(&'static str, &'static str),
+    /// That text for a setting, unless it is off.
+    On(&'static str, &'static str),
     /// Nothing, and why.
     Nothing(&'static str),
     /// Nothing; and why, unless it is off.
@@ -49,7 +51,7 @@ enum Means {
     Refused(&'static str),
 }
 
-use Means::{Both, FromOne, Nothing, NothingOn, Port, Refused, Same, Text};
+use Means::{Both, FromOne, Nothing, NothingOn, On, Port, Refused, Same, Text};
 
 const NOT_LITE: &str = "files of TensorFlow Lite are not served, the SavedModels beside them are";
 const NOT_XLA: &str = "graphs are not compiled by XLA";
@@ -93,7 +95,7 @@ const FLAGS: &[(&str, Means)] = &[
     ("total_model_memory_limit_bytes", Nothing("models that are named are all loaded; see --model-memory-budget for models of a repository")),
     ("enable_per_model_batching_parameters", NothingOn("a model's config.pbtxt says how it is batched")),
     ("grpc_channel_arguments", Nothing("see --grpc-keepalive-time and its neighbours")),
-    ("rest_api_enable_cors_support", NothingOn("muster sends no such headers")),
+    ("rest_api_enable_cors_support", On("cors-allow-origin", "*")),
     ("enable_grpc_healthcheck_service", NothingOn("the service is always there")),
     ("enable_serialization_as_tensor_content", NothingOn("replies have elements in the lists of their types, which all clients read")),
     ("platform_config_file", Nothing(OWN_FLAGS)),
@@ -247,7 +249,8 @@ impl TensorFlow {
                 set(one, value);
                 set(other, value);
             }
-            NothingOn(_) | Refused(_) if is_off => {}
+            On(..) | NothingOn(_) | Refused(_) if is_off => {}
+            On(setting, text) => set(setting, text),
             Nothing(why) | NothingOn(why) => nothing(why),
             Refused(instead) => {
                 problems
@@ -315,6 +318,7 @@ pub(crate) fn in_words(name: &str) -> Option<String> {
     let own = match means {
         Same(one) | Text(one) | FromOne(one) | Port(one, _) => format!("here it is --{one}"),
         Both(one, other) => format!("here it is --{one} and --{other}"),
+        On(one, text) => format!("here it is --{one}={text}"),
         Nothing(why) | NothingOn(why) => format!("muster has none like it: {why}"),
         Refused(instead) => format!("in its place: {instead}"),
     };
@@ -325,7 +329,7 @@ pub(crate) fn in_words(name: &str) -> Option<String> {
 /// flags.
 pub fn meant_settings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let of_flags = FLAGS.iter().map(|(name, means)| match *means {
-        Same(one) | Text(one) | FromOne(one) => (*name, vec![one]),
+        Same(one) | Text(one) | FromOne(one) | On(one, _) => (*name, vec![one]),
         Port(one, other) | Both(one, other) => (*name, vec![one, other]),
         Nothing(_) | NothingOn(_) | Refused(_) => (*name, vec![]),
     });

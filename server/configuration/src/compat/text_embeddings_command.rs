@@ -92,7 +92,7 @@ const OPTIONS: &[(&str, &str, Means)] = &[
     ("disable-spans", "DISABLE_SPANS", Nothing("lines of the log have no spans")),
     ("otlp-endpoint", "OTLP_ENDPOINT", Nothing(SPANS)),
     ("otlp-service-name", "OTLP_SERVICE_NAME", Nothing(SPANS)),
-    ("cors-allow-origin", "CORS_ALLOW_ORIGIN", Nothing("muster sends no such headers")),
+    ("cors-allow-origin", "CORS_ALLOW_ORIGIN", Server("cors-allow-origin")),
 ];
 
 /// Options that may stand alone.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use flate2::Compression;
 use hyper::{HeaderMap, header::HeaderName};
 
-use super::{compression::Encoding, failure::Failure};
+use super::{compression::Encoding, failure::Failure, request_id::RequestId};
 use crate::serving::Serving;
 use inference::{
     access::Forwarding,
@@ -40,6 +40,8 @@ pub struct Call<'a> {
     pub headers: &'a HeaderMap,
     /// The client's name for it, where that is known already.
     pub id: Option<&'a str>,
+    /// The name that it has in the head of its reply.
+    pub named: Option<&'a RequestId>,
     /// When the wait for its first byte began; `None` where nothing is traced.
     pub began: Option<Instant>,
     /// When its answer becomes useless; `None` for never.
@@ -59,7 +61,12 @@ impl Call<'_> {
     pub fn begin_trace(&self, serving: &Serving, model: &ServedModel) -> Option<Arc<Trace>> {
         let Signature { model: name, version, .. } = &*model.signature;
         let parent = || self.headers.get(&TRACEPARENT).and_then(|it| it.to_str().ok());
-        serving.tracing.begin_at(self.began?, self.wire.transport, name, *version, parent)
+        let began = self.began?;
+        let trace = serving.tracing.begin_at(began, self.wire.transport, name, *version, parent)?;
+        if let Some(named) = self.named {
+            trace.named(&named.text());
+        }
+        Some(trace)
     }
 
     /// The encoding and level of this reply; `None` where it is not compressed.

@@ -1,21 +1,12 @@
 //! A request that failed: what went wrong, which request it was, and its one line in the log.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use super::failure_lines::FailureLines;
 use inference::{
     error::{Error, Kind},
     trace::Trace,
 };
-
-/// The longest name of a request that is repeated, in characters.
-const LONGEST_ID: usize = 128;
 
 /// What went wrong, and what is known of the request that failed.
 #[derive(Debug)]
@@ -81,6 +72,8 @@ pub struct Context<'a> {
     pub inference_component: Option<&'a str>,
     /// The custom attributes in SageMaker's header.
     pub custom_attributes: Option<&'a str>,
+    /// The name of the request in the head of its reply, where another one is said beside its error.
+    pub x_request_id: Option<&'a str>,
 }
 
 /// Writes the line of a request that failed, unless there were many of its kind. Refusals under load are many and say
@@ -97,49 +90,20 @@ pub fn log(lines: &FailureLines, context: Context<'_>, error: &Error, request_id
         target_container,
         inference_component,
         custom_attributes,
+        x_request_id,
     } = context;
     match error.kind() {
         Kind::Internal | Kind::OutOfMemory => tracing::error!(
             method, path, request_id, target_model, target_variant, target_container, inference_component,
-            custom_attributes, %error, "request failed"
+            custom_attributes, x_request_id, %error, "request failed"
         ),
         _ if error.is_one_of_many() => tracing::debug!(
             method, path, request_id, target_model, target_variant, target_container, inference_component,
-            custom_attributes, %error, "request refused"
+            custom_attributes, x_request_id, %error, "request refused"
         ),
         _ => tracing::info!(
             method, path, request_id, target_model, target_variant, target_container, inference_component,
-            custom_attributes, %error, "request rejected"
+            custom_attributes, x_request_id, %error, "request rejected"
         ),
-    }
-}
-
-/// Makes names for requests without a client's name: a number of this process, and a count.
-#[derive(Debug)]
-pub struct RequestIds {
-    process: u64,
-    count: AtomicU64,
-}
-
-impl Default for RequestIds {
-    fn default() -> RequestIds {
-        // The standard library's only source of randomness. It suffices to make the names of two processes differ.
-        RequestIds {
-            process: RandomState::new().hash_one(std::process::id()),
-            count: AtomicU64::new(0),
-        }
-    }
-}
-
-impl RequestIds {
-    /// The name of a request in errors and in the log: the client's, or a new one.
-    pub fn name(&self, given: Option<&str>) -> String {
-        match given.filter(|it| !it.is_empty()) {
-            Some(id) => id.chars().take(LONGEST_ID).collect(),
-            None => {
-                let count = self.count.fetch_add(1, Ordering::Relaxed);
-                format!("{:08x}-{count:x}", self.process as u32)
-            }
-        }
     }
 }

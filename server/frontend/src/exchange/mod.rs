@@ -24,6 +24,7 @@ pub mod intake;
 pub mod offload;
 pub mod payload;
 pub mod rendering;
+pub mod request_id;
 pub mod retry;
 mod shared_memory;
 
@@ -43,6 +44,7 @@ use inference::{
     limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
+    timings::Spent,
     trace::{self, Moment, Trace},
 };
 use intake::{Limits, Received, Source};
@@ -59,6 +61,8 @@ pub struct Answer<R> {
     pub permit: Permit,
     /// The trace of the request, where it is traced.
     pub trace: Option<Arc<Trace>>,
+    /// Where its time went; `None` where that is not known.
+    pub spent: Option<Spent>,
 }
 
 /// Runs a request on `model`.
@@ -358,6 +362,7 @@ impl<C: Codec> Prepared<C> {
             foreseen::check::<C>(&format, signature, &request, &permit).map_err(failed)?;
         }
         let response = serving.inference.run(&model, request).await.map_err(failed)?;
+        let spent = response.timings.as_ref().map(Spent::of);
         permit.cover(response.outputs.iter().map(|it| it.tensor.byte_len()).sum());
         let stored = windows.as_ref().map_or(0, |it| it.byte_len(&response));
         let work = C::encode_work(&format, &response);
@@ -401,6 +406,6 @@ impl<C: Codec> Prepared<C> {
         if let Some(trace) = &trace {
             trace.answered(call.wire.ok);
         }
-        Ok(Answer { reply, permit, trace })
+        Ok(Answer { reply, permit, trace, spent })
     }
 }

@@ -22,7 +22,11 @@ use super::{
 };
 use crate::{
     drain::Stage,
-    exchange::{compression::Encoding, rendering::Code},
+    exchange::{
+        compression::Encoding,
+        rendering::Code,
+        request_id::{RequestId, X_REQUEST_ID},
+    },
 };
 use inference::{access::Need, error::Error, signature::nearest};
 
@@ -33,11 +37,12 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 pub async fn serve<S: Services>(
     front: Arc<GrpcFront<S>>,
     call: Call,
+    id: RequestId,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
     let response = {
-        let mut answer = std::pin::pin!(answer(front, call, request));
+        let mut answer = std::pin::pin!(answer(front, call, &id, request));
         poll_fn(|context| match answer.as_mut().poll(context) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => respond.poll_reset(context).map(|_| None),
@@ -45,7 +50,8 @@ pub async fn serve<S: Services>(
         .await
     };
     let Some(response) = response else { return };
-    let (parts, reply) = response.into_parts();
+    let (mut parts, reply) = response.into_parts();
+    parts.headers.insert(X_REQUEST_ID, id.value());
     if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
         tracing::debug!(%error, "a reply was not taken");
     }
@@ -54,6 +60,7 @@ pub async fn serve<S: Services>(
 async fn answer<S: Services>(
     front: Arc<GrpcFront<S>>,
     call: Call,
+    id: &RequestId,
     request: Request<RecvStream>,
 ) -> Response<Reply> {
     let (parts, body) = request.into_parts();
@@ -66,16 +73,17 @@ async fn answer<S: Services>(
     let metrics = &grpc.serving.metrics;
     let called = method(services, parts.uri.path()).and_then(|method| {
         let facts = services.facts(method);
-        let context = context(grpc, facts, parts.uri.authority(), parts.headers)?;
+        let context = context(grpc, facts, id, parts.uri.authority(), parts.headers)?;
         Ok((method, context))
     });
     let answered = match called {
         Ok((method, context)) => services.answer(method, context, body).await.map_err(|failure| {
-            failure::log(&grpc.serving, &method, &failure);
+            failure::log(&grpc.serving, id, &method, &failure);
             failure::status(&failure)
         }),
         Err(error) => {
-            tracing::debug!(path = parts.uri.path(), %error, "call refused");
+            let request_id = &*id.text();
+            tracing::debug!(path = parts.uri.path(), request_id, %error, "call refused");
             Err(Status::of(&error))
         }
     };
@@ -134,13 +142,14 @@ fn method<S: Services>(services: &S, path: &str) -> Result<S::Method, Error> {
 fn context(
     front: &Arc<Grpc>,
     facts: Facts,
+    id: &RequestId,
     authority: Option<&Authority>,
     metadata: HeaderMap,
 ) -> Result<Context, Error> {
     allow(front, facts.need, authority, &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
     let encoding = metadata::encoding(&metadata)?;
-    Ok(Context { front: front.clone(), facts, metadata, timeout, encoding })
+    Ok(Context { front: front.clone(), facts, metadata, timeout, encoding, id: id.clone() })
 }
 
 /// May a call that needs this access, with these metadata, be made now? All calls pass this one check.

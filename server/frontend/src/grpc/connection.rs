@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     drain::Guard,
+    exchange::request_id::X_REQUEST_ID,
     net::{arrival::Arrival, places::ConnectionPlace},
 };
 
@@ -71,6 +72,7 @@ pub async fn serve<S, V>(
     let Some((mut connection, mut room)) = greeted else { return };
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();
+    let ids = grpc.serving.request_ids.source();
     loop {
         let some = !begun.is_empty();
         let step = tokio::select! {
@@ -99,7 +101,8 @@ pub async fn serve<S, V>(
                         continue;
                     }
                 }
-                begun.push(Box::pin(call::serve(front.clone(), call, request, respond)));
+                let id = ids.name(request.headers().get(X_REQUEST_ID));
+                begun.push(Box::pin(call::serve(front.clone(), call, id, request, respond)));
             }
             // Calls that came together are begun together, so that their answers leave in one write.
             Step::Answer => {

@@ -13,7 +13,7 @@ use super::{
     metadata,
     service::Grpc,
 };
-use crate::exchange::compression::Encoding;
+use crate::exchange::{compression::Encoding, request_id::RequestId};
 use inference::access::Need;
 
 /// What is known of a method before its messages are read.
@@ -39,6 +39,8 @@ pub struct Context {
     pub timeout: Option<Duration>,
     /// The encoding of the compressed messages.
     pub encoding: Option<Encoding>,
+    /// The name that the call has in the metadata of its reply.
+    pub id: RequestId,
 }
 
 impl Context {

@@ -44,6 +44,7 @@ pub fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) -> Call
         wire: WIRE,
         headers: &context.metadata,
         id,
+        named: Some(&context.id),
         began: times.began,
         deadline: times.deadline,
         // `None`: messages are inflated one by one, before their model is known.
@@ -57,7 +58,7 @@ pub fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) -> Call
 /// The pieces of the message that is written.
 impl From<Answer<VecDeque<Bytes>>> for Encoded {
     fn from(answer: Answer<VecDeque<Bytes>>) -> Encoded {
-        let Answer { reply, permit, trace } = answer;
+        let Answer { reply, permit, trace, spent: _ } = answer;
         Encoded { pieces: reply, permit: Some(permit), sending: trace.map(Trace::sending) }
     }
 }

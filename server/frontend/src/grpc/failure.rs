@@ -2,7 +2,10 @@
 
 use super::status::Status;
 use crate::{
-    exchange::{Failure, failure},
+    exchange::{
+        Failure, failure,
+        request_id::{self, RequestId},
+    },
     serving::Serving,
 };
 use inference::error::Error;
@@ -24,10 +27,14 @@ pub fn status(failure: &Failure) -> Status {
     status
 }
 
-/// Logs the line of a failure that is answered, with the name of its request: the client's, or a new one.
-pub fn log(serving: &Serving, method: &dyn std::fmt::Debug, failure: &Failure) {
-    let id = serving.request_ids.name(failure.id.as_deref());
+/// Logs the line of a failure that is answered, with the name of its request: the client's in
+/// its message, or that in the metadata of its reply.
+pub fn log(serving: &Serving, named: &RequestId, method: &dyn std::fmt::Debug, failure: &Failure) {
+    let named = named.text();
+    let id = failure.id.as_deref().and_then(request_id::named);
+    let id = id.as_deref().unwrap_or(&named);
     let method = format!("{method:?}");
-    let context = failure::Context { method: &method, ..Default::default() };
-    failure::log(&serving.failure_lines, context, &failure.error, &id);
+    let x_request_id = Some(&*named).filter(|it| *it != id);
+    let context = failure::Context { method: &method, x_request_id, ..Default::default() };
+    failure::log(&serving.failure_lines, context, &failure.error, id);
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use hyper::{HeaderMap, Method, http::request::Parts};
+use hyper::{HeaderMap, Method};
 
+use super::parts::Parts;
 use inference::error::Error;
 
 /// Words of a path that are kept: the longest address has seven, and an eighth shows that there are too many.

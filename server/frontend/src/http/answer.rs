@@ -6,13 +6,13 @@ use hyper::{
     HeaderMap, Response,
     body::{Body, Incoming},
     header::{ACCEPT_ENCODING, ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
-    http::request::Parts,
 };
 
 use super::{
     address::ModelPath,
     body::{self, Segments},
     failed::Failed,
+    parts::Parts,
     service::{Service, TARGET_MODEL, text},
 };
 use crate::exchange::{Failure, failure};
@@ -68,7 +68,8 @@ pub fn failed(
     failure: &Failure,
     render: impl FnOnce(&Failed<'_>) -> Response<Segments>,
 ) -> Response<Segments> {
-    let id = service.request_id(&parts.headers, failure.id.as_deref());
+    let id = service.request_id(parts, failure.id.as_deref());
+    let named = parts.id.text();
     let [target_model, target_variant, target_container, inference_component, custom_attributes] =
         LOGGED_HEADERS.each_ref().map(|it| text(&parts.headers, it));
     let context = failure::Context {
@@ -79,6 +80,7 @@ pub fn failed(
         target_container,
         inference_component,
         custom_attributes,
+        x_request_id: Some(&*named).filter(|it| *it != id),
     };
     failure::log(&service.serving.failure_lines, context, &failure.error, &id);
     let mut response = render(&Failed { parts, error: &failure.error, id: &id });

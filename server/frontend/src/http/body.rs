@@ -4,9 +4,10 @@ use std::{
     any::Any,
     collections::VecDeque,
     convert::Infallible,
+    future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -18,6 +19,7 @@ use crate::exchange::intake::Source;
 use inference::{
     error::Error,
     limits::Permit,
+    timings::Spent,
     trace::{Sending, Trace},
 };
 
@@ -79,6 +81,8 @@ pub struct Segments {
     sending: Option<Sending>,
     /// Dropped then.
     kept: Option<Box<dyn Any + Send>>,
+    /// Where the time of its request went.
+    spent: Option<Spent>,
     /// Sent in chunks, so that the client does not learn the length?
     is_stream: bool,
 }
@@ -121,6 +125,16 @@ impl Segments {
     /// ones.
     pub fn stream(&mut self) {
         self.is_stream = true;
+    }
+
+    /// Where the time of its request went; `None` where that is not known.
+    pub fn spent(&self) -> Option<Spent> {
+        self.spent
+    }
+
+    /// Says where the time of its request went.
+    pub fn set_spent(&mut self, spent: Option<Spent>) {
+        self.spent = spent;
     }
 
     /// Notes in `trace` when this body has left.
@@ -167,7 +181,50 @@ impl From<Bytes> for Segments {
     }
 }
 
-impl Body for Segments {
+impl Segments {
+    /// The next piece; `None` at the end.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match (self.bytes.pop_front(), &mut self.coming) {
+            (None, Some(coming)) => {
+                let frame = ready!(coming.0.as_mut().poll_frame(context));
+                let data = frame.map(|Ok(frame)| frame.into_data().unwrap_or_default());
+                Poll::Ready(data)
+            }
+            (bytes, _) => Poll::Ready(bytes),
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Is there no further piece?
+    pub fn is_end(&self) -> bool {
+        self.bytes.is_empty() && self.coming.as_ref().is_none_or(|it| it.0.is_end_stream())
+    }
+
+    /// The length, where the client is to know it.
+    pub fn size_hint(&self) -> SizeHint {
+        match self.is_stream || self.coming.is_some() {
+            true => SizeHint::default(),
+            false => SizeHint::with_exact(self.length() as u64),
+        }
+    }
+
+    /// As a part of another body, see [`Segments::coming`].
+    pub fn into_part(self) -> impl Body<Data = Bytes, Error = Infallible> + Unpin + Send {
+        Inner(self)
+    }
+}
+
+/// A body inside another one.
+struct Inner(Segments);
+
+impl Body for Inner {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -175,21 +232,7 @@ impl Body for Segments {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match (self.bytes.pop_front(), &mut self.coming) {
-            (None, Some(coming)) => coming.0.as_mut().poll_frame(context),
-            (bytes, _) => Poll::Ready(bytes.map(|it| Ok(Frame::data(it)))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty() && self.coming.as_ref().is_none_or(|it| it.0.is_end_stream())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self.is_stream || self.coming.is_some() {
-            true => SizeHint::default(),
-            false => SizeHint::with_exact(self.length() as u64),
-        }
+        self.0.poll_next(context).map(|it| it.map(|it| Ok(Frame::data(it))))
     }
 }
 
@@ -205,7 +248,7 @@ mod tests {
         assert_eq!(body.bytes.len(), 2);
         // The large segment was not copied.
         assert_eq!(body.bytes[0].as_ptr(), large.as_ptr());
-        assert!(Segments::from(Bytes::new()).is_end_stream());
+        assert!(Segments::from(Bytes::new()).is_end());
     }
 
     #[test]

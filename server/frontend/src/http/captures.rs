@@ -3,20 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{
-    HeaderMap,
-    header::{CONTENT_TYPE, HeaderName},
-};
+use hyper::header::{CONTENT_TYPE, HeaderName};
 
 use super::{
     answer::{Answer, owned_text},
-    service::Service,
+    parts::Parts,
+    service::{INFERENCE_ID, Service},
 };
 use serving::ServedModel;
 use telemetry::capture::{About, Captured};
-
-/// The client's name for its request.
-const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
 
 /// A header that SageMaker passes from the client to the container and back.
 pub const CUSTOM_ATTRIBUTES: HeaderName =
@@ -27,11 +22,11 @@ pub const CUSTOM_ATTRIBUTES: HeaderName =
 pub fn begin(
     service: &Service,
     model: &ServedModel,
-    headers: &HeaderMap,
+    parts: &Parts,
     usual: Option<&str>,
 ) -> Option<Arc<Captured>> {
     let capture = service.capture.as_ref()?;
-    let id = service.request_id(headers, None);
+    let (id, headers) = (service.request_id(parts, None), &parts.headers);
     let content_type = || owned_text(headers, &CONTENT_TYPE);
     let about = || About {
         model: model.shown_name.clone(),

@@ -25,8 +25,9 @@ use tokio::{
 use super::{
     answer::Unread,
     body::Segments,
-    framing,
+    framing::{self, Look},
     front::HttpFront,
+    parts::Parts,
     progress::Progress,
     protocol::Protocol,
     refusal, respond,
@@ -130,7 +131,8 @@ async fn speak<S, P>(
 {
     let progress = Arc::new(Progress::new(place.seat().clone()));
     let timeouts = front.service.settings.timeouts;
-    let mut stream = TimedStream::new(stream, timeouts, progress.clone(), place.no_room());
+    let marks = front.service.marks.clone();
+    let mut stream = TimedStream::new(stream, timeouts, progress.clone(), place.no_room(), marks);
     while has_spoken(&mut stream, &mut guard, place).await {
         let room = match place.room(AWAKE) {
             None => Box::pin(place.wait_for_room(AWAKE)).await,
@@ -139,7 +141,11 @@ async fn speak<S, P>(
         stream.wake();
         let Some(_room) = room else {
             let text = "connections have taken the memory that they may take".to_owned();
-            let words = refusal::words(&Error::OutOfBudget(text));
+            let words = refusal::words(
+                &Error::OutOfBudget(text),
+                &front.service.marks,
+                progress.since_head(),
+            );
             // Best effort: a client that does not read this sees the closed connection.
             let _ = Box::pin(stream.write_all(&words)).await;
             return;
@@ -193,8 +199,9 @@ where
 {
     let Watch { watched, progress, place } = watch;
     let opened = Mutex::new(None);
+    let ids = front.service.serving.request_ids.source();
     let answer = service_fn(|request: Request<Incoming>| {
-        let opened = &opened;
+        let (opened, ids) = (&opened, &ids);
         async move {
             progress.busy();
             if request.extensions().get::<OnUpgrade>().is_some() {
@@ -202,14 +209,17 @@ where
                 progress.stay_for_good();
             }
             let _idle = IdleAtEnd(progress);
-            let framing = framing::check(request.version(), request.headers());
+            let (parts, body) = request.into_parts();
+            let Look { name, framing } = framing::look(parts.version, &parts.headers);
+            let id = ids.name(name);
+            let parts = Parts::new(parts, id);
             let mut response = match &framing {
                 Ok(()) => {
                     // Interim replies came with HTTP/1.1.
-                    let is_newest = request.version() == Version::HTTP_11;
+                    let is_newest = parts.version == Version::HTTP_11;
                     tokio::select! {
                         biased;
-                        response = front.answer(request) => response,
+                        response = front.answer(&parts, body) => response,
                         () = watched.departed(|| is_newest && !progress.is_writing()) => return Err(Departed),
                     }
                 }
@@ -226,7 +236,8 @@ where
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
             }
-            Ok::<Response<Segments>, Departed>(response)
+            let marks = &front.service.marks;
+            Ok::<_, Departed>(marks.put(&parts, response, || progress.since_head()))
         }
     });
     // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and loses

@@ -1,8 +1,8 @@
 //! A request that failed, on its way to the reply.
 
-use hyper::{header::HeaderName, http::request::Parts};
+use hyper::header::HeaderName;
 
-use super::service::text;
+use super::{parts::Parts, service::text};
 use inference::error::Error;
 
 /// A request that failed, as what renders its reply sees it.

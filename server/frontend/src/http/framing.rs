@@ -2,48 +2,76 @@
 
 use hyper::{
     HeaderMap, Version,
-    header::{HOST, TRANSFER_ENCODING},
+    header::{HOST, HeaderValue, TRANSFER_ENCODING},
 };
 
+use super::service::INFERENCE_ID;
+use crate::exchange::request_id::X_REQUEST_ID;
 use inference::error::Error;
 
-/// Refuses a request whose framing or host could be understood in two ways. What is wrong with a request's lengths,
-/// hyper refuses itself.
-///
-/// # Errors
-/// [`Error::InvalidRequest`], after which the connection must close.
-pub fn check(version: Version, headers: &HeaderMap) -> Result<(), Error> {
-    // One pass: a lookup of a header costs more than to look at the few that there are.
+/// What one look at the fields of a request tells. A lookup of a field costs more than to look at the few that there
+/// are.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// The client's name for its request, of its own field or else of SageMaker's.
+    pub name: Option<&'a HeaderValue>,
+    /// [`Error::InvalidRequest`] for a request whose framing or host could be understood in two ways, after which the
+    /// connection must close. What is wrong with a request's lengths, hyper refuses itself.
+    pub framing: Result<(), Error>,
+}
+
+/// Looks at the fields of a request.
+pub fn look(version: Version, headers: &HeaderMap) -> Look<'_> {
     let (mut hosts, mut encodings, mut is_plain) = (0, 0, true);
-    for (name, value) in headers {
-        if name == HOST {
+    let (mut name, mut inference_id) = (None, None);
+    for (field, value) in headers {
+        if field == HOST {
             hosts += 1;
-        } else if name == TRANSFER_ENCODING {
+        } else if field == TRANSFER_ENCODING {
             encodings += 1;
             is_plain = value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+        } else if field == X_REQUEST_ID {
+            name = name.or(Some(value));
+        } else if field == INFERENCE_ID {
+            inference_id = inference_id.or(Some(value));
         }
     }
-    if 1 < hosts || (hosts == 0 && version == Version::HTTP_11) {
-        return Err(Error::InvalidRequest(format!("expected one header host, not {hosts}")));
-    }
-    if !is_plain || 1 < encodings {
-        return Err(Error::InvalidRequest("transfer-encoding: expected chunked, once".to_owned()));
-    }
-    Ok(())
+    let framing = match () {
+        () if 1 < hosts || (hosts == 0 && version == Version::HTTP_11) => {
+            Err(Error::InvalidRequest(format!("expected one header host, not {hosts}")))
+        }
+        () if !is_plain || 1 < encodings => {
+            Err(Error::InvalidRequest("transfer-encoding: expected chunked, once".to_owned()))
+        }
+        () => Ok(()),
+    };
+    Look { name: name.or(inference_id), framing }
 }
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
+    use hyper::header::HeaderName;
 
     use super::*;
 
-    fn is_taken(version: Version, fields: &[(hyper::header::HeaderName, &'static str)]) -> bool {
+    fn is_taken(version: Version, fields: &[(HeaderName, &'static str)]) -> bool {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(name, HeaderValue::from_static(value));
         }
-        check(version, &headers).is_ok()
+        look(version, &headers).framing.is_ok()
+    }
+
+    #[test]
+    fn a_request_has_the_name_of_its_own_field_or_of_sagemakers() {
+        let name = |fields: &[(HeaderName, &'static str)]| {
+            let fields = fields.iter().map(|it| (it.0.clone(), HeaderValue::from_static(it.1)));
+            let headers: HeaderMap = fields.collect();
+            look(Version::HTTP_11, &headers).name.map(|it| it.to_str().unwrap().to_owned())
+        };
+        assert_eq!(name(&[(HOST, "a")]), None);
+        assert_eq!(name(&[(INFERENCE_ID, "i"), (HOST, "a")]).as_deref(), Some("i"));
+        assert_eq!(name(&[(INFERENCE_ID, "i"), (X_REQUEST_ID, "x")]).as_deref(), Some("x"));
     }
 
     #[test]

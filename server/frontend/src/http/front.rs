@@ -1,12 +1,14 @@
 //! The way of every HTTP request: its route, its permission, its handler, its answer, its count.
 
-use hyper::{Request, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use super::{
     address::{Head, unknown},
     answer::{self, forget},
     body::Segments,
+    cors,
     failed::Failed,
+    parts::Parts,
     protocol::Protocol,
     service::{Listener, Service},
 };
@@ -43,17 +45,23 @@ impl<P: Protocol> HttpFront<P> {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<Segments> {
-        let (parts, mut body) = request.into_parts();
+    pub async fn answer(&self, parts: &Parts, mut body: Incoming) -> Response<Segments> {
         let HttpFront { service, protocols } = self;
-        let head = Head::of(&parts);
+        let head = Head::of(parts);
+        if *head.method == Method::OPTIONS
+            && let Some(response) = self.options(&head)
+        {
+            let label = protocols.label(None, &head);
+            service.serving.metrics.http(label, response.status().as_u16());
+            return response;
+        }
         let route = protocols.route(&head).unwrap_or_else(|| Err(unknown(head.path)));
         let (operation, outcome) = match route {
             // The permission is checked before anything else of the request is read.
             Ok(operation) => {
                 let need = protocols.need(&operation, &parts.method);
                 let outcome = match service.check(need, &parts.headers) {
-                    Ok(()) => protocols.answer(service, &operation, &parts, &mut body).await,
+                    Ok(()) => protocols.answer(service, &operation, parts, &mut body).await,
                     Err(error) => Err(error.into()),
                 };
                 (Some(operation), outcome)
@@ -63,16 +71,28 @@ impl<P: Protocol> HttpFront<P> {
         let operation = operation.as_ref();
         let label = protocols.label(operation, &head);
         let mut response = outcome.unwrap_or_else(|failure| {
-            answer::failed(service, &parts, &failure, |failed: &Failed<'_>| {
+            answer::failed(service, parts, &failure, |failed: &Failed<'_>| {
                 protocols.failure(service, operation, failed)
             })
         });
         let status = response.status();
         if status.is_client_error() || status.is_server_error() {
-            forget(&parts, body, &mut response);
+            forget(parts, body, &mut response);
         }
         service.serving.metrics.http(label, status.as_u16());
         response
+    }
+
+    /// The reply to `OPTIONS`. Nobody's permission is asked for it: a browser that asks for a page sends no token, and
+    /// learns no more than which methods there are.
+    fn options(&self, head: &Head<'_>) -> Option<Response<Segments>> {
+        let is_taken = |it: &Method| {
+            let head = Head::new(it, head.path, head.headers);
+            // `*` is the server as a whole.
+            head.path == "*" || self.protocols.route(&head).is_some_and(|it| it.is_ok())
+        };
+        let methods: Vec<Method> = cors::METHODS.into_iter().filter(is_taken).collect();
+        cors::options(&self.service.settings.origins, head.headers, &methods)
     }
 
     /// Answers a message of a WebSocket, or says why it is refused. `parts` is the head of the request that opened it.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use backend::DataType;
 use bytes::Bytes;
 use flate2::Compression;
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use crate::{
     exchange::{
         self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, payload::Payload,
     },
-    http::{answer::Answer, encoding, respond, service::Service},
+    http::{answer::Answer, encoding, parts::Parts, respond, service::Service},
 };
 use ::inference::{
     error::Error,
@@ -192,6 +192,7 @@ fn call<'a>(
         wire: WIRE,
         headers: &parts.headers,
         id: None,
+        named: Some(&parts.id),
         began: serving.tracing.now(),
         deadline: service.deadline(&parts.headers)?,
         encoding,
@@ -213,6 +214,7 @@ async fn exchange<C: HttpCodec>(
     let answer = exchange::infer(serving, &settings.body, model, &call, body, codec).await?;
     let mut response = respond::ok(answer.reply);
     let body = response.body_mut();
+    body.set_spent(answer.spent);
     body.hold(answer.permit);
     if let Some(trace) = answer.trace {
         body.trace(trace);

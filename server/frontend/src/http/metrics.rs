@@ -1,12 +1,13 @@
 //! The page that Prometheus reads: a protocol of one address.
 
-use hyper::{Method, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use super::{
     address::{GET, Head, check_method},
     answer::Answer,
     body::Segments,
     failed::Failed,
+    parts::Parts,
     protocol::Protocol,
     respond,
     routes::{Content, Family, Route},

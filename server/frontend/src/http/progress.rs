@@ -1,9 +1,12 @@
 //! What a connection is doing, as its requests, its reads and its writes have noted. One task does them
 //! all.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use crate::net::places::Seat;
@@ -39,6 +42,10 @@ pub struct Progress {
     stays: AtomicBool,
     /// May it not rest at all?
     never_rests: AtomicBool,
+    /// The times below are since then.
+    opened: Instant,
+    /// When the first byte of the present request's head came, in nanoseconds.
+    head_came: AtomicU64,
     /// The place of the connection among all, which must know whether a request is in flight.
     seat: Arc<Seat>,
 }
@@ -55,6 +62,8 @@ impl Progress {
             is_at_rest: AtomicBool::new(true),
             stays: AtomicBool::default(),
             never_rests: AtomicBool::default(),
+            opened: Instant::now(),
+            head_came: AtomicU64::default(),
             seat,
         }
     }
@@ -64,6 +73,19 @@ impl Progress {
         self.change(Phase::Busy);
         self.stays.store(false, Ordering::Relaxed);
         self.seat.busy();
+    }
+
+    /// The first byte of the next request's head came then.
+    pub fn head_came(&self, then: Instant) {
+        let since = then.saturating_duration_since(self.opened).as_nanos();
+        self.head_came.store(since as u64, Ordering::Relaxed);
+    }
+
+    /// How long ago the first byte of the present request's head came. The clock is read for it. Requests that come
+    /// in one piece count from that piece, and one that comes with the end of a body from there.
+    pub fn since_head(&self) -> Duration {
+        let came = Duration::from_nanos(self.head_came.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(came)
     }
 
     /// The request is answered.

@@ -1,9 +1,10 @@
 //! A family of clients over HTTP, and lists of such families.
 
-use hyper::{Method, Response, StatusCode, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, StatusCode, body::Incoming};
 
 use super::{
-    address::Head, answer::Answer, body::Segments, failed::Failed, respond, routes::Route,
+    address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts, respond,
+    routes::Route,
     service::Service,
 };
 use crate::{either::Either, exchange::intake::Received};

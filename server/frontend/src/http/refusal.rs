@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hyper::{
@@ -23,7 +23,10 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, sync::SemaphorePermit, time::time
 
 use super::{
     body::Segments,
+    framing,
     front::HttpFront,
+    marks::Marks,
+    parts::Parts,
     protocol::Protocol,
     respond,
     service::{Listener, Service},
@@ -40,14 +43,15 @@ const SOONEST: Duration = Duration::from_secs(1);
 /// Longest time until the first byte of a request.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
 
-/// The reply to a connection that is closed before it is heard.
-pub fn words(error: &Error) -> Vec<u8> {
+/// The reply to a connection that is closed before it is heard, so long after it has come.
+pub fn words(error: &Error, marks: &Marks, after: Duration) -> Vec<u8> {
     let body = respond::error_body(error);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: {}\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
+         connection: close\r\ncontent-length: {}\r\n{}\r\n",
         spread(SOONEST).as_secs(),
-        body.len()
+        body.len(),
+        marks.lines(after)
     );
     [head.as_bytes(), &body].concat()
 }
@@ -64,20 +68,24 @@ pub async fn refuse<P: Protocol>(
         return;
     }
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
+    let came = Instant::now();
     let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
     let hearing = service.hearing.try_acquire();
     let has_spoken = hearing.is_ok() && timeout(FIRST_BYTE, stream.readable()).await.is_ok();
     if !has_spoken {
-        let words = words(&error);
+        let words = words(&error, &service.marks, came.elapsed());
         // Best effort: a client that does not read this sees the closed connection.
         let _ = stream.write_all(&words).await;
         return;
     }
     let is_at_work = AtomicBool::new(false);
+    let ids = service.serving.request_ids.source();
     let answer = service_fn(|request: Request<Incoming>| {
-        let (front, error, is_at_work) = (&front, &error, &is_at_work);
+        let (front, error, is_at_work, ids) = (&front, &error, &is_at_work, &ids);
         async move {
             let (parts, body) = request.into_parts();
+            let id = ids.name(framing::look(parts.version, &parts.headers).name);
+            let parts = Parts::new(parts, id);
             let need = front.need(&parts);
             let is_health = need.is_some_and(|it| it.category() == Category::Health);
             // Held until the answer is there.
@@ -85,14 +93,15 @@ pub async fn refuse<P: Protocol>(
             let mut response = match is_health || administers.is_some() {
                 true => {
                     is_at_work.store(administers.is_some(), Relaxed);
-                    let response = front.answer(Request::from_parts(parts, body)).await;
+                    let response = front.answer(&parts, body).await;
                     is_at_work.store(false, Relaxed);
                     response
                 }
                 false => out_of_places(error),
             };
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            Ok::<Response<Segments>, Infallible>(response)
+            let marks = &front.service.marks;
+            Ok::<_, Infallible>(marks.put(&parts, response, || came.elapsed()))
         }
     });
     let connection =

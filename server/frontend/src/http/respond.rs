@@ -16,9 +16,6 @@ use formats::{
 };
 use inference::error::Error;
 
-/// The header with the request's name in the log, for replies without room for it in the body.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
 /// The type of a stream of server-sent events, even of a single one.
 const EVENTS: &str = "text/event-stream";
 
@@ -68,16 +65,9 @@ pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segme
     failure(rendering.http, body, rendering.retry_after)
 }
 
-/// The reply to a request that failed, with the request's name in a header.
-pub fn named_failure(
-    status: StatusCode,
-    body: Vec<u8>,
-    error: &Error,
-    request_id: &str,
-) -> Response<Segments> {
-    let mut response = failure(status, body.into(), error.retry_after());
-    response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
-    response
+/// The reply to a request that failed, with a body that has no room for the request's name.
+pub fn nameless_failure(status: StatusCode, body: Vec<u8>, error: &Error) -> Response<Segments> {
+    failure(status, body.into(), error.retry_after())
 }
 
 /// The text of an error, less the end of a very long one.

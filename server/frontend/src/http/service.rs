@@ -11,12 +11,15 @@ use hyper::{
 };
 use tokio::sync::Semaphore;
 
-use super::{other_names::OtherNames, routes::Listed};
+use super::{marks::Marks, other_names::OtherNames, parts::Parts, routes::Listed};
 use crate::{
-    exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
+    exchange::{intake::Limits, request_id::named},
+    net::tls::Acceptor,
+    serving::Serving,
+    settings::limits::Timeouts,
 };
 use inference::{
-    access::{Access, Category, Forwarding, Need},
+    access::{Access, Category, Forwarding, Need, Origins},
     error::Error,
 };
 use telemetry::capture::Capture;
@@ -42,6 +45,10 @@ pub struct HttpSettings {
     pub forwarding: Option<Arc<Forwarding>>,
     /// Has the answer about a healthy server a body?
     pub health_bodies: bool,
+    /// Do replies say where the time went?
+    pub server_timing: bool,
+    /// The pages of other sites that may read replies.
+    pub origins: Origins,
 }
 
 /// The encryption of a port.
@@ -64,6 +71,8 @@ pub struct Service {
     pub settings: HttpSettings,
     /// The encryption of its port.
     pub listener: Listener,
+    /// What every reply carries.
+    pub(super) marks: Arc<Marks>,
     /// The connections without a place that are heard at the same time. Those beyond are refused at once.
     pub hearing: Arc<Semaphore>,
     /// Those of them that administer the server. Those beyond are refused.
@@ -76,11 +85,8 @@ pub struct Service {
     pub routes: Arc<[Listed]>,
 }
 
-/// Headers with a client's name for its request; the first one that is present counts.
-const ID_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("x-amzn-sagemaker-inference-id"),
-    HeaderName::from_static("x-request-id"),
-];
+/// The header with the name that a client of SageMaker gives its request.
+pub const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
 
 /// Headers with the time that a client gives its request, in milliseconds.
 const TIMEOUT_HEADERS: [HeaderName; 2] = [
@@ -97,10 +103,16 @@ impl Service {
         let hearing = Arc::new(Semaphore::new(HEARD));
         let administering = Arc::new(Semaphore::new(ADMINISTERING));
         let (capture, other_names, routes) = Default::default();
+        let marks = Arc::new(Marks {
+            request_ids: serving.request_ids.clone(),
+            server_timing: settings.server_timing,
+            origins: settings.origins.clone(),
+        });
         Service {
             serving,
             settings,
             listener,
+            marks,
             hearing,
             administering,
             capture,
@@ -146,10 +158,11 @@ impl Service {
         Ok(self.serving.deadline(shortest))
     }
 
-    /// The name of a request for its errors and the log: the client's, or a new one.
-    pub fn request_id(&self, headers: &HeaderMap, in_body: Option<&str>) -> String {
-        let given = in_body.or_else(|| ID_HEADERS.iter().find_map(|it| text(headers, it)));
-        self.serving.request_ids.name(given)
+    /// The name of a request for its errors and the log: the client's in its body, or in SageMaker's header, or that
+    /// in the head of its reply.
+    pub fn request_id(&self, parts: &Parts, in_body: Option<&str>) -> String {
+        let given = in_body.or_else(|| text(&parts.headers, &INFERENCE_ID));
+        given.and_then(named).unwrap_or_else(|| parts.id.text().into_owned())
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use super::{
+    marks::Marks,
     progress::{Phase, Progress},
     unread_heads,
 };
@@ -64,6 +65,8 @@ pub struct TimedStream<S> {
     /// Bytes of the present request's head, which are kept until it is answered.
     kept: usize,
     reply: SlowReply,
+    /// What a reply to a head that cannot be read carries.
+    marks: Arc<Marks>,
 }
 
 /// A reply that its peer takes slowly gives way where others need its room.
@@ -121,6 +124,7 @@ impl<S> TimedStream<S> {
         timeouts: Timeouts,
         progress: Arc<Progress>,
         room: Part,
+        marks: Arc<Marks>,
     ) -> TimedStream<S> {
         TimedStream {
             stream,
@@ -136,6 +140,7 @@ impl<S> TimedStream<S> {
             room,
             kept: 0,
             reply: SlowReply::default(),
+            marks,
         }
     }
 
@@ -308,6 +313,7 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
                 let came = buffer.filled().get(before..).unwrap_or_default();
                 match phase {
                     Phase::Idle => {
+                        self.progress.head_came(self.waiting_since);
                         self.head = self.head.and(came);
                         self.kept += came.len();
                     }
@@ -389,7 +395,7 @@ impl<S: AsyncWrite + Unpin> TimedStream<S> {
     /// Is that a whole answer in whose place another one is written, or was it begun before?
     fn has_instead(&mut self, data: &[u8]) -> bool {
         if self.instead.is_empty()
-            && let Some(words) = unread_heads::in_words(data)
+            && let Some(words) = unread_heads::in_words(data, &self.marks, &self.progress)
         {
             self.instead = words;
         }

@@ -4,14 +4,19 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 
-use super::respond;
+use super::{marks::Marks, progress::Progress, respond};
 use inference::error::Error;
 
 /// Most fields of a head. What reads HTTP has no room for more.
 pub(super) const MOST_FIELDS: usize = 100;
 
-/// The same answer with words in it; `None` where it is none without words.
-pub(super) fn in_words(answer: &[u8]) -> Option<Bytes> {
+/// The same answer with words in it, and with what every reply carries; `None` where it is none without words.
+pub(super) fn in_words(answer: &[u8], marks: &Marks, progress: &Progress) -> Option<Bytes> {
+    worded(answer, || marks.lines(progress.since_head()))
+}
+
+/// The same. `marks` are lines of its head.
+fn worded(answer: &[u8], marks: impl FnOnce() -> String) -> Option<Bytes> {
     // Nearly every answer ends here.
     let rest = answer.strip_prefix(b"HTTP/1.1 4")?;
     let text = std::str::from_utf8(answer).ok().filter(|it| it.ends_with("\r\n\r\n"))?;
@@ -46,23 +51,29 @@ pub(super) fn in_words(answer: &[u8]) -> Option<Bytes> {
         }
     }
     let length = body.len();
-    let fields = format!("\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
-    is_wordless.then(|| [head.as_bytes(), fields.as_bytes(), &body].concat().into())
+    let fields = format!("\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n");
+    let marked = || [&*head, &fields, &marks(), "\r\n"].concat();
+    is_wordless.then(|| [marked().as_bytes(), &body].concat().into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn mark() -> String {
+        "x-request-id: 7\r\n".to_owned()
+    }
+
     #[track_caller]
     fn check(answer: &str, part: &str) {
-        let words = in_words(answer.as_bytes()).unwrap();
+        let words = worded(answer.as_bytes(), mark).unwrap();
         let text = std::str::from_utf8(&words).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(body.starts_with("{\"error\":\"") && body.contains(part), "{body}");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
         assert!(head.starts_with(answer.split_once("\r\n").unwrap().0), "{head}");
         assert!(!head.contains("content-length: 0"), "{head}");
+        assert!(head.ends_with("\r\nx-request-id: 7"), "{head}");
     }
 
     #[test]
@@ -73,7 +84,7 @@ mod tests {
         check(&answer("431 Request Header Fields Too Large"), "expected 100 header fields");
         check(&answer("400 Bad Request"), "no HTTP/1.1");
         check(&answer("414 URI Too Long"), "too long");
-        let words = in_words(answer("431 Too Large").as_bytes()).unwrap();
+        let words = worded(answer("431 Too Large").as_bytes(), mark).unwrap();
         assert!(words.windows(17).any(|it| it == b"connection: close"));
     }
 
@@ -89,7 +100,7 @@ mod tests {
             "HTTP/1.1 4",
             "",
         ] {
-            assert_eq!(in_words(answer.as_bytes()), None, "{answer}");
+            assert_eq!(worded(answer.as_bytes(), mark), None, "{answer}");
         }
     }
 }

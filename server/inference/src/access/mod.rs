@@ -4,6 +4,7 @@
 mod category;
 mod forward;
 mod origin;
+mod origins;
 mod restricted;
 mod secret;
 mod tokens;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub use category::{Categories, Category, Need, Scope, UnknownCategory};
 pub use forward::{Forwarding, PatternError};
 pub use origin::{HostNames, NoHostNames, foreign_name_text, foreign_origin, foreign_origin_text};
+pub use origins::{NoOrigins, Origins};
 pub use restricted::{Restriction, RestrictionError, overlap};
 pub use secret::Secret;
 pub use tokens::{NoToken, TokenFile, TokenFileError, Tokens, TokensError};

@@ -199,7 +199,7 @@ fn write_trace(text: &mut String, trace: &Finished, clock: &Clock) {
         text.push_str(",\"signature_name\":");
         quote(text, signature);
     }
-    if let Some(request_id) = &record.request_id {
+    if let Some(request_id) = record.name() {
         text.push_str(",\"request_id\":");
         quote(text, request_id);
     }

@@ -60,6 +60,11 @@ impl Trace {
         self.lock().signature = Some(signature.clone());
     }
 
+    /// It has that name in the head of its reply.
+    pub fn named(&self, name: &str) {
+        self.lock().x_request_id = Some(name.into());
+    }
+
     /// The model has accepted the request then; `id` is the client's name for it.
     pub fn accepted(&self, at: Instant, id: Option<&Arc<str>>, inputs: &[NamedTensor]) {
         let mut record = self.lock();

@@ -126,7 +126,10 @@ pub(super) struct Record {
     pub(super) version: u64,
     /// The signature that is run, of a model whose file has names for them.
     pub(super) signature: Option<Arc<str>>,
+    /// The client's name for it in its body.
     pub(super) request_id: Option<Arc<str>>,
+    /// Its name in the head of its reply.
+    pub(super) x_request_id: Option<Arc<str>>,
     /// Almost in order.
     pub(super) stamps: Vec<(Moment, Instant)>,
     pub(super) tensors: Vec<(Activity, NamedTensor)>,
@@ -148,6 +151,7 @@ impl Record {
             version,
             signature: None,
             request_id: None,
+            x_request_id: None,
             // As many as there are moments.
             stamps: Vec::with_capacity(12),
             tensors: Vec::new(),
@@ -157,6 +161,11 @@ impl Record {
             status: None,
             error: None,
         }
+    }
+
+    /// The name that the client knows it by.
+    pub(super) fn name(&self) -> Option<&Arc<str>> {
+        self.request_id.as_ref().or(self.x_request_id.as_ref())
     }
 
     /// When something happened, if it did.

@@ -19,7 +19,9 @@ pub(super) fn write(record: &Record) {
     // Without a status, the client left before it was answered.
     tracing::info!(
         protocol,
-        request_id = record.request_id.as_deref(),
+        request_id = record.name().map(|it| &**it),
+        x_request_id =
+            record.x_request_id.as_deref().filter(|it| record.name().map(|it| &**it) != Some(*it)),
         model = &*record.model,
         version = record.version,
         signature = record.signature.as_deref(),

@@ -58,7 +58,7 @@ pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 
             KeyValue::int("triton.trace_id", sampled.id),
             KeyValue::int("triton.trace_parent_id", sampled.parent_id.unwrap_or(0)),
         ];
-        let id = record.request_id.as_ref();
+        let id = record.name();
         attributes.extend(id.map(|it| KeyValue::text("triton.request_id", cut(it))));
         let signature = record.signature.as_ref();
         attributes.extend(signature.map(|it| KeyValue::text("muster.signature_name", cut(it))));

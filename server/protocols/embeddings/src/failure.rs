@@ -1,6 +1,9 @@
 //! How a failure looks to those who send texts: the statuses, the names and the bodies of each family.
 
-use hyper::{Response, StatusCode};
+use hyper::{
+    Response, StatusCode,
+    header::{HeaderName, HeaderValue},
+};
 
 use crate::{
     codec::{
@@ -26,15 +29,18 @@ use inference::{
 pub fn reply(family: Family, failed: &Failed<'_>, batch_status: u16) -> Response<Segments> {
     let Failed { error, id, .. } = *failed;
     match family {
-        Family::OpenAi => openai_error(error, id),
-        Family::TextEmbeddingsInference => tei_error(error, id, batch_status),
-        Family::Rerank => rerank_error(error, id),
+        Family::OpenAi => openai_error(error),
+        Family::TextEmbeddingsInference => tei_error(error, batch_status),
+        Family::Rerank => rerank_error(error),
         Family::HuggingFace => hub_error(error, id),
     }
 }
 
-/// The error reply of OpenAI, with the request's name in a header.
-fn openai_error(error: &Error, request_id: &str) -> Response<Segments> {
+/// By this header a reply tells OpenAI's clients whether the request is worth another try.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The error reply of OpenAI.
+fn openai_error(error: &Error) -> Response<Segments> {
     let (status, named) = openai_status(error.kind());
     // Texts are the parameter `input` there, whatever the model calls them.
     let parameter = error.parameter().map(|name| match name {
@@ -42,13 +48,18 @@ fn openai_error(error: &Error, request_id: &str) -> Response<Segments> {
         other => other,
     });
     let body = openai::error_body(named, &respond::excerpt(error), parameter);
-    respond::named_failure(status, body, error, request_id)
+    let mut response = respond::nameless_failure(status, body, error);
+    if status == StatusCode::NOT_IMPLEMENTED {
+        // Its clients repeat whatever fails with 500 or more.
+        response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    response
 }
 
-/// The error reply of Text Embeddings Inference, with the request's name in a header.
+/// The error reply of Text Embeddings Inference.
 ///
 /// `batch_status` is the status of a request of too many texts.
-fn tei_error(error: &Error, request_id: &str, batch_status: u16) -> Response<Segments> {
+fn tei_error(error: &Error, batch_status: u16) -> Response<Segments> {
     let (usual, kind) = tei_status(error.kind());
     let status = match error {
         Error::TooManyInputs { .. } => StatusCode::from_u16(batch_status).unwrap_or(usual),
@@ -58,13 +69,13 @@ fn tei_error(error: &Error, request_id: &str, batch_status: u16) -> Response<Seg
         StatusCode::UNAUTHORIZED => Vec::new(),
         _ => tei::error_body(kind, &respond::excerpt(error)),
     };
-    respond::named_failure(status, body, error, request_id)
+    respond::nameless_failure(status, body, error)
 }
 
-/// The error reply of Cohere and Jina, with the statuses of OpenAI and the request's name in a header.
-fn rerank_error(error: &Error, request_id: &str) -> Response<Segments> {
+/// The error reply of Cohere and Jina, with the statuses of OpenAI.
+fn rerank_error(error: &Error) -> Response<Segments> {
     let (status, _) = openai_status(error.kind());
-    respond::named_failure(status, rerank::error_body(&respond::excerpt(error)), error, request_id)
+    respond::nameless_failure(status, rerank::error_body(&respond::excerpt(error)), error)
 }
 
 /// The error reply of Hugging Face's hub, where a task that a model has not is a mistake in the request.

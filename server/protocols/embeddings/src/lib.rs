@@ -13,12 +13,12 @@ pub mod settings;
 
 use std::sync::Arc;
 
-use hyper::{Method, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use formats::errors::ErrorForm;
 use frontend::http::{
-    Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-    respond, routes::Route,
+    Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
+    protocol::Protocol, respond, routes::Route,
 };
 use handlers::TextService;
 use inference::{access::Need, error::Error};

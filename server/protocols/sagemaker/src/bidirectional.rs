@@ -11,7 +11,6 @@ use hyper::{
         SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
         TRANSFER_ENCODING, UPGRADE,
     },
-    http::request::Parts,
     upgrade::OnUpgrade,
 };
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -21,6 +20,7 @@ use frontend::http::{
     address::percent_decode,
     answer::Answer,
     body::Segments,
+    parts::Parts,
     respond,
     service::{TARGET_MODEL, text},
     websocket::Opening,
@@ -65,8 +65,10 @@ pub fn open(hosting: &Hosting<'_>, parts: &Parts) -> Answer {
         return Err(Error::ShuttingDown.into());
     }
     let host = parts.headers.get(HOST).map(HeaderValue::as_bytes);
+    // A page that may read replies may talk, too.
+    let allowed = &hosting.http.settings.origins;
     let origins = parts.headers.get_all(ORIGIN).iter().map(HeaderValue::as_bytes);
-    if let Some(origin) = foreign_origin(origins, host) {
+    if let Some(origin) = foreign_origin(origins.filter(|it| !allowed.allow(it)), host) {
         return Err(Error::Forbidden(foreign_origin_text(&origin, host)).into());
     }
     let upgrade = parts.extensions.get::<OnUpgrade>().filter(|_| wants_websocket(parts));

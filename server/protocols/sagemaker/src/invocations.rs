@@ -8,7 +8,6 @@ use hyper::{
     HeaderMap, StatusCode,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE},
-    http::request::Parts,
 };
 
 use crate::{
@@ -23,6 +22,7 @@ use frontend::{
         answer::Answer,
         captures::CUSTOM_ATTRIBUTES,
         inference::{HttpCodec, Work, inference},
+        parts::Parts,
         respond,
         service::text,
     },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use crate::{
     codec::invocations::Invocation,
@@ -10,7 +10,10 @@ use crate::{
     invocations::{chosen, infer, parse},
     sessions::handler as sessions,
 };
-use frontend::{exchange::payload::Payload, http::answer::Answer};
+use frontend::{
+    exchange::payload::Payload,
+    http::{answer::Answer, parts::Parts},
+};
 use serving::ServedModel;
 
 /// `POST /invocations`.

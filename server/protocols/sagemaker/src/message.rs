@@ -1,6 +1,6 @@
 //! Messages of a WebSocket, each answered as the body of a request to `/invocations`.
 
-use hyper::{Response, http::request::Parts};
+use hyper::Response;
 
 use crate::{front::Hosting, invoke::invocations, operation::Operation};
 use frontend::{
@@ -8,6 +8,7 @@ use frontend::{
     http::{
         answer::{Answer, failed},
         body::Segments,
+        parts::Parts,
     },
 };
 use inference::error::Error;

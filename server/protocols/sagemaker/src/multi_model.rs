@@ -1,6 +1,6 @@
 //! Multi-model endpoints of SageMaker: the platform loads, lists, invokes and unloads models under its own keys.
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use crate::{
     codec::invocations::{ModelWords, models},
@@ -18,6 +18,7 @@ use frontend::{
     http::{
         address::percent_decode,
         answer::Answer,
+        parts::Parts,
         respond,
         service::{TARGET_MODEL, text},
     },

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use hyper::http::request::Parts;
-
 use crate::{emf::Invocation, front::Hosting};
 use frontend::{
     exchange::rendering::Rendering,
-    http::{answer::Answer, captures},
+    http::{answer::Answer, captures, parts::Parts},
 };
 use serving::ServedModel;
 use telemetry::capture::Captured;
@@ -24,7 +22,7 @@ impl Observed {
     pub fn begin(hosting: &Hosting<'_>, model: &ServedModel, parts: &Parts) -> Observed {
         let name = &model.shown_name;
         let counted = hosting.recorder.as_ref().map(|it| it.begin(name));
-        let captured = captures::begin(hosting.http, model, &parts.headers, None);
+        let captured = captures::begin(hosting.http, model, parts, None);
         Observed { counted, captured }
     }
 

@@ -1,6 +1,6 @@
 //! Which handler answers which address, and how its failures look.
 
-use hyper::{Method, Response, body::Incoming, header::CONTENT_TYPE, http::request::Parts};
+use hyper::{Method, Response, body::Incoming, header::CONTENT_TYPE};
 
 use crate::{
     bidirectional,
@@ -14,8 +14,8 @@ use formats::errors::ErrorForm;
 use frontend::{
     exchange::intake::Received,
     http::{
-        Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-        respond, routes::Route,
+        Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
+        protocol::Protocol, respond, routes::Route,
     },
 };
 use inference::{access::Need, error::Error};

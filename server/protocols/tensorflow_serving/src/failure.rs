@@ -9,12 +9,12 @@ use frontend::{
 };
 use inference::error::Kind;
 
-/// The reply: only the sentence in the body, and the request's name in a header.
+/// The reply: only the sentence in the body.
 pub fn reply(failed: &Failed<'_>) -> Response<Segments> {
     let Rendering { kind, text, .. } = Rendering::of(failed.error);
     let status = status(kind);
     let body = error_body(ErrorForm::Plain, status.as_u16(), kind, &text, None);
-    respond::named_failure(status, body, failed.error, failed.id)
+    respond::nameless_failure(status, body, failed.error)
 }
 
 /// The status of a kind of failure.

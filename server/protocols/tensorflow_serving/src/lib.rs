@@ -11,7 +11,7 @@ mod states;
 
 use std::sync::Arc;
 
-use hyper::{Method, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use frontend::http::{
     Service,
@@ -19,6 +19,7 @@ use frontend::http::{
     answer::Answer,
     body::Segments,
     failed::Failed,
+    parts::Parts,
     protocol::Protocol,
     routes::Route,
 };

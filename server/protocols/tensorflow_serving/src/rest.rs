@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use crate::{
     route::{VersionChoice, VersionPath},
@@ -18,6 +18,7 @@ use frontend::{
     http::{
         answer::Answer,
         inference::{HttpCodec, inference},
+        parts::Parts,
         respond,
         service::Service,
     },

@@ -127,7 +127,7 @@ const PUBLISHED: [(&str, Becomes); 47] = {
         ("rest_api_port=9501", Honoured),
         ("rest_api_num_threads=3", Noted),
         ("rest_api_timeout_in_ms=9", Honoured),
-        ("rest_api_enable_cors_support", Noted),
+        ("rest_api_enable_cors_support", Honoured),
         ("enable_batching", Honoured),
         ("allow_version_labels_for_unavailable_models", Honoured),
         ("batching_parameters_file=b", Refused),

@@ -2,24 +2,20 @@
 
 use std::net::IpAddr;
 
-use hyper::{
-    StatusCode,
-    header::HOST,
-    http::{request::Parts, uri::Authority},
-};
+use hyper::{HeaderMap, StatusCode, Uri, header::HOST, http::uri::Authority};
 
 use crate::reply::Reply;
 
 /// The reply to a request that names this server by neither an address nor `localhost`; `None` to any other.
-pub fn misdirected(parts: &Parts) -> Option<Reply> {
+pub fn misdirected(uri: &Uri, headers: &HeaderMap) -> Option<Reply> {
     let text = "expected the header Host to be an address or localhost, given another name\n";
     let status = StatusCode::MISDIRECTED_REQUEST.as_u16();
-    (!is_here(parts)).then(|| Reply { status, body: text.into() })
+    (!is_here(uri, headers)).then(|| Reply { status, body: text.into() })
 }
 
 /// Does the request name this server by an address, or as `localhost`? Other names may be anybody's.
-fn is_here(parts: &Parts) -> bool {
-    let named: Option<Authority> = match (parts.uri.authority(), parts.headers.get(HOST)) {
+fn is_here(uri: &Uri, headers: &HeaderMap) -> bool {
+    let named: Option<Authority> = match (uri.authority(), headers.get(HOST)) {
         (Some(authority), _) => Some(authority.clone()),
         (None, Some(host)) => Authority::try_from(host.as_bytes()).ok(),
         // No browser leaves it out.

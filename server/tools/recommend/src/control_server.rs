@@ -150,7 +150,7 @@ async fn operation(
     longest: Duration,
 ) -> Result<Reply, StatusCode> {
     let (parts, body) = request.into_parts();
-    if let Some(reply) = misdirected(&parts) {
+    if let Some(reply) = misdirected(&parts.uri, &parts.headers) {
         return Ok(reply);
     }
     match (&parts.method, parts.uri.path()) {

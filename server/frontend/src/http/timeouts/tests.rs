@@ -27,7 +27,7 @@ async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream<TcpStream>
     let (stream, _) = listener.accept().await.unwrap();
     let [idle, head, stall] = [idle, head, stall].map(Duration::from_millis);
     let timeouts = Timeouts { idle, head, stall };
-    let mut stream = TimedStream::new(stream, timeouts, progress(), room());
+    let mut stream = TimedStream::new(stream, timeouts, progress(), room(), Arc::default());
     stream.wake();
     (stream, client)
 }
@@ -128,7 +128,7 @@ async fn what_is_buffered_must_be_taken_in_time_too() {
     let long = Duration::from_secs(60);
     let timeouts = Timeouts { idle: long, head: long, stall: Duration::from_millis(50) };
     let stream = || {
-        let mut stream = TimedStream::new(Full, timeouts, progress(), room());
+        let mut stream = TimedStream::new(Full, timeouts, progress(), room(), Arc::default());
         stream.wake();
         stream
     };

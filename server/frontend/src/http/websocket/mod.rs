@@ -17,11 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http_body_util::BodyExt;
 use hyper::{
     Response,
     header::{CONTENT_TYPE, HeaderValue},
-    http::request::Parts,
     upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
@@ -30,7 +28,7 @@ use tokio::{
     time::{Sleep, timeout},
 };
 
-use super::{HttpFront, body::Segments, protocol::Protocol, service::Service};
+use super::{HttpFront, body::Segments, parts::Parts, protocol::Protocol, service::Service};
 use crate::{
     drain::Guard,
     exchange::intake::{QUICK, Received},
@@ -160,7 +158,9 @@ impl<P: Protocol> Session<P> {
                 Step::Answer(kind, answer) => {
                     let response = match answer {
                         Ok(response) => response,
-                        Err(error) => self.front.message(&self.parts, Err(error)).await,
+                        Err(error) => {
+                            self.front.message(&self.parts_of_message(), Err(error)).await
+                        }
                     };
                     self.write(kind, response).await?;
                     // The idle time begins when the answer is written.
@@ -267,9 +267,20 @@ impl<P: Protocol> Session<P> {
         Ok(None)
     }
 
+    /// The head of a message. Each has a name of its own, unless the client has named them all.
+    fn parts_of_message(&self) -> Arc<Parts> {
+        match self.parts.id.is_given() {
+            true => self.parts.clone(),
+            false => {
+                let id = self.service().serving.request_ids.one();
+                Arc::new(Parts { id, ..Parts::clone(&self.parts) })
+            }
+        }
+    }
+
     /// Queues a request behind those before it.
     fn ask(&mut self, kind: Kind, body: Result<Received, Error>) {
-        let (front, parts) = (self.front.clone(), self.parts.clone());
+        let (front, parts) = (self.front.clone(), self.parts_of_message());
         self.queue.push(kind, async move { front.message(&parts, body).await });
     }
 
@@ -281,8 +292,7 @@ impl<P: Protocol> Session<P> {
         let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
         let mut body = response.into_body();
         let mut head = frame::header(opcode, body.length());
-        while let Some(Ok(part)) = body.frame().await {
-            let Ok(data) = part.into_data() else { continue };
+        while let Some(data) = body.next().await {
             if head.len() + data.len() <= SMALL {
                 head.extend_from_slice(&data);
                 continue;

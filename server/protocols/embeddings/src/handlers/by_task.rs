@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use super::{
     choice::WantedModel,
@@ -17,7 +17,10 @@ use ::inference::{
     error::Error,
     task::{Task, TeiKind},
 };
-use frontend::{exchange::payload::Payload, http::answer::Answer};
+use frontend::{
+    exchange::payload::Payload,
+    http::{answer::Answer, parts::Parts},
+};
 use serving::ServedModel;
 
 /// Runs a body of Text Embeddings Inference, for whatever the model does.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
+use hyper::{body::Incoming, header::CONTENT_TYPE};
 
 use super::{
     choice::WantedModel,
@@ -15,7 +15,7 @@ use crate::codec::hub;
 use ::inference::task::Task;
 use frontend::{
     exchange::payload::Payload,
-    http::{address::ModelPath, answer::Answer, service::text},
+    http::{address::ModelPath, answer::Answer, parts::Parts, service::text},
 };
 
 /// Answers a body of the hub.

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use super::{
     choice::{WantedModel, check},
@@ -28,6 +28,7 @@ use frontend::{
         answer::{Answer, find},
         captures,
         inference::{HttpCodec, inference, inference_of_plain},
+        parts::Parts,
     },
 };
 use serving::ServedModel;
@@ -109,7 +110,7 @@ pub async fn run<F: Send + 'static, D: Decoding<F>>(
 
 /// The capture of a request, whose body is JSON where nothing else is said.
 fn begin(service: &TextService<'_>, model: &ServedModel, parts: &Parts) -> Option<Arc<Captured>> {
-    captures::begin(service, model, &parts.headers, Some("application/json"))
+    captures::begin(service, model, parts, Some("application/json"))
 }
 
 /// The codec of an operation, with the terms of that model.

@@ -1,7 +1,5 @@
 //! What the server says of the model that answers.
 
-use hyper::http::request::Parts;
-
 use super::{
     choice::{WantedModel, check, choose},
     terms::terms,
@@ -13,6 +11,7 @@ use frontend::{
     http::{
         address::ModelPath,
         answer::{Answer, find},
+        parts::Parts,
         respond,
     },
     serving,

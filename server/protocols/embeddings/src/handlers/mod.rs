@@ -14,7 +14,7 @@ mod text_service;
 mod tokens;
 mod vertex;
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use crate::{
     codec::{
@@ -26,7 +26,7 @@ use crate::{
 };
 use ::inference::task::Task;
 use choice::WantedModel;
-use frontend::http::answer::Answer;
+use frontend::http::{answer::Answer, parts::Parts};
 use inference::{Decode, Operation, infer};
 pub use text_service::TextService;
 

@@ -2,8 +2,6 @@
 
 use std::time::UNIX_EPOCH;
 
-use hyper::http::request::Parts;
-
 use super::text_service::TextService;
 use crate::codec::openai::{self, ListedModel};
 use ::serving::ServedModel;
@@ -11,6 +9,7 @@ use frontend::http::{
     address::ModelPath,
     answer::{Answer, find},
     examples::Lines,
+    parts::Parts,
     respond,
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
+use hyper::{body::Incoming, header::CONTENT_TYPE};
 
 use super::{
     choice::{WantedModel, check, choose},
@@ -17,7 +17,7 @@ use frontend::{
         intake::{self, Received},
         offload::{LARGE, offload},
     },
-    http::{address::ModelPath, answer::find, encoding, service::text},
+    http::{address::ModelPath, answer::find, encoding, parts::Parts, service::text},
 };
 use inference::{error::Error, grant::Grant, limits::Permit};
 use serving::ServedModel;

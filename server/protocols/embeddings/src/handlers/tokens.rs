@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::{Response, body::Incoming, http::request::Parts};
+use hyper::{Response, body::Incoming};
 
 use super::{
     choice::WantedModel,
@@ -16,7 +16,7 @@ use frontend::{
         intake::Received,
         offload::{LARGE, offload_covered},
     },
-    http::{address::ModelPath, answer::Answer, body::Segments, respond},
+    http::{address::ModelPath, answer::Answer, body::Segments, parts::Parts, respond},
 };
 use inference::{error::Error, grant::Grant, limits::Permit};
 use serving::{ServedModel, TextModel, TextToken, TokenizeOptions};

@@ -13,7 +13,6 @@ use hyper::{
     Response,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue},
-    http::request::Parts,
 };
 
 use super::{
@@ -25,10 +24,18 @@ use super::{
 };
 use crate::codec::tei::vertex::instances;
 use frontend::{
-    exchange::{Failure, intake::Received, offload::LARGE, payload::Payload},
-    http::{address::ModelPath, answer::Answer, body::Segments},
+    exchange::{
+        Failure,
+        intake::Received,
+        offload::{LARGE, offload_covered},
+        payload::Payload,
+    },
+    http::{address::ModelPath, answer::Answer, body::Segments, parts::Parts},
 };
-use inference::limits::{Permit, out_of_bytes};
+use inference::{
+    limits::{Permit, out_of_bytes},
+    timings::Spent,
+};
 use serving::ServedModel;
 
 /// Bodies of a request that run at the same time.
@@ -76,6 +83,7 @@ fn joined(replies: &[Segments], mut permit: Permit) -> Segments {
     }
     pieces.push(Bytes::from_static(b"]}"));
     let mut body = Segments::from(pieces);
+    body.set_spent(replies.iter().filter_map(Segments::spent).reduce(Spent::beside));
     permit.resize(body.length());
     body.hold(permit);
     body

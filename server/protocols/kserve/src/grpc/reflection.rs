@@ -38,7 +38,7 @@ pub(super) fn start(context: Context, body: RecvStream) -> Answered {
             Ok(()) => Status::OK,
             Err(error) => {
                 let failure = Failure::from(error);
-                failure::log(&context.front.serving, &Method::Reflection, &failure);
+                failure::log(&context.front.serving, &context.id, &Method::Reflection, &failure);
                 failure::status(&failure)
             }
         };

@@ -91,13 +91,13 @@ async fn read(
 
 /// A failure as the status of the call's end.
 fn end(context: &Context, failure: Failure) -> Status {
-    failure::log(&context.front.serving, &Method::ModelStreamInfer, &failure);
+    failure::log(&context.front.serving, &context.id, &Method::ModelStreamInfer, &failure);
     failure::status(&failure)
 }
 
 /// A failure as a response message.
 fn error_message(context: &Context, failure: &Failure) -> Encoded {
-    failure::log(&context.front.serving, &Method::ModelStreamInfer, failure);
+    failure::log(&context.front.serving, &context.id, &Method::ModelStreamInfer, failure);
     let last = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
     encode(&ModelStreamInferResponse {
         error_message: failure::status(failure).text,

@@ -1,6 +1,7 @@
 //! Metadata and configuration of the server and its models, in the form of each protocol.
 
-use hyper::{Response, http::request::Parts};
+use bytes::Bytes;
+use hyper::Response;
 
 use formats::kserve_v2;
 use frontend::{
@@ -9,6 +10,7 @@ use frontend::{
         answer::{Answer, find},
         body::Segments,
         examples::Lines,
+        parts::Parts,
         respond,
         routes::Listed,
         service::Service,

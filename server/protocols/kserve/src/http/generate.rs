@@ -1,7 +1,7 @@
 //! Inference by Triton's generate extension.
 
 use bytes::Bytes;
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::body::Incoming;
 
 use formats::{
     EncodedReply,
@@ -13,6 +13,7 @@ use frontend::{
         address::ModelPath,
         answer::{Answer, find},
         inference::{HttpCodec, inference, of_request},
+        parts::Parts,
         service::Service,
     },
 };

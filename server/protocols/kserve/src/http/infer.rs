@@ -5,7 +5,6 @@ use hyper::{
     HeaderMap,
     body::Incoming,
     header::{HeaderName, HeaderValue},
-    http::request::Parts,
 };
 
 use ::inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
@@ -19,6 +18,7 @@ use frontend::{
         address::ModelPath,
         answer::{Answer, find},
         inference::{HttpCodec, Work, inference, of_request},
+        parts::Parts,
         service::Service,
     },
 };

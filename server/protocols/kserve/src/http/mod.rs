@@ -14,12 +14,12 @@ mod settings;
 mod statistics;
 pub mod vertex;
 
-use hyper::{Method, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use formats::errors::ErrorForm;
 use frontend::http::{
-    Service, address::Head, answer::Answer, body::Segments, failed::Failed, protocol::Protocol,
-    respond, routes::Route,
+    Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
+    protocol::Protocol, respond, routes::Route,
 };
 use inference::{access::Need, error::Error};
 pub use operation::Operation;

@@ -1,6 +1,6 @@
 //! Settings of traces and of the log, which clients read and change while the server runs.
 
-use hyper::{Method, body::Incoming, http::request::Parts};
+use hyper::{Method, body::Incoming};
 
 use formats::kserve_v2::settings;
 use frontend::{
@@ -8,7 +8,7 @@ use frontend::{
         admin::{self, TracedModel},
         intake,
     },
-    http::{address::ModelPath, answer::Answer, respond, service::Service},
+    http::{address::ModelPath, answer::Answer, parts::Parts, respond, service::Service},
 };
 
 pub async fn trace(

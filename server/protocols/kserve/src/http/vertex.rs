@@ -7,7 +7,6 @@ use hyper::{
     HeaderMap, Method, Response, StatusCode,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderName},
-    http::request::Parts,
 };
 
 use super::{
@@ -29,6 +28,7 @@ use frontend::http::{
     failed::Failed,
     inference::{HttpCodec, Work, inference},
     metrics::{self, Page, Prometheus},
+    parts::Parts,
     protocol::Protocol,
     respond,
     routes::Route,
@@ -288,7 +288,7 @@ mod tests {
             None => request,
         };
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        match route(&routes, &Head::of(&parts)) {
+        match route(&routes, &Head::new(&parts.method, parts.uri.path(), &parts.headers)) {
             Ok(asked) => format!("{asked:?}"),
             Err(error) => format!("{:?}: {error}", error.kind()),
         }

@@ -9,11 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hyper::http::request::Parts;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{codec::aws::Location, settings::aws::AsyncInvocations};
-use frontend::exchange::intake::Received;
+use frontend::{exchange::intake::Received, http::parts::Parts};
 use inference::error::Error;
 use objects::Objects;
 use stores::StoreSettings;
@@ -123,6 +122,7 @@ impl Submitter {
 mod tests {
     use super::*;
     use crate::settings::aws::ObjectsAt;
+    use frontend::exchange::request_id::RequestIds;
 
     #[test]
     fn what_has_waited_for_too_long_is_not_begun() {
@@ -130,7 +130,7 @@ mod tests {
         let result = Location::new("b", "k").unwrap();
         let job = Job {
             endpoint: "e".to_owned(),
-            parts: hyper::Request::new(()).into_parts().0,
+            parts: Parts::new(hyper::Request::new(()).into_parts().0, RequestIds::default().one()),
             input: Input::At(result.clone()),
             output: result.clone(),
             failure: result,

@@ -9,8 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::{Response, body::Body, header::CONTENT_TYPE};
+use hyper::{Response, header::CONTENT_TYPE};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -194,8 +193,7 @@ impl Work {
             None => self.http.settings.body.budget.take(0),
         };
         let (mut body, mut length) = (Vec::new(), 0);
-        while let Some(Ok(frame)) = inner.frame().await {
-            let Ok(data) = frame.into_data() else { continue };
+        while let Some(data) = inner.next().await {
             length += data.len();
             if let Some(held) = &mut held {
                 held.cover(length);

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    HeaderMap, Response, StatusCode, Version,
     body::{Body, Incoming},
     header::{
         AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT,
         HeaderName, HeaderValue, TRANSFER_ENCODING,
     },
-    http::request::Parts,
 };
 
 use super::{
@@ -26,7 +25,7 @@ use crate::{
 };
 use frontend::{
     exchange::intake::{self, Limits},
-    http::{body::Segments, service::text},
+    http::{body::Segments, parts::Parts, service::text},
 };
 use inference::{error::Error, identifier::new_uuid};
 
@@ -215,10 +214,9 @@ fn is_file_name(text: &str) -> bool {
 
 /// The request as the model's container would see it.
 fn inner_parts(parts: &Parts, input: &Input, inference_id: &str) -> Parts {
-    let (mut inner, ()) = Request::new(()).into_parts();
-    inner.method = parts.method.clone();
-    inner.uri = parts.uri.clone();
-    inner.headers = parts.headers.clone();
+    let mut inner = parts.clone();
+    inner.version = Version::default();
+    inner.extensions.clear();
     let headers = &mut inner.headers;
     for name in [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING] {
         headers.remove(name);

@@ -3,8 +3,9 @@
 use std::io;
 
 use bytes::Bytes;
-use hyper::http::request::Parts;
 use tokio::sync::{mpsc, oneshot};
+
+use frontend::http::parts::Parts;
 
 /// Operations that may wait; further ones are answered with 503.
 const QUEUE: usize = 16;

@@ -7,7 +7,6 @@ use hyper::{
     Response,
     body::Incoming,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
-    http::request::Parts,
 };
 
 use super::{
@@ -28,7 +27,7 @@ use crate::{
 };
 use frontend::{
     exchange::{intake::Received, payload::Payload, rendering::Rendering},
-    http::{address::Head, answer::failed, body::Segments, failed::Failed},
+    http::{address::Head, answer::failed, body::Segments, failed::Failed, parts::Parts},
 };
 use inference::{error::Kind, identifier::new_uuid};
 
@@ -233,10 +232,14 @@ fn framed(response: Response<Segments>) -> Response<Segments> {
         return response;
     }
     let (mut head, inner) = response.into_parts();
+    let spent = inner.spent();
     head.headers.remove(CONTENT_LENGTH);
     let frames = HeaderValue::from_static(eventstream::MEDIA_TYPE);
     if let Some(content_type) = head.headers.insert(CONTENT_TYPE, frames) {
         head.headers.insert(INNER_CONTENT_TYPE, content_type);
     }
-    Response::from_parts(head, Segments::coming(EventStream::new(inner, |never| match never {})))
+    let frames = EventStream::new(inner.into_part(), |never| match never {});
+    let mut body = Segments::coming(frames);
+    body.set_spent(spent);
+    Response::from_parts(head, body)
 }

@@ -6,7 +6,6 @@ use hyper::{
     Response, StatusCode,
     body::Incoming,
     header::{HeaderName, HeaderValue},
-    http::request::Parts,
 };
 
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
 };
 use frontend::{
     exchange::payload::Payload,
-    http::{answer::Answer, body::Segments, respond, service::text},
+    http::{answer::Answer, body::Segments, parts::Parts, respond, service::text},
 };
 use inference::{
     error::Error,

@@ -9,7 +9,7 @@ use frontend::exchange::{
     Answer, Reply,
     offload::{LARGE, offload},
 };
-use inference::{error::Error, limits::Permit, trace::Trace};
+use inference::{error::Error, limits::Permit, timings::Spent, trace::Trace};
 
 /// Replies, each for the tasks of one signature, and what covers them.
 #[derive(Default)]
@@ -17,15 +17,17 @@ pub(super) struct Replies {
     of_signatures: Vec<(String, VecDeque<Bytes>)>,
     permits: Vec<Permit>,
     trace: Option<Arc<Trace>>,
+    spent: Option<Spent>,
 }
 
 impl Replies {
     /// Adds the reply for the signature of that name.
     pub(super) fn add(&mut self, signature: String, answer: Answer<VecDeque<Bytes>>) {
-        let Answer { reply, permit, trace } = answer;
+        let Answer { reply, permit, trace, spent } = answer;
         self.of_signatures.push((signature, reply));
         self.permits.push(permit);
         self.trace = trace;
+        self.spent = self.spent.into_iter().chain(spent).reduce(Spent::beside);
     }
 
     /// One reply with a result for each of these tasks, which are names of signatures. Until it is made, both forms are
@@ -34,7 +36,7 @@ impl Replies {
     /// # Errors
     /// Where they are too large together.
     pub(super) async fn join(self, tasks: Vec<String>) -> Result<Answer<VecDeque<Bytes>>, Error> {
-        let Replies { of_signatures, mut permits, trace } = self;
+        let Replies { of_signatures, mut permits, trace, spent } = self;
         let none = || Error::Internal("a request without tasks".to_owned());
         let mut permit = permits.pop().ok_or_else(none)?;
         let length = of_signatures.iter().map(|(_, it)| it.byte_len()).sum::<usize>();
@@ -51,7 +53,7 @@ impl Replies {
             true => offload(join).await.flatten()?,
             false => join()?,
         };
-        Ok(Answer { reply, permit, trace })
+        Ok(Answer { reply, permit, trace, spent })
     }
 }
 
@@ -78,7 +80,7 @@ mod tests {
             for (name, byte) in [("a", b'a'), ("b", b'b')] {
                 let reply = message(byte, length);
                 let permit = budget.take(reply.byte_len()).unwrap();
-                replies.add(name.to_owned(), Answer { reply, permit, trace: None });
+                replies.add(name.to_owned(), Answer { reply, permit, trace: None, spent: None });
             }
             let before = budget.used();
             assert!(2 * length < before, "both replies are covered");
