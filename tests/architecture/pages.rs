@@ -118,7 +118,8 @@ fn every_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist() {
     let mut dead = Vec::new();
     for (path, page) in &pages {
         let folder = Path::new(path).parent().expect("a folder");
-        for link in links(page).iter().filter(|it| !it.contains("://") && !it.starts_with("mailto:"))
+        for link in
+            links(page).iter().filter(|it| !it.contains("://") && !it.starts_with("mailto:"))
         {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let mut target = folder.to_owned();

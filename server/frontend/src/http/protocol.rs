@@ -4,8 +4,7 @@ use hyper::{Method, Response, StatusCode, body::Incoming};
 
 use super::{
     address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts, respond,
-    routes::Route,
-    service::Service,
+    routes::Route, service::Service,
 };
 use crate::{either::Either, exchange::intake::Received};
 use formats::errors::ErrorForm;

@@ -44,11 +44,7 @@ pub struct Models {
 ///
 /// # Errors
 /// [`Error::OutOfBudget`] and [`Error::NeverFits`] where its memory is not granted.
-pub fn document(
-    service: &Service,
-    models: &Models,
-    grant: &Grant<'_>,
-) -> Result<Vec<Bytes>, Error> {
+pub fn document(service: &Service, models: &Models, grant: &Grant) -> Result<Vec<Bytes>, Error> {
     let routes = &service.routes;
     grant.take(|_| routes.len() * OF_ROUTE + WHILE_WRITTEN)?;
     let of_models = routes.iter().filter(|it| it.route.of_model.is_some());

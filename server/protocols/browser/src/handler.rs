@@ -2,9 +2,11 @@
 
 use frontend::{
     exchange::offload::offload,
-    http::{address::percent_decode, answer::Answer, body::Segments, service::Service},
+    http::{
+        address::percent_decode, answer::Answer, body::Segments, parts::Parts, service::Service,
+    },
 };
-use hyper::{Response, header::CONTENT_TYPE, http::request::Parts};
+use hyper::{Response, header::CONTENT_TYPE};
 use inference::{error::Error, grant::Grant, limits::Permit};
 
 use crate::document::{MOST_MODELS, Models, document as write};
@@ -18,7 +20,7 @@ pub async fn document(service: &Service, parts: &Parts) -> Answer {
     let mut permit = Permit::nothing(&service.settings.body.budget);
     let service = service.clone();
     let made = move || {
-        let pieces = write(&service, &models, &Grant::of(&mut permit, 0));
+        let pieces = Grant::lend(&mut permit, 0, |grant| write(&service, &models, grant));
         (pieces, permit)
     };
     let (pieces, permit) = offload(made).await?;

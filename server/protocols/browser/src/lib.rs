@@ -7,7 +7,7 @@ mod model;
 mod names;
 mod operation;
 
-use hyper::{Method, Response, body::Incoming, http::request::Parts};
+use hyper::{Method, Response, body::Incoming};
 
 use formats::errors::ErrorForm;
 use frontend::{
@@ -18,6 +18,7 @@ use frontend::{
         answer::Answer,
         body::Segments,
         failed::Failed,
+        parts::Parts,
         protocol::Protocol,
         respond,
         routes::{Content, Family, Route, Schema},

@@ -24,12 +24,7 @@ use super::{
 };
 use crate::codec::tei::vertex::instances;
 use frontend::{
-    exchange::{
-        Failure,
-        intake::Received,
-        offload::{LARGE, offload_covered},
-        payload::Payload,
-    },
+    exchange::{Failure, intake::Received, offload::LARGE, payload::Payload},
     http::{address::ModelPath, answer::Answer, body::Segments, parts::Parts},
 };
 use inference::{

@@ -1,6 +1,5 @@
 //! Metadata and configuration of the server and its models, in the form of each protocol.
 
-use bytes::Bytes;
 use hyper::Response;
 
 use formats::kserve_v2;
