@@ -87,7 +87,8 @@ fn serve(
     signals: &Signals,
     children: &Children,
 ) -> ExitCode {
-    let log = match logging::start(&config.log) {
+    let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let log = match logging::start(&config.log, colours) {
         Ok(guard) => Arc::new(guard),
         Err(error) => return fail(&error),
     };
@@ -112,7 +113,6 @@ fn serve(
     let greet = move |banner: Banner| {
         // The lines of the start stand above it.
         shown.flush();
-        let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
         // A terminal that is gone needs no banner.
         let _ = std::io::stdout().write_all(banner.text(colours).as_bytes());
     };

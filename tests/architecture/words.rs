@@ -29,11 +29,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("hyper_util::", &["server/frontend/src/http", "server/tools/recommend/src/control_server.rs"]),
     (
         "http_body_util::",
-        &[
-            "server/frontend/src/http",
-            "server/protocols/sagemaker/src",
-            "server/tools/recommend/src/control_server.rs",
-        ],
+        &["server/frontend/src/http", "server/tools/recommend/src/control_server.rs"],
     ),
     ("socket2::", &["server/frontend/src/net"]),
     (

@@ -91,6 +91,9 @@ fn a_server_without_a_model_to_serve_ends_and_says_why_last() {
     let finished = check_end(Process::start(&repository, &[], &[]), 1, "no model is served");
     let last = finished.last();
     assert!(last.contains("model 'corrupt'") && last.contains("model 'bad_config'"), "{last}");
+    // Each reason stands once, in a line of its model.
+    let reasons = finished.log.iter().filter(|it| it.contains("cannot load the model"));
+    assert!(2 <= reasons.count() && !last.contains("cannot"), "{:#?}", finished.log);
     let empty = Repository::new();
     check_end(Process::start(&empty, &[], &[]), 1, "no models found in");
 }

@@ -37,4 +37,5 @@ mod reload; // what changes while requests come
 mod store_control; // models of such repositories, loaded by request and while the server runs
 #[cfg(all(feature = "pipelines", feature = "stores", feature = "tensorflow"))]
 mod stores; // repositories in object stores, against one that speaks S3
+mod terminal; // colours and progress
 mod tracing; // traces of requests, in files, at a collector and in the log // what does not load says why, and the others serve

@@ -38,6 +38,15 @@ fn models_and_versions_that_come_and_go_are_loaded_and_unloaded() {
 }
 
 #[test]
+fn a_file_that_is_watched_is_served_anew() {
+    let repository = Repository::identity("a", &[]);
+    let server = Server::start(&repository, &["--watch", "--repository-poll-secs=0.1"]);
+    let repository = repository.with_identity("b", &[]);
+    wait_for_index(&server, &["a:1 READY", "b:1 READY"]);
+    drop(repository);
+}
+
+#[test]
 fn an_empty_repository_is_followed_too() {
     let repository = Repository::new();
     let server = Server::start(&repository, &POLL);

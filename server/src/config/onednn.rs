@@ -63,7 +63,9 @@ fn comings_and_goings(sources: &Sources) -> Option<String> {
     let is_on = |name| sources.read(name, value::boolean, &mut Vec::new()) == Some(true);
     let is_mode = |it: &&str| matches!(&*it.to_ascii_lowercase(), "poll" | "explicit");
     let mode = sources.last("model-control-mode");
-    let given = ["sagemaker-multi-model", "model-load-on-demand"].into_iter().find(|it| is_on(*it));
+    let given = ["sagemaker-multi-model", "model-load-on-demand", "watch"]
+        .into_iter()
+        .find(|it| is_on(*it));
     let given = given.or_else(|| sources.last("model-memory-budget").map(|it| it.name));
     let given = given.or_else(|| mode.filter(|it| is_mode(&&*it.text)).map(|it| it.name));
     given.and_then(|it| sources.last(it)).map(|it| format!("models come and go by {it}"))

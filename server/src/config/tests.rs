@@ -887,6 +887,29 @@ fn names_by_which_pages_know_the_server_are_hosts_without_ports() {
 }
 
 #[test]
+fn pages_that_may_read_replies_are_origins() {
+    let clients =
+        config("--cors-allow-origin https://app.example,http://localhost:3000", &[]).clients;
+    assert!(clients.origins.allow(b"http://localhost:3000") && clients.server_timing);
+    assert!(!config("", &[]).clients.origins.allow(b"http://localhost:3000"));
+    let wrong = &["--cors-allow-origin 'app.example'", "https://app.example"];
+    check_refused("--cors-allow-origin app.example", &[], wrong);
+}
+
+#[test]
+fn what_is_watched_is_looked_at_every_second_unless_another_time_is_given() {
+    let every = |args: &str| match config(args, &[]).control.mode {
+        ControlMode::Poll(every) => every.as_secs(),
+        other => panic!("{args}: {other:?}"),
+    };
+    assert_eq!(every("--watch"), 1);
+    assert_eq!(every("--watch --model-control-mode=poll"), 1);
+    assert_eq!(every("--watch --repository-poll-secs=7"), 7);
+    let wrong = &["--watch", "expected no control mode but poll beside it", "explicit"];
+    check_refused("--watch --model-control-mode=explicit", &[], wrong);
+}
+
+#[test]
 fn what_is_open_without_a_token_is_said_by_category() {
     let open = |args| config(args, &[]).access.open;
     assert_eq!(open(""), Categories::only(&[Category::Health]));

@@ -57,7 +57,7 @@ const ROWS: &[Row] = &[
     (Instead("--default-instance-count"), &["parallel"]),
     (Instead("--tokenization-workers"), &["validation-workers"]),
     (Instead("--model-load-thread-count"), &["max-parallel-loading-workers"]),
-    (Instead("--model-control-mode=poll loads again what changes in a repository, looked at every --repository-poll-secs"), &["reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"]),
+    (Instead("--watch loads again what changes on disk, as --model-control-mode=poll does every --repository-poll-secs"), &["reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"]),
     (Instead("--idle-timeout-secs"), &["timeout-keep-alive"]),
     (Instead("--exit-timeout-secs"), &["timeout-graceful-shutdown", "graceful-termination-timeout", "shutdown-timeout"]),
     (Instead("--request-timeout-ms"), &["timeout"]),

@@ -11,13 +11,18 @@ use crate::{
     lifecycle::converge::{Converger, LoadMode},
     repository::local::FoundModel,
 };
+use telemetry::logging::progress;
 
 impl Converger {
-    /// Loads models, or loads them again, several at the same time. Blocking.
+    /// Loads models, or loads them again, several at the same time. A person at a terminal sees how far it has come.
+    /// Blocking.
     pub(super) fn converge_all(&self, models: Vec<FoundModel>) {
         let next = AtomicUsize::new(0);
         let work = || {
-            while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(model) = models.get(at) else { break };
+                progress(&format!("loading {} of {}: {}", at + 1, models.len(), model.id()));
                 self.table.while_loading(&model.id(), || {
                     // The log and the index have the reason.
                     let _ = self.converge_found(model.clone(), LoadMode::BestEffort, false);
@@ -38,5 +43,6 @@ impl Converger {
                 }
             }
         });
+        progress("");
     }
 }

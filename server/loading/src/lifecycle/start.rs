@@ -101,8 +101,10 @@ impl Control {
         let failed: Vec<String> = index
             .iter()
             .filter(|it| it.state == State::Unavailable)
-            .map(|it| format!("model '{}': {}", it.name, it.reason))
+            .map(|it| format!("model '{}'", it.name))
             .collect();
+        // Each has a line of its own with the reason.
+        let names = || format!("{}: the log says why above", failed.join(", "));
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
         let later = polls
@@ -114,13 +116,13 @@ impl Control {
             // An empty list may be replaced by request.
             [] if self.converger.catalogue.configured().is_some() => Ok(()),
             [] => Err(Error::Repository(self.nothing_found())),
-            failed if exit_on_error && ready => Err(Error::Repository(format!(
+            _ if exit_on_error && ready => Err(Error::Repository(format!(
                 "a model is not served, and --exit-on-error is set; {}",
-                failed.join("; ")
+                names()
             ))),
             // What is polled may be repaired.
             _ if ready || (polls && !exit_on_error) => Ok(()),
-            failed => Err(Error::Repository(format!("no model is served; {}", failed.join("; ")))),
+            _ => Err(Error::Repository(format!("no model is served; {}", names()))),
         }
     }
 

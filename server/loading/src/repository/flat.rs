@@ -23,6 +23,64 @@ pub(crate) const OF_HUB: &str = "onnx";
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathBuf>> {
+    let mut files = possible_files(dir, engines)?;
+    if let Some(at) = files.iter().position(|it| is_called_model(it)) {
+        return Ok(vec![files.swap_remove(at)]);
+    }
+    if 1 < files.len() && !files.iter().all(|it| is_weights(it)) {
+        files.retain(|it| !is_weights(it));
+    }
+    Ok(one_of_each_name(files))
+}
+
+/// The names of the files that would be models if none was called `model`, as `chosen` is.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(crate) fn left_out(chosen: &Path, engines: &Engines) -> io::Result<Vec<String>> {
+    let dir = chosen.parent().unwrap_or(Path::new(""));
+    if !is_called_model(chosen) || named_graph(dir, None).is_some() {
+        return Ok(Vec::new());
+    }
+    let mut files = possible_files(dir, engines)?;
+    files.retain(|it| !is_called_model(it) && !is_weights(it));
+    let name = |it: &PathBuf| it.file_name().map(|it| it.to_string_lossy().into_owned());
+    Ok(one_of_each_name(files).iter().filter_map(name).collect())
+}
+
+fn is_called_model(file: &Path) -> bool {
+    file.file_stem().is_some_and(|it| it == "model")
+}
+
+/// The first of the files that differ in their endings alone.
+fn one_of_each_name(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut stems: Vec<PathBuf> = Vec::new();
+    for file in files {
+        if !stems.iter().any(|it| it.file_stem() == file.file_stem()) {
+            stems.push(file);
+        }
+    }
+    stems
+}
+
+/// Has the file weights without code, or what may stand before a model?
+fn is_weights(path: &Path) -> bool {
+    let content = inspect::content_of(path);
+    matches!(
+        content,
+        Some(
+            Content::StateDict
+                | Content::TorchPickle
+                | Content::Pickle
+                | Content::SklearnPickle
+                | Content::CompressedPickle
+                | Content::Gzip
+        )
+    )
+}
+
+/// All files of a directory that have the form of a model, the best form first.
+fn possible_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathBuf>> {
     let formats = engines.own_formats();
     let mut files = Vec::new();
     let in_dir = |error: io::Error| listing_failed(dir, error);
@@ -41,34 +99,7 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
         }
     }
     files.sort();
-    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, _, path)| path).collect();
-    if let Some(at) = files.iter().position(|it| it.file_stem().is_some_and(|it| it == "model")) {
-        return Ok(vec![files.swap_remove(at)]);
-    }
-    let is_weights = |path: &PathBuf| {
-        let content = inspect::content_of(path);
-        matches!(
-            content,
-            Some(
-                Content::StateDict
-                    | Content::TorchPickle
-                    | Content::Pickle
-                    | Content::SklearnPickle
-                    | Content::CompressedPickle
-                    | Content::Gzip
-            )
-        )
-    };
-    if 1 < files.len() && !files.iter().all(is_weights) {
-        files.retain(|it| !is_weights(it));
-    }
-    let mut stems: Vec<PathBuf> = Vec::new();
-    for file in files {
-        if !stems.iter().any(|it| it.file_stem() == file.file_stem()) {
-            stems.push(file);
-        }
-    }
-    Ok(stems)
+    Ok(files.into_iter().map(|(_, _, path)| path).collect())
 }
 
 /// Is that a file of weights for which no graph is made? It is no model then.

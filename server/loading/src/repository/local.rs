@@ -14,7 +14,7 @@ use crate::{
     config::engines::Engines,
     repository::{
         denied::listing_failed,
-        flat::{OF_HUB, model_files, only_model_file},
+        flat::{OF_HUB, left_out, model_files, only_model_file},
     },
     settings::repository::ModelsFrom,
 };
@@ -173,6 +173,16 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
         let is_saved_model = file.file_name().is_some_and(|it| it == SAVED_MODEL);
         let is_directorys = hosted || is_of_hub || is_saved_model;
         let name = if is_directorys { name } else { file_stem(&file) };
+        // Other graphs of a pipeline are the same model in other types.
+        let left_out = if is_of_hub { Vec::new() } else { left_out(&file, engines)? };
+        if !left_out.is_empty() {
+            found.warnings.push(format!(
+                "not served, as the file called 'model' is the model of its folder: {}; give each a folder of its \
+                 own, {}/<name>/1/model.<ending>, to serve all",
+                left_out.join(", "),
+                path.display()
+            ));
+        }
         found.add_alone(FoundModel { dir: root.to_owned(), ..flat(&file, name) }, path, engines)?;
         return Ok(found);
     }

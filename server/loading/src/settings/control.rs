@@ -16,6 +16,7 @@ use configuration::{
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("model-control-mode", "none", "none: all models are loaded at the start. poll: the repository is looked at again and again. explicit: models are loaded by request").named("MODE"),
+    Flag::boolean("watch", "false", "Load again what changes on disk: the control mode poll, which then looks every second unless --repository-poll-secs says otherwise"),
     Flag::value("repository-poll-secs", "15", "How often the control mode poll looks at the repository. A change is taken up at the second look that finds it the same").named("SECONDS"),
     Flag::many("load-model", "A model to load at the start in the control mode explicit; * for all").named("NAME"),
     Flag::boolean("model-namespacing", "false", "Models of several repositories may have the same name; none of them is found by that name alone"),
@@ -101,11 +102,13 @@ pub fn resolve(
     is_multi_model: bool,
     problems: &mut Vec<String>,
 ) -> ModelControl {
-    let word = sources.read("model-control-mode", control_mode, problems);
+    let given = sources.read("model-control-mode", control_mode, problems);
+    let watches = sources.read("watch", value::boolean, problems).unwrap_or(false);
+    let word = if watches { watched_mode(given, sources, problems) } else { given };
     let names = sources.read_all("load-model", value::text, problems);
     let interval = sources
         .read("repository-poll-secs", value::seconds_above_zero, problems)
-        .unwrap_or(Duration::from_secs(15));
+        .unwrap_or(if watches { WATCHED_EVERY } else { Duration::from_secs(15) });
     let followed = sources.read("file-system-poll-wait-seconds", value::seconds, problems);
     let mode = match word.unwrap_or_default() {
         _ if are_named => named_mode(word, followed, sources, problems),
@@ -164,6 +167,25 @@ pub fn resolve(
             .map_or(SCRATCH.into(), PathBuf::from),
         labels: named_models::labels(sources, problems),
     }
+}
+
+/// How often `--watch` looks.
+const WATCHED_EVERY: Duration = Duration::from_secs(1);
+
+/// The control mode with `--watch`, beside which no other one makes sense.
+fn watched_mode(
+    given: Option<ModeWord>,
+    sources: &Sources,
+    problems: &mut Vec<String>,
+) -> Option<ModeWord> {
+    if given.is_some_and(|it| it != ModeWord::Poll)
+        && let (Some(watch), Some(mode)) =
+            (sources.last("watch"), sources.last("model-control-mode"))
+    {
+        problems
+            .push(format!("{watch}: expected no control mode but poll beside it, given {mode}"));
+    }
+    Some(ModeWord::Poll)
 }
 
 /// The control mode for models that are named: they are followed, unless that was switched off.

@@ -72,7 +72,8 @@ pub fn start(
     way: HostedWay,
     default_model: Option<&String>,
 ) -> Option<HostedStart> {
-    const CONTROLS: [&str; 3] = ["model-control-mode", "load-model", "model-load-on-demand"];
+    const CONTROLS: [&str; 4] =
+        ["model-control-mode", "watch", "load-model", "model-load-on-demand"];
     if CONTROLS.iter().any(|it| sources.last(it).is_some()) {
         return None;
     }

@@ -57,10 +57,11 @@ pub fn resolve(
     if !is_on {
         return None;
     }
-    let idle: Vec<String> = ["model-control-mode", "model-load-on-demand", "model-namespacing"]
-        .iter()
-        .filter_map(|it| Some(sources.last(it)?.to_string()))
-        .collect();
+    let idle: Vec<String> =
+        ["model-control-mode", "watch", "model-load-on-demand", "model-namespacing"]
+            .iter()
+            .filter_map(|it| Some(sources.last(it)?.to_string()))
+            .collect();
     if !idle.is_empty() {
         sources.notices.push(Notice::warning(format!(
             "without effect, as the models of a multi-model endpoint come by POST /models: {}",

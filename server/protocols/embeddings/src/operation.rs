@@ -23,6 +23,8 @@ pub enum Operation {
     // OpenAI
     Embeddings,
     ListModels,
+    /// Chats and completions, which no model here does.
+    Generate,
     // Text Embeddings Inference
     Embed,
     EmbedAll,
@@ -75,9 +77,10 @@ impl Operation {
     /// The family of this operation, and the access that a request needs for it on every port.
     pub fn family_and_need(self) -> (Family, Need) {
         match self {
-            Operation::Embeddings | Operation::Classify | Operation::Score => {
-                (Family::OpenAi, Need::reading(Category::Inference))
-            }
+            Operation::Embeddings
+            | Operation::Generate
+            | Operation::Classify
+            | Operation::Score => (Family::OpenAi, Need::reading(Category::Inference)),
             Operation::Hub(_) => (Family::HuggingFace, Need::reading(Category::Inference)),
             Operation::RerankV1 | Operation::RerankV2 => {
                 (Family::Rerank, Need::reading(Category::Inference))

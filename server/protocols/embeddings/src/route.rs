@@ -58,6 +58,9 @@ pub const ADDRESSES: &[Address] = &[
     address(&["v1", "embeddings"], POST, Operation::Embeddings),
     address(&["embeddings"], POST, Operation::Embeddings),
     address(&["v1", "models"], GET, Operation::ListModels),
+    address(&["v1", "chat", "completions"], POST, Operation::Generate),
+    address(&["v1", "completions"], POST, Operation::Generate),
+    address(&["v1", "responses"], POST, Operation::Generate),
     address(&["embed"], POST, Operation::Embed),
     address(&["embed_all"], POST, Operation::EmbedAll),
     address(&["embed_sparse"], POST, Operation::EmbedSparse),
@@ -151,6 +154,9 @@ mod tests {
         check(Method::POST, "/embeddings", Operation::Embeddings, None);
         check(Method::POST, "/embed/", Operation::Embed, None);
         check(Method::GET, "/v1/models", Operation::ListModels, None);
+        for path in ["/v1/chat/completions", "/v1/completions", "/v1/responses"] {
+            check(Method::POST, path, Operation::Generate, None);
+        }
         let below = "/v2/models/a%20b/v1/embeddings";
         check(Method::POST, below, Operation::Embeddings, Some(("a b", None)));
         let below = "/v2/models/m/versions/3/v1/embeddings";

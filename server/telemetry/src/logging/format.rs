@@ -15,7 +15,10 @@ use tracing_subscriber::fmt::{
     time::{FormatTime, SystemTime},
 };
 
-use super::log_settings::LogFormat;
+use super::{
+    log_settings::LogFormat,
+    terminal::{self, Looks},
+};
 
 /// Longest message, in bytes; long enough for an engine's account of why a model does not load.
 const LONGEST_MESSAGE: usize = 4096;
@@ -73,8 +76,13 @@ impl Line {
         };
     }
 
+    /// The message alone.
+    pub(super) fn into_message(self) -> String {
+        self.message
+    }
+
     /// The whole line, with the present time and an end of line.
-    pub(super) fn finish(self) -> String {
+    pub(super) fn finish(self, looks: Looks) -> String {
         let mut line = String::with_capacity(self.message.len() + self.fields.len() + 80);
         let level = self.level;
         // Writing to a string cannot fail.
@@ -82,7 +90,8 @@ impl Line {
             LogFormat::Text => {
                 write_time(&mut line);
                 let cut = if self.cut { " …" } else { "" };
-                writeln!(line, " {level:5} {}{}{cut}", self.message, self.fields)
+                let level = terminal::level(level, looks);
+                writeln!(line, " {level} {}{}{cut}", self.message, self.fields)
             }
             LogFormat::Json => {
                 line.push_str("{\"time\":\"");
@@ -265,7 +274,7 @@ mod tests {
         let line = |format| {
             let mut line = Line::new(format, Level::ERROR, SourceLine { file: "x.rs", line: 1 });
             line.say("2 problems\n- dims is missing\n- name is missing");
-            line.finish()
+            line.finish(Looks::default())
         };
         assert!(line(LogFormat::Text).contains("2 problems; dims is missing; name is missing"));
         assert!(line(LogFormat::Json).contains("2 problems\\n- dims"));

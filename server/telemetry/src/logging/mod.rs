@@ -7,12 +7,16 @@
 mod control;
 mod format;
 pub mod log_settings;
+mod terminal;
 mod writer;
 
 use std::{
     fs::OpenOptions,
-    io::{self, Write},
-    sync::Arc,
+    io::{self, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use tracing::{Event, Level, Metadata, Subscriber, level_filters::LevelFilter};
@@ -27,6 +31,8 @@ use control::LogState;
 pub use control::{LogChangeError, LogControl, LogValue};
 use format::{Line, SourceLine};
 pub use log_settings::{LogFormat, LogSettings};
+pub use terminal::progress;
+use terminal::{Looks, PROGRESS};
 use writer::{Writer, WriterGuard};
 
 /// Flushes what has been logged when it is dropped, for a second at most.
@@ -69,16 +75,23 @@ pub enum LogError {
     Twice,
 }
 
-/// Starts the log of this process. Keep the guard until the end of `main`.
-pub fn start(config: &LogSettings) -> Result<LogGuard, LogError> {
+/// Starts the log of this process. Keep the guard until the end of `main`. `colours`: a terminal may have some.
+pub fn start(config: &LogSettings, colours: bool) -> Result<LogGuard, LogError> {
+    let looks = |is_terminal| Looks { is_terminal, colours: colours && is_terminal };
     let (subscriber, guard) = match &config.file {
-        None => subscriber(config, Box::new(io::stdout()), Some(Box::new(io::stderr())))?,
+        None => {
+            let output =
+                Output { sink: Box::new(io::stdout()), looks: looks(io::stdout().is_terminal()) };
+            let errors =
+                Output { sink: Box::new(io::stderr()), looks: looks(io::stderr().is_terminal()) };
+            subscriber(config, output, Some(errors))?
+        }
         Some(path) => {
             let file =
                 OpenOptions::new().create(true).append(true).open(path).map_err(|source| {
                     LogError::File { path: path.display().to_string(), source }
                 })?;
-            subscriber(config, Box::new(file), None)?
+            subscriber(config, Output::from(file), None)?
         }
     };
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
@@ -96,34 +109,69 @@ pub fn start_plain() {
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-type Sink = Box<dyn Write + Send>;
+/// A place that lines go to.
+struct Output {
+    sink: Box<dyn Write + Send>,
+    looks: Looks,
+}
+
+/// No terminal.
+impl<W: Write + Send + 'static> From<W> for Output {
+    fn from(sink: W) -> Output {
+        Output { sink: Box::new(sink), looks: Looks::default() }
+    }
+}
 
 /// A log that writes to `output`, and warnings and errors to `errors` where there is such a place.
 fn subscriber(
     config: &LogSettings,
-    output: Sink,
-    errors: Option<Sink>,
+    output: Output,
+    errors: Option<Output>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, LogGuard), LogError> {
     let control = LogControl::new(config);
-    let start = |name, sink| Writer::start(name, sink, control.shared()).map_err(LogError::Thread);
+    let start = |name, output: Output| {
+        let Output { sink, looks } = output;
+        let started = Writer::start(name, sink, control.shared()).map_err(LogError::Thread);
+        started.map(|(writer, guard)| (Place { writer, looks }, guard))
+    };
     let (output, output_guard) = start("log-out", output)?;
     let (errors, errors_guard) = match errors {
-        Some(sink) => {
-            let (writer, guard) = start("log-err", sink)?;
-            (writer, Some(guard))
+        Some(errors) => {
+            let (place, guard) = start("log-err", errors)?;
+            (place, Some(guard))
         }
         None => (output.clone(), None),
     };
     let writers = std::iter::once(output_guard).chain(errors_guard).collect();
-    let layer = LogLayer { filter: Filter(control.shared()), output, errors };
+    let filter = Filter(control.shared());
+    let layer = LogLayer { filter, output, errors, has_progress: AtomicBool::new(false) };
     Ok((Registry::default().with(layer), LogGuard { writers, control }))
 }
 
 /// Turns events into lines and hands them to the writers. Spans are not logged.
 struct LogLayer {
     filter: Filter,
-    output: Writer,
-    errors: Writer,
+    output: Place,
+    errors: Place,
+    /// May a line about progress stand where the next line goes?
+    has_progress: AtomicBool,
+}
+
+/// The writer to a place, and how lines look there.
+#[derive(Clone)]
+struct Place {
+    writer: Writer,
+    looks: Looks,
+}
+
+impl LogLayer {
+    /// Writes how far the server has come, where a person may see it. An empty text is the end.
+    fn write_progress(&self, text: &str) {
+        if self.output.looks.is_terminal && self.filter.0.format() == LogFormat::Text {
+            self.has_progress.store(!text.is_empty(), Relaxed);
+            self.output.writer.write(terminal::over(text));
+        }
+    }
 }
 
 impl<S: Subscriber> Layer<S> for LogLayer {
@@ -141,8 +189,13 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         let place = SourceLine::new(metadata.file().unwrap_or("-"), metadata.line().unwrap_or(0));
         let mut line = Line::new(self.filter.0.format(), level, place);
         event.record(&mut line);
-        let writer = if level <= Level::WARN { &self.errors } else { &self.output };
-        writer.write(line.finish());
+        if metadata.target() == PROGRESS {
+            return self.write_progress(&line.into_message());
+        }
+        let place = if level <= Level::WARN { &self.errors } else { &self.output };
+        let text = line.finish(place.looks);
+        let is_over = place.looks.is_terminal && self.has_progress.load(Relaxed);
+        place.writer.write(if is_over { terminal::instead(&text) } else { text });
     }
 }
 

@@ -44,9 +44,14 @@ fn config(format: LogFormat) -> LogSettings {
 
 /// What is written to output and errors while `events` run.
 fn logged(config: &LogSettings, events: impl FnOnce()) -> (String, String) {
+    logged_to(config, Looks::default(), events)
+}
+
+/// The same at places that look so.
+fn logged_to(config: &LogSettings, looks: Looks, events: impl FnOnce()) -> (String, String) {
     let (output, errors) = (Shared::default(), Shared::default());
-    let (subscriber, guard) =
-        subscriber(config, Box::new(output.clone()), Some(Box::new(errors.clone()))).unwrap();
+    let place = |it: &Shared| Output { looks, ..it.clone().into() };
+    let (subscriber, guard) = subscriber(config, place(&output), Some(place(&errors))).unwrap();
     tracing::subscriber::with_default(subscriber, events);
     drop(guard);
     (output.text(), errors.text())
@@ -119,7 +124,7 @@ fn settings_can_be_changed_while_lines_are_logged() {
     let (output, errors) = (Shared::default(), Shared::default());
     let quiet = config(LogFormat::Text);
     let (subscriber, guard) =
-        subscriber(&quiet, Box::new(output.clone()), Some(Box::new(errors.clone()))).unwrap();
+        subscriber(&quiet, output.clone().into(), Some(errors.clone().into())).unwrap();
     let control = guard.control();
     let set = |name: &str, value| control.update(&[(name.to_owned(), value)]);
     tracing::subscriber::with_default(subscriber, || {
@@ -290,8 +295,7 @@ fn a_log_reader_that_stops_blocks_no_thread_and_gets_the_count_of_dropped_lines(
     let sink = Stuck { release: stuck, taken: taken.clone() };
     let errors = Shared::default();
     let (subscriber, guard) =
-        subscriber(&config(LogFormat::Text), Box::new(sink), Some(Box::new(errors.clone())))
-            .unwrap();
+        subscriber(&config(LogFormat::Text), sink.into(), Some(errors.clone().into())).unwrap();
     let lines = 100_000;
     tracing::subscriber::with_default(subscriber, || {
         for number in 0..lines {
@@ -322,7 +326,7 @@ fn a_log_reader_that_stops_blocks_no_thread_and_gets_the_count_of_dropped_lines(
 fn the_end_does_not_wait_long_for_a_log_reader_that_is_gone() {
     let (_release, stuck) = mpsc::channel();
     let sink = Stuck { release: stuck, taken: Shared::default() };
-    let (subscriber, guard) = subscriber(&config(LogFormat::Text), Box::new(sink), None).unwrap();
+    let (subscriber, guard) = subscriber(&config(LogFormat::Text), sink.into(), None).unwrap();
     tracing::subscriber::with_default(subscriber, || tracing::info!("line"));
     let start = Instant::now();
     drop(guard);
@@ -332,6 +336,46 @@ fn the_end_does_not_wait_long_for_a_log_reader_that_is_gone() {
 #[test]
 fn a_file_that_cannot_be_opened_is_named() {
     let file = Some("/nonexistent/folder/log".into());
-    let error = start(&LogSettings { file, ..config(LogFormat::Text) }).unwrap_err().to_string();
+    let error =
+        start(&LogSettings { file, ..config(LogFormat::Text) }, true).err().unwrap().to_string();
     assert!(error.contains("--log-file '/nonexistent/folder/log'"), "{error}");
+}
+
+#[test]
+fn levels_have_colours_on_a_terminal_alone() {
+    let events = || {
+        tracing::info!("good");
+        tracing::error!("bad");
+    };
+    let looks = Looks { is_terminal: true, colours: true };
+    let (output, errors) = logged_to(&config(LogFormat::Text), looks, events);
+    assert!(output.contains(" \x1b[32mINFO \x1b[0m good\n"), "{output:?}");
+    assert!(errors.contains(" \x1b[31mERROR\x1b[0m bad\n"), "{errors:?}");
+    let plain = Looks { is_terminal: true, colours: false };
+    for (format, looks) in [(LogFormat::Text, plain), (LogFormat::Json, looks)] {
+        let (output, errors) = logged_to(&config(format), looks, events);
+        assert!(!output.contains('\x1b') && !errors.contains('\x1b'), "{output:?} {errors:?}");
+    }
+}
+
+#[test]
+fn progress_is_one_line_of_a_terminal_and_of_nothing_else() {
+    let events = || {
+        progress("loading 1 of 2: a");
+        tracing::info!("a is there");
+        progress("loading 2 of 2: b\n");
+        progress("");
+        tracing::info!("all are there");
+    };
+    let looks = Looks { is_terminal: true, colours: false };
+    let (output, _) = logged_to(&config(LogFormat::Text), looks, events);
+    let parts: Vec<&str> = output.split("\r\x1b[K").collect();
+    let [before, first, line, other, rest] = &parts[..] else { panic!("{output:?}") };
+    assert_eq!((*before, *first, *other), ("", "loading 1 of 2: a", "loading 2 of 2: b\\n"));
+    assert!(line.ends_with(" INFO  a is there\n"), "{output:?}");
+    assert!(rest.ends_with(" INFO  all are there\n"), "{output:?}");
+    for (format, looks) in [(LogFormat::Text, Looks::default()), (LogFormat::Json, looks)] {
+        let (output, _) = logged_to(&config(format), looks, events);
+        assert!(!output.contains("loading") && output.lines().count() == 2, "{output:?}");
+    }
 }

@@ -18,6 +18,7 @@ use super::log_settings::LogFormat;
 use super::{
     control::LogState,
     format::{Line, SourceLine},
+    terminal::Looks,
 };
 
 /// Lines that wait to be written. A line has at most some 16 KiB, and 200 bytes as a rule. When the
@@ -130,5 +131,5 @@ fn write_lines(
 fn report(count: u64, format: LogFormat) -> String {
     let mut line = Line::new(format, Level::WARN, SourceLine::new(file!(), line!()));
     line.say(&format!("{count} log lines were dropped: they came faster than they were read"));
-    line.finish()
+    line.finish(Looks::default())
 }

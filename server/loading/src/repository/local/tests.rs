@@ -181,8 +181,15 @@ fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_loo
     };
     let tree = Tree::new("two", &["a.onnx", "model.pt", "._model.onnx"]);
     assert!(file(&tree)[&1].ends_with("model.pt"));
+    let left_out = |tree: &Tree| scan_path(&tree.0, true, &usual()).unwrap().warnings.join("\n");
+    assert!(
+        left_out(&tree).contains("model of its folder: a.onnx; give each"),
+        "{}",
+        left_out(&tree)
+    );
     let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
     assert!(file(&tree)[&1].ends_with("model.onnx"));
+    assert_eq!(left_out(&tree), "", "the same model in other forms");
 }
 
 #[test]

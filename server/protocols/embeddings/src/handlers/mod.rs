@@ -24,11 +24,15 @@ use crate::{
     },
     operation::{Asked, Operation as Asks},
 };
-use ::inference::task::Task;
+use ::inference::{error::Error, task::Task};
 use choice::WantedModel;
 use frontend::http::{answer::Answer, parts::Parts};
 use inference::{Decode, Operation, infer};
 pub use text_service::TextService;
+
+/// What is said to clients that chat.
+const NO_GENERATION: &str = "muster does not generate text, so it has neither chats nor completions: its models of texts answer at \
+     /v1/embeddings, /v1/classify, /v1/rerank and /v1/score";
 
 /// Answers a request.
 pub async fn answer(
@@ -78,6 +82,7 @@ pub async fn answer(
         Asks::Vertex => vertex::vertex(service, model, parts, body).await,
         Asks::Tokenize => tokens::tokenize(service, model, parts, body).await,
         Asks::Decode => tokens::decode(service, model, parts, body).await,
+        Asks::Generate => Err(Error::Unimplemented(NO_GENERATION.to_owned()).into()),
         Asks::Info => info::info(service, model, parts).await,
         Asks::ListModels => models::list(service, model, parts).await,
         Asks::Hub(task) => hub::answer(service, task, model, parts, body).await,

@@ -17,6 +17,7 @@ use inference::{
     error::Error,
     grant::Grant,
     signature::{Port, Signature},
+    task::Medium,
 };
 
 /// Rows of fields. A first record of names is one in the dialects that have no other, else where it has the names of
@@ -97,13 +98,7 @@ pub(super) fn file(
         it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
     });
     let Some(port) = port else {
-        return Err(Error::UnsupportedMediaType(format!(
-            "content type '{kind}': such a body is for models whose only input is BYTES of one element, which \
-             unpack it themselves; the inputs of model '{}' are {}; supported otherwise: {}",
-            signature.model,
-            inputs_of(signature),
-            negotiate::supported()
-        )));
+        return Err(Error::UnsupportedMediaType(not_a_file(signature, kind)));
     };
     expansion::hold_ports(signature, grant)?;
     let inputs = vec![medium::input(signature, port, body, grant)?];
@@ -117,6 +112,23 @@ pub(super) fn file(
         Ok(_) => Ok(Decoded { json_reply: ReplyFormat::HuggingFace(pipeline), ..decoded }),
         Err(_) => Ok(decoded),
     }
+}
+
+/// Why a model of tensors takes no image, sound or text, and what to do.
+fn not_a_file(signature: &Signature, kind: &str) -> String {
+    let (model, inputs) = (&signature.model, inputs_of(signature));
+    let medium = medium::of_type(kind).unwrap_or(Medium::Text);
+    let (what, beside) = match medium {
+        Medium::Image => ("an image", "preprocessor_config.json"),
+        Medium::Audio => ("a sound", "preprocessor_config.json"),
+        Medium::Text => ("a text", "tokenizer.json"),
+    };
+    format!(
+        "content type '{kind}': model '{model}' takes tensors ({inputs}), and nothing says how {what} becomes them. \
+         Serve it in a folder with the config.json and {beside} of its training, which make it a pipeline, or send \
+         tensors. Only a model whose one input is BYTES of one element unpacks {what} itself. Supported otherwise: {}",
+        negotiate::supported()
+    )
 }
 
 /// One row of the only input, without any framing.
