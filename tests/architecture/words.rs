@@ -77,6 +77,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/protocols/tensorflow_serving/src/described.rs",
             "server/protocols/sagemaker/src/emf",
             "server/tools/bench/src",
+            "server/tools/launch/src",
             "server/tools/recommend/src",
             "server/src/engines.rs",
             "backends/steps/src",
@@ -196,7 +197,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/sources/src",
             "server/stores/src",
             "server/tools/recommend/src/control_server.rs",
-            "server/tools/recommend/src/signals.rs",
+            "server/tools/launch/src/signals.rs",
             "server/src",
         ],
     ),
@@ -207,9 +208,11 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/formats/src/samples.rs",
             // Where temporary files go.
             "server/tools/recommend/src/api/control.rs",
-            // Which variables the servers that it starts have from this process.
-            "server/tools/recommend/src/child.rs",
-            // Where the server is, and where jobs are kept.
+            // Where the server is, and which variables servers that tools start have from their process.
+            "server/tools/launch/src/lib.rs",
+            // What was typed.
+            "server/tools/bench/src/main.rs",
+            // Where jobs are kept.
             "server/tools/recommend/src/main.rs",
             // Where the tools are.
             "server/src/tools.rs",
@@ -231,7 +234,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
     (
         "process::exit",
-        &["server/src/main.rs", "server/src/signals.rs", "server/tools/recommend/src/signals.rs"],
+        &["server/src/main.rs", "server/src/signals.rs", "server/tools/launch/src/signals.rs"],
     ),
     // What a request waits for is decided by the monotonic clock, which does not jump. The other one says when
     // something happened, or how old a file is.

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use recommender::child::cpus;
+use recommender::cpus;
 use serde_json::{Value, json};
 
 use crate::support::{NO_GPUS, Repository, switches, with_tools};

@@ -12,7 +12,7 @@ use std::{
 use recommender::{
     Job,
     basis::Basis,
-    child::cpus,
+    cpus,
     journal::{Journal, JournalPaths},
     means::Means,
     payload,

@@ -4,7 +4,11 @@ use std::{fmt, str::FromStr};
 
 use half::{bf16, f16};
 
-use crate::{Error, random::Random};
+use crate::{
+    Error,
+    media::{Medium, media_type},
+    random::Random,
+};
 
 /// Element types by their KServe v2 names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +114,8 @@ pub enum Fill {
     /// Zeros, `false`, empty strings.
     Zeros,
     /// Floats in `[0, 1)` with all their digits, integers in `0..100` (small enough to be an index into
-    /// most vocabularies), strings of eight letters; the same for the same seed.
+    /// most vocabularies), strings of eight letters, a picture for an input of strings that is called `image`, a sound
+    /// for one that is called `audio`; the same for the same seed.
     Random(u64),
     /// Each element is this: a number, `true` or `false`, or for strings the text itself.
     Value(String),
@@ -144,6 +149,14 @@ impl fmt::Display for Input {
 }
 
 impl Input {
+    /// The type and the bytes of the picture or sound that is its only element.
+    pub fn file(&self) -> Option<(&'static str, &[u8])> {
+        medium(&self.name, self.dtype)?;
+        let mut elements = strings(&self.data);
+        let file = elements.next()??;
+        elements.next().is_none().then(|| Some((media_type(file)?, file))).flatten()
+    }
+
     /// An input of these bytes: row-major, little-endian, strings with their length prefixes.
     ///
     /// # Errors
@@ -185,17 +198,19 @@ impl Input {
             Fill::Zeros => data.resize(elements * dtype.size().unwrap_or(4), 0),
             Fill::Random(seed) => {
                 let mut random = Random::new(seed);
+                let medium = medium(name, dtype);
                 for _ in 0..elements {
-                    push_random(&mut data, dtype, &mut random);
+                    match medium {
+                        Some(medium) => push_bytes(&mut data, &medium.file(&mut random)),
+                        None => push_random(&mut data, dtype, &mut random),
+                    }
                 }
             }
             Fill::Value(text) if dtype == DataType::Bytes => {
-                let length = u32::try_from(text.len());
-                let length = length.map_err(|_| Error::input(name, "a text of 4 GiB or more"))?;
-                for _ in 0..elements {
-                    data.extend_from_slice(&length.to_le_bytes());
-                    data.extend_from_slice(text.as_bytes());
+                if u32::try_from(text.len()).is_err() {
+                    return Err(Error::input(name, "a text of 4 GiB or more"));
                 }
+                (0..elements).for_each(|_| push_bytes(&mut data, text.as_bytes()));
             }
             Fill::Value(text) => {
                 let number = number(&text, dtype).ok_or_else(|| {
@@ -219,6 +234,21 @@ impl Input {
         }
         Ok(Input { name: name.to_owned(), dtype, shape: shape.to_vec(), data })
     }
+}
+
+/// What the elements of an input are, if files: the names are those of servers whose models take files.
+fn medium(name: &str, dtype: DataType) -> Option<Medium> {
+    match (dtype, name) {
+        (DataType::Bytes, "image") => Some(Medium::Picture),
+        (DataType::Bytes, "audio") => Some(Medium::Sound),
+        _ => None,
+    }
+}
+
+/// One element of BYTES, which is shorter than 4 GiB.
+fn push_bytes(data: &mut Vec<u8>, element: &[u8]) {
+    data.extend_from_slice(&(element.len() as u32).to_le_bytes());
+    data.extend_from_slice(element);
 }
 
 fn elements(name: &str, shape: &[usize]) -> Result<usize, Error> {
@@ -327,6 +357,21 @@ pub(crate) fn strings(mut data: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inputs_of_files_are_known_by_type_and_name_and_hold_files() {
+        let filled =
+            |name: &str, dtype| Input::filled(name, dtype, &[1, 1], Fill::Random(1)).unwrap();
+        let kind = |input: Input| input.file().map(|it| it.0);
+        assert_eq!(kind(filled("image", DataType::Bytes)), Some("image/png"));
+        assert_eq!(kind(filled("audio", DataType::Bytes)), Some("audio/wav"));
+        assert_eq!(kind(filled("text", DataType::Bytes)), None);
+        assert_eq!(kind(filled("image", DataType::Fp32)), None);
+        let two = Input::filled("image", DataType::Bytes, &[2, 1], Fill::Random(1)).unwrap();
+        assert!(two.file().is_none() && two.data.len() > 300_000);
+        let given = Fill::Value("a".to_owned());
+        assert_eq!(kind(Input::filled("image", DataType::Bytes, &[1], given).unwrap()), None);
+    }
 
     #[test]
     fn made_up_data_fit_their_type_and_shape() {

@@ -68,10 +68,10 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A question to the server before the run was not answered as it should be.
-    #[error("GET {url}: {problem}")]
+    /// A question to the server was not answered as it should be.
+    #[error("{url}: {problem}")]
     Fetch {
-        /// What was asked for.
+        /// What was asked for, with its method.
         url: String,
         /// What came instead.
         problem: String,

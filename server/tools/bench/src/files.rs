@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, Request, invocations, random::Random};
+use crate::{Error, Request, invocations, media::media_type, random::Random};
 
 /// The request for a file: its bytes under the type that its first bytes say.
 ///
@@ -13,7 +13,7 @@ use crate::{Error, Request, invocations, random::Random};
 /// When it cannot be read.
 pub(crate) fn file_request(file: &Path) -> Result<Request, Error> {
     let body = fs::read(file).map_err(|source| failed(file, source))?;
-    invocations(content_type(&body), body)
+    invocations(media_type(&body).unwrap_or("application/x-image"), body)
 }
 
 /// All files of that list, those of its directories in place of these, in an order that depends on the seed alone.
@@ -82,21 +82,6 @@ pub(crate) fn is_answer(body: &[u8]) -> bool {
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
     Error::File { path: path.to_owned(), source }
-}
-
-/// The type of a file, by its first bytes; that of any image where they say nothing.
-fn content_type(body: &[u8]) -> &'static str {
-    match body {
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [b'G', b'I', b'F', b'8', ..] => "image/gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => "audio/wav",
-        [b'f', b'L', b'a', b'C', ..] => "audio/flac",
-        [b'O', b'g', b'g', b'S', ..] => "audio/ogg",
-        [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..] => "audio/mpeg",
-        _ => "application/x-image",
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub struct MadeUp {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum DataArg {
-    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros
+    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros,
+    /// strings called image are pictures (PNG, 224 x 224), those called audio sounds (WAV, a second)
     #[default]
     Random,
     /// Zeros and empty strings

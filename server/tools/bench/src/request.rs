@@ -126,6 +126,11 @@ impl Request {
         self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// The method.
+    pub(crate) fn method(&self) -> Method {
+        self.method
+    }
+
     /// Where it goes.
     pub fn path(&self) -> &str {
         &self.path

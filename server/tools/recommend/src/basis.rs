@@ -116,7 +116,7 @@ fn stamp(path: &Path) -> Value {
 
 /// The processors of this process and their kind.
 fn machine() -> String {
-    format!("{:?} {}", crate::child::cpus(), processor_name().unwrap_or_default())
+    format!("{:?} {}", launch::cpus(), processor_name().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use launch::{Limit, on_cpus};
 use loadgen::{Phase, Target, Traffic};
 
 use crate::{
     ahead::{Ahead, roughly},
     bottleneck::Used,
-    child::{Limit, on_cpus},
     difference::Difference,
     job::{Configuration, Job, Kind},
     journal::Journal,

@@ -2,7 +2,6 @@
 
 use crate::{
     bench::{Bench, STAY, USERS},
-    child::inherit,
     job::Configuration,
     left_out::LeftOut,
     prices::Instance,
@@ -108,7 +107,9 @@ impl Bench<'_> {
     /// that stays.
     fn may_spin(&self, own: &Step) -> bool {
         let told = self.means.environment.iter().any(|it| it.0 == SPINS[0]);
-        !told && !inherit(SPINS[0]) && own.served.as_ref().is_some_and(|it| it.engine == SPINNER)
+        !told
+            && !launch::inherit(SPINS[0])
+            && own.served.as_ref().is_some_and(|it| it.engine == SPINNER)
     }
 
     /// How many turns the finalists get, by what their probes say.

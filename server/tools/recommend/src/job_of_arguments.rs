@@ -145,7 +145,7 @@ impl Args {
     /// The processors of servers and load generators; of a server that runs already these alone.
     fn places(&self, endpoint: Option<&str>) -> Result<Places, ArgumentError> {
         let [servers, generators] = [&self.server_cpus, &self.client_cpus].map(Option::as_deref);
-        let all = crate::child::cpus();
+        let all = launch::cpus();
         match (endpoint, servers, generators) {
             (Some(_), None, Some(generators)) => Places::of_generators(&all, generators),
             _ => Places::of(all, servers, generators),

@@ -15,7 +15,6 @@ mod asked;
 pub mod basis;
 mod bench;
 pub mod bottleneck;
-pub mod child;
 pub mod cli;
 mod cloudwatch;
 mod control_server;
@@ -58,6 +57,8 @@ pub mod watch;
 pub mod windows;
 pub mod winner;
 mod words;
+
+pub use launch::cpus;
 
 pub use error::{ArgumentError, Invalid};
 pub use job::{Conditions, Configuration, Job, Kind};

@@ -1,4 +1,4 @@
-//! Bodies for a job that names none: tensors that fit what the model says of its inputs.
+//! Bodies for a job that names none: tensors, pictures or sounds that fit what the model says of its inputs.
 
 use std::{
     fmt,
@@ -6,10 +6,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use launch::{Launch, Limit, StartError, has_gpu};
 use loadgen::{Input, MadeUp, Target, answers::TOLERANCE, json_body, metadata};
 
 use crate::{
-    child::{Launch, Limit, StartError, has_gpu},
     job::{Conditions, Job},
     journal::{Journal, Trouble},
     payload::{Body, described},
@@ -19,7 +19,7 @@ use crate::{
 
 /// Of the random numbers: a job that goes on has the bodies that it began with.
 const SEED: u64 = 0;
-/// What `/invocations` takes them as.
+/// What `/invocations` takes tensors as.
 const CONTENT_TYPE: &str = "application/json";
 
 /// Why no bodies can be made up, and what to give instead.
@@ -76,10 +76,7 @@ pub(crate) fn bodies(
     };
     let limit = Limit { over: None, stop: stop.clone() };
     let server = launch.start(&limit, &mut |it| journal.serves(it))?;
-    let mut models = server.models();
-    // Several versions of a model have one name.
-    models.sort_unstable();
-    models.dedup();
+    let models = server.models();
     let [name] = &models[..] else {
         let (number, names) = (models.len(), models.join(", "));
         return Err(MadeUpError::new(format_args!(
@@ -87,11 +84,12 @@ pub(crate) fn bodies(
         )));
     };
     let asked = |it: &Target| metadata(it, name, &[]);
-    let bodies = made(made_up, &server.http().as_ref().map_or(Ok(Vec::new()), asked)?, say)?;
+    let http = server.http().map(Target::from);
+    let bodies = made(made_up, &http.as_ref().map_or(Ok(Vec::new()), asked)?, say)?;
     let first = bodies.iter().take(1).cloned().collect();
     let workload =
         Workload { bodies: first, conditions: Conditions::default(), tolerance: TOLERANCE };
-    workload.answers(server.address()).map_err(|problem| {
+    workload.answers(&server.address().into()).map_err(|problem| {
         let way = made_up.map_or("", |_| ", or say what inputs are like with --shape and --value");
         MadeUpError::new(format_args!(
             "{problem}; no payload is given, and what is made up does not suit the model '{name}': give a payload of \
@@ -110,19 +108,24 @@ fn made(
     let made_up = said.cloned().unwrap_or_default();
     let body = |inputs: &[Input]| {
         let words: Vec<String> = inputs.iter().map(Input::to_string).collect();
-        let body = json_body(inputs)?;
+        // A picture or a sound goes as it is: JSON holds no such bytes.
+        let file = inputs.first().filter(|_| inputs.len() == 1).and_then(Input::file);
+        let (content_type, body) = match file {
+            Some((content_type, bytes)) => (content_type, bytes.to_vec()),
+            None => (CONTENT_TYPE, json_body(inputs)?.into_bytes()),
+        };
         let size = body.len();
-        Ok(((body, words), size))
+        Ok(((content_type, body, words), size))
     };
     let all = made_up.each(metadata, SEED, body)?;
-    let inputs = all.first().map_or_else(String::new, |it| it.1.join(", "));
+    let inputs = all.first().map_or_else(String::new, |it| it.2.join(", "));
     let bodies: Vec<Body> = all
         .into_iter()
         .enumerate()
-        .map(|(nth, (body, _))| Body {
+        .map(|(nth, (content_type, bytes, _))| Body {
             name: format!("made up {}", nth + 1),
-            content_type: CONTENT_TYPE.to_owned(),
-            bytes: body.into_bytes(),
+            content_type: content_type.to_owned(),
+            bytes,
         })
         .collect();
     let open = made_up.open(metadata);
@@ -158,6 +161,17 @@ mod tests {
         let mut said = String::new();
         made(command.as_ref(), metadata, &mut |it| said = it.to_owned()).unwrap();
         assert!(said.starts_with("PAYLOAD made up, 16 bodies") && said.ends_with(ending), "{said}");
+    }
+
+    #[test]
+    fn a_model_of_pictures_or_of_sounds_is_sent_such_files() {
+        for (name, content_type) in [("image", "image/png"), ("audio", "audio/wav")] {
+            let input = format!(r#"{{"name":"{name}","datatype":"BYTES","shape":[-1,1]}}"#);
+            let metadata = format!(r#"{{"inputs":[{input}]}}"#);
+            let bodies = made(None, metadata.as_bytes(), &mut |_| ()).unwrap();
+            assert!(bodies.len() > 1 && bodies.iter().all(|it| it.content_type == content_type));
+            assert!(bodies[0].bytes.len() > 30_000 && bodies[0].bytes != bodies[1].bytes);
+        }
     }
 
     #[test]

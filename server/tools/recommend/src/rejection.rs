@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{child::StartError, prices::PriceError};
+use launch::StartError;
+
+use crate::prices::PriceError;
 
 /// Why a setting cannot be recommended, as a report says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

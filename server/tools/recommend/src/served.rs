@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use launch::Running;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,6 +26,19 @@ pub struct Served {
 }
 
 impl Served {
+    /// What a server has made of its first model.
+    pub(crate) fn of_server(server: &Running) -> Option<Served> {
+        server.loaded().iter().find_map(Served::of)
+    }
+
+    /// What a setting asks for and a server's only model has not taken, in words. Of several models one may take it.
+    pub(crate) fn unheeded_by(server: &Running, asked: &Variables) -> Option<String> {
+        match &server.loaded()[..] {
+            [only] => Served::of(only)?.unheeded(asked),
+            _ => None,
+        }
+    }
+
     /// What the line says; `None` where it says something else.
     pub(crate) fn of(event: &Value) -> Option<Served> {
         let text = |name: &str| event.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -85,6 +85,13 @@ const NUMBERS: [(&str, &[&str]); 3] = [
 pub const SPINS: [&str; 2] =
     ["MUSTER_BACKEND_CONFIG", "onnxruntime,session.intra_op.allow_spinning=1"];
 
+/// What a server is started with: the path of the model, or of its form that these variables name, and the others.
+pub(crate) fn of_form<'a>(model: &'a str, variables: &'a Variables) -> (&'a str, Variables) {
+    let form = variables.iter().find(|it| it.0 == FORM);
+    let others = variables.iter().filter(|it| it.0 != FORM).cloned();
+    (form.map_or(model, |it| &it.1), others.collect())
+}
+
 /// How many copies of a model run at a time.
 pub const INSTANCES: &str = "MUSTER_DEFAULT_INSTANCE_COUNT";
 /// How many threads each of them has.
@@ -224,6 +231,18 @@ mod tests {
         let words = "instances automatic · threads automatic · rows 8 · threads spin · model model_int8.onnx · A=b";
         assert_eq!(told(&more), words);
         assert_eq!(told(&[("A", "b")]), "automatic · A=b");
+    }
+
+    #[test]
+    fn another_form_of_the_model_is_served_in_its_place() {
+        let variables = [("OMP_NUM_THREADS", "2"), (FORM, "/m/model_int8.onnx")];
+        let variables: Variables =
+            variables.iter().map(|(name, it)| ((*name).to_owned(), (*it).to_owned())).collect();
+        assert_eq!(
+            of_form("/m/model.onnx", &variables),
+            ("/m/model_int8.onnx", variables[..1].to_vec())
+        );
+        assert_eq!(of_form("/m/model.onnx", &variables[..1].to_vec()).0, "/m/model.onnx");
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
-use loadgen::Traffic;
+use launch::{Launch, Limit, Running, on_cpus};
+use loadgen::{Target, Traffic};
 
 use crate::{
-    child::{self, Launch, Limit},
     rejection::Rejection,
-    setting::{Setting, Variables, overlaid},
+    served::Served,
+    setting::{Setting, Variables, of_form, overlaid},
     shares::Share,
     step::{Length, Step},
     trial::{Observed, Progress, Workload},
@@ -73,10 +74,11 @@ impl Tester<'_> {
         begun: &mut dyn FnMut(u32),
     ) -> Step {
         let environment = overlaid(self.environment, &setting.environment);
+        let (model, variables) = of_form(self.model, &environment);
         let launch = Launch {
             program: self.program,
-            model: self.model,
-            environment: &environment,
+            model,
+            environment: &variables,
             cpus: if share.generator.is_empty() { &[] } else { &share.server },
             gpu: setting.instance.gpu,
         };
@@ -84,19 +86,18 @@ impl Tester<'_> {
         let outcome =
             launch.start(self.limit, begun).map_err(Rejection::from).and_then(|mut server| {
                 setup = Some(server.setup);
-                served = server.served();
+                served = Served::of_server(&server);
                 // Where it makes no difference, it is another setting that would be measured.
-                server
-                    .unheeded(&setting.environment)
+                Served::unheeded_by(&server, &setting.environment)
                     .map_or(Ok(()), |it| Err(Rejection::new(it)))?;
-                let target = server.address().clone();
-                let metrics = server.metrics().filter(|_| setting.instance.gpu).cloned();
+                let target = Target::from(server.address());
+                let metrics = metrics(&server).filter(|_| setting.instance.gpu);
                 let observed = Observed { pid: Some(server.pid()), metrics, progress };
                 let measure = || {
                     let Tester { workload, traffic, expected, limit, .. } = self;
                     workload.measure(&target, observed, traffic, *expected, limit)
                 };
-                let measured = child::on_cpus(&share.generator, measure);
+                let measured = on_cpus(&share.generator, measure);
                 let measured = measured.unwrap_or_else(|it| {
                     Err(Rejection::new(format!("processors {:?}: {it}", share.generator)))
                 });
@@ -119,4 +120,9 @@ impl Tester<'_> {
             rounds: Vec::new(),
         }
     }
+}
+
+/// The page of metrics of a server.
+fn metrics(server: &Running) -> Option<Target> {
+    format!("http://{}/metrics", server.metrics()?).parse().ok()
 }

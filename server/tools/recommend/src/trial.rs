@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use launch::Limit;
 use loadgen::{
     Check, CheckedReply, Error, FirstBad, Interval, Load, Percentile, Plan, Report, Request,
     Target, Traffic, answers, ask, invocations,
@@ -16,7 +17,6 @@ use loadgen::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    child::Limit,
     job::Conditions,
     payload::Body,
     process,

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use launch::quoted;
+
 use crate::{
     setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, ROWS, SPINS, THREADS},
     step::Step,
-    words::quoted,
 };
 
 /// The folder in which the container looks for its models.

@@ -119,11 +119,11 @@ fn what_a_body_of_a_job_says_cannot_be_said_again() {
 
 #[test]
 fn a_server_that_runs_already_needs_no_processor_beside_those_of_the_load_generators() {
-    let all: Vec<String> = crate::child::cpus().iter().map(usize::to_string).collect();
+    let all: Vec<String> = launch::cpus().iter().map(usize::to_string).collect();
     let all = format!("--client-cpus {}", all.join(","));
     let args = parse(&format!("--endpoint http://h --payload p {all}")).unwrap();
     let places = args.places(args.job().unwrap().endpoint.as_deref()).unwrap();
-    assert_eq!((places.servers, places.generators), (Vec::new(), crate::child::cpus()));
+    assert_eq!((places.servers, places.generators), (Vec::new(), launch::cpus()));
     let problem = parse(&format!("m --payload p {all}")).unwrap().job().unwrap_err().to_string();
     assert!(problem.starts_with("--client-cpus: expected to leave"), "{problem}");
     let problem = Places::of_generators(&[0, 1], &[1, 7]).unwrap_err().to_string();

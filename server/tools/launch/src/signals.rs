@@ -20,7 +20,7 @@ const ONE_WISH: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When the system refuses a thread or a handler.
-pub(crate) fn stop() -> io::Result<Arc<AtomicBool>> {
+pub fn stop() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::<AtomicBool>::default();
     let (stopped, (begun, has_begun)) = (stop.clone(), mpsc::channel());
     let listen = move || {
