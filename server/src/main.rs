@@ -45,8 +45,8 @@ fn main() -> ExitCode {
         return worker();
     }
     let onednn = config::onednn(std::env::args_os(), &ProcessEnvironment);
-    // The servers that `recommend` starts decide for themselves.
-    if std::env::args_os().nth(1).is_none_or(|it| it != "recommend") {
+    // The servers that these start decide for themselves.
+    if std::env::args_os().nth(1).is_none_or(|it| it != "recommend" && it != "predict") {
         engines::prepare_tensorflow(onednn.is_on);
     }
     // Before anything that takes time: process 1 of a container gets no signal without a handler.

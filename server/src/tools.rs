@@ -9,12 +9,16 @@ pub struct Tool {
     /// As it follows `muster`.
     word: &'static str,
     program: &'static str,
+    /// The program's own word for it, where it does several things.
+    first: Option<&'static str>,
 }
 
 /// The load generator.
-pub const BENCH: Tool = Tool { word: "bench", program: "muster-bench" };
+pub const BENCH: Tool = Tool { word: "bench", program: "muster-bench", first: None };
 /// What finds settings and machines.
-pub const RECOMMEND: Tool = Tool { word: "recommend", program: "muster-recommend" };
+pub const RECOMMEND: Tool = Tool { word: "recommend", program: "muster-recommend", first: None };
+/// What sends files to a model and prints the answers.
+pub const PREDICT: Tool = Tool { word: "predict", program: "muster-bench", first: Some("predict") };
 
 impl Tool {
     /// Its program: the one beside this process's, else a name to be looked up on the `PATH`.
@@ -25,12 +29,12 @@ impl Tool {
 
     /// Replaces this process by it. What is returned is why that cannot be.
     pub fn exec(self, args: Vec<OsString>) -> io::Error {
-        self.missing(Command::new(self.program()).args(args).exec())
+        self.missing(Command::new(self.program()).args(self.first).args(args).exec())
     }
 
     /// An error of starting it that says what to do where there is no such program.
     pub fn missing(self, error: io::Error) -> io::Error {
-        let Tool { word, program } = self;
+        let Tool { word, program, .. } = self;
         if error.kind() != io::ErrorKind::NotFound {
             return io::Error::new(error.kind(), format!("{program}: {error}"));
         }
@@ -52,7 +56,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_there_says_where_it_should_be_and_what_makes_it() {
-        let nothing = Tool { word: "nothing", program: "muster-nothing" };
+        let nothing = Tool { word: "nothing", program: "muster-nothing", first: None };
         let error = nothing.missing(io::ErrorKind::NotFound.into());
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let text = error.to_string();

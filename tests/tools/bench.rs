@@ -96,3 +96,17 @@ fn the_pages_of_a_run_a_limit_and_two_servers_say_what_was_found_and_fit_every_s
         }
     }
 }
+
+/// Of models that take files, which have answered each of them.
+#[cfg(feature = "pipelines")]
+#[test]
+fn models_of_pictures_and_of_sounds_are_sent_pictures_and_sounds() {
+    use crate::support::pipelines;
+    let repository = pipelines::add_folders(Repository::new(), &["audio-classification"]);
+    let repository =
+        pipelines::copy(repository, "shapes", &crate::support::root("model_repository/shapes"));
+    let server = Server::start(&repository, &[]);
+    for model in ["shapes", "audio-classification"] {
+        check(server.http(), &["-m", model], true);
+    }
+}

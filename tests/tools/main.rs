@@ -24,5 +24,7 @@ mod openapi; // the document of the API, and clients that are made of it
 mod packages; // what users install
 #[cfg(all(feature = "pipelines", feature = "trees"))]
 mod pages; // the blocks of README and guides
+#[cfg(feature = "pipelines")]
+mod predict; // one file to a model, and its answer
 mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations

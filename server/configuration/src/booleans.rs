@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use crate::flags::FlagTable;
 
 /// Commands whose arguments belong to programs of their own.
-const TOOLS: [&str; 2] = ["bench", "recommend"];
+pub(crate) const TOOLS: [&str; 3] = ["bench", "predict", "recommend"];
 
 /// The words that are values of a boolean, where they follow its name.
 const WORDS: [&str; 8] = ["true", "false", "1", "0", "yes", "no", "on", "off"];

@@ -32,6 +32,8 @@ pub enum Parsed {
     Serve(Serve),
     /// `muster bench`, with everything that follows the word.
     Bench(Vec<OsString>),
+    /// `muster predict`, likewise.
+    Predict(Vec<OsString>),
     /// `muster recommend`, likewise.
     Recommend(Vec<OsString>),
     /// `muster health`.
@@ -108,8 +110,8 @@ pub struct Pull {
 }
 
 /// The commands that exist.
-const COMMANDS: [&str; 9] =
-    ["serve", "pull", "bench", "recommend", "health", "env", "explain", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["serve", "pull", "predict", "bench", "recommend", "health", "env", "explain", "completions", "man"];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
@@ -191,7 +193,7 @@ fn write_out(args: &mut [OsString], flags: &FlagTable) {
 
 /// Takes words such as `-hf` away, of which clap would see no more than `-h`.
 fn take_short_words(args: &mut Vec<OsString>, flags: &FlagTable, problems: &mut Vec<String>) {
-    let is_tool = |it: &OsString| it == "bench" || it == "recommend";
+    let is_tool = |it: &OsString| booleans::TOOLS.iter().any(|tool| it == tool);
     let end = args.iter().position(is_tool).unwrap_or(args.len());
     let is_word = |it: &str| (it.starts_with("-h") || it.starts_with("-V")) && 2 < it.len();
     let mut at = 0;
@@ -300,6 +302,7 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
             serve.settings.extend(typed(matches, flags));
         }
         Some(("bench", matches)) => return Parsed::Bench(rest(matches)),
+        Some(("predict", matches)) => return Parsed::Predict(rest(matches)),
         Some(("recommend", matches)) => return Parsed::Recommend(rest(matches)),
         Some(("health", matches)) => {
             serve.settings.extend(typed(matches, flags));
@@ -392,6 +395,7 @@ pub(crate) fn parse_words(
     match parse(args.collect(), flags, problems) {
         Parsed::Serve(serve) => serve.settings,
         Parsed::Bench(_)
+        | Parsed::Predict(_)
         | Parsed::Recommend(_)
         | Parsed::Health(_)
         | Parsed::Env(_)
@@ -452,6 +456,12 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
                 .args(options(flags, declared)),
         )
         .subcommand(pull(flags, declared))
+        .subcommand(
+            Command::new("predict")
+                .about("Send files to a model and print what it answers")
+                .disable_help_flag(true)
+                .arg(rest.clone()),
+        )
         .subcommand(
             Command::new("bench")
                 .about("Send requests to a server and measure")

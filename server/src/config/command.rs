@@ -30,7 +30,7 @@ use crate::{
 pub enum Command {
     /// Serve models: `muster`, `muster serve`.
     Serve(Box<ServerConfig>),
-    /// A program of its own, with all arguments after its word: `muster bench`, `muster recommend`.
+    /// A program of its own, with all arguments after its word: `muster bench`, `muster recommend`, `muster predict`.
     Tool(Tool, Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
@@ -63,6 +63,7 @@ pub fn read(
             return Ok(Command::Print(format!("{}{without}\n", text.trim_end())));
         }
         Parsed::Bench(args) => return Ok(Command::Tool(tools::BENCH, args)),
+        Parsed::Predict(args) => return Ok(Command::Tool(tools::PREDICT, args)),
         Parsed::Recommend(args) => return Ok(Command::Tool(tools::RECOMMEND, args)),
         Parsed::Health(asked) => {
             return match health::resolve(asked, &flags, environment, &mut problems) {

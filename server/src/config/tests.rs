@@ -21,7 +21,7 @@ mod vertex;
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::{flags, *};
-use crate::tools::{BENCH, RECOMMEND};
+use crate::tools::{BENCH, PREDICT, RECOMMEND};
 use configuration::{ConfigError, Environment, PathKind, compat::triton_command};
 use frontend::settings::TlsPorts;
 use inference::access::{Categories, Category};
@@ -387,12 +387,13 @@ fn help_and_version_are_texts_to_print() {
 }
 
 #[test]
-fn what_follows_bench_or_recommend_is_left_alone() {
+fn what_follows_the_word_of_a_tool_is_left_alone() {
     let given = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
     let expect = given.map(OsString::from).to_vec();
     let parsed =
         |word: &str| read_text(&format!("{word} {}", given.join(" ")), &["MUSTER_HTTP_PORT=x"]);
     assert_eq!(parsed("bench"), Ok(Command::Tool(BENCH, expect.clone())));
+    assert_eq!(parsed("predict"), Ok(Command::Tool(PREDICT, expect.clone())));
     assert_eq!(parsed("recommend"), Ok(Command::Tool(RECOMMEND, expect)));
 }
 
