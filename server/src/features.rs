@@ -19,7 +19,7 @@ pub struct Feature {
 /// What a person's browser asks.
 pub const BROWSER: Feature = Feature {
     name: "browser",
-    what: "document of its addresses and models",
+    what: "page for a browser and document of its addresses",
     is_in: cfg!(feature = "browser"),
     flags: &[],
 };

@@ -122,6 +122,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/inference/src",
             "server/frontend/src",
+            "server/protocols/browser/src/page",
             "server/protocols/sagemaker/src",
             "server/sources/src/digest.rs",
             "server/tools/bench/src/trust.rs",

@@ -20,6 +20,8 @@ mod bench; // the load generator against this server
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 #[cfg(all(feature = "browser", feature = "pipelines"))]
+mod docs_page; // the page for people, in a browser
+#[cfg(all(feature = "browser", feature = "pipelines"))]
 mod openapi; // the document of the API, and clients that are made of it
 mod packages; // what users install
 #[cfg(all(feature = "pipelines", feature = "trees"))]

@@ -53,7 +53,7 @@ pub fn http(
 ) -> Http {
     let vertex_ai = VertexAiPort { routes: None };
     let (tensorflow, texts) = (tensorflow::rest(metrics_path), texts::texts(texts));
-    let rest = (Prometheus, (browser::PAGES, ()));
+    let rest = (Prometheus, (browser::pages(), ()));
     (vertex_ai, (KServe, (sagemaker, (tensorflow, (texts, rest)))))
 }
 

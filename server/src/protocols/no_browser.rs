@@ -3,5 +3,5 @@
 /// No address.
 pub type Pages = ();
 
-/// No address.
-pub const PAGES: Pages = ();
+/// Nothing.
+pub fn pages() -> Pages {}

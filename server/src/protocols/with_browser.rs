@@ -1,3 +1,8 @@
 //! What a person's browser asks.
 
-pub use browser::{Browser as Pages, Browser as PAGES};
+pub use browser::Browser as Pages;
+
+/// Its addresses.
+pub fn pages() -> Pages {
+    Pages::new()
+}

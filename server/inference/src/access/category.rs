@@ -132,18 +132,25 @@ impl Scope {
 pub struct Need {
     category: Category,
     changes: bool,
+    is_public: bool,
 }
 
 impl Need {
     /// Of a request that leaves the server as it is.
     pub const fn reading(category: Category) -> Need {
-        Need { category, changes: false }
+        Need { category, changes: false, is_public: false }
     }
 
     /// Of a request that changes what the server does for others: loads a model, shares memory, sets what is
     /// traced or logged.
     pub const fn changing(category: Category) -> Need {
-        Need { category, changes: true }
+        Need { category, changes: true, is_public: false }
+    }
+
+    /// Of a request for what is the same in every server and holds nothing of this one: whoever reaches the port may
+    /// make it, without a token and without the header of a restriction.
+    pub const fn public(category: Category) -> Need {
+        Need { category, changes: false, is_public: true }
     }
 
     /// What it is about.
@@ -156,7 +163,12 @@ impl Need {
         self.changes
     }
 
-    /// The least that a token must allow.
+    /// May whoever reaches the port make the request?
+    pub fn is_public(self) -> bool {
+        self.is_public
+    }
+
+    /// The least that a token must allow, where one is asked for.
     pub fn scope(self) -> Scope {
         match self.category {
             _ if self.changes => Scope::Admin,

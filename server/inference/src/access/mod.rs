@@ -113,6 +113,9 @@ impl Access {
         need: Need,
         header: impl Fn(&str) -> Option<&'a [u8]>,
     ) -> Result<(), Error> {
+        if need.is_public() {
+            return Ok(());
+        }
         let has_proof = match &self.rules {
             Some(rules) => rules.check(need, &header)?,
             None => false,
@@ -234,6 +237,17 @@ mod tests {
         let open =
             Access::new(Wire::Http, tokens(), Categories::only(&[Category::ModelRepository]), &[]);
         check(&open, LOAD, &[host, own], Some(Kind::Forbidden));
+    }
+
+    #[test]
+    fn what_is_public_needs_neither_a_token_nor_the_header_of_a_restriction() {
+        let all = Category::ALL.map(Category::name).join(",");
+        let closed = restricted(&[&format!("{all}:x-key=hush")]);
+        let access = Access::new(Wire::Http, tokens(), Categories::default(), &closed);
+        for access in [access.from_afar(), access] {
+            check(&access, Need::public(Category::Metadata), &[], None);
+            check(&access, Need::reading(Category::Metadata), &[], Some(Kind::Unauthenticated));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a person's browser asks: `/openapi.json`, a document of every address and of the models that serve.
+//! What a person's browser asks: `/docs`, a page to try the models on, and `/openapi.json`, a document of every address
+//! and of the models that serve.
 #![forbid(unsafe_code)]
 
 mod document;
@@ -6,6 +7,9 @@ mod handler;
 mod model;
 mod names;
 mod operation;
+mod page;
+
+use std::sync::Arc;
 
 use hyper::{Method, Response, body::Incoming};
 
@@ -38,15 +42,34 @@ const DOCUMENT: &[Content] = &[Content::json(Schema {
     json: r#"{"type":"object","additionalProperties":true}"#,
 })];
 
+const PAGE: &[Content] = &[Content::of("text/html")];
+
 /// What a browser asks.
-#[derive(Debug, Clone, Copy)]
-pub struct Browser;
+#[derive(Debug, Clone)]
+pub struct Browser {
+    page: Arc<page::Page>,
+}
+
+impl Browser {
+    /// With its page, which is made here.
+    pub fn new() -> Browser {
+        Browser { page: Arc::new(page::Page::new()) }
+    }
+}
+
+impl Default for Browser {
+    fn default() -> Browser {
+        Browser::new()
+    }
+}
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// The document of the API.
     Document,
+    /// The page.
+    Page,
 }
 
 impl Protocol for Browser {
@@ -54,6 +77,7 @@ impl Protocol for Browser {
 
     fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation, Error>> {
         let operation = match head.words() {
+            ["docs"] => Operation::Page,
             ["openapi.json"] => Operation::Document,
             _ => return None,
         };
@@ -62,12 +86,17 @@ impl Protocol for Browser {
 
     fn routes(&self) -> Vec<Route> {
         let summary = "An OpenAPI document of the addresses and the models";
-        vec![FAMILY.get("openapi", "/openapi.json", summary).gives(DOCUMENT)]
+        vec![
+            FAMILY.get("openapi", "/openapi.json", summary).gives(DOCUMENT),
+            FAMILY.get("docs", "/docs", "A page to try the models on").gives(PAGE),
+        ]
     }
 
     fn need(&self, operation: &Operation, _: &Method) -> Need {
         match operation {
             Operation::Document => Need::reading(Category::Metadata),
+            // It holds no data, and a browser that opens an address has no token to show.
+            Operation::Page => Need::public(Category::Metadata),
         }
     }
 
@@ -85,6 +114,7 @@ impl Protocol for Browser {
         match operation {
             // Boxed: the futures of other requests stay small.
             Operation::Document => Box::pin(handler::document(service, parts)).await,
+            Operation::Page => Ok(self.page.reply(&parts.headers)),
         }
     }
 
@@ -110,18 +140,20 @@ mod tests {
     fn kind(operation: &Operation) -> &'static str {
         match operation {
             Operation::Document => "document",
+            Operation::Page => "page",
         }
     }
 
-    const KINDS: usize = 1;
+    const KINDS: usize = 2;
 
     #[test]
     fn every_listed_route_is_taken_and_every_operation_is_listed() {
-        assert_eq!(misled(&Browser), [""; 0]);
+        assert_eq!(misled(&Browser::new()), [""; 0]);
         let headers = HeaderMap::new();
-        let kinds = Browser.routes().into_iter().map(|it| {
+        let browser = Browser::new();
+        let kinds = browser.routes().into_iter().map(|it| {
             let path = sample(&it);
-            kind(&Browser.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
+            kind(&browser.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
         });
         assert_eq!(kinds.collect::<BTreeSet<_>>().len(), KINDS);
     }

@@ -1,0 +1,61 @@
+//! The page `/docs` in a browser: `tests/clients/docs_page.py` does there what a person does. It needs Chromium and
+//! Python 3 with `venv`. Without them there is nothing to run: that is said aloud, and is a failure where `CI=true`.
+
+use std::{env, path::PathBuf, process::Command};
+
+use crate::support::{
+    Repository, Server,
+    pipelines::add_folders,
+    python::{python, run},
+    root, skip,
+};
+
+/// The browser of this machine, or `MUSTER_TEST_CHROMIUM`.
+fn chromium() -> Option<PathBuf> {
+    const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    if let Some(named) = env::var_os("MUSTER_TEST_CHROMIUM") {
+        return Some(named.into());
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let mut places = env::split_paths(&folders).flat_map(|it| NAMES.map(|name| it.join(name)));
+    let found = places.find(|it| it.is_file());
+    if found.is_none() {
+        skip(&format!("the page /docs in a browser: PATH has none of {}", NAMES.join(", ")));
+    }
+    found
+}
+
+#[test]
+fn a_person_calls_every_sample_model_from_the_page_and_sees_what_the_server_does() {
+    let Some(chromium) = chromium() else { return };
+    let Some(python) = python("requirements-browser.txt") else { return };
+    let samples = ["digits", "fraud", "listing_price", "sentiment", "shapes"];
+    let samples = samples.iter().fold(Repository::new(), |repository, name| {
+        repository.copy(name, &format!("model_repository/{name}"))
+    });
+    let tasks = [
+        "audio-classification",
+        "clip",
+        "detr",
+        "fill-mask",
+        "ner",
+        "question-answering",
+        "rerank",
+        "speech",
+        "st-6",
+        "zero-shot",
+    ];
+    let server = Server::start(&add_folders(samples, &tasks), &[]);
+    let token = "a-token-of-one-client";
+    let sentiment = Repository::new()
+        .copy("sentiment", "model_repository/sentiment")
+        .file("tokens", format!("inference {token}\n"));
+    let flag = format!("--auth-tokens-file={}", sentiment.at("tokens"));
+    let guarded = Server::start(&sentiment, &[&flag]);
+    let [open, guarded] = [&server, &guarded].map(|it| format!("http://{}", it.http()));
+    let mut person = Command::new(python);
+    person.arg(root("tests/clients/docs_page.py")).arg(chromium).arg(open);
+    person.args(["--guarded", &guarded, token]);
+    let said = run(&mut person).unwrap_or_else(|said| panic!("{said}"));
+    assert!(!said.is_empty(), "it said nothing: did it check anything?");
+}
