@@ -244,11 +244,19 @@ function split({ measured, queue, run, total, rest }) {
     ),
   );
   key.push(h("li", {}, "All ", h("b", {}, milliseconds(measured))));
-  const inside = total !== null && known ? Math.max(0, total - queue - run) : null;
-  const about =
-    inside === null
-      ? "The server did not say how long it took."
-      : `Of the rest, ${milliseconds(Math.min(inside, rest))} are the server's own, before and after the run; the network and the ` +
-        `browser have ${milliseconds(Math.max(0, measured - total))}.`;
-  return [bar, h("ul", { class: "key" }, key), h("p", { class: "faint" }, about)];
+  return [
+    bar,
+    h("ul", { class: "key" }, key),
+    h("p", { class: "faint" }, aboutRest({ measured, queue, run, total, rest })),
+  ];
+}
+
+// Whose the rest of the time is, as far as the server has said it.
+function aboutRest({ measured, queue, run, total, rest }) {
+  if (total === null) return "The server did not say how long it took.";
+  const outside = `the network and the browser ${milliseconds(Math.max(0, measured - total))}`;
+  // Where nothing ran, the server says how long it took in all.
+  if (queue === null || run === null) return `The server took ${milliseconds(total)}, ${outside}.`;
+  const inside = Math.min(rest, Math.max(0, total - queue - run));
+  return `Of the rest, the server took ${milliseconds(inside)} before and after the run, ${outside}.`;
 }
