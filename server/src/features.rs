@@ -76,7 +76,7 @@ pub const SOURCES: Feature = Feature {
     name: "sources",
     what: "models by name",
     is_in: cfg!(feature = "sources"),
-    flags: &["hub-token", "hub-cache-dir", "hub-offline"],
+    flags: &["lock-file", "hub-token", "hub-cache-dir", "hub-offline"],
 };
 
 /// Repositories in object stores.

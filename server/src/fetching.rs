@@ -1,7 +1,7 @@
 //! A model by name: it is brought here before there is a server, and its directory takes the place of its name.
 
 use loading::settings::ModelsFrom;
-use sources::{Fetched, SourceError, fetch};
+use sources::{Fetched, LockUse, SourceError, fetch};
 
 use crate::config::ServerConfig;
 
@@ -11,7 +11,7 @@ use crate::config::ServerConfig;
 /// Names the model that cannot be fetched, and why.
 pub fn bring(config: ServerConfig) -> Result<ServerConfig, SourceError> {
     let Some(wanted) = &config.wanted else { return Ok(config) };
-    let Fetched { path, name } = fetch(wanted, &config.sources)?;
+    let Fetched { path, name } = fetch(wanted, &config.sources, LockUse::Obey)?;
     tracing::info!(model = %wanted, directory = %path.display(), "served by name");
     let mut repository = config.repository;
     repository.from = ModelsFrom::Path(path);

@@ -170,7 +170,7 @@ fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
 fn pull(command: &PullCommand) -> ExitCode {
     logging::start_plain();
     for name in &command.names {
-        match sources::fetch(name, &command.sources) {
+        match sources::fetch(name, &command.sources, command.usage) {
             // An error means that the reader has closed the pipe.
             Ok(fetched) => drop(writeln!(std::io::stdout(), "{}", fetched.path.display())),
             Err(error) => return fail(&error),

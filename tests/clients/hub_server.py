@@ -1,8 +1,9 @@
 """A hub as `huggingface_hub` asks one, of the folders below FOLDER: `<owner>/<name>/<files>`.
 
-    python3 tests/clients/hub_server.py FOLDER
+    python3 tests/clients/hub_server.py FOLDER [CERTIFICATE KEY]
 
-Prints the address of the hub. Large files lie on another host, as on the real one: the hub leads there. A folder with
+Prints the port of the hub, and where a certificate is given that of a host with TLS that has the same files:
+`/<owner>/<name>/<file>`. Large files lie on another host, as on the real one: the hub leads there. A folder with
 the file `.private` needs the token `hub-secret`. Nothing is installed for it.
 
 `POST /_faults` sets what goes wrong, a list of objects; each is for requests whose path contains its `path`, and happens
@@ -20,6 +21,7 @@ import hashlib
 import http.server
 import json
 import pathlib
+import ssl
 import sys
 import threading
 import urllib.parse
@@ -89,7 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.fault.get("fault") == "status":
             return self.answer(self.fault["status"], b"", self.fault.get("headers", {}))
         parts = path.strip("/").split("/")
-        if self.host == "cdn":
+        if self.host != "hub":
             return self.content(self.hub.files("/".join(parts[:2]))["/".join(parts[2:])], {})
         if parts[:2] == ["api", "models"]:
             model, rest = "/".join(parts[2:4]), parts[4:]
@@ -171,12 +173,18 @@ def error(code, message):
 
 def main():
     hub = Hub(pathlib.Path(sys.argv[1]))
-    for host in ["cdn", "hub"]:
+    tls = None
+    if 2 < len(sys.argv):
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*sys.argv[2:])
+    for host in ["cdn", "hub", "files"]:
         handler = type(host, (Handler,), {"hub": hub, "host": host})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        if host == "files" and tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         hub.servers[host] = server
         threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"http://127.0.0.1:{hub.servers['hub'].server_port}", flush=True)
+    print(hub.servers["hub"].server_port, hub.servers["files"].server_port, flush=True)
     # Until whoever has started it closes its input.
     sys.stdin.read()
 

@@ -26,6 +26,8 @@ mod drain; // stopping under load
 #[cfg(all(feature = "pipelines", feature = "sources"))]
 mod hub; // models by their names on a hub
 mod lifecycle; // starting, and starts that fail
+#[cfg(all(feature = "pipelines", feature = "sources"))]
+mod locked; // models by name that are held by digests: at an address, and in a lock file
 mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page
 mod model_config; // alternatives, checksums, libraries, files by name, priorities, buckets

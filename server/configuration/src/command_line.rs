@@ -105,6 +105,8 @@ pub struct Explain {
 pub struct Pull {
     /// `muster pull <name>..`.
     pub names: Vec<OsString>,
+    /// `--update`: the lock file is to have them as they are now.
+    pub updates: bool,
     /// Options of the server, in the order given.
     pub settings: Vec<Typed>,
 }
@@ -334,6 +336,7 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
             let names = matches.get_many::<OsString>("names").unwrap_or_default();
             return Parsed::Pull(Pull {
                 names: names.cloned().collect(),
+                updates: matches.get_flag("update"),
                 settings: serve.settings,
             });
         }
@@ -429,7 +432,8 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
         .value_parser(OsStringValueParser::new())
         .help(
             "A model file (model.onnx), a model's directory, or a model repository; where there is none of that name, \
-             a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub",
+             a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub, \
+             or https://<address>#sha256=<digest>",
         );
     let rest = Arg::new("args")
         .action(ArgAction::Append)
@@ -572,6 +576,9 @@ fn pull(flags: &FlagTable, declared: Declared) -> Command {
                 .value_parser(OsStringValueParser::new())
                 .help("As `muster serve NAME` takes it, or several. Default: the one of HF_MODEL_ID"),
         )
+        .arg(Arg::new("update").long("update").action(ArgAction::SetTrue).help(
+            "Write the models into --lock-file as they are now. Without it, what is in the file stays",
+        ))
         .args(unseen(flags, declared))
 }
 

@@ -7,7 +7,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{download::Turn, error::Problem};
+use crate::{
+    download::{Turn, make_sure_of_room},
+    error::Problem,
+};
 
 /// What a directory of copies says of itself to programs that make backups.
 const TAG: (&str, &str) = (
@@ -118,14 +121,7 @@ impl Folder {
 
     /// Fails where the disk has less room than so many bytes.
     pub(crate) fn make_sure_of_room(&self, needed: u64) -> Result<(), Problem> {
-        let dir = self.path();
-        let found =
-            rustix::fs::statvfs(&dir).map_err(|it| Problem::disk("look at", &dir, &it.into()))?;
-        let free = found.f_bavail.saturating_mul(found.f_frsize);
-        match needed <= free {
-            true => Ok(()),
-            false => Err(Problem::Room { dir: dir.display().to_string(), free, needed }),
-        }
+        make_sure_of_room(&self.path(), needed)
     }
 }
 

@@ -35,6 +35,11 @@ impl Digest {
         }
     }
 
+    /// Are both of one kind?
+    pub(crate) fn is_like(&self, other: &Digest) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// The digest of the same kind that a file has. Blocking.
     pub(crate) fn of_file(&self, path: &Path) -> io::Result<Digest> {
         match self {

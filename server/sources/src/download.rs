@@ -85,8 +85,7 @@ impl Wanted {
                 Err(Broken::For(problem)) => return Err(problem),
                 Err(Broken::Off(reason)) => reason,
             };
-            // Of a file of unknown length every attempt begins anew.
-            failures = if self.size.is_some() && most < length(part) { 1 } else { failures + 1 };
+            failures = if self.knows_its_end() && most < length(part) { 1 } else { failures + 1 };
             most = most.max(length(part));
             if failures == ATTEMPTS {
                 let reason = format!("{reason}, {ATTEMPTS} times");
@@ -97,10 +96,17 @@ impl Wanted {
         }
     }
 
+    /// Can it be gone on with where it broke off?
+    fn knows_its_end(&self) -> bool {
+        self.size.is_some() || self.digest.is_some()
+    }
+
     async fn attempt(&self, http: &Http, part: &Path) -> Result<Origin, Broken> {
         let disk = |it: io::Error| Broken::For(Problem::disk("write", part, &it));
-        let mut have = match self.size {
-            Some(size) if length(part) <= size => length(part),
+        // Where nobody has said how long it is, its digest tells whether what is here belongs to it.
+        let mut have = match (self.size, &self.digest) {
+            (Some(size), _) if length(part) <= size => length(part),
+            (None, Some(_)) => length(part),
             _ => 0,
         };
         if self.size == Some(have) && part.exists() {
@@ -112,6 +118,10 @@ impl Wanted {
             ask = ask.with(RANGE, range.map_err(|it| disk(io::Error::other(it)))?);
         }
         let mut answer = match http.send(&ask).await {
+            // All of it may be here: its digest tells.
+            Err(Problem::Refused { status: 416, .. }) if self.size.is_none() && 0 < have => {
+                return Ok(Origin::Several);
+            }
             Err(Problem::Refused { status: 416, .. }) => {
                 remove(part)?;
                 return Err(Broken::Off(
@@ -126,7 +136,13 @@ impl Wanted {
         if !goes_on {
             have = 0;
         }
-        let size = self.size.or_else(|| answer.content_length().filter(|_| !goes_on));
+        let all = from.and_then(|it| it.rsplit_once('/')?.1.parse().ok()).filter(|_| goes_on);
+        let size = self.size.or(all).or_else(|| answer.content_length().filter(|_| !goes_on));
+        if self.size.is_none()
+            && let (Some(size), Some(folder)) = (size, part.parent())
+        {
+            make_sure_of_room(folder, size.saturating_sub(have))?;
+        }
         let origin = if have == 0 { Origin::OneTransfer } else { Origin::Several };
         let mut file = OpenOptions::new().create(true).append(true).open(part).map_err(disk)?;
         file.set_len(have).map_err(disk)?;
@@ -190,6 +206,16 @@ fn remove(path: &Path) -> Result<(), Problem> {
 /// Bytes of files that are to be fetched which are not here yet.
 pub(crate) fn missing(wanted: &Wanted, path: &Path) -> u64 {
     wanted.size.unwrap_or(0).saturating_sub(length(&incomplete(path)))
+}
+
+/// Fails where the disk of a directory has less room than so many bytes.
+pub(crate) fn make_sure_of_room(dir: &Path, needed: u64) -> Result<(), Problem> {
+    let found = rustix::fs::statvfs(dir).map_err(|it| Problem::disk("look at", dir, &it.into()))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    match needed <= free {
+        true => Ok(()),
+        false => Err(Problem::Room { dir: dir.display().to_string(), free, needed }),
+    }
 }
 
 /// Keeps others from fetching the same file while it lives. Blocking: it waits for them.

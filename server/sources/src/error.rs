@@ -89,9 +89,48 @@ pub enum Problem {
     /// None of its files can be served, or several.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
+    /// The lock file does not allow it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The system refused a resource.
     #[error("cannot start: {0}")]
     System(io::Error),
+}
+
+/// What is wrong with a lock file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// It cannot be read, or holds something else.
+    #[error("--lock-file '{path}': {problem}")]
+    Content {
+        /// The file.
+        path: String,
+        /// What was expected, and what is there.
+        problem: String,
+    },
+    /// It has no such model.
+    #[error(
+        "--lock-file '{path}' has no such model: 'muster pull {name} --lock-file={path}' adds it"
+    )]
+    Missing {
+        /// The file.
+        path: String,
+        /// The model.
+        name: String,
+    },
+    /// What is there is not what it was.
+    #[error(
+        "--lock-file: its file '{file}' has {found}, and {expected} in the lock file; 'muster pull --update' takes it as \
+         it is now"
+    )]
+    Changed {
+        /// The file.
+        file: String,
+        /// The digest of the lock file.
+        expected: String,
+        /// The digest that it has.
+        found: String,
+    },
 }
 
 impl Problem {

@@ -1,28 +1,69 @@
 //! From a name to a directory of this machine.
 
+use std::path::PathBuf;
+
 use crate::{
     error::{Problem, SourceError},
     fetched::Fetched,
     http::Http,
     hub,
+    lock::{LockFile, Pin},
+    lock_use::LockUse,
     name::Name,
     source_settings::SourceSettings,
+    web,
 };
 
-/// Brings a model here, unless it is. Blocking, for as long as that takes.
+/// Brings a model here, unless it is. Where there is a lock file, it is obeyed or written as `usage` says. Blocking,
+/// for as long as that takes.
 ///
 /// # Errors
 /// Names the model and what is wrong. What has come so far is gone on with the next time.
-pub fn fetch(name: &Name, settings: &SourceSettings) -> Result<Fetched, SourceError> {
+pub fn fetch(
+    name: &Name,
+    settings: &SourceSettings,
+    usage: LockUse,
+) -> Result<Fetched, SourceError> {
     let failed = |problem| SourceError { name: name.to_string(), problem };
+    let path = locked(name, settings, usage).map_err(failed)?;
+    Ok(Fetched { path, name: name.model().to_owned() })
+}
+
+fn locked(name: &Name, settings: &SourceSettings, usage: LockUse) -> Result<PathBuf, Problem> {
+    let Some(lock) = &settings.lock_file else { return Ok(bring(name, settings, None)?.0) };
+    let mut lock = LockFile::read(lock)?;
+    let key = name.to_string();
+    let (path, pin) = bring(name, settings, lock.pin(&key, usage)?)?;
+    if usage != LockUse::Obey {
+        lock.put(key, pin()?)?;
+    }
+    Ok(path)
+}
+
+/// What makes the pin of a model that is here.
+type MakePin = Box<dyn FnOnce() -> Result<Pin, Problem>>;
+
+fn bring(
+    name: &Name,
+    settings: &SourceSettings,
+    pin: Option<&Pin>,
+) -> Result<(PathBuf, MakePin), Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|it| failed(Problem::System(it)))?;
-    let path = runtime.block_on(async {
+    let runtime = runtime.map_err(Problem::System)?;
+    runtime.block_on(async {
         let http = Http::new()?;
         match name {
-            Name::Hub(hub) => hub::fetch(&http, hub, settings).await,
+            Name::Hub(hub) => {
+                let found = hub::fetch(&http, hub, settings, pin).await?;
+                let path = found.directory.clone();
+                let make = move || Pin::of(&found.revision, &found.directory, &found.files);
+                Ok((path, Box::new(make) as MakePin))
+            }
+            Name::Web(web) => {
+                let path = web::fetch(&http, web, &settings.cache).await?;
+                let pin = Pin::of_one(&web.sha256, &web.file);
+                Ok((path, Box::new(move || Ok(pin)) as MakePin))
+            }
         }
-    });
-    let path = path.map_err(failed)?;
-    Ok(Fetched { path, name: name.model().to_owned() })
+    })
 }

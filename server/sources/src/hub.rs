@@ -13,8 +13,9 @@ use crate::{
     choose::choose,
     digest::Digest,
     download::{Wanted, missing},
-    error::Problem,
+    error::{LockError, Problem},
     http::{Ask, Http, Redirects, bearer, shown},
+    lock::Pin,
     name::HubName,
     source_settings::{HubSettings, SourceSettings},
 };
@@ -38,17 +39,31 @@ struct HubFile {
     wanted: Wanted,
 }
 
-/// Brings the files of a model here that a server needs, and returns the directory of its revision.
+/// A model of a hub that is here.
+pub(crate) struct Found {
+    /// Its commit.
+    pub(crate) revision: String,
+    /// The directory of that.
+    pub(crate) directory: PathBuf,
+    /// The files that are served.
+    pub(crate) files: Vec<String>,
+}
+
+/// Brings the files of a model here that a server needs: those of the pin, where there is one.
 pub(crate) async fn fetch(
     http: &Http,
     name: &HubName,
     settings: &SourceSettings,
-) -> Result<PathBuf, Problem> {
+    pin: Option<&Pin>,
+) -> Result<Found, Problem> {
     let hub = &settings.hub;
     let cache = hub.cache.as_deref().ok_or(Problem::NoCache)?;
     let folder = Folder::new(cache, format!("models--{}", name.repository.replace('/', "--")));
     let credentials = hub.token.as_ref().and_then(|it| bearer(it.reveal()));
     let hub = Hub { http, settings: hub, repository: &name.repository, credentials, folder };
+    if let Some(pin) = pin {
+        return hub.pinned(pin).await;
+    }
     let revision = name.revision.as_deref().unwrap_or(&hub.settings.revision);
     if hub.settings.is_offline {
         return hub.kept(revision, &settings.graphs)?.ok_or_else(|| hub.not_here());
@@ -65,24 +80,45 @@ pub(crate) async fn fetch(
         Err(problem) => return Err(problem),
     };
     let chosen = choose(hub.repository, &files, &settings.graphs)?;
-    hub.bring(&commit, &chosen).await?;
+    hub.bring(&commit, &chosen, None).await?;
     if commit != revision {
         hub.folder.note_reference(revision, &commit)?;
     }
-    Ok(hub.folder.snapshot(&commit))
+    Ok(hub.found(commit, chosen))
 }
 
 impl Hub<'_> {
     /// The directory of a revision that was fetched earlier, where what is to be served is in it.
-    fn kept(&self, revision: &str, graphs: &[String]) -> Result<Option<PathBuf>, Problem> {
+    fn kept(&self, revision: &str, graphs: &[String]) -> Result<Option<Found>, Problem> {
         let of_name = is_commit(revision).then(|| revision.to_owned());
         let Some(commit) = self.folder.reference(revision).or(of_name) else { return Ok(None) };
         let files = self.folder.files(&commit);
         if files.is_empty() {
             return Ok(None);
         }
-        choose(self.repository, &files, graphs)?;
-        Ok(Some(self.folder.snapshot(&commit)))
+        let chosen = choose(self.repository, &files, graphs)?;
+        Ok(Some(self.found(commit, chosen)))
+    }
+
+    fn found(&self, revision: String, files: Vec<String>) -> Found {
+        Found { directory: self.folder.snapshot(&revision), revision, files }
+    }
+
+    /// The files of a pin. Nobody is asked for those that are here.
+    async fn pinned(&self, pin: &Pin) -> Result<Found, Problem> {
+        let files: Vec<String> = pin.files.keys().cloned().collect();
+        if !is_commit(&pin.revision) || !files.iter().all(|it| is_inside(it)) {
+            let problem = "expected a commit and paths within the model's folder".to_owned();
+            let path = self.repository.to_owned();
+            return Err(Problem::Lock(LockError::Content { path, problem }));
+        }
+        let directory = self.folder.snapshot(&pin.revision);
+        if self.settings.is_offline && !files.iter().all(|it| directory.join(it).is_file()) {
+            return Err(self.not_here());
+        }
+        self.bring(&pin.revision, &files, Some(pin)).await?;
+        pin.check(&directory)?;
+        Ok(self.found(pin.revision.clone(), files))
     }
 
     fn not_here(&self) -> Problem {
@@ -118,12 +154,21 @@ impl Hub<'_> {
         }
     }
 
-    /// Brings files of a commit here that are not.
-    async fn bring(&self, commit: &str, files: &[String]) -> Result<(), Problem> {
+    /// Brings files of a commit here that are not. None is fetched that has another digest than its pin.
+    async fn bring(
+        &self,
+        commit: &str,
+        files: &[String],
+        pin: Option<&Pin>,
+    ) -> Result<(), Problem> {
         let is_here = |file: &&String| self.folder.snapshot(commit).join(file).is_file();
         let mut wanted = Vec::new();
         for file in files.iter().filter(|it| !is_here(it)) {
-            wanted.push(self.describe(commit, file).await?);
+            let found = self.describe(commit, file).await?;
+            if let (Some(pin), Some(digest)) = (pin, &found.wanted.digest) {
+                pin.compare(file, digest)?;
+            }
+            wanted.push(found);
         }
         if wanted.is_empty() {
             tracing::info!(model = self.repository, commit, "it is here already");

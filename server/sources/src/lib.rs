@@ -21,17 +21,23 @@ mod fetched;
 mod http;
 #[cfg(feature = "sources")]
 mod hub;
+#[cfg(feature = "sources")]
+mod lock;
+mod lock_use;
 mod name;
 #[cfg(not(feature = "sources"))]
 mod no_sources;
 pub mod source_settings;
+#[cfg(feature = "sources")]
+mod web;
 
 #[cfg(feature = "sources")]
 pub use error::SourceError;
 #[cfg(feature = "sources")]
 pub use fetch::fetch;
 pub use fetched::Fetched;
-pub use name::{HubName, Name, NameError};
+pub use lock_use::LockUse;
+pub use name::{HubName, Name, NameError, WebName};
 #[cfg(not(feature = "sources"))]
 pub use no_sources::{SourceError, fetch};
 pub use source_settings::{HubSettings, Secret, SourceSettings};

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Name {
     /// `owner/name` or `hf://owner/name@revision`: of Hugging Face's hub.
     Hub(HubName),
+    /// `https://host/path/model.onnx#sha256=<digest>`: a file at an address.
+    Web(WebName),
 }
 
 /// A repository of a hub.
@@ -18,13 +20,36 @@ pub struct HubName {
     pub revision: Option<String>,
 }
 
+/// A file at an address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebName {
+    /// The whole address, which may be signed.
+    pub url: String,
+    /// The digest of the file, in small hexadecimal letters.
+    pub sha256: String,
+    /// What the file is called.
+    pub file: String,
+}
+
 /// What was expected of a text that begins as a name does. The text may hold a secret and is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// After `hf://`.
     #[error("hf://<owner>/<name>, perhaps with @<branch, tag or commit> behind it")]
     Hub,
+    /// After `https://`.
+    #[error(
+        "https://<host>/<path>/<file>#sha256=<64 hexadecimal digits>, without credentials, where the file ends in one of {}",
+        WEB_FILES.map(|it| format!(".{it}")).join(", ")
+    )]
+    Web,
+    /// Plain HTTP.
+    #[error("https, not http, for a file at an address")]
+    Http,
 }
+
+/// Files that are fetched from an address. Pickles run code where they are read, and are not among them.
+const WEB_FILES: [&str; 5] = ["onnx", "ubj", "json", "txt", "skops"];
 
 /// Begins the name of a model of a hub.
 const HUB: &str = "hf://";
@@ -41,6 +66,12 @@ impl Name {
     pub fn parse(text: &str) -> Option<Result<Name, NameError>> {
         if let Some(rest) = text.strip_prefix(HUB) {
             return Some(HubName::parse(rest).map(Name::Hub).ok_or(NameError::Hub));
+        }
+        if text.starts_with("https://") {
+            return Some(WebName::parse(text).map(Name::Web).ok_or(NameError::Web));
+        }
+        if text.starts_with("http://") {
+            return Some(Err(NameError::Http));
         }
         let hub = HubName::parse(text)?;
         let ending = hub.repository.rsplit_once('.').map(|it| it.1);
@@ -60,6 +91,7 @@ impl Name {
     pub fn model(&self) -> &str {
         match self {
             Name::Hub(hub) => hub.repository.rsplit('/').next().unwrap_or(&hub.repository),
+            Name::Web(web) => web.file.rsplit_once('.').map_or(&web.file, |it| it.0),
         }
     }
 }
@@ -72,6 +104,7 @@ impl fmt::Display for Name {
             Name::Hub(HubName { repository, revision: Some(revision) }) => {
                 write!(f, "{HUB}{repository}@{revision}")
             }
+            Name::Web(web) => write!(f, "{}#sha256={}", web.shown(), web.sha256),
         }
     }
 }
@@ -90,6 +123,37 @@ impl HubName {
             repository: repository.to_owned(),
             revision: revision.map(str::to_owned),
         })
+    }
+}
+
+impl WebName {
+    /// An address with the digest of what lies there.
+    fn parse(text: &str) -> Option<WebName> {
+        let (url, digest) = text.split_once("#sha256=")?;
+        let sha256 = digest.to_ascii_lowercase();
+        let is_digest = sha256.len() == 64 && sha256.bytes().all(|it| it.is_ascii_hexdigit());
+        let plain = url.split('?').next().unwrap_or_default();
+        let (host, path) = plain.strip_prefix("https://")?.split_once('/')?;
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let is_letter = |it: char| it.is_ascii_alphanumeric() || "-_.+".contains(it);
+        let is_file = !file.starts_with('.') && file.len() <= 200 && file.chars().all(is_letter);
+        let ending = file.rsplit_once('.').filter(|it| !it.0.is_empty())?.1;
+        let is_known = WEB_FILES.contains(&&*ending.to_ascii_lowercase());
+        let is_host = !host.is_empty() && !host.contains(['@', ' ']);
+        let file = file.to_owned();
+        let is_one = is_digest && is_host && is_file && is_known;
+        is_one.then(|| WebName { url: url.to_owned(), sha256, file })
+    }
+
+    /// The address without what it may be signed by.
+    pub(crate) fn shown(&self) -> &str {
+        self.url.split('?').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for WebName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WebName({}, {})", self.shown(), self.sha256)
     }
 }
 
@@ -132,6 +196,29 @@ mod tests {
             assert_eq!(Name::parse(path), None, "{path}");
         }
         assert_eq!(Name::parse("s3://bucket/models"), None);
+    }
+
+    #[test]
+    fn a_file_at_an_address_has_a_digest_and_its_signature_is_not_shown() {
+        let digest = "ab".repeat(32);
+        check(
+            &format!("https://h:1/a/fraud.onnx#sha256={}", digest.to_uppercase()),
+            &format!("https://h:1/a/fraud.onnx#sha256={digest}"),
+            "fraud",
+        );
+        let signed = Name::parse(&format!("https://h/m.onnx?sig=secret#sha256={digest}"));
+        let signed = signed.unwrap().unwrap();
+        assert!(!format!("{signed} {signed:?}").contains("secret"));
+        for text in [
+            "https://h/m.onnx",
+            &format!("https://u:p@h/m.onnx#sha256={digest}"),
+            &format!("https://h/m.pkl#sha256={digest}"),
+            &format!("https://h/m.onnx#sha256={}", &digest[1..]),
+            &format!("https://h/..onnx#sha256={digest}"),
+        ] {
+            assert_eq!(Name::parse(text), Some(Err(NameError::Web)), "{text}");
+        }
+        assert_eq!(Name::parse("http://h/m.onnx"), Some(Err(NameError::Http)));
     }
 
     #[test]

@@ -19,6 +19,7 @@ const BRANCH: &str = "main";
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
+    Flag::value("lock-file", "", "File with the revisions and digests of models by name. `muster pull` writes it, and `muster serve` serves what is in it and nothing else").named("FILE"),
     Flag::value("hub-endpoint", ENDPOINT, "Address of the hub that models of the form <owner>/<name> are fetched from (HF_ENDPOINT)").named("URL"),
     Flag::value("hub-token", "", "Token for private models of the hub, which no other host gets (HF_TOKEN). Default: the one that `hf auth login` has kept").named("TOKEN").secret(),
     Flag::value("hub-revision", BRANCH, "Branch, tag or commit of a model of the hub whose name says none (HF_MODEL_REVISION)").named("REVISION"),
@@ -31,6 +32,10 @@ pub const FLAGS: &[Flag] = &[
 pub struct SourceSettings {
     /// The paths that the graph may have which `--pipeline-graph` names; empty where it names none.
     pub graphs: Vec<String>,
+    /// `--lock-file`.
+    pub lock_file: Option<PathBuf>,
+    /// The directory of models that are of no hub.
+    pub cache: PathBuf,
     /// Hugging Face's hub, or what speaks as it does.
     pub hub: HubSettings,
 }
@@ -72,15 +77,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Reads the settings. `graphs` are the paths that the graph may have which the operator has named.
+/// Reads the settings. `graphs` are the paths that the graph may have which the operator has named, and `cache` is the
+/// directory of copies of what is no hub's.
 pub fn resolve(
     graphs: Vec<String>,
+    cache: PathBuf,
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
 ) -> SourceSettings {
     let home = home(environment, problems);
-    let cache = sources.read("hub-cache-dir", value::path, problems);
+    let of_hub = sources.read("hub-cache-dir", value::path, problems);
     let token = sources.read("hub-token", token, problems);
     let address = sources.read("hub-endpoint", endpoint, problems);
     let branch = sources.read("hub-revision", revision, problems);
@@ -88,10 +95,11 @@ pub fn resolve(
         endpoint: address.unwrap_or_else(|| ENDPOINT.to_owned()),
         token: token.or_else(|| kept_token(home.as_ref(), environment, problems)),
         revision: branch.unwrap_or_else(|| BRANCH.to_owned()),
-        cache: cache.or_else(|| Some(home?.join("hub"))),
+        cache: of_hub.or_else(|| Some(home?.join("hub"))),
         is_offline: sources.read("hub-offline", value::boolean, problems).unwrap_or(false),
     };
-    SourceSettings { graphs, hub }
+    let lock_file = sources.read("lock-file", value::path, problems);
+    SourceSettings { graphs, lock_file, cache: cache.join("by-name"), hub }
 }
 
 /// Where Hugging Face's libraries keep their files.

@@ -134,15 +134,17 @@ pub(super) fn resolve(
         ..repository::resolve(from, &sources, environment, machine, problems)
     };
     let graph = repository.pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
+    let stores = store_settings::resolve(&sources, environment, opens_stores, problems);
+    let cache = stores.cache_dir.clone();
     let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
         grpc,
-        stores: store_settings::resolve(&sources, environment, opens_stores, problems),
+        stores,
         repository,
         wanted,
-        sources: source_settings::resolve(graph, &sources, environment, problems),
+        sources: source_settings::resolve(graph, cache, &sources, environment, problems),
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits::resolve(&mut sources, machine, problems),

@@ -160,6 +160,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "tei-batch-status",
     ]),
     ("Models by name", &[
+        "lock-file",
         "hub-endpoint",
         "hub-token",
         "hub-revision",

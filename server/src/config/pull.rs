@@ -4,7 +4,8 @@ use configuration::{
     Environment, FlagTable, command_line::Pull, compat::variables, gather, variable_text,
 };
 use serving::pipeline::pipeline_settings;
-use sources::{Name, SourceSettings, source_settings};
+use sources::{LockUse, Name, SourceSettings, source_settings};
+use stores::store_settings;
 
 use crate::features::{self, FEATURES, SOURCES};
 
@@ -13,6 +14,8 @@ use crate::features::{self, FEATURES, SOURCES};
 pub struct PullCommand {
     /// The models.
     pub names: Vec<Name>,
+    /// What is done with the lock file.
+    pub usage: LockUse,
     /// How they are fetched.
     pub sources: SourceSettings,
 }
@@ -31,7 +34,8 @@ pub(super) fn resolve(
         problems.push(SOURCES.missing());
     }
     let graph = pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
-    let settings = source_settings::resolve(graph, &sources, environment, problems);
+    let cache = store_settings::resolve(&sources, environment, false, problems).cache_dir;
+    let settings = source_settings::resolve(graph, cache, &sources, environment, problems);
     let mut names = Vec::new();
     for given in &command.names {
         let text = given.to_str().unwrap_or_default();
@@ -39,7 +43,7 @@ pub(super) fn resolve(
             Some(Ok(name)) => names.push(name),
             Some(Err(expected)) => problems.push(format!("muster pull: expected {expected}")),
             None => problems.push(format!(
-                "'{text}' is no name of a model elsewhere: expected <owner>/<name> or hf://<owner>/<name>@<revision>"
+                "'{text}' is no name of a model elsewhere: expected <owner>/<name>, hf://<owner>/<name>@<revision> or https://<address>#sha256=<digest>"
             )),
         }
     }
@@ -50,5 +54,12 @@ pub(super) fn resolve(
             _ => problems.push("no model is named; write muster pull NAME".to_owned()),
         }
     }
-    PullCommand { names, sources: settings }
+    let usage = match command.updates {
+        true => LockUse::Renew,
+        false => LockUse::Extend,
+    };
+    if command.updates && settings.lock_file.is_none() {
+        problems.push("--update is for a lock file: name it with --lock-file".to_owned());
+    }
+    PullCommand { names, usage, sources: settings }
 }

@@ -8,7 +8,7 @@ use configuration::{Environment, Flag, Sources, value};
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("model-repository-cache-dir", "", "Directory for local copies of models from s3://, gs:// and as:// repositories; what has not changed there is not fetched again. TRITON_AWS_MOUNT_DIRECTORY and the like go before it. Default: muster-models-<user> in the directory for temporary files").named("DIR"),
+    Flag::value("model-repository-cache-dir", "", "Directory for local copies of models from s3://, gs:// and as:// repositories, and of files from https://; what has not changed there is not fetched again. TRITON_AWS_MOUNT_DIRECTORY and the like go before it. Default: muster-models-<user> in the directory for temporary files").named("DIR"),
     Flag::boolean("store-anonymous", "false", "Do not sign requests to object stores, for buckets that anyone may read"),
 ];
 

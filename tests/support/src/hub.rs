@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     process::{Child, Command, Stdio},
 };
 
@@ -17,6 +17,8 @@ pub const TOKEN: &str = "hub-secret";
 pub struct Hub {
     child: Child,
     address: SocketAddr,
+    /// Of the host with TLS.
+    pub tls_port: u16,
     /// The folders of its models: `<owner>/<name>/<files>`.
     pub models: Repository,
 }
@@ -24,17 +26,27 @@ pub struct Hub {
 impl Hub {
     /// `None` without Python.
     pub fn start() -> Option<Hub> {
+        Hub::start_with(&[])
+    }
+
+    /// The same, and a host with TLS that has its files.
+    pub fn with_tls(certificate: &str, key: &str) -> Option<Hub> {
+        Hub::start_with(&[certificate, key])
+    }
+
+    fn start_with(tls: &[&str]) -> Option<Hub> {
         let models = Repository::new();
         let mut script = Command::new("python3");
-        script.arg(root("tests/clients/hub_server.py")).arg(models.path());
+        script.arg(root("tests/clients/hub_server.py")).arg(models.path()).args(tls);
         let Ok(mut child) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
             skip("models of a hub: there is no python3");
             return None;
         };
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
-        Some(Hub { child, address, models })
+        let mut ports = line.split_whitespace().map(|it| it.parse().unwrap());
+        let address = (Ipv4Addr::LOCALHOST, ports.next().unwrap()).into();
+        Some(Hub { child, address, tls_port: ports.next().unwrap(), models })
     }
 
     /// The same, with a folder of a text classifier as `org/sst2`, and beside its graph what nobody needs.
