@@ -143,6 +143,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
+    ("browser", &["backend"]),
     ("embeddings", &["formats"]),
     ("loading", &["identity"]),
     ("muster", &["formats", "image", "loadgen", "recommender"]),

@@ -1,4 +1,4 @@
-//! The document of the API: it is valid, every example in it is answered, every address in it is there, and clients that
+//! The document of the API: it is valid, its examples are answered, every address in it is there, and clients that
 //! are made of it, in Python and in TypeScript, call each sample model. And the lists with lines to paste.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};

@@ -83,7 +83,7 @@ pub fn bound(signature: &Signature, routes: usize) -> usize {
     (routes + 1) * (OF_OPERATION + 64 * signature.model.len()) + 3 * ports
 }
 
-/// What a model is, for pages and programs that know no OpenAPI. An example is `generated` unless it is exactly what the
+/// What a model is, for pages and programs that know no OpenAPI. An example is `generated` unless it is just what the
 /// model has answered when it was loaded.
 pub fn summary(signature: &Signature, platform: &str, example: Option<Example>) -> Value {
     let task = signature.pipeline.as_ref().map(|it| it.task);
@@ -136,4 +136,53 @@ fn port(signature: &Signature, port: &Port) -> Value {
 
 fn names_of(names: &[String]) -> Value {
     names.iter().take(MOST_NAMES).map(|it| Value::from(it.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::DataType;
+
+    fn signature(ports: usize, labels: usize) -> Signature {
+        let port = |at: usize| Port {
+            name: format!("port {at}").into(),
+            dtype: DataType::Fp32,
+            dims: vec![Some(3); 4],
+            any_rank: false,
+            scalar: false,
+            optional: false,
+            labels: (0..labels).map(|it| format!("class {it}")).collect(),
+            text_codes: Default::default(),
+        };
+        Signature {
+            named: None,
+            graph_checks_shapes: false,
+            takes_missing: false,
+            model: "m".into(),
+            version: 1,
+            max_batch_size: 4,
+            most_rows: None,
+            inputs: (0..ports).map(port).collect(),
+            outputs: (0..ports).map(port).collect(),
+            on_request: Vec::new(),
+            pipeline: None,
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_model_takes_no_more_than_is_asked_for() {
+        for (ports, labels) in [(1, 0), (1, 1500), (300, 0), (20, 200)] {
+            let signature = signature(ports, labels);
+            let write = || drop(summary(&signature, "onnxruntime_onnx", None).to_string());
+            let taken = allocation_counter::measure(write).bytes_max;
+            assert!(taken <= bound(&signature, 0) as u64, "{ports} {labels}: {taken}");
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        let said = summary(&signature(1, 1500), "p", None);
+        assert_eq!(said["labels"].as_array().map(Vec::len), Some(MOST_NAMES));
+        assert_eq!(said["inputs"][0]["shape"], json!([-1, 3, 3, 3, 3]));
+    }
 }
