@@ -209,11 +209,13 @@ impl Args {
         let limit = Limit { over: None, stop: stop.clone() };
         let started = launch.start(&limit, &mut |_| ());
         let server = started.map_err(|error| {
-            let own = match &error {
-                StartError::NotReady { source: NotReady::Ended(end), .. } => end.reason(),
-                StartError::NotReady { .. } | StartError::NoProcess { .. } => None,
+            let reason = match error {
+                StartError::NotReady { source: NotReady::Ended(end), .. } => {
+                    end.reason().unwrap_or_else(|| end.to_string())
+                }
+                StartError::NotReady { source, .. } => source.to_string(),
+                StartError::NoProcess { .. } => error.to_string(),
             };
-            let reason = own.unwrap_or_else(|| error.to_string());
             Problem::Start { path: self.model.clone(), reason }
         })?;
         match server.models() {
