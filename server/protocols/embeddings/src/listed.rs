@@ -142,6 +142,7 @@ fn bodies(operation: Operation) -> (&'static str, &'static [Content], &'static [
         Operation::Tokenize => ("Tokens of texts", OBJECT, LISTS),
         Operation::Decode => ("Texts of tokens", OBJECT, LISTS),
         Operation::Info => ("What the model is, and its bounds", &[], OBJECT),
+        Operation::Generate => ("Always 501: no text is written here", OBJECT, &[]),
         Operation::Vertex => ("Several bodies in one", OBJECT, OBJECT),
         Operation::Rerank => ("Texts by how they fit a query", DOCUMENTS, ANY_JSON),
         Operation::RerankV1 | Operation::RerankV2 => {
