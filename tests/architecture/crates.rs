@@ -37,7 +37,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("formats", &["backend", "inference"]),
-    ("sources", &["configuration"]),
+    ("sources", &["configuration", "graphs"]),
     ("stores", &["configuration"]),
     (
         "serving",

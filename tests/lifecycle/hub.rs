@@ -3,14 +3,14 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     Finished, Process, Repository, check_end,
     hub::{Hub, TOKEN},
-    pipelines,
+    pipelines::{self, agrees},
     python::{python, run},
-    skip,
+    root, skip,
 };
 
 /// Every port a free one.
@@ -369,4 +369,33 @@ fn a_disk_that_is_full_fails_the_fetch_and_says_so() {
     // Bytes are free, and another file has no place.
     let log = reason("size=9m,nr_inodes=9");
     assert!(log.contains("No space left on device"), "{log}");
+}
+
+#[test]
+fn weights_without_a_graph_are_fetched_where_one_is_made_for_them() {
+    let Some(hub) = Hub::start() else { return };
+    let folder = root("tests/fixtures/weights/classifier");
+    let files = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
+    for file in files {
+        let content = fs::read(folder.join(file)).unwrap();
+        hub.write(&format!("org/weights/{file}"), &content);
+        let text = String::from_utf8_lossy(&content).replace("\"bert\"", "\"llama\"");
+        let other = if file == "config.json" { text.into_bytes() } else { content };
+        hub.write(&format!("org/unknown/{file}"), &other);
+    }
+    let cache = Repository::new();
+    let replies = fs::read_to_string(folder.join("replies.json")).unwrap();
+    let mut server = serve(&hub, &cache, &["org/weights"], &[]);
+    server.wait_ready();
+    let body = json!({"inputs": "I am happy"}).to_string();
+    let given = server.client().post("/pipeline", &[], body).expect(200).json();
+    let replies: Value = serde_json::from_str(&replies).unwrap();
+    assert!(agrees(&given[0], &replies["replies"][0][0]), "{given}\n{replies}");
+    assert_eq!(hub.fetched(), files);
+    drop(server);
+    // Of an unknown family nothing but its description is fetched.
+    hub.fail(json!([]));
+    let command = ["only weights (safetensors)", "optimum-cli export onnx --model org/unknown"];
+    refused(&hub, &cache, &["org/unknown"], &command);
+    assert_eq!(hub.fetched(), ["config.json"]);
 }

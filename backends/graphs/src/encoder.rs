@@ -82,6 +82,9 @@ pub(crate) enum Head {
     },
 }
 
+/// What makes a bias of attention, `[1, heads, tokens, tokens]`, of the prefix of names, the tokens and the heads.
+type AttentionBias = fn(&mut Builder, &str, Config<'_>, Value, usize) -> Result<Value, GraphError>;
+
 /// A family of models.
 pub(crate) struct Family {
     /// `model_type` in `config.json`.
@@ -102,8 +105,7 @@ pub(crate) struct Family {
     pub(crate) layer: fn(usize, Config<'_>) -> Result<String, GraphError>,
     pub(crate) names: LayerNames,
     /// What is added to attention in all layers.
-    pub(crate) bias:
-        Option<fn(&mut Builder, &str, Config<'_>, Value, usize) -> Result<Value, GraphError>>,
+    pub(crate) bias: Option<AttentionBias>,
     /// Heads by the end of the class's name.
     pub(crate) heads: &'static [(&'static str, Head)],
     /// Parts of names of tensors that a model of the family may have and the graph has no use for.

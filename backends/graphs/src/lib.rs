@@ -47,9 +47,14 @@ pub const CONFIG: &str = "config.json";
 /// [`CONFIG`] alone.
 pub fn weights_in(folder: &Path) -> Option<&'static str> {
     let name = WEIGHTS.into_iter().find(|it| folder.join(it).is_file())?;
-    let config = read_config(folder).ok()?;
-    let kind = config.get("model_type").and_then(Value::as_str)?;
-    model_types().any(|it| it == kind).then_some(name)
+    is_of_known_family(folder).then_some(name)
+}
+
+/// Does [`CONFIG`] in the folder name a family that graphs are made for? Blocking.
+pub fn is_of_known_family(folder: &Path) -> bool {
+    let config = read_config(folder).ok();
+    let kind = config.as_ref().and_then(|it| it.get("model_type")).and_then(Value::as_str);
+    kind.is_some_and(|kind| model_types().any(|it| it == kind))
 }
 
 fn read_config(folder: &Path) -> Result<Value, GraphError> {

@@ -1,6 +1,9 @@
 //! Folders that have weights and no graph: what is made for them answers as transformers does. `tests/fixtures/weights`
 //! has the folders and the answers.
 
+// The lint knows test functions, not the functions they share.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -112,8 +112,18 @@ pub struct Pull {
 }
 
 /// The commands that exist.
-const COMMANDS: [&str; 10] =
-    ["serve", "pull", "predict", "bench", "recommend", "health", "env", "explain", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "serve",
+    "pull",
+    "predict",
+    "bench",
+    "recommend",
+    "health",
+    "env",
+    "explain",
+    "completions",
+    "man",
+];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.

@@ -87,6 +87,23 @@ pub(crate) fn choose(
     Ok(files.iter().filter(|it| wanted(it)).cloned().collect())
 }
 
+/// The files to fetch of a repository that has weights and no graph, for which a graph is made: the weights, in one file
+/// or several, and what describes them. `None` where there are no such weights.
+pub(crate) fn weights(files: &[String]) -> Option<Vec<String>> {
+    let [one, index] = graphs::WEIGHTS;
+    let has = |name: &str| files.iter().any(|it| it == name);
+    let is_part = |it: &str| it.starts_with("model-") && it.ends_with(".safetensors");
+    let wanted: Box<dyn Fn(&str) -> bool> = if has(one) {
+        Box::new(move |it| it == one)
+    } else if has(index) {
+        Box::new(move |it| it == index || is_part(it))
+    } else {
+        return None;
+    };
+    let files = files.iter().filter(|it| wanted(it) || is_beside(it));
+    has(graphs::CONFIG).then(|| files.cloned().collect())
+}
+
 /// The graph: the one that was asked for, the usual one, or the only one with all its bits.
 fn graph<'a>(files: &'a [String], asked: &[String]) -> Result<Option<&'a str>, ChoiceError> {
     let find = |path: &str| files.iter().find(|it| *it == path).map(String::as_str);
@@ -242,6 +259,20 @@ mod tests {
         assert!(error.contains(command) && error.contains("safetensors"), "{error}");
         let error = chosen(&["model.pkl"], &[]).unwrap_err().to_string();
         assert!(error.contains("pickles, which are never fetched"), "{error}");
+    }
+
+    #[test]
+    fn weights_are_one_file_or_an_index_with_its_parts_and_are_described() {
+        let chosen =
+            |files: &[&str]| weights(&files.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let one = ["config.json", "model.safetensors", "tokenizer.json"];
+        let rest = ["README.md", "pytorch_model.bin", "adapter.safetensors"];
+        assert_eq!(chosen(&[&one[..], &rest].concat()).unwrap(), one);
+        let parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+        let several = [&parts[..], &["model.safetensors.index.json", "config.json"]].concat();
+        assert_eq!(chosen(&[&several[..], &rest].concat()).unwrap(), several);
+        assert_eq!(chosen(&["config.json", "pytorch_model.bin"]), None);
+        assert_eq!(chosen(&["model.safetensors"]), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     cache::{Folder, is_blob, is_commit, is_inside},
-    choose::choose,
+    choose::{self, ChoiceError, choose},
     digest::Digest,
     download::{Wanted, missing},
     error::{LockError, Problem},
@@ -79,7 +79,16 @@ pub(crate) async fn fetch(
         }
         Err(problem) => return Err(problem),
     };
-    let chosen = choose(hub.repository, &files, &settings.graphs)?;
+    let chosen = match choose(hub.repository, &files, &settings.graphs) {
+        Err(error @ ChoiceError::NoGraph { .. }) => {
+            let described = [graphs::CONFIG.to_owned()];
+            let weights = choose::weights(&files).ok_or_else(|| error.clone())?;
+            // Weights of an unknown family are not fetched in vain.
+            hub.bring(&commit, &described, None).await?;
+            hub.known_weights(&commit, weights).ok_or(error)?
+        }
+        chosen => chosen?,
+    };
     hub.bring(&commit, &chosen, None).await?;
     if commit != revision {
         hub.folder.note_reference(revision, &commit)?;
@@ -96,8 +105,19 @@ impl Hub<'_> {
         if files.is_empty() {
             return Ok(None);
         }
-        let chosen = choose(self.repository, &files, graphs)?;
+        let chosen = match choose(self.repository, &files, graphs) {
+            Err(error @ ChoiceError::NoGraph { .. }) => {
+                let weights = choose::weights(&files);
+                weights.and_then(|it| self.known_weights(&commit, it)).ok_or(error)?
+            }
+            chosen => chosen?,
+        };
         Ok(Some(self.found(commit, chosen)))
+    }
+
+    /// These files of weights, if a graph is made for them: what describes them is here.
+    fn known_weights(&self, commit: &str, weights: Vec<String>) -> Option<Vec<String>> {
+        graphs::is_of_known_family(&self.folder.snapshot(commit)).then_some(weights)
     }
 
     fn found(&self, revision: String, files: Vec<String>) -> Found {
