@@ -34,6 +34,8 @@ ASKED = [
 # Select Graphic Rendition, ECMA-48: the colours of a terminal, as they are readable on the dark ground.
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff", "36": "#76e3ea", "90": "#8b949e"}
 GROUND, TEXT, FAINT = "#0d1117", "#e6edf3", "#8b949e"
+# The picture has what the program says to a person, and not the lines of its log.
+LOGGED = re.compile(r"(\x1b\[[0-9;]*m)*\d{4}-\d\d-\d\dT")
 LEFT, TOP, LINE, WIDTH = 16, 44, 19, 7.85
 
 
@@ -76,7 +78,11 @@ def read_until_ready(process, terminal):
     printed = b""
     for _ in range(600):
         while select.select([terminal], [], [], 0.3)[0]:
-            printed += os.read(terminal, 65536)
+            try:
+                printed += os.read(terminal, 65536)
+            except OSError:
+                # The program has ended, and with it the other end of the terminal.
+                break
         if process.poll() is not None:
             sys.exit(printed.decode())
         if is_ready():
@@ -95,6 +101,7 @@ def is_ready():
 def lines_of(printed):
     """Lines as elements of SVG. What a carriage return has written over is not there any more."""
     lines = [it.rstrip("\r").split("\r")[-1] for it in printed.replace("\x1b[2K", "").split("\n")]
+    lines = [it for it in lines if not LOGGED.match(it)]
     while lines and not lines[-1].strip():
         lines.pop()
     return [coloured(it) for it in lines]

@@ -10,7 +10,7 @@ use crate::support::{
     hub::{Hub, TOKEN},
     pipelines::{self, agrees},
     python::{python, run},
-    root, skip,
+    root, say_skipped,
 };
 
 /// Every port a free one.
@@ -348,7 +348,7 @@ fn a_disk_that_is_full_fails_the_fetch_and_says_so() {
     let tried =
         Command::new("unshare").args(["-m", "sh", "-c", mount, "sh", &dir, "size=1m"]).output();
     if !tried.is_ok_and(|it| it.status.success()) {
-        return skip("a full disk: this user may not mount a small one");
+        return say_skipped("a full disk: this user may not mount a small one");
     }
     let script = format!("{mount} && exec \"$3\" pull org/sst2");
     let address = hub.address();
@@ -390,7 +390,7 @@ fn weights_without_a_graph_are_fetched_where_one_is_made_for_them() {
     let body = json!({"inputs": "I am happy"}).to_string();
     let given = server.client().post("/pipeline", &[], body).expect(200).json();
     let replies: Value = serde_json::from_str(&replies).unwrap();
-    assert!(agrees(&given[0], &replies["replies"][0][0]), "{given}\n{replies}");
+    assert!(agrees(&given[0], &replies["replies"][0]), "{given}\n{replies}");
     assert_eq!(hub.fetched(), files);
     drop(server);
     // Of an unknown family nothing but its description is fetched.

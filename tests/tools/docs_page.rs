@@ -1,29 +1,15 @@
-//! The page `/docs` in a browser: `tests/clients/docs_page.py` does there what a person does. It needs Chromium and
-//! Python 3 with `venv`. Without them there is nothing to run: that is said aloud, and is a failure where `CI=true`.
+//! The page `/docs` in a browser: `tests/clients/docs_page.py` does there what a person does. It needs Python 3
+//! with `venv`, and Chromium: without that there is nothing to run, and that is said.
 
-use std::{env, path::PathBuf, process::Command};
+use std::process::Command;
 
 use crate::support::{
     Repository, Server,
+    browser::chromium,
     pipelines::add_folders,
     python::{python, run},
-    root, skip,
+    root,
 };
-
-/// The browser of this machine, or `MUSTER_TEST_CHROMIUM`.
-fn chromium() -> Option<PathBuf> {
-    const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    if let Some(named) = env::var_os("MUSTER_TEST_CHROMIUM") {
-        return Some(named.into());
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&folders).flat_map(|it| NAMES.map(|name| it.join(name)));
-    let found = places.find(|it| it.is_file());
-    if found.is_none() {
-        skip(&format!("the page /docs in a browser: PATH has none of {}", NAMES.join(", ")));
-    }
-    found
-}
 
 #[test]
 fn a_person_calls_every_sample_model_from_the_page_and_sees_what_the_server_does() {

@@ -9,7 +9,7 @@ use crate::support::{
     Reply, Repository, Server,
     pipelines::add_folders,
     python::{python, run},
-    root, scratch, skip,
+    root, say_skipped, scratch,
 };
 
 /// The models of `model_repository`.
@@ -90,7 +90,7 @@ fn packages() -> Option<PathBuf> {
     match run(install.current_dir(&folder)) {
         Ok(_) => Some(folder),
         Err(reason) => {
-            skip(&format!("the client in TypeScript, which npm does not install: {reason}"));
+            say_skipped(&format!("the client in TypeScript, which npm does not install: {reason}"));
             None
         }
     }

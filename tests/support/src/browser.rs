@@ -1,13 +1,17 @@
 //! How a page of HTML lies in a browser: on narrow and wide screens, with its scripts and without.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 
 use super::{root, say_skipped};
 
 /// Programs that are looked for, in this order, where `MUSTER_TEST_CHROMIUM` names none.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Where nobody has a browser, a test of pages says so and is over.
 const NO_BROWSER: &str = "pages in a browser: there is none; install Debian's package chromium, or name a program in \
@@ -38,17 +42,14 @@ pub struct Look {
 /// `target/tmp/pages` under this name, for people. `None` where there is no browser, which is said.
 #[track_caller]
 pub fn look(name: &str, html: &str, is_dark: bool) -> Option<Vec<Look>> {
-    let Some(browser) = browser() else {
-        say_skipped(NO_BROWSER);
-        return None;
-    };
+    let browser = chromium()?;
     let folder = root("target/tmp/pages");
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join(format!("{name}.html"));
     fs::write(&file, html).unwrap();
     let picture = folder.join(format!("{name}.png"));
     browse(&browser, &file, is_dark, &[&format!("--screenshot={}", picture.display())]);
-    assert!(picture.is_file(), "{browser} made no picture of {}", file.display());
+    assert!(picture.is_file(), "{} made no picture of {}", browser.display(), file.display());
     // Data of a script, in which nothing may end it.
     let data = serde_json::to_string(html).unwrap().replace('<', "\\u003c");
     let frames = folder.join(format!("{name}-frames.html"));
@@ -61,18 +62,22 @@ pub fn look(name: &str, html: &str, is_dark: bool) -> Option<Vec<Look>> {
     Some(looks.as_array().unwrap().iter().map(Look::of).collect())
 }
 
-fn browser() -> Option<String> {
-    let named = std::env::var("MUSTER_TEST_CHROMIUM").ok();
-    let runs = |it: &String| {
-        let version = Command::new(it).arg("--version").output();
-        version.is_ok_and(|it| it.status.success())
-    };
-    let known = BROWSERS.iter().map(|it| (*it).to_owned());
-    named.into_iter().chain(known).find(runs)
+/// The program of a browser: `MUSTER_TEST_CHROMIUM`, or the first that is in `PATH`. Where there is none, that is said.
+pub fn chromium() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("MUSTER_TEST_CHROMIUM") {
+        return Some(named.into());
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let mut places = env::split_paths(&folders).flat_map(|it| BROWSERS.map(|name| it.join(name)));
+    let found = places.find(|it| it.is_file());
+    if found.is_none() {
+        say_skipped(NO_BROWSER);
+    }
+    found
 }
 
 /// What it prints.
-fn browse(browser: &str, page: &Path, is_dark: bool, words: &[&str]) -> String {
+fn browse(browser: &Path, page: &Path, is_dark: bool, words: &[&str]) -> String {
     let profile = page.with_extension(format!("{}.profile", std::process::id()));
     let mut command = Command::new(browser);
     command

@@ -87,7 +87,7 @@ pub fn skip(what_and_why: &str) {
 }
 
 /// The same of tests that need something which not every machine has that checks a change.
-pub(crate) fn say_skipped(what_and_why: &str) {
+pub fn say_skipped(what_and_why: &str) {
     // Past the capturing of the test harness, which would hide it from a run that passes.
     let line = format!("SKIPPED: {what_and_why}\n");
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());

@@ -11,7 +11,7 @@ use crate::{
         },
         engines::{Engines, Known},
     },
-    repository::inspect,
+    repository::{flat::is_beside_a_graph, inspect},
 };
 use backend::Format;
 use inference::signature::nearest;
@@ -144,7 +144,9 @@ fn only<'a>(found: Found<'a>, is_one: impl Fn(&&'a str) -> bool) -> Option<&'a s
 
 /// Is a file of the directory of that format by its content? What is the model itself has been looked at before.
 fn has_content(file: &str, format: &Format, found: Found<'_>) -> bool {
-    found.directory.is_file() || inspect::has_content_of(&found.directory.join(file), format)
+    found.directory.is_file()
+        || !is_beside_a_graph(found.directory, file)
+            && inspect::has_content_of(&found.directory.join(file), format)
 }
 
 fn given(

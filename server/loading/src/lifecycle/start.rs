@@ -101,10 +101,8 @@ impl Control {
         let failed: Vec<String> = index
             .iter()
             .filter(|it| it.state == State::Unavailable)
-            .map(|it| format!("model '{}'", it.name))
+            .map(|it| format!("model '{}': {}", it.name, it.reason))
             .collect();
-        // Each has a line of its own with the reason.
-        let names = || format!("{}: the log says why above", failed.join(", "));
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
         let later = polls
@@ -116,13 +114,13 @@ impl Control {
             // An empty list may be replaced by request.
             [] if self.converger.catalogue.configured().is_some() => Ok(()),
             [] => Err(Error::Repository(self.nothing_found())),
-            _ if exit_on_error && ready => Err(Error::Repository(format!(
+            failed if exit_on_error && ready => Err(Error::Repository(format!(
                 "a model is not served, and --exit-on-error is set; {}",
-                names()
+                failed.join("; ")
             ))),
             // What is polled may be repaired.
             _ if ready || (polls && !exit_on_error) => Ok(()),
-            _ => Err(Error::Repository(format!("no model is served; {}", names()))),
+            failed => Err(Error::Repository(format!("no model is served; {}", failed.join("; ")))),
         }
     }
 

@@ -15,7 +15,6 @@ use crate::{
     repository::{
         content::Content,
         denied::cannot,
-        flat::is_beside_a_graph,
         inspect,
         local::{FoundModel, SAVED_MODEL},
     },
@@ -72,7 +71,6 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, Lo
         // As a repository of Hugging Face has it.
         let of_hub = OF_HUB.iter().filter(|it| path.join(it).is_file());
         names.extend(of_hub.map(|it| (*it).to_owned()));
-        names.retain(|it| !is_beside_a_graph(path, it));
         Ok(names)
     };
     list().map_err(|it| cannot("list", path, &it).into())
