@@ -262,7 +262,7 @@ def charts_show_what_was_asked(visit):
     expect(errors).to_have_attribute("aria-label", re.compile("refused 0, given up 0, failed 0"))
     page.get_by_label("Charts of").select_option("")
     page.get_by_text("The same as a table").click()
-    assert page.locator("#readings tbody tr").count() >= 2
+    page.wait_for_function("document.querySelectorAll('#readings tbody tr').length >= 2")
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Go on")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Go on").click()

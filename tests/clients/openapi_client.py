@@ -43,9 +43,9 @@ def generated(document, folder):
     """A package of a client, made of the document."""
     file, package = folder / "openapi.json", folder / "generated_client"
     file.write_text(document)
-    program = pathlib.Path(sys.executable).parent / "openapi-python-client"
+    program = [sys.executable, "-m", "openapi_python_client"]
     options = ["--path", file, "--output-path", package, "--meta", "none"]
-    done = subprocess.run([program, "generate", *options], capture_output=True, text=True)
+    done = subprocess.run([*program, "generate", *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     sys.path.insert(0, str(folder))
     return importlib.import_module("generated_client")

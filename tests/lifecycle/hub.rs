@@ -243,9 +243,9 @@ fn what_cannot_be_fetched_is_refused_with_what_to_do() {
     refused(&hub, &cache, &["org/none"], &["hf://org/none", "no such model, or it is private"]);
     let revision = ["404", "Invalid rev id: v9", "no such model, revision"];
     refused(&hub, &cache, &["org/sst2@v9"], &revision);
-    hub.write("org/weights/model.safetensors", b"x");
-    let export = "optimum-cli export onnx --model org/weights weights";
-    refused(&hub, &cache, &["org/weights"], &["only weights (safetensors)", export]);
+    hub.write("org/sst2/model.safetensors", b"x");
+    let export = "optimum-cli export onnx --model org/sst2 weights";
+    refused(&hub, &cache, &["org/sst2"], &["only weights (safetensors)", export]);
     hub.write("org/pickle/model.pkl", b"x");
     refused(&hub, &cache, &["org/pickle"], &["pickles, which are never fetched"]);
     let graph = ["no graph 'onnx/model_q4.onnx'", "onnx/model_quantized.onnx"];
@@ -378,14 +378,14 @@ fn weights_without_a_graph_are_fetched_where_one_is_made_for_them() {
     let files = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
     for file in files {
         let content = fs::read(folder.join(file)).unwrap();
-        hub.write(&format!("org/weights/{file}"), &content);
+        hub.write(&format!("org/sst2/{file}"), &content);
         let text = String::from_utf8_lossy(&content).replace("\"bert\"", "\"llama\"");
         let other = if file == "config.json" { text.into_bytes() } else { content };
         hub.write(&format!("org/unknown/{file}"), &other);
     }
     let cache = Repository::new();
     let replies = fs::read_to_string(folder.join("replies.json")).unwrap();
-    let mut server = serve(&hub, &cache, &["org/weights"], &[]);
+    let mut server = serve(&hub, &cache, &["org/sst2"], &[]);
     server.wait_ready();
     let body = json!({"inputs": "I am happy"}).to_string();
     let given = server.client().post("/pipeline", &[], body).expect(200).json();

@@ -2,7 +2,7 @@
 //! `[rows · tokens, size]`, since a product of two matrices takes weights as they lie in their files.
 
 use crate::{
-    builder::{Builder, NONE, Value},
+    builder::{Builder, Value},
     error::GraphError,
     onnx::{Attribute, ElementType},
 };
@@ -163,8 +163,9 @@ fn attention(
         Attribute::int("num_heads", sizes.heads as i64),
         Attribute::float("mask_filter_value", f32::MIN),
     ];
-    let mask = tokens.mask.as_ref().unwrap_or(&NONE);
-    let mut inputs = vec![&query, &key, &value, &NONE, mask];
+    let none = Value::none();
+    let mask = tokens.mask.as_ref().unwrap_or(&none);
+    let mut inputs = vec![&query, &key, &value, &none, mask];
     inputs.extend(&tokens.bias);
     let made = graph.own_op("MultiHeadAttention", &inputs, attributes);
     together(graph, &made, sizes.hidden)
@@ -209,7 +210,7 @@ fn self_attention(
     linear(graph, &seen, &name(names.out), square)
 }
 
-/// One layer of an encoder: attention and a feed-forward part, each added to what went in, with a norm behind it. Source:
+/// One layer of an encoder: attention and a feed-forward part, each added to what went in, with a norm behind. Source:
 /// "Attention Is All You Need", Vaswani et al. 2017.
 pub(crate) fn encoder_layer(
     graph: &mut Builder,

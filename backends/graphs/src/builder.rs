@@ -12,8 +12,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value(String);
 
-/// Nothing, in the place of an input that may be left out.
-pub(crate) static NONE: Value = Value(String::new());
+impl Value {
+    /// Nothing, in the place of an input that may be left out.
+    pub(crate) fn none() -> Value {
+        Value(String::new())
+    }
+}
 
 /// A graph while it is made.
 pub(crate) struct Builder {

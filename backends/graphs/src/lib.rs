@@ -1,5 +1,5 @@
-//! The graph of a folder that has weights and no graph: what `config.json` describes, as an ONNX model whose weights stay
-//! in the safetensors files of the folder.
+//! The graph of a folder that has weights and no graph: what `config.json` describes, as an ONNX model. The weights
+//! stay in the safetensors files of the folder.
 //!
 //! A family of models is a table of names over shared blocks. What is not known is an error, never an approximation.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod encoder;
 mod error;
 mod families;
 mod onnx;
+mod place;
 mod vision;
 mod weights;
 

@@ -1,5 +1,5 @@
-//! Encoders of images that are cut into patches: ViT and DeiT. Source: "An Image is Worth 16x16 Words", Dosovitskiy et al.
-//! 2020, and `modeling_vit.py`, `modeling_deit.py` of Hugging Face's transformers.
+//! Encoders of images that are cut into patches: ViT and DeiT. Source: "An Image is Worth 16x16 Words", Dosovitskiy et
+//! al. 2020, and `modeling_vit.py`, `modeling_deit.py` of Hugging Face's transformers.
 
 use crate::{
     blocks::{LayerNames, Sizes, Tokens, layer_norm, linear, norm_first_layer, together},

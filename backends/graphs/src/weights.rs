@@ -1,18 +1,18 @@
 //! The tensors of safetensors files, one or several with an index, by their headers alone.
 //!
-//! A file begins with the length of its header, 8 bytes in little endian, then the header as JSON, then the bytes of the
-//! tensors. Source: the format's description in Hugging Face's repository `safetensors`.
+//! A file begins with the length of its header, 8 bytes in little endian. Then come the header as JSON and the bytes of
+//! the tensors. Source: the format's description in Hugging Face's repository `safetensors`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::Read,
     path::Path,
 };
 
 use serde::Deserialize;
 
-use crate::{error::GraphError, onnx::ElementType};
+use crate::{error::GraphError, onnx::ElementType, place::Place};
 
 /// The file of a folder whose weights are in one.
 pub(crate) const FILE: &str = "model.safetensors";
@@ -22,31 +22,6 @@ pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 /// The longest header, as the format's own library has it.
 const LONGEST_HEADER: u64 = 100_000_000;
-
-/// Where the bytes of a tensor lie.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The name of the file in the folder.
-    pub(crate) file: String,
-    /// Bytes from the beginning of the file.
-    pub(crate) offset: u64,
-    /// Bytes.
-    pub(crate) length: u64,
-}
-
-impl Place {
-    /// The bytes. Blocking.
-    pub(crate) fn bytes(&self, folder: &Path) -> Result<Vec<u8>, GraphError> {
-        let read = || -> std::io::Result<Vec<u8>> {
-            let mut file = File::open(folder.join(&self.file))?;
-            file.seek(SeekFrom::Start(self.offset))?;
-            let mut bytes = vec![0; self.length as usize];
-            file.read_exact(&mut bytes)?;
-            Ok(bytes)
-        };
-        read().map_err(|it| GraphError::file(&self.file, it.to_string()))
-    }
-}
 
 /// A tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

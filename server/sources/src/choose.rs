@@ -87,8 +87,8 @@ pub(crate) fn choose(
     Ok(files.iter().filter(|it| wanted(it)).cloned().collect())
 }
 
-/// The files to fetch of a repository that has weights and no graph, for which a graph is made: the weights, in one file
-/// or several, and what describes them. `None` where there are no such weights.
+/// The files to fetch of a repository that has weights and no graph: the weights, in one file or several, and what
+/// describes them. `None` where there are no such weights.
 pub(crate) fn weights(files: &[String]) -> Option<Vec<String>> {
     let [one, index] = graphs::WEIGHTS;
     let has = |name: &str| files.iter().any(|it| it == name);

@@ -1,4 +1,4 @@
-//! MPNet: attention has a bias by the distance of two tokens. Source: `modeling_mpnet.py` of Hugging Face's transformers.
+//! MPNet: attention has a bias by the distance of two tokens. Source: `modeling_mpnet.py` of transformers.
 
 use crate::{
     blocks::LayerNames,
@@ -90,7 +90,7 @@ fn bias(
     Ok(graph.op("Unsqueeze", &[&bias, &zero], Vec::new()))
 }
 
-/// The bucket of a token so many places behind another one: each near distance has one, far ones share theirs by powers.
+/// The bucket of a token so many places behind another one. Each near distance has one, far ones share theirs.
 /// Half of the buckets are for tokens before. Source: T5, Raffel et al. 2020, as `relative_position_bucket` has it.
 fn bucket(distance: i64, buckets: i64) -> i64 {
     let half = buckets / 2;

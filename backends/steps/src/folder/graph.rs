@@ -65,8 +65,8 @@ pub(crate) fn is_there(dir: &Path, asked: Option<&str>) -> bool {
     usual(dir).is_some() || named_graph(dir, asked).is_some()
 }
 
-/// The graph that `asked` names, or else `muster.json`, relative to `dir`; the weights where neither does and a graph is
-/// made for them. `None` where it is not there. Blocking.
+/// The graph that `asked` names, or else `muster.json`, relative to `dir`. Where neither does, the weights for which
+/// one is made. `None` where it is not there. Blocking.
 pub fn named_graph(dir: &Path, asked: Option<&str>) -> Option<String> {
     let of_file = || {
         let file = Document::read(&Dir::alone(dir), overrides::FILE).ok()??;

@@ -1,0 +1,34 @@
+//! Where the bytes of a tensor lie.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use crate::error::GraphError;
+
+/// Where the bytes of a tensor lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The name of the file in the folder.
+    pub(crate) file: String,
+    /// Bytes from the beginning of the file.
+    pub(crate) offset: u64,
+    /// Bytes.
+    pub(crate) length: u64,
+}
+
+impl Place {
+    /// The bytes. Blocking.
+    pub(crate) fn bytes(&self, folder: &Path) -> Result<Vec<u8>, GraphError> {
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut file = File::open(folder.join(&self.file))?;
+            file.seek(SeekFrom::Start(self.offset))?;
+            let mut bytes = vec![0; self.length as usize];
+            file.read_exact(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|it| GraphError::file(&self.file, it.to_string()))
+    }
+}
