@@ -195,7 +195,7 @@ pub(super) const HEADERS: Target = Target {
 
 /// Everything that is read from headers.
 fn read(seen: &mut Seen, headers: &HeaderMap) {
-    seen.result(framing::check(Version::HTTP_11, headers));
+    seen.result(framing::look(Version::HTTP_11, headers).framing);
     seen.result(encoding::of_body(headers, true).map(|_| ()));
     seen.fact(encoding::wanted(headers).is_some());
     seen.fact((metadata::is_call(headers), metadata::errors_end_the_stream(headers)));
