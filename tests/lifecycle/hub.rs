@@ -243,9 +243,9 @@ fn what_cannot_be_fetched_is_refused_with_what_to_do() {
     refused(&hub, &cache, &["org/none"], &["hf://org/none", "no such model, or it is private"]);
     let revision = ["404", "Invalid rev id: v9", "no such model, revision"];
     refused(&hub, &cache, &["org/sst2@v9"], &revision);
-    hub.write("org/sst2/model.safetensors", b"x");
-    let export = "optimum-cli export onnx --model org/sst2 weights";
-    refused(&hub, &cache, &["org/sst2"], &["only weights (safetensors)", export]);
+    hub.write("org/weights/model.safetensors", b"x");
+    let export = "optimum-cli export onnx --model org/weights weights";
+    refused(&hub, &cache, &["org/weights"], &["only weights (safetensors)", export]);
     hub.write("org/pickle/model.pkl", b"x");
     refused(&hub, &cache, &["org/pickle"], &["pickles, which are never fetched"]);
     let graph = ["no graph 'onnx/model_q4.onnx'", "onnx/model_quantized.onnx"];
