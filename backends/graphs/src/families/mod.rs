@@ -2,7 +2,6 @@
 
 mod albert;
 mod bert;
-mod deit;
 mod distilbert;
 mod electra;
 mod mpnet;
@@ -22,4 +21,4 @@ pub(crate) const TEXTS: &[encoder::Family] = &[
 ];
 
 /// Those of images.
-pub(crate) const IMAGES: &[vision::Family] = &[vit::FAMILY, deit::FAMILY];
+pub(crate) const IMAGES: &[vision::Family] = &[vit::VIT, vit::DEIT];
