@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Repository, Server,
+    Client, Repository, Server, Start,
     pipelines::{agrees, copy},
     program, root, scratch,
 };
@@ -82,4 +82,13 @@ fn the_graph_that_is_made_can_be_written_and_served_alone() {
     }
     fs::remove_dir_all(folder).unwrap();
     check(&Server::start(&repository, &[]), "whole");
+}
+
+#[test]
+fn weights_that_are_not_the_model_of_their_configuration_are_refused_by_the_name_of_the_tensor() {
+    let config = fs::read_to_string(root(FOLDER).join("config.json")).unwrap();
+    let config = config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+    let repository = copy(Repository::new(), "m", &root(FOLDER)).file("m/config.json", config);
+    let error = Start::new(&repository).try_run().err().unwrap().to_string();
+    assert!(error.contains("no tensor 'bert.encoder.layer.2."), "{error}");
 }

@@ -96,7 +96,15 @@ pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
     {
         return Some(cannot("read", path, &error));
     }
+    // Of weights under their own name the engine says what its graph lacks.
+    let name = path.file_name().and_then(|it| it.to_str());
+    let is_weights = |it: &Content| {
+        *it == Content::Safetensors && name.is_some_and(|it| steps::WEIGHTS.contains(&it))
+    };
     let content = content_of(path).filter(|it| it.platform() != Some(platform))?;
+    if is_weights(&content) {
+        return None;
+    }
     Some(format!("{}: {}", path.display(), content.sentence(path)))
 }
 
