@@ -1,4 +1,4 @@
-# muster in an image of its own. docs/container.md tells how to build, run and change it.
+# muster in an image of its own. docs/reference/container.md tells how to build, run and change it.
 #
 #   docker build -t muster .
 #   docker build -t muster:small --build-arg RUNTIME=scratch .

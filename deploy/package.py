@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes what users install: a wheel and a tarball with the programs, ONNX Runtime, notices and a list of what is inside.
 
-The list is CycloneDX, and SHA256SUMS lies beside them. docs/releasing.md tells when.
+The list is CycloneDX, and SHA256SUMS lies beside them. docs/contributing/releasing.md tells when.
 
   deploy/package.py                               builds by zig for glibc 2.28 and later; into target/package/dist
   deploy/package.py --pytorch-plugin              and puts the plugin of `backends/pytorch/prepare.py` into the wheel

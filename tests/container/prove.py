@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves what docs/container.md says of the image, in a real Docker engine, and prints a table of facts.
+"""Proves what docs/reference/container.md says of the image, in a real Docker engine, and prints a table of facts.
 
 Needs Python 3.10 or later and an engine on this machine that the command `docker` reaches.
 """

@@ -1,4 +1,4 @@
-//! `docs/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton has one
+//! `docs/reference/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton has one
 //! row, which says what the server does with it and names a test that exists.
 
 mod completed_config;
@@ -18,7 +18,7 @@ use tables::{IGNORED, Row, WORKS};
 
 use crate::support::{Client, Repository, Server, Start, root, row};
 
-const DOCUMENT: &str = "docs/triton-compatibility.md";
+const DOCUMENT: &str = "docs/reference/triton-compatibility.md";
 
 /// The headings, each above one table.
 const HEADINGS: [&str; 6] = [

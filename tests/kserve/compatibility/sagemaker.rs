@@ -1,11 +1,11 @@
-//! `docs/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
+//! `docs/reference/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
 
 use configuration::compat::sagemaker::VariableState;
 use muster::config::sagemaker_variables;
 
 use super::tables::{self, IGNORED, WORKS};
 
-const DOCUMENT: &str = "docs/sagemaker.md";
+const DOCUMENT: &str = "docs/reference/sagemaker.md";
 
 const VARIABLES: &str = "Environment variables";
 

@@ -1,5 +1,5 @@
 //! The engine `steps`: what stands before and behind a graph, as models of their own, for ensembles that an operator
-//! writes. Each is one step of the table in `docs/pipelines.md`; the heads are those of the pipelines.
+//! writes. Each is one step of the table in `docs/reference/pipelines.md`; the heads are those of the pipelines.
 
 mod answer;
 mod arithmetic;
