@@ -1,5 +1,5 @@
 //! `docs/reference/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton has one
-//! row, which says what the server does with it and names a test that exists.
+//! row, which says what the server does with it, and in `compatibility/triton.tests` a test that exists.
 
 mod completed_config;
 mod ensemble_config;
@@ -19,6 +19,9 @@ use tables::{IGNORED, Row, WORKS};
 use crate::support::{Client, Repository, Server, Start, root, row};
 
 const DOCUMENT: &str = "docs/reference/triton-compatibility.md";
+
+/// The test of each row.
+const TESTS: &str = "tests/kserve/compatibility/triton.tests";
 
 /// The headings, each above one table.
 const HEADINGS: [&str; 6] = [
@@ -67,8 +70,8 @@ fn fields_of(proto: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_row_has_a_state_and_a_test_that_exists() {
-    tables::check_rows(DOCUMENT, &HEADINGS);
+fn every_row_has_a_test_that_exists() {
+    tables::check_rows(DOCUMENT, TESTS, &HEADINGS);
 }
 
 #[test]
@@ -215,7 +218,7 @@ fn every_option_is_taken_with_its_default_in_every_spelling() {
                 let is_clear = names.iter().filter(|it| it.starts_with(short)).count() == 1;
                 let short = if is_clear { short } else { &option }.to_owned();
                 // What is taken without effect is never meant by its beginning.
-                if state != IGNORED {
+                if *state != IGNORED {
                     let args = [beside(name), &[&*short, value]].concat();
                     said_by_triton(&args).unwrap_or_else(|error| panic!("{args:?}: {error}"));
                 }
@@ -226,7 +229,7 @@ fn every_option_is_taken_with_its_default_in_every_spelling() {
             let given = spelling.iter().map(String::as_str);
             let args: Vec<&str> = beside(name).iter().copied().chain(given).collect();
             let said = said(&args).unwrap_or_else(|error| panic!("{args:?}: {error}"));
-            assert_eq!(said.contains(&option), state == IGNORED, "{args:?}: {said}");
+            assert_eq!(said.contains(&option), *state == IGNORED, "{args:?}: {said}");
         }
         let typo = format!("--{name}x=1");
         let error = said(&[&typo]).expect_err(&typo);

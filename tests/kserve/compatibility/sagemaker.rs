@@ -1,4 +1,5 @@
-//! `docs/reference/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
+//! `docs/reference/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has
+//! one row, and in `sagemaker.tests` the tests that hold it.
 
 use configuration::compat::sagemaker::VariableState;
 use muster::config::sagemaker_variables;
@@ -6,6 +7,9 @@ use muster::config::sagemaker_variables;
 use super::tables::{self, IGNORED, WORKS};
 
 const DOCUMENT: &str = "docs/reference/sagemaker.md";
+
+/// The tests of each row.
+const TESTS: &str = "tests/kserve/compatibility/sagemaker.tests";
 
 const VARIABLES: &str = "Environment variables";
 
@@ -28,8 +32,8 @@ const HEADINGS: &[&str] = &[
 ];
 
 #[test]
-fn every_row_has_a_state_and_a_test_that_exists() {
-    tables::check_rows(DOCUMENT, HEADINGS);
+fn every_row_has_a_test_that_exists() {
+    tables::check_rows(DOCUMENT, TESTS, HEADINGS);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Documents whose tables say of everything that another server has what becomes of it, and which test holds that.
+//! Documents whose tables say of everything that another server has what becomes of it, and lists of the tests that
+//! hold that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,42 +13,76 @@ pub const WORKS: &str = "works";
 pub const IGNORED: &str = "accepted and ignored";
 pub const NOT_APPLICABLE: &str = "not applicable";
 pub const REFUSED: &str = "refused";
-const STATES: [&str; 4] = [WORKS, IGNORED, NOT_APPLICABLE, REFUSED];
 
-/// One row of a table: what is in its first column, between backticks, and the other columns.
+/// What the note of a row begins with, where the item does not work as there.
+const MARKS: [(&str, &str); 3] =
+    [("**Ignored", IGNORED), ("**Not here", NOT_APPLICABLE), ("**Refused", REFUSED)];
+
+/// One item of a table: the first column has one or several between backticks, the second a note on all of them.
 pub struct Row {
     pub item: String,
-    pub state: String,
-    pub test: String,
+    pub state: &'static str,
     pub note: String,
 }
 
-/// The rows under each heading of the second level.
+/// The items under each heading of the second level. Tables whose first column has no backticks are none of these.
 fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
     let text = fs::read_to_string(root(document)).unwrap();
     let mut tables: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut heading = "";
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        if let Some(it) = line.strip_prefix("## ") {
-            heading = it;
-        }
+    for line in text.lines() {
+        heading = line.strip_prefix("## ").unwrap_or(heading);
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", item, state, test, ref notes @ ..] = columns[..] else { continue };
-        // The head of a table, the line below it, and what is above all headings.
-        let is_head = lines.peek().is_some_and(|it| it.starts_with("|---"));
-        if is_head || item.starts_with("---") || heading.is_empty() {
-            continue;
+        let ["", items, note, ""] = columns[..] else { continue };
+        let mark = MARKS.iter().find(|(mark, _)| note.starts_with(mark));
+        for item in items.split('`').skip(1).step_by(2).flat_map(spelt_out) {
+            let state = mark.map_or(WORKS, |it| it.1);
+            let row = Row { item, state, note: note.to_owned() };
+            tables.entry(heading.to_owned()).or_default().push(row);
         }
-        let quoted = item.strip_prefix('`').and_then(|it| it.strip_suffix('`'));
-        let item = quoted.unwrap_or_else(|| {
-            panic!("{document}, {heading}: expected an item between backticks, given '{item}'")
-        });
-        let [item, state, test] = [item, state, test.trim_matches('`')].map(str::to_owned);
-        let note = notes.first().map(|it| (*it).to_owned()).unwrap_or_default();
-        tables.entry(heading.to_owned()).or_default().push(Row { item, state, test, note });
     }
     tables
+}
+
+/// `Message.{one, other}` is two items; other braces are part of one.
+fn spelt_out(item: &str) -> Vec<String> {
+    let braces = item.split_once('{').and_then(|(before, rest)| {
+        let (inside, after) = rest.split_once('}')?;
+        let is_name = |it: char| it.is_ascii_alphanumeric() || "_-, ".contains(it);
+        (inside.contains(", ") && inside.chars().all(is_name)).then_some((before, inside, after))
+    });
+    match braces {
+        None => match item.split_once('}') {
+            // Further braces may follow those of an address.
+            Some((before, after)) if after.contains('{') => {
+                let rest = spelt_out(after).into_iter();
+                rest.map(|it| format!("{before}}}{it}")).collect()
+            }
+            _ => vec![item.to_owned()],
+        },
+        Some((before, inside, after)) => {
+            inside.split(", ").flat_map(|it| spelt_out(&format!("{before}{it}{after}"))).collect()
+        }
+    }
+}
+
+/// The tests of a list, under each heading by their item: `item | file::name`.
+fn tests(list: &str) -> BTreeMap<String, Vec<(String, String)>> {
+    let text = fs::read_to_string(root(list)).unwrap();
+    let mut tests: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut heading = "";
+    for line in text.lines().filter(|it| !it.is_empty()) {
+        match line.strip_prefix("## ") {
+            Some(it) => heading = it,
+            None => {
+                let (item, test) =
+                    line.rsplit_once(" | ").unwrap_or_else(|| panic!("{list}: {line}"));
+                let of_heading = tests.entry(heading.to_owned()).or_default();
+                of_heading.push((item.to_owned(), test.to_owned()));
+            }
+        }
+    }
+    tests
 }
 
 /// The rows under one heading.
@@ -69,15 +104,16 @@ pub fn check_complete(document: &str, heading: &str, expected: impl IntoIterator
     assert!(unknown.is_empty(), "'{heading}' lists what does not exist: {unknown:?}");
 }
 
-/// These headings have tables, in sorted order, and every row of them has a state and names a test that exists.
+/// These headings have tables, in sorted order, and the list names for every item of them a test that exists.
 #[track_caller]
-pub fn check_rows(document: &str, headings: &[&str]) {
-    let tables = tables(document);
+pub fn check_rows(document: &str, list: &str, headings: &[&str]) {
+    let (tables, tests) = (tables(document), tests(list));
     assert_eq!(tables.keys().map(String::as_str).collect::<Vec<_>>(), headings);
-    for (heading, rows) in tables {
-        for Row { item, state, test, .. } in rows {
-            assert!(STATES.contains(&&*state), "{heading}, {item}: the state is '{state}'");
-            assert!(exists(&test), "{heading}, {item}: there is no test '{test}'");
+    assert_eq!(tests.keys().map(String::as_str).collect::<Vec<_>>(), headings);
+    for (heading, of_heading) in tests {
+        check_complete(document, &heading, of_heading.iter().map(|it| it.0.clone()));
+        for (item, test) in of_heading {
+            assert!(exists(&test), "{list}, {heading}, {item}: there is no test '{test}'");
         }
     }
 }
