@@ -1,5 +1,5 @@
-//! `docs/reference/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton has one
-//! row, which says what the server does with it, and in `compatibility/triton.tests` a test that exists.
+//! `docs/reference/triton-compatibility.md` against the code: every endpoint, call, field, option and metric of Triton
+//! has one row, which says what the server does with it, and in `compatibility/triton.tests` a test that exists.
 
 mod completed_config;
 mod ensemble_config;

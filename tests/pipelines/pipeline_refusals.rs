@@ -1,5 +1,5 @@
-//! What each kind of client of texts is told where its request is refused: the causes of docs/reference/pipelines.md, one after
-//! the other, at the addresses of Text Embeddings Inference, OpenAI, Cohere, SageMaker and KServe.
+//! What each kind of client of texts is told where its request is refused: the causes of docs/reference/pipelines.md,
+//! one after the other, at the addresses of Text Embeddings Inference, OpenAI, Cohere, SageMaker and KServe.
 
 use std::{fs, net::SocketAddr, thread};
 
