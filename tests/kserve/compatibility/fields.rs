@@ -88,7 +88,7 @@ const WITHOUT_A_WAY: &[(&str, &str, &str)] = &[
 /// The rows of the document that have one of these states are those of the table, and no others.
 #[track_caller]
 fn check_listed(states: &[&str], cases: &[(&str, &str, &str)]) {
-    let rows = table("Model configuration").into_iter().filter(|it| states.contains(&&*it.state));
+    let rows = table("Model configuration").into_iter().filter(|it| states.contains(&it.state));
     let listed: BTreeSet<String> = rows.map(|it| it.item).collect();
     assert_eq!(listed, cases.iter().map(|it| it.0.to_owned()).collect());
 }
