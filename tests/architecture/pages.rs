@@ -143,3 +143,18 @@ fn every_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist() {
     }
     assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
 }
+
+#[test]
+fn every_metric_has_its_row() {
+    let page = read("docs/reference/metrics.md");
+    let folder = "server/telemetry/src/metrics/exposition";
+    let mut missing = Vec::new();
+    for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+        let text = fs::read_to_string(entry.expect("an entry").path()).expect("a file");
+        let names = text.split('"').skip(1).step_by(2).filter(|it| {
+            ["muster_", "nv_", "te_", "process_"].iter().any(|start| it.starts_with(start))
+        });
+        missing.extend(names.filter(|it| !page.contains(&format!("`{it}`"))).map(str::to_owned));
+    }
+    assert!(missing.is_empty(), "docs/reference/metrics.md lacks {missing:?}");
+}
