@@ -3,11 +3,11 @@
 
 Needs Python 3.11 or later and once a package index. What needs a program that is not there (promtool, prometheus, kubectl
 or kustomize, node and npm, systemd-analyze, muster) is skipped and says so; with CI=true that is a failure for all but
-kubectl, node and systemd-analyze.
+kubectl, node, systemd-analyze and the package that renders the chart.
 
   deploy/check.py                              everything; muster is target/release/muster
   deploy/check.py --muster PATH --work FOLDER  another program, another folder for the environment
-  deploy/check.py schemas consistency          some of: schemas, rules, systemd, consistency, live
+  deploy/check.py schemas consistency          some of: schemas, helm, rules, systemd, consistency, live
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main():
     if os.environ.get(INSIDE) != "1":
         inside(options)
     # Only now are the packages there that these import.
-    from checks import consistency, live, prometheus, schemas, systemd
+    from checks import consistency, helm, live, prometheus, schemas, systemd
     from checks.manifests import Manifests
     from checks.report import Report
 
@@ -39,6 +39,7 @@ def main():
     manifests = Manifests(HERE)
     stages = {
         "schemas": lambda: schemas.check(manifests, report, options.work),
+        "helm": lambda: helm.check(manifests, report, options.work),
         "rules": lambda: prometheus.check(manifests, report),
         "systemd": lambda: systemd.check(manifests, report, options.work),
         "consistency": lambda: consistency.check(manifests, report, options.muster),
@@ -54,7 +55,7 @@ def main():
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    stages = ["schemas", "rules", "systemd", "consistency", "live"]
+    stages = ["schemas", "helm", "rules", "systemd", "consistency", "live"]
     parser.add_argument("stages", nargs="*", help="some of: " + ", ".join(stages))
     parser.add_argument("--muster", type=Path, default=ROOT / "target/release/muster")
     parser.add_argument("--work", type=Path, default=ROOT / "target/deploy-check")

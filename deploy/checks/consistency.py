@@ -2,6 +2,9 @@
 
 import re
 import subprocess
+import tomllib
+
+import yaml
 
 from .manifests import bytes_of, seconds_of
 
@@ -14,6 +17,7 @@ RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
 def check(manifests, report, muster):
     """Everything that needs no server to run."""
     before = report.count()
+    versions(manifests, report)
     selectors(manifests, report)
     jobs(manifests, report)
     autoscaling(manifests, report)
@@ -28,6 +32,14 @@ def check(manifests, report, muster):
     flags(manifests, report, Help(muster))
     if report.count() == before:
         report.ok("flags, variables, commands and grace periods are those of muster --help")
+
+
+def versions(manifests, report):
+    """The chart is of the version that is built."""
+    cargo = tomllib.loads((manifests.folder.parent / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    chart = manifests.one("helm/Chart.yaml")
+    if not chart["version"] == chart["appVersion"] == cargo:
+        report.problem("helm/Chart.yaml", f"is of {chart['version']} and {chart['appVersion']}, Cargo.toml of {cargo}")
 
 
 def selectors(manifests, report):
@@ -189,6 +201,13 @@ def flags(manifests, report, known):
         for name, (_, port) in it.probes().items():
             if port not in it.ports():
                 report.problem(it.file, f"{name} asks port {port}, which is not open")
+
+    for it in yaml.safe_load_all((manifests.folder / "kubernetes/muster.yaml").read_text()):
+        containers = it["spec"]["template"]["spec"]["containers"] if it["kind"] == "Deployment" else []
+        for given in [given for container in containers for given in container["args"]]:
+            name = re.match(r"--([\w-]+)", given)
+            if name and name[1] not in known.defaults:
+                report.problem("kubernetes/muster.yaml", f"muster has no flag {given}")
 
     waits = {"compose/compose.yaml": seconds_of(manifests.compose["services"]["muster"]["stop_grace_period"])}
     pod = manifests.only("Deployment")["spec"]["template"]["spec"]

@@ -6,6 +6,10 @@ import re
 import yaml
 
 
+# Templates of the chart, and the file that is made of kustomizations: each is checked by itself.
+ELSEWHERE = ("helm/templates/", "helm/values.yaml", "kubernetes/muster.yaml")
+
+
 class Manifests:
     """All files, by their paths relative to `folder`."""
 
@@ -14,6 +18,8 @@ class Manifests:
         self.documents = {}
         for path in sorted(folder.rglob("*.y*ml")):
             name = str(path.relative_to(folder))
+            if name.startswith(ELSEWHERE):
+                continue
             self.documents[name] = [it for it in yaml.safe_load_all(path.read_text()) if it is not None]
         self.dashboard = json.loads((folder / "grafana/muster.json").read_text())
         self.compose = self.one("compose/compose.yaml")

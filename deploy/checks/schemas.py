@@ -15,7 +15,7 @@ from . import grafana, kserve
 from .packages import KUBERNETES, package
 
 # Kinds whose schemas are in packages of npm.
-OF_NPM = ("PrometheusRule", "ScaledObject", "ServiceMonitor")
+OF_NPM = ("PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor")
 # Kinds of KServe, and the classes of its client that describe them.
 OF_KSERVE = {"ClusterServingRuntime": "V1alpha1ClusterServingRuntime", "InferenceService": "V1beta1InferenceService"}
 
@@ -33,7 +33,8 @@ def check(manifests, report, work):
                 report.ok(f"{where}: the models of KServe's client")
         elif it["kind"] not in OF_NPM:
             kubernetes(it, where, report)
-    operators(manifests, report, work)
+    objects = [(name, it) for name, it in manifests.objects() if it["kind"] in OF_NPM]
+    operators(objects, report, work)
     kustomize(manifests, report, work)
 
 
@@ -62,9 +63,8 @@ def kubernetes(it, where, report):
     report.ok(f"{where}: Kubernetes {' and '.join(KUBERNETES)}")
 
 
-def operators(manifests, report, work):
-    """Objects of the Prometheus operator and of KEDA: their schemas are in packages of npm."""
-    objects = [(name, it) for name, it in manifests.objects() if it["kind"] in OF_NPM]
+def operators(objects, report, work):
+    """Objects of the Prometheus operator and of KEDA, with their files: their schemas are in packages of npm."""
     what = ", ".join(f"{name} ({it['kind']})" for name, it in objects)
     if not (shutil.which("node") and shutil.which("npm")):
         report.skipped(what, "their schemas are in packages of npm, and there is no node and npm", required=False)
@@ -127,7 +127,7 @@ def kustomize(manifests, report, work):
         listed = {"kustomization.yaml", *named}
         for extra in sorted({path.name for path in folder.glob("*.yaml")} - listed):
             report.problem(name, f"{extra} lies beside it and is not in it")
-    program = next((it for it in (["kustomize", "build"], ["kubectl", "kustomize"]) if shutil.which(it[0])), None)
+    program = builder()
     if not program:
         report.skipped("kubernetes/: building", "there is no kustomize and no kubectl", required=False)
         return
@@ -137,19 +137,37 @@ def kustomize(manifests, report, work):
                 kubernetes(it, f"{name} built ({it['kind']})", report)
 
 
+def builder():
+    """What builds kustomizations, or nothing."""
+    programs = (["kustomize", "build"], ["kubectl", "kustomize"])
+    return next((it for it in programs if shutil.which(it[0])), None)
+
+
 def built(manifests, program, report, work):
-    """The base, the example, and the base with each component: pairs of a name and objects."""
-    folder, overlay = manifests.folder / "kubernetes", work / "overlay"
-    for name in ("base", "example"):
+    """The kustomizations, and each component on the base by itself: pairs of name and objects."""
+    folder = manifests.folder / "kubernetes"
+    for name in ("base", "example", "plain"):
         yield from one_built(folder / name, f"kubernetes/{name}", program, report)
-    overlay.mkdir(parents=True, exist_ok=True)
     for component in sorted((folder / "components").iterdir()):
-        text = {
-            "resources": [os.path.relpath(folder / "base", overlay)],
-            "components": [os.path.relpath(component, overlay)],
-        }
-        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(text))
-        yield from one_built(overlay, f"kubernetes/components/{component.name}", program, report)
+        made = overlay(manifests, work, [component.name])
+        yield from one_built(made, f"kubernetes/components/{component.name}", program, report)
+    done = subprocess.run([manifests.folder / "plain.py", "--check"], capture_output=True, text=True)
+    if done.returncode != 0:
+        report.problem("kubernetes/muster.yaml", done.stderr.strip())
+    else:
+        report.ok("kubernetes/muster.yaml is what kubernetes/plain makes")
+
+
+def overlay(manifests, work, components):
+    """A kustomization of the base with these components."""
+    folder, made = manifests.folder / "kubernetes", work / "overlay"
+    made.mkdir(parents=True, exist_ok=True)
+    text = {
+        "resources": [os.path.relpath(folder / "base", made)],
+        "components": [os.path.relpath(folder / "components" / it, made) for it in components],
+    }
+    (made / "kustomization.yaml").write_text(yaml.safe_dump(text))
+    return made
 
 
 def one_built(folder, name, program, report):
