@@ -6,6 +6,7 @@ mod banner;
 mod error;
 mod follow;
 mod heap;
+mod models;
 mod observers;
 mod ports;
 mod quota;
@@ -29,6 +30,8 @@ use tokio::{sync::mpsc::Receiver, task::JoinSet};
 
 pub use banner::Banner;
 pub use error::AppError;
+use models::Parts;
+pub use models::check;
 use observers::Observers;
 use scarcity::Source;
 use settings::{grpc_settings, http_settings, load_settings, metrics_settings};
@@ -54,12 +57,10 @@ use inference::{
     ledger::Ledger,
     trace::Tracing,
 };
-use loading::{Catalogue, Control, Loader, Names};
+use loading::Control;
 use machine::{Machine, gpus::Gpus};
 use sagemaker::{Asked, Facade};
 use serving::{ModelManager, cache::Cache, infer::Inference};
-use steps::{FileBounds, Steps};
-use stores::StoreError;
 use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// How often models are asked to give back what instances at rest keep.
@@ -131,7 +132,7 @@ impl App {
     pub fn build(
         config: ServerConfig,
         machine: &Machine,
-        mut engines: Vec<Arc<dyn Backend>>,
+        engines: Vec<Arc<dyn Backend>>,
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = ports::open(&config.listeners)?;
@@ -154,27 +155,18 @@ impl App {
         let samples_gpus = sensors.is_some();
         let metrics = Metrics::with_gpus(metrics_settings(&config), sensors);
         let manager = Arc::new(ModelManager::default());
-        let settings = load_settings(&config, cpus, gpus);
         let limits = &config.limits;
         let ledger = Ledger::new(limits.inflight_bytes, machine.memory);
         let budget = ledger.bodies.clone();
-        let pipelines = &settings.repository.pipelines;
-        let bounds = FileBounds {
-            max_image_pixels: pipelines.max_image_pixels,
-            max_audio_seconds: pipelines.max_audio_seconds,
-            jpeg_library: pipelines.jpeg_library.clone(),
+        let parts = Parts {
+            config: &config,
+            settings: load_settings(&config, cpus, gpus),
+            engines,
+            manager: manager.clone(),
+            metrics: metrics.clone(),
             budget: Some(budget.clone()),
         };
-        engines.push(Arc::new(Steps::within(bounds)));
-        let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
-            // Keeps the state of a session for the whole life of the session, where the model names no idle time of
-            // its own.
-            .keeping_sequences(config.sessions.map(|it| it.life))
-            .keeping_costs(config.engines.model_cache_dir.clone());
-        let loader = Arc::new(loader);
-        let control = control(&config, loader, manager.clone())
-            .map_err(|it| AppError::Models(it.to_string()))?;
-        let control = Arc::new(control);
+        let control = Arc::new(parts.control()?);
         let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
         let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
         let serving = Serving {
@@ -476,16 +468,6 @@ async fn drain(
     }
     tracing::info!("stopped");
     Ok(())
-}
-
-fn control(
-    config: &ServerConfig,
-    loader: Arc<Loader>,
-    manager: Arc<ModelManager>,
-) -> Result<Control, StoreError> {
-    let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
-    let catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
-    Ok(Control::new(config.control.clone(), loader, manager, catalogue))
 }
 
 /// Loads the first models on a thread of its own.

@@ -161,6 +161,10 @@ impl Backend for LeftOut {
     fn load(&self, _: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         Err(BackendError::Load(self.feature.missing()))
     }
+
+    fn check(&self, _: &ModelSource) -> Result<(), BackendError> {
+        Err(BackendError::Load(self.feature.missing()))
+    }
 }
 
 #[cfg(test)]

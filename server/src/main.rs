@@ -10,12 +10,14 @@ use std::{
 };
 
 use configuration::ProcessEnvironment;
+use loading::{CheckDepth, CheckedModel, check_report};
 use machine::{Machine, MemoryLeft};
 use muster::{
     OWN_PROGRAM,
-    app::{App, AppError, Banner, Wish},
+    app::{self, App, AppError, Banner, Wish},
     config::{
-        self, Command, Engines, ExplainCommand, HealthCheck, OneDnn, PullCommand, ServerConfig,
+        self, CheckCommand, Command, Engines, ExplainCommand, HealthCheck, OneDnn, PullCommand,
+        ServerConfig,
     },
     engines::{self, EngineSettings},
     explain,
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Health(check)) => ask(&check),
         Ok(Command::Explain(command)) => explain(&command, onednn),
+        Ok(Command::Check(command)) => check(*command, onednn, &machine, &children),
         Ok(Command::Pull(command)) => pull(&command),
         Ok(Command::Serve(config)) => serve(*config, onednn, &machine, &signals, &children),
         Err(error) if error.is_usage() => {
@@ -161,6 +164,42 @@ fn explain(command: &ExplainCommand, onednn: OneDnn) -> ExitCode {
             // An error means that the reader has closed the pipe.
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// `muster check`: which models would be served, on standard output.
+fn check(
+    command: CheckCommand,
+    onednn: OneDnn,
+    machine: &Machine,
+    children: &Children,
+) -> ExitCode {
+    let CheckCommand { config, loads, is_json } = command;
+    if config.wanted.is_some() {
+        // It is fetched first, which takes long.
+        logging::start_plain();
+    }
+    let depth = if loads { CheckDepth::Load } else { CheckDepth::Files };
+    let settings = engine_settings(&config.engines, onednn, machine.memory);
+    let engines = match settings.isolated_engines(&config.isolation, OWN_PROGRAM.into(), children) {
+        Ok(engines) => engines,
+        Err(error) => return fail(&error),
+    };
+    let config = fetching::bring(config).map_err(AppError::from);
+    match config.and_then(|it| app::check(&it, machine, engines, depth)) {
+        Ok(checked) => {
+            let text = match is_json {
+                true => check_report::to_json(&checked, depth),
+                false => check_report::text(&checked, depth),
+            };
+            // An error means that the reader has closed the pipe.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            match checked.models.iter().all(CheckedModel::is_served) {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            }
         }
         Err(error) => fail(&error),
     }

@@ -112,6 +112,10 @@ impl Backend for InServer {
         Err(BackendError::Load(format!("model '{name}': parameter '{PARAMETER}': {problem}")))
     }
 
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        self.0.check(source)
+    }
+
     fn version(&self) -> Option<String> {
         self.0.version()
     }

@@ -17,6 +17,8 @@
 use test_support as support; // start a server, talk to it, make model repositories
 
 mod bench; // the load generator against this server
+#[cfg(feature = "pipelines")]
+mod check; // which models of a repository would be served
 #[cfg(all(feature = "pipelines", feature = "tensorflow"))]
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 #[cfg(all(feature = "browser", feature = "pipelines"))]

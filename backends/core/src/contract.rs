@@ -26,6 +26,16 @@ pub trait Backend: Send + Sync {
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
 
+    /// Would the model load, as far as that can be told without loading it? A missing file or library is found.
+    /// Blocking: it may open the library.
+    ///
+    /// # Errors
+    /// Those of [`Backend::load`].
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        let _ = source;
+        Ok(())
+    }
+
     /// What is to be told of that model's runs before it is loaded. `None`: no more than how long its files are.
     /// Blocking: it may look into them.
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {

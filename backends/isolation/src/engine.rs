@@ -284,6 +284,10 @@ impl Backend for Isolated {
         Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, rerun)))
     }
 
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        self.engine.check(source)
+    }
+
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
         self.engine.foresee(source)
     }

@@ -189,6 +189,11 @@ impl Backend for OnnxRuntime {
         Ok(Arc::new(model::OnnxModel::load(runtime, source, terms)?))
     }
 
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        library::open(self.wanted())?;
+        graph::Made::of(&model::model_file(&source.path)?).map(drop)
+    }
+
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
         // Where there is none, the load says so.
         let path = model::model_file(&source.path).ok()?;

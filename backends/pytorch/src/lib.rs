@@ -105,6 +105,16 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ..EngineDescription::PLAIN
 };
 
+impl PyTorch {
+    /// The file of the model, and the open library.
+    fn open(&self, source: &ModelSource) -> Result<(PathBuf, Arc<library::Library>), BackendError> {
+        // What is wrong with the file is said also where there is no plugin to load it.
+        let path = file::find(&source.path)?;
+        let plugin = self.options.plugin.as_ref().or(self.found.get());
+        Ok((path, library::open(plugin.map(PathBuf::as_path))?))
+    }
+}
+
 impl Backend for PyTorch {
     fn name(&self) -> &'static str {
         "pytorch"
@@ -115,11 +125,12 @@ impl Backend for PyTorch {
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
-        // What is wrong with the file is said also where there is no plugin to load it.
-        let path = file::find(&source.path)?;
-        let plugin = self.options.plugin.as_ref().or(self.found.get());
-        let library = library::open(plugin.map(PathBuf::as_path))?;
+        let (path, library) = self.open(source)?;
         Ok(Arc::new(model::TorchModel::load(library, source, path)?))
+    }
+
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        self.open(source).map(drop)
     }
 
     fn version(&self) -> Option<String> {

@@ -26,7 +26,7 @@ mod warm_up;
 use std::{
     collections::BTreeSet,
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -119,6 +119,15 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ..EngineDescription::PLAIN
 };
 
+impl TensorFlow {
+    /// The open library, for the model in that folder.
+    fn open(&self, folder: &Path) -> Result<Arc<library::Opened>, BackendError> {
+        let Options { library, onednn, .. } = &self.options;
+        let library = library.as_ref().or(self.found.get());
+        library::open(library.map(PathBuf::as_path), onednn, folder)
+    }
+}
+
 impl Backend for TensorFlow {
     fn name(&self) -> &'static str {
         "tensorflow"
@@ -130,7 +139,6 @@ impl Backend for TensorFlow {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let folder = saved_model::folder_of(&source.path)?;
-        let Options { library, onednn, .. } = &self.options;
         let defaults = Defaults {
             sessions: self.options.sessions,
             warm_up_iterations: self.options.warm_up_iterations.unwrap_or(1),
@@ -138,9 +146,12 @@ impl Backend for TensorFlow {
             tags: self.options.tags.clone(),
             is_bfloat16: self.options.is_bfloat16,
         };
-        let library = library.as_ref().or(self.found.get());
-        let open = || library::open(library.map(PathBuf::as_path), onednn, &folder);
+        let open = || self.open(&folder);
         Ok(Arc::new(model::TensorFlowModel::load(source, &folder, &defaults, open)?))
+    }
+
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        self.open(&saved_model::folder_of(&source.path)?).map(drop)
     }
 
     fn places(&self) -> Places {

@@ -42,6 +42,8 @@ pub enum Parsed {
     Env(Vec<Typed>),
     /// `muster explain`.
     Explain(Explain),
+    /// `muster check`.
+    Check(Check),
     /// `muster pull`.
     Pull(Pull),
     /// A text to print: help.
@@ -100,6 +102,17 @@ pub struct Explain {
     pub settings: Vec<Typed>,
 }
 
+/// `muster check`.
+#[derive(Debug, Default, PartialEq)]
+pub struct Check {
+    /// The server that would serve the models.
+    pub serve: Serve,
+    /// `--load`: each model is loaded, too.
+    pub loads: bool,
+    /// `--json`: for programs.
+    pub is_json: bool,
+}
+
 /// `muster pull`.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pull {
@@ -112,8 +125,9 @@ pub struct Pull {
 }
 
 /// The commands that exist.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "serve",
+    "check",
     "pull",
     "predict",
     "bench",
@@ -341,6 +355,13 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
                 settings: serve.settings,
             });
         }
+        Some(("check", matches)) => {
+            serve.word = true;
+            serve.path = matches.get_one::<OsString>("path").map(PathBuf::from);
+            serve.settings.extend(typed(matches, flags));
+            let (loads, is_json) = (matches.get_flag("load"), matches.get_flag("json"));
+            return Parsed::Check(Check { serve, loads, is_json });
+        }
         Some(("pull", matches)) => {
             serve.settings.extend(typed(matches, flags));
             let names = matches.get_many::<OsString>("names").unwrap_or_default();
@@ -413,6 +434,7 @@ pub(crate) fn parse_words(
         | Parsed::Health(_)
         | Parsed::Env(_)
         | Parsed::Explain(_)
+        | Parsed::Check(_)
         | Parsed::Pull(_)
         | Parsed::Print(_)
         | Parsed::Version(_)
@@ -437,14 +459,6 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
         A boolean alone is true: --emf. --no-emf is false, and so is --emf=false.\n\n\
         Every option is also an environment variable: --http-port 9000 is MUSTER_HTTP_PORT=9000. The command line \
         beats MUSTER_*, which beats the variables of SageMaker, TensorFlow Serving and Triton containers.";
-    let path = Arg::new("path")
-        .value_name("MODEL")
-        .value_parser(OsStringValueParser::new())
-        .help(
-            "A model file (model.onnx), a model's directory, or a model repository; where there is none of that name, \
-             a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub, \
-             or https://<address>#sha256=<digest>",
-        );
     let rest = Arg::new("args")
         .action(ArgAction::Append)
         .value_parser(OsStringValueParser::new())
@@ -466,9 +480,10 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
                 .after_help(examples)
                 .disable_help_flag(true)
                 .args([help(), help_all()])
-                .arg(path)
+                .arg(path())
                 .args(options(flags, declared)),
         )
+        .subcommand(check(flags, declared))
         .subcommand(pull(flags, declared))
         .subcommand(
             Command::new("predict")
@@ -565,6 +580,32 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
         )
         // Platforms start images with the word `train` by mistake.
         .subcommand(Command::new("train").hide(true))
+}
+
+/// What is to be served.
+fn path() -> Arg {
+    Arg::new("path").value_name("MODEL").value_parser(OsStringValueParser::new()).help(
+        "A model file (model.onnx), a model's directory, or a model repository; where there is none of that name, \
+         a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub, \
+         or https://<address>#sha256=<digest>",
+    )
+}
+
+/// `muster check`.
+fn check(flags: &FlagTable, declared: Declared) -> Command {
+    let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("check")
+        .about("Say which models `serve` would serve, and why it would not serve the others")
+        .after_help(
+            "Prints a line for each model, and a summary. Files and configurations are checked, and no model is \
+             loaded. Options of the server may be given, such as --model-repository. Exit status: 0 where all models \
+             would be served, 1 where one would not or there is none, 2 where the command line or a setting is wrong.",
+        )
+        .arg(help())
+        .arg(path())
+        .arg(switch("load").help("Load each model, too, one after another"))
+        .arg(switch("json").help("Print JSON"))
+        .args(unseen(flags, declared))
 }
 
 /// `muster pull`.

@@ -31,6 +31,11 @@ impl ConfigError {
         ConfigError::that("nothing can be explained", problems)
     }
 
+    /// Of `muster check`. `problems` is not empty. Its exit code 1 is about models.
+    pub fn of_check(problems: Vec<String>) -> ConfigError {
+        ConfigError::that("nothing can be checked", problems).of_usage()
+    }
+
     /// Of `muster pull`. `problems` is not empty.
     pub fn of_pull(problems: Vec<String>) -> ConfigError {
         ConfigError::that("nothing can be fetched", problems)

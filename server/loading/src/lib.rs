@@ -2,6 +2,7 @@
 //! when which model is loaded.
 #![forbid(unsafe_code)]
 
+pub mod check_report;
 mod config;
 pub mod explain;
 mod lifecycle;
@@ -11,7 +12,11 @@ pub mod settings;
 
 pub use crate::{
     config::pbtxt::ConfigReader,
-    lifecycle::{control::Control, named_models::NamedModels},
+    lifecycle::{
+        check::{CheckDepth, CheckedModel, CheckedModels, CheckedVersion},
+        control::Control,
+        named_models::NamedModels,
+    },
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{
         catalogue::Catalogue,

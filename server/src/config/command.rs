@@ -14,8 +14,8 @@ use super::{
     server_config::ServerConfig,
 };
 use configuration::{
-    ConfigError, Environment,
-    command_line::{self, Parsed, Serve},
+    ConfigError, Environment, FlagTable,
+    command_line::{self, Check, Parsed, Serve},
     gather,
 };
 use machine::Machine;
@@ -36,10 +36,23 @@ pub enum Command {
     Health(HealthCheck),
     /// Say what a folder is: `muster explain`.
     Explain(Box<ExplainCommand>),
+    /// Say which models would be served: `muster check`.
+    Check(Box<CheckCommand>),
     /// Fetch models by name: `muster pull`.
     Pull(Box<PullCommand>),
     /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
     Print(String),
+}
+
+/// What is to be checked, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckCommand {
+    /// The server that would serve the models.
+    pub config: ServerConfig,
+    /// Each model is loaded, too.
+    pub loads: bool,
+    /// What is found out is printed as JSON.
+    pub is_json: bool,
 }
 
 /// Reads the command line, program name first, and the environment.
@@ -82,6 +95,14 @@ pub fn read(
                 _ => Err(wrong(ConfigError::of_explain(problems))),
             };
         }
+        Parsed::Check(Check { serve, loads, is_json }) => {
+            let serve = Serve { rehearsed: !is_understood, ..serve };
+            let config = server(&serve, &flags, environment, machine, &mut problems);
+            return match problems.is_empty() {
+                true => Ok(Command::Check(Box::new(CheckCommand { config, loads, is_json }))),
+                false => Err(ConfigError::of_check(problems)),
+            };
+        }
         Parsed::Pull(asked) => {
             let command = pull::resolve(asked, &flags, environment, &mut problems);
             return match problems.is_empty() {
@@ -93,13 +114,24 @@ pub fn read(
         // What was not understood may have been the models: nothing is said of theirs.
         Parsed::Serve(serve) => Serve { rehearsed: serve.rehearsed || !is_understood, ..serve },
     };
-    let mut sources = gather(&serve.settings, &flags, environment, &mut problems);
-    offer_defaults(&serve, &mut sources, environment, &mut problems);
-    batching_file::offer(&mut sources, environment, &mut problems);
-    monitoring_file::offer(&mut sources, environment, &mut problems);
-    let config = assemble::resolve(&serve, sources, environment, machine, &mut problems);
+    let config = server(&serve, &flags, environment, machine, &mut problems);
     match problems.is_empty() {
         true => Ok(Command::Serve(Box::new(config))),
         false => Err(wrong(ConfigError::new(problems))),
     }
+}
+
+/// What a server does that is started so. If there are `problems`, it must not be used.
+fn server(
+    serve: &Serve,
+    flags: &FlagTable,
+    environment: &dyn Environment,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> ServerConfig {
+    let mut sources = gather(&serve.settings, flags, environment, problems);
+    offer_defaults(serve, &mut sources, environment, problems);
+    batching_file::offer(&mut sources, environment, problems);
+    monitoring_file::offer(&mut sources, environment, problems);
+    assemble::resolve(serve, sources, environment, machine, problems)
 }

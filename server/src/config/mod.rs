@@ -23,7 +23,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, read};
+pub use command::{CheckCommand, Command, read};
 pub use engines::Engines;
 pub use explain::ExplainCommand;
 pub use health::HealthCheck;

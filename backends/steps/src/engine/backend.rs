@@ -42,6 +42,10 @@ impl Backend for Steps {
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         Ok(Arc::new(StepModel(Arc::new(open(source, &self.0)?))))
     }
+
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        open(source, &self.0).map(drop)
+    }
 }
 
 /// A step that is ready. Immutable, shared by its instances.

@@ -9,6 +9,7 @@ use crate::{
             report::{Report, file_name},
             unsupported::unsupported,
         },
+        elsewhere::advice,
         engines::{Engines, Known},
     },
     repository::{flat::is_beside_a_graph, inspect},
@@ -81,9 +82,7 @@ pub fn choose(
     let names = engines.names();
     if !backend.is_empty() && !names.contains(&backend.as_str()) {
         let known = names.join(", ");
-        let hint = nearest(&backend, names.iter().copied())
-            .map(|it| format!("; did you mean '{it}'?"))
-            .unwrap_or_default();
+        let hint = hint(&backend, &names);
         report.problem(format!("backend '{backend}' is not among this server's: {known}{hint}"));
     }
     unsupported(raw, &backend, engines, &mut report);
@@ -149,6 +148,13 @@ fn has_content(file: &str, format: &Format, found: Found<'_>) -> bool {
             && inspect::has_content_of(&found.directory.join(file), format)
 }
 
+/// What to do about a backend or a platform that is not among these.
+fn hint(name: &str, known: &[&str]) -> String {
+    let near = || nearest(name, known.iter().copied()).map(|it| format!("did you mean '{it}'?"));
+    let hint = advice(name).map(str::to_owned).or_else(near);
+    hint.map(|it| format!("; {it}")).unwrap_or_default()
+}
+
 fn given(
     platform: &str,
     backend: &str,
@@ -174,9 +180,7 @@ fn given(
         let platforms = formats.iter().map(|it| it.format.platform);
         let mut known: Vec<&str> = platforms.filter(|it| !it.is_empty()).collect();
         known.dedup();
-        let hint = nearest(platform, known.iter().copied())
-            .map(|it| format!("; did you mean '{it}'?"))
-            .unwrap_or_default();
+        let hint = hint(platform, &known);
         return Err(format!(
             "platform '{platform}' is not known; expected one of {}{hint}",
             known.join(", ")

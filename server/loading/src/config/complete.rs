@@ -7,7 +7,7 @@ use backend::{EngineDescription, ModelSpec, TensorSpec};
 use crate::config::{
     check::{
         check,
-        report::Report,
+        report::{Report, name_of_folder},
         types::{type_name, type_number},
     },
     choose::{Completion, EngineChoice},
@@ -141,13 +141,7 @@ pub fn complete(
 ) -> Result<Completed, ConfigErrors> {
     let mut report = Report::default();
     let mut raw = raw.cloned().unwrap_or_default();
-    match raw.name.as_str() {
-        "" => raw.name = model.to_owned(),
-        name if name != model => report.problem(format!(
-            "name is '{name}', the folder's name is '{model}'; they must be equal"
-        )),
-        _ => {}
-    }
+    name_of_folder(&mut raw, model, &mut report);
     raw.parameters.retain(|key, _| !is_finding(key));
     raw.platform.clone_from(&choice.platform);
     raw.backend.clone_from(&choice.backend);

@@ -1,7 +1,11 @@
 //! An ensemble's configuration, completed and checked in itself. Pure.
 
 use crate::config::{
-    check::{check, ensemble::ensemble, report::Report},
+    check::{
+        check,
+        ensemble::ensemble,
+        report::{Report, name_of_folder},
+    },
     complete::Completed,
     engines::Engines,
     open_ranks::OpenRanks,
@@ -26,13 +30,7 @@ pub(crate) fn complete(
 ) -> Result<(Completed, EnsembleConfig), ConfigErrors> {
     let mut report = Report::default();
     let mut raw = raw.clone();
-    match raw.name.as_str() {
-        "" => raw.name = model.to_owned(),
-        name if name != model => report.problem(format!(
-            "name is '{name}', the folder's name is '{model}'; they must be equal"
-        )),
-        _ => {}
-    }
+    name_of_folder(&mut raw, model, &mut report);
     raw.max_batch_size.get_or_insert(0);
     let latest = Latest { num_versions: 1 };
     raw.version_policy

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod complete;
 pub(crate) mod complete_ensemble;
+pub(crate) mod elsewhere;
 pub(crate) mod engines;
 pub(crate) mod fit;
 pub(crate) mod give_way;

@@ -19,7 +19,7 @@ use crate::{
         load_slots::LoadSlots,
         members::{MemberWait, MemberWaits, members},
         model_table::{ModelRecord, ModelTable},
-        publish::Publisher,
+        publish::{Publisher, member_failed, versions_failed},
     },
     load::{checksum::check_files, load_error::LoadError, loader::Loader},
     repository::{
@@ -288,11 +288,7 @@ impl Converger {
             return Ok((loaded, failures));
         }
         self.publisher.give_up(&id, loaded, "another version failed to load");
-        let causes: Vec<String> = failures
-            .iter()
-            .map(|(version, it)| format!("version {version} is at UNAVAILABLE state: {it}"))
-            .collect();
-        let reason = format!("{}: {}", messages::load_failed(&id.to_string()), causes.join("; "));
+        let reason = versions_failed(&id, &failures);
         let lacks_memory = |(_, it): &(u64, LoadError)| matches!(it, LoadError::OutOfMemory(_));
         Err(match failures.iter().any(lacks_memory) {
             true => LoadError::OutOfMemory(reason).into(),
@@ -377,17 +373,10 @@ impl Converger {
         if members.is_empty() {
             return Ok(None);
         }
-        let loading = self.member_waits.wait_for(id, members, |it| self.members_on_disk(it));
-        let loading = loading.map_err(|circle| {
-            self.failed(id, format_args!("the ensembles are made of each other: {circle}"))
-        })?;
+        let loading = self.no_circle(id, members).map_err(|circle| self.failed(id, circle))?;
         for member in members {
             let problem = |error: Error| {
-                let text = format!(
-                    "{}: its member '{}': {error}",
-                    messages::load_failed(&id.to_string()),
-                    member.name
-                );
+                let text = member_failed(id, member, &error);
                 self.publisher.failed(id, None, &text);
                 match error.kind() {
                     Kind::OutOfMemory => Error::from(LoadError::OutOfMemory(text)),
@@ -400,6 +389,19 @@ impl Converger {
             }
         }
         Ok(Some(loading))
+    }
+
+    /// Waits of that model for its members, unless they are made of it.
+    ///
+    /// # Errors
+    /// The circle.
+    pub(super) fn no_circle<'a>(
+        &'a self,
+        id: &'a ModelId,
+        members: &[ModelId],
+    ) -> Result<MemberWait<'a>, String> {
+        let loading = self.member_waits.wait_for(id, members, |it| self.members_on_disk(it));
+        loading.map_err(|circle| format!("the ensembles are made of each other: {circle}"))
     }
 
     /// Of an ensemble that was loaded before: loads the members that were unloaded since.

@@ -5,6 +5,7 @@
 //! what is old goes when its last request is answered ([`reaper`]). So no request meets a model that is closed.
 
 pub(crate) mod adapt;
+pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod converge;
 pub(crate) mod decide;

@@ -1,8 +1,9 @@
 //! From the versions of a model that serve to others, in one step, and what the index says where that fails.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt::Display, sync::Arc};
 
 use crate::lifecycle::reaper::{Reaper, Retired};
+use inference::messages;
 use serving::{
     manager::{ModelManager, Versions},
     model_id::ModelId,
@@ -67,4 +68,17 @@ impl Publisher {
 
 fn retired(id: &ModelId, model: Arc<ServedModel>, reason: Reason) -> Retired {
     Retired { id: id.clone(), model, reason }
+}
+
+/// Of an ensemble that is not loaded, as a member of it is not.
+pub(super) fn member_failed(id: &ModelId, member: &ModelId, reason: impl Display) -> String {
+    format!("{}: its member '{}': {reason}", messages::load_failed(&id.to_string()), member.name)
+}
+
+/// Of a model of which these versions are not loaded.
+pub(super) fn versions_failed(id: &ModelId, failures: &[(u64, impl Display)]) -> String {
+    let cause =
+        |(version, it): &(u64, _)| format!("version {version} is at UNAVAILABLE state: {it}");
+    let causes: Vec<String> = failures.iter().map(cause).collect();
+    format!("{}: {}", messages::load_failed(&id.to_string()), causes.join("; "))
 }

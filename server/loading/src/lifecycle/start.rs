@@ -32,11 +32,7 @@ impl Control {
                 Wanted::All
             }
         };
-        if let Some(configured) = self.converger.catalogue.configured() {
-            self.named_models.configure_start(configured)?;
-        }
-        let found = self.converger.catalogue.look(wanted);
-        let mut found = found.map_err(|it| Error::Repository(it.to_string()))?;
+        let mut found = self.look_at_start(wanted)?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
         if let Some(rule) = &self.settings.hosted {
@@ -69,6 +65,15 @@ impl Control {
             self.named_models.label_start(configured);
         }
         self.judge(exit_on_error)
+    }
+
+    /// What there is before anything is loaded.
+    pub(super) fn look_at_start(&self, wanted: Wanted<'_>) -> Result<Found, Error> {
+        if let Some(configured) = self.converger.catalogue.configured() {
+            self.named_models.configure_start(configured)?;
+        }
+        let found = self.converger.catalogue.look(wanted);
+        found.map_err(|it| Error::Repository(it.to_string()))
     }
 
     /// Of what was found, that which is to be loaded at the start.
@@ -124,7 +129,7 @@ impl Control {
         }
     }
 
-    fn nothing_found(&self) -> String {
+    pub(super) fn nothing_found(&self) -> String {
         let catalogue = &self.converger.catalogue;
         let places = catalogue.places();
         match catalogue.what_lies_there() {

@@ -13,7 +13,7 @@ impl Converger {
         self.unload_with(&ModelId::named(name), dependents);
     }
 
-    fn unload_with(&self, meant: &ModelId, dependents: bool) {
+    pub(super) fn unload_with(&self, meant: &ModelId, dependents: bool) {
         for id in self.manager.ids(&meant.name).iter().filter(|it| meant.means(it)) {
             self.member_waits.until_loaded(id);
             let members = self.unload_one(id);

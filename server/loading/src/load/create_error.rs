@@ -59,14 +59,23 @@ pub(super) fn said_by_content(
     choice: &EngineChoice,
     engines: &Engines,
 ) -> BackendError {
+    match error {
+        BackendError::Load(text) => {
+            BackendError::Load(told_by_content(source, choice, engines).unwrap_or(text))
+        }
+        error => error,
+    }
+}
+
+/// What the file is, where it is not what the engine opens.
+pub(super) fn told_by_content(
+    source: &ModelSource,
+    choice: &EngineChoice,
+    engines: &Engines,
+) -> Option<String> {
     let mut formats = engines.description(&choice.backend).formats.iter();
     // Then the engine knows best what is wrong with it.
     let is_own =
         formats.any(|it| it.content.is_some() && inspect::has_content_of(&source.path, it));
-    match error {
-        BackendError::Load(text) if !is_own => {
-            BackendError::Load(inspect::not_of(&source.path, &choice.platform).unwrap_or(text))
-        }
-        error => error,
-    }
+    if is_own { None } else { inspect::not_of(&source.path, &choice.platform) }
 }

@@ -38,7 +38,7 @@ use crate::{
         lost_loads::LostLoads,
         options::{engine_options, in_one_thread},
         placement::{NoGpus, Plan},
-        version_load::Load,
+        version_load::{Prospect, Version},
     },
     repository::{denied::cannot, flat::besides_mlflow, local::FoundModel, mlflow},
     settings::repository::Repository,
@@ -231,31 +231,8 @@ impl Loader {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
             return self.load_ensemble(found, raw, version);
         }
-        let beyond = raw.and_then(|it| beyond_the_model(it, &self.descriptions));
-        if let Some(beyond) = beyond.filter(|_| self.settings.repository.refuse_code) {
-            let refusal = "which --secure-mode (SAGEMAKER_SECURE_MODE) refuses";
-            return Err(format!("{beyond}, {refusal}").into());
-        }
-        let started = SystemTime::now();
-        let of_mlflow = self.of_mlflow(raw, path)?;
-        let path = of_mlflow.as_deref().unwrap_or(path);
-        let choice = self.choose_engine(found, raw, path)?;
-        let engine = self.engines.iter().find(|it| it.name() == choice.backend);
-        let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
-        let options = self.engine_options(&choice, path);
-        let load = Load {
-            found,
-            raw,
-            version,
-            path,
-            choice: &choice,
-            engine: &**engine,
-            options,
-            started,
-            cpus: self.cpus(),
-            watch,
-            stop: Arc::default(),
-        };
+        let prospect = self.prospect(found, raw, path)?;
+        let load = prospect.load(Version { found, raw, version }, watch);
         let plan = self.plan_here(&load.found.name, raw, &load.options, load.cpus)?;
         self.check_gpu_limits(&plan)?;
         let mut log = LoadLog::new(found.shown_name(), version);
@@ -274,6 +251,30 @@ impl Loader {
             Ok(model) => Ok((model, plan)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What is known of a version before it is loaded.
+    ///
+    /// # Errors
+    /// When no engine of this server is for it.
+    pub(super) fn prospect(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<Prospect<'_>, LoadError> {
+        let beyond = raw.and_then(|it| beyond_the_model(it, &self.descriptions));
+        if let Some(beyond) = beyond.filter(|_| self.settings.repository.refuse_code) {
+            let refusal = "which --secure-mode (SAGEMAKER_SECURE_MODE) refuses";
+            return Err(format!("{beyond}, {refusal}").into());
+        }
+        let started = SystemTime::now();
+        let path = self.of_mlflow(raw, path)?.unwrap_or_else(|| path.to_owned());
+        let choice = self.choose_engine(found, raw, &path)?;
+        let engine = self.engines.iter().find(|it| it.name() == choice.backend);
+        let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
+        let options = self.engine_options(&choice, &path);
+        Ok(Prospect { path, choice, engine: &**engine, options, started, cpus: self.cpus() })
     }
 
     /// The instances of a model on this machine with so many processors, by its configuration as it is now.

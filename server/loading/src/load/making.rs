@@ -71,35 +71,7 @@ impl Loader {
         log: &mut LoadLog<'_>,
     ) -> Result<ServedModel, CreateError> {
         let Load { found, raw, version, choice, .. } = *load;
-        let source = ModelSource {
-            name: found.name.clone(),
-            version,
-            path: self.graph_of(
-                load,
-                model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
-            ),
-            folds: match self.settings.repository.averages_folds {
-                true => folds_of(load.path, choice, raw, &self.descriptions),
-                false => Vec::new(),
-            },
-            directory: found.dir.clone(),
-            repository: repository_of(found, &self.settings.repository.from),
-            others: found.others.iter().filter(|it| **it != found.dir).cloned().collect(),
-            options: self.options_here(load, plan, log),
-            default_threads: plan.threads,
-            // Several hundred models are not to have two sessions each.
-            wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),
-            niceness: asked_niceness(raw),
-            placements: plan.placements(),
-            elsewhere: Vec::new(),
-            standby: raw.is_some_and(|it| it.instance_group.iter().any(|it| it.passive)),
-            accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
-            hints: raw.map(hints).unwrap_or_default(),
-            op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
-            code_refusal: code_refusal(&self.settings.repository, found),
-            contents: found.contents.clone(),
-            stop: load.stop.clone(),
-        };
+        let source = self.source(load, plan, log)?;
         let rerun = RerunPolicy::of(&source)?;
         let limit = self.engine_limit(load, plan.uses_gpus());
         let loaded = load.watch.during(limit, &load.stop, || load.engine.load(&source));
@@ -255,6 +227,48 @@ impl Loader {
             used,
             bytes,
             files,
+        })
+    }
+
+    /// What the engine is to load.
+    ///
+    /// # Errors
+    /// Where the model would run on GPUs that want different files.
+    pub(super) fn source(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        log: &mut LoadLog<'_>,
+    ) -> Result<ModelSource, LoadError> {
+        let Load { found, raw, version, choice, .. } = *load;
+        Ok(ModelSource {
+            name: found.name.clone(),
+            version,
+            path: self.graph_of(
+                load,
+                model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+            ),
+            folds: match self.settings.repository.averages_folds {
+                true => folds_of(load.path, choice, raw, &self.descriptions),
+                false => Vec::new(),
+            },
+            directory: found.dir.clone(),
+            repository: repository_of(found, &self.settings.repository.from),
+            others: found.others.iter().filter(|it| **it != found.dir).cloned().collect(),
+            options: self.options_here(load, plan, log),
+            default_threads: plan.threads,
+            // Several hundred models are not to have two sessions each.
+            wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),
+            niceness: asked_niceness(raw),
+            placements: plan.placements(),
+            elsewhere: Vec::new(),
+            standby: raw.is_some_and(|it| it.instance_group.iter().any(|it| it.passive)),
+            accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
+            hints: raw.map(hints).unwrap_or_default(),
+            op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
+            code_refusal: code_refusal(&self.settings.repository, found),
+            contents: found.contents.clone(),
+            stop: load.stop.clone(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! From a model that was found to one that is ready: its engine, its instances, its scheduler.
 
+pub(crate) mod check_version;
 pub(crate) mod checksum;
 pub(crate) mod constants;
 pub(crate) mod create_error;

@@ -1,6 +1,12 @@
 //! The load of one version of a model: what is known of it before its engine has it.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::Path, sync::Arc, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use backend::{Backend, Stop};
 
@@ -8,6 +14,47 @@ use crate::{
     config::choose::EngineChoice, load::load_watch::LoadWatch, repository::local::FoundModel,
 };
 use serving::config::raw;
+
+/// Which version of which model.
+#[derive(Clone, Copy)]
+pub(super) struct Version<'a> {
+    pub(super) found: &'a FoundModel,
+    pub(super) raw: Option<&'a raw::ModelConfig>,
+    pub(super) version: u64,
+}
+
+/// What a version is and which engine it is for, by its files and its configuration alone.
+pub(super) struct Prospect<'a> {
+    /// What is to be opened.
+    pub(super) path: PathBuf,
+    pub(super) choice: EngineChoice,
+    pub(super) engine: &'a dyn Backend,
+    pub(super) options: BTreeMap<String, String>,
+    /// When its files were first looked at.
+    pub(super) started: SystemTime,
+    /// Processors to share out.
+    pub(super) cpus: NonZeroUsize,
+}
+
+impl Prospect<'_> {
+    /// The load that follows.
+    pub(super) fn load<'a>(&'a self, of: Version<'a>, watch: &'a LoadWatch) -> Load<'a> {
+        let Version { found, raw, version } = of;
+        Load {
+            found,
+            raw,
+            version,
+            path: &self.path,
+            choice: &self.choice,
+            engine: self.engine,
+            options: self.options.clone(),
+            started: self.started,
+            cpus: self.cpus,
+            watch,
+            stop: Arc::default(),
+        }
+    }
+}
 
 /// One model version on its way.
 pub(super) struct Load<'a> {

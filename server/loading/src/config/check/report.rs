@@ -1,6 +1,6 @@
 //! What was found while a configuration was checked: what prevents the load, and what is ignored.
 
-use serving::config::model::ConfigErrors;
+use serving::config::{model::ConfigErrors, raw::ModelConfig as RawConfig};
 
 /// What was found while checking.
 #[derive(Debug, Default)]
@@ -40,5 +40,16 @@ pub(crate) fn file_name(place: &str, name: &str, report: &mut Report) {
         report.problem(format!(
             "{place}: '{name}' leads out of the model's folder; expected a relative path without '..'"
         ));
+    }
+}
+
+/// Gives a configuration without a name that of the model's folder, and notes any other.
+pub(crate) fn name_of_folder(raw: &mut RawConfig, model: &str, report: &mut Report) {
+    match raw.name.as_str() {
+        "" => raw.name = model.to_owned(),
+        name if name != model => report.problem(format!(
+            "name is '{name}', the folder's name is '{model}'; they must be equal"
+        )),
+        _ => {}
     }
 }

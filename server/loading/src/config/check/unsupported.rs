@@ -13,7 +13,7 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, engines: &Engines, rep
         raw.model_transaction_policy.is_some_and(|it| it.decoupled),
     )];
     for (field, _) in refused.iter().filter(|(_, given)| *given) {
-        report.problem(format!("{field} is not supported"));
+        report.problem(format!("{field} is not supported: each request gets one answer"));
     }
     if matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_)))
         && raw.platform != "ensemble"

@@ -141,7 +141,23 @@ fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
         "",
         &["model.plan"],
         "backend 'tensorrt' is not among this server's: identity, onnxruntime, pytorch, tensorflow; \
-         did you mean 'tensorflow'?",
+         serve the ONNX file that the plan was built from",
+    );
+}
+
+#[test]
+fn of_what_only_other_servers_have_it_is_said_what_to_do() {
+    refused(
+        "backend: 'vllm'",
+        &[],
+        "backend 'vllm' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster serves no models \
+         that write a text token by token",
+    );
+    refused(
+        "",
+        &["model.py"],
+        "backend 'python' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster runs no code \
+         that comes with a model: put the computation into an ONNX graph, into a step of an ensemble, or into the client",
     );
 }
 
@@ -150,7 +166,7 @@ fn what_is_not_supported_is_refused_before_anything_is_loaded() {
     refused(
         "backend: 'onnxruntime' runtime: 'other.so' model_transaction_policy { decoupled: true }",
         &[],
-        "2 problems\n- model_transaction_policy { decoupled: true } is not supported\n\
+        "2 problems\n- model_transaction_policy { decoupled: true } is not supported: each request gets one answer\n\
          - runtime 'other.so' is not supported; expected nothing, or 'libtriton_onnxruntime.so'",
     );
 }

@@ -214,15 +214,12 @@ fn order_excludes_priorities_and_delays() {
 
 #[test]
 fn what_is_not_supported_is_named() {
-    for (text, field) in [
-        (
-            "model_transaction_policy { decoupled: true }",
-            "model_transaction_policy { decoupled: true }",
-        ),
-        ("instance_group { secondary_devices { } }", "instance_group[0]: secondary_devices"),
-    ] {
-        refused(text, &[&format!("{field} is not supported")]);
-    }
+    let decoupled = "model_transaction_policy { decoupled: true }";
+    refused(decoupled, &[&format!("{decoupled} is not supported: each request gets one answer")]);
+    refused(
+        "instance_group { secondary_devices { } }",
+        &["instance_group[0]: secondary_devices is not supported"],
+    );
     refused(
         "ensemble_scheduling { }",
         &[
