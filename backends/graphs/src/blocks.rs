@@ -2,7 +2,9 @@
 //! `[rows · tokens, size]`, since a product of two matrices takes weights as they lie in their files.
 
 use crate::{
+    attention::{Attention, Reach},
     builder::{Builder, Value},
+    config::Config,
     error::GraphError,
     onnx::{Attribute, ElementType},
 };
@@ -17,6 +19,67 @@ pub(crate) fn linear(
     let weight = graph.weight(&format!("{name}.weight"), &[to, from])?;
     let bias = graph.weight(&format!("{name}.bias"), &[to])?;
     Ok(product(graph, x, &weight, &bias))
+}
+
+/// Does a layer have a bias?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bias {
+    With,
+    Without,
+}
+
+impl Bias {
+    /// As a switch of the configuration says.
+    ///
+    /// # Errors
+    /// Where it is no switch.
+    pub(crate) fn of(config: Config<'_>, key: &str, default: Bias) -> Result<Bias, GraphError> {
+        let has = config.flag(key, default == Bias::With)?;
+        Ok(if has { Bias::With } else { Bias::Without })
+    }
+}
+
+/// [`linear`], or without a bias `x · weightᵀ`.
+pub(crate) fn linear_of(
+    graph: &mut Builder,
+    x: &Value,
+    name: &str,
+    [from, to]: [usize; 2],
+    bias: Bias,
+) -> Result<Value, GraphError> {
+    if bias == Bias::With {
+        return linear(graph, x, name, [from, to]);
+    }
+    let weight = graph.weight(&format!("{name}.weight"), &[to, from])?;
+    Ok(graph.op("Gemm", &[x, &weight], vec![Attribute::int("transB", 1)]))
+}
+
+/// [`layer_norm`], with or without a bias.
+pub(crate) fn layer_norm_of(
+    graph: &mut Builder,
+    x: &Value,
+    name: &str,
+    (size, epsilon): (usize, f32),
+    bias: Bias,
+) -> Result<Value, GraphError> {
+    if bias == Bias::With {
+        return layer_norm(graph, x, name, size, epsilon);
+    }
+    let scale = graph.weight(&format!("{name}.weight"), &[size])?;
+    let attributes = vec![Attribute::int("axis", -1), Attribute::float("epsilon", epsilon)];
+    Ok(graph.op("LayerNormalization", &[x, &scale], attributes))
+}
+
+/// `function(gate) · x`: the middle of a feed-forward part with a gate. Source: "GLU Variants Improve Transformer",
+/// Shazeer 2020.
+pub(crate) fn gated(
+    graph: &mut Builder,
+    gate: &Value,
+    x: &Value,
+    (key, function): (&str, &str),
+) -> Result<Value, GraphError> {
+    let gate = activation(graph, gate, key, function)?;
+    Ok(graph.op("Mul", &[&gate, x], Vec::new()))
 }
 
 /// `x · weightᵀ + bias`.
@@ -83,6 +146,7 @@ pub(crate) struct Tokens {
     mask: Option<Value>,
     /// `[1, heads, tokens, tokens]` that is added to what attention compares, if anything is.
     bias: Option<Value>,
+    reach: Reach,
 }
 
 impl Tokens {
@@ -93,19 +157,46 @@ impl Tokens {
         let axis = vec![Attribute::int("axis", 0)];
         let shape = graph.op("Concat", &[&rows_and_tokens, &size], axis);
         let mask = Some(graph.cast(mask, ElementType::Int32));
-        Tokens { rows_and_tokens, shape, mask, bias: None }
+        Tokens { rows_and_tokens, shape, mask, bias: None, reach: Reach::All }
     }
 
     /// Of `[rows, tokens, size]`, all of which count.
     pub(crate) fn all_of(graph: &mut Builder, x: &Value) -> Tokens {
         let shape = graph.op("Shape", &[x], Vec::new());
         let rows_and_tokens = graph.op("Shape", &[x], vec![Attribute::int("end", 2)]);
-        Tokens { rows_and_tokens, shape, mask: None, bias: None }
+        Tokens { rows_and_tokens, shape, mask: None, bias: None, reach: Reach::All }
     }
 
     /// The same with such a bias.
     pub(crate) fn biased(self, bias: Value) -> Tokens {
         Tokens { bias: Some(bias), ..self }
+    }
+
+    /// The same where tokens see those.
+    pub(crate) fn reaching(self, reach: Reach) -> Tokens {
+        Tokens { reach, ..self }
+    }
+
+    /// `[rows, tokens]`, 1 for a token that counts and 0 for padding, INT32; none where all count.
+    pub(crate) fn mask(&self) -> Option<&Value> {
+        self.mask.as_ref()
+    }
+
+    /// The mean of the hidden states of each text's tokens that count: `[rows, size]`.
+    pub(crate) fn mean(&self, graph: &mut Builder, x: &Value) -> Value {
+        let states = self.apart(graph, x);
+        let axis = graph.whole_numbers(&[1]);
+        let keep = |it| vec![Attribute::int("keepdims", it)];
+        let Some(mask) = &self.mask else {
+            return graph.op("ReduceMean", &[&states, &axis], keep(0));
+        };
+        let counts = graph.cast(mask, ElementType::Float);
+        let count = graph.op("ReduceSum", &[&counts, &axis], keep(1));
+        let last = graph.whole_numbers(&[2]);
+        let counts = graph.op("Unsqueeze", &[&counts, &last], Vec::new());
+        let states = graph.op("Mul", &[&states, &counts], Vec::new());
+        let sum = graph.op("ReduceSum", &[&states, &axis], keep(0));
+        graph.op("Div", &[&sum, &count], Vec::new())
     }
 
     /// A matrix of hidden states as `[rows, tokens, size]`.
@@ -151,7 +242,7 @@ pub(crate) struct Sizes {
     pub(crate) epsilon: f32,
 }
 
-/// Attention of all tokens to all tokens of their text: `softmax(q · kᵀ / √size + bias) · v`.
+/// Attention of the tokens of a text to each other, of matrices.
 fn attention(
     graph: &mut Builder,
     [query, key, value]: [Value; 3],
@@ -159,16 +250,15 @@ fn attention(
     sizes: &Sizes,
 ) -> Value {
     let [query, key, value] = [query, key, value].map(|it| tokens.apart(graph, &it));
-    let attributes = vec![
-        Attribute::int("num_heads", sizes.heads as i64),
-        Attribute::float("mask_filter_value", f32::MIN),
-    ];
-    let none = Value::none();
-    let mask = tokens.mask.as_ref().unwrap_or(&none);
-    let mut inputs = vec![&query, &key, &value, &none, mask];
-    inputs.extend(&tokens.bias);
-    let made = graph.own_op("MultiHeadAttention", &inputs, attributes);
-    together(graph, &made, sizes.hidden)
+    let attention = Attention {
+        heads: sizes.heads,
+        mask: tokens.mask.as_ref(),
+        bias: tokens.bias.as_ref(),
+        scale: None,
+        reach: tokens.reach,
+    };
+    let seen = attention.add(graph, [&query, &key, &value]);
+    together(graph, &seen, sizes.hidden)
 }
 
 /// One layer of an encoder whose norms stand before its parts. Source: "On Layer Normalization in the Transformer
@@ -218,16 +308,29 @@ pub(crate) fn encoder_layer(
     (prefix, names): (&str, &LayerNames),
     tokens: &Tokens,
     sizes: &Sizes,
-    (act_key, act): (&str, &str),
+    activation: (&str, &str),
 ) -> Result<Value, GraphError> {
-    let Sizes { hidden, inner, epsilon, .. } = *sizes;
+    let Sizes { hidden, epsilon, .. } = *sizes;
     let name = |it: &str| format!("{prefix}{it}");
     let seen = self_attention(graph, x, (prefix, names), tokens, sizes)?;
     let sum = graph.op("Add", &[&seen, x], Vec::new());
     let x = layer_norm(graph, &sum, &name(names.attention_norm), hidden, epsilon)?;
-    let up = linear(graph, &x, &name(names.up), [hidden, inner])?;
+    feed_forward(graph, &x, (prefix, names), sizes, activation)
+}
+
+/// The feed-forward part of such a layer, with its norm.
+pub(crate) fn feed_forward(
+    graph: &mut Builder,
+    x: &Value,
+    (prefix, names): (&str, &LayerNames),
+    sizes: &Sizes,
+    (act_key, act): (&str, &str),
+) -> Result<Value, GraphError> {
+    let Sizes { hidden, inner, epsilon, .. } = *sizes;
+    let name = |it: &str| format!("{prefix}{it}");
+    let up = linear(graph, x, &name(names.up), [hidden, inner])?;
     let up = activation(graph, &up, act_key, act)?;
     let down = linear(graph, &up, &name(names.down), [inner, hidden])?;
-    let sum = graph.op("Add", &[&down, &x], Vec::new());
+    let sum = graph.op("Add", &[&down, x], Vec::new());
     layer_norm(graph, &sum, &name(names.norm), hidden, epsilon)
 }

@@ -80,6 +80,21 @@ impl Builder {
         self.node(MICROSOFT, op, inputs, attributes)
     }
 
+    /// Equal parts of the last dimension.
+    pub(crate) fn split<const N: usize>(&mut self, value: &Value) -> [Value; N] {
+        let at = self.graph.node.len();
+        let names: [String; N] = std::array::from_fn(|part| format!("Split_{at}_{part}"));
+        self.graph.node.push(Node {
+            input: vec![value.0.clone()],
+            output: names.to_vec(),
+            name: format!("Split_{at}"),
+            op_type: "Split".to_owned(),
+            attribute: vec![Attribute::int("axis", -1), Attribute::int("num_outputs", N as i64)],
+            ..Node::default()
+        });
+        names.map(Value)
+    }
+
     fn node(
         &mut self,
         domain: &str,
@@ -133,6 +148,15 @@ impl Builder {
     /// One whole number.
     pub(crate) fn whole_number(&mut self, value: i64) -> Value {
         self.constant(ElementType::Int64, &[], [value.to_le_bytes()].into_iter())
+    }
+
+    /// A list of numbers.
+    pub(crate) fn numbers(&mut self, values: &[f32]) -> Value {
+        self.constant(
+            ElementType::Float,
+            &[values.len() as i64],
+            values.iter().map(|it| it.to_le_bytes()),
+        )
     }
 
     fn constant<const N: usize>(

@@ -9,7 +9,10 @@ use crate::error::GraphError;
 pub(crate) struct Config<'a>(pub(crate) &'a Value);
 
 impl<'a> Config<'a> {
-    fn wrong(self, key: &str, expected: &str) -> GraphError {
+    /// One that says nothing.
+    pub(crate) const EMPTY: Config<'static> = Config(&Value::Null);
+
+    pub(crate) fn wrong(self, key: &str, expected: &str) -> GraphError {
         let given = self.0.get(key).map_or("nothing".to_owned(), Value::to_string);
         GraphError::Config { key: key.to_owned(), expected: expected.to_owned(), given }
     }
@@ -25,6 +28,14 @@ impl<'a> Config<'a> {
         let size = value.as_u64().and_then(|it| usize::try_from(it).ok());
         size.filter(|it| (1..1 << 24).contains(it))
             .ok_or_else(|| self.wrong(key, "a whole number above zero"))
+    }
+
+    /// A number of something that there may be none of.
+    pub(crate) fn count(self, key: &str, default: usize) -> Result<usize, GraphError> {
+        match self.get(key).is_some_and(|it| it.as_u64() == Some(0)) {
+            true => Ok(0),
+            false => self.size(key, default),
+        }
     }
 
     /// A number of a token.
@@ -67,6 +78,46 @@ impl<'a> Config<'a> {
             true => Err(self.wrong(key, "true")),
             false => Ok(()),
         }
+    }
+
+    /// A switch.
+    pub(crate) fn flag(self, key: &str, default: bool) -> Result<bool, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_bool().ok_or_else(|| self.wrong(key, "true or false"))
+    }
+
+    /// A key that may not be there, but as `null`.
+    pub(crate) fn must_be_nothing(self, key: &str) -> Result<(), GraphError> {
+        self.get(key).map_or(Ok(()), |_| Err(self.wrong(key, "null")))
+    }
+
+    /// A factor that may be one alone.
+    pub(crate) fn must_be_one(self, key: &str) -> Result<(), GraphError> {
+        match self.float(key, 1.0)? == 1.0 {
+            true => Ok(()),
+            false => Err(self.wrong(key, "1")),
+        }
+    }
+
+    /// Is there anything under that key?
+    pub(crate) fn has(self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The object under that key; an empty one where there is none.
+    pub(crate) fn part(self, key: &str) -> Result<Config<'a>, GraphError> {
+        match self.get(key) {
+            None => Ok(Config::EMPTY),
+            Some(it) if it.is_object() => Ok(Config(it)),
+            Some(_) => Err(self.wrong(key, "an object")),
+        }
+    }
+
+    /// The words under that key, if it is there: a list of them.
+    pub(crate) fn words(self, key: &str) -> Result<Option<Vec<&'a str>>, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let words = value.as_array().and_then(|all| all.iter().map(Value::as_str).collect());
+        words.map(Some).ok_or_else(|| self.wrong(key, "a list of texts"))
     }
 
     /// Height and width: one number for both, or two.

@@ -2,13 +2,12 @@
 //! ([`Family`]); what differs beyond names are the positions and the head.
 
 use crate::{
-    blocks::{
-        LayerNames, Sizes, Tokens, activation, encoder_layer, layer_norm, linear, product, together,
-    },
+    blocks::{LayerNames, Sizes, Tokens, encoder_layer, layer_norm, linear, together},
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
-    onnx::{Attribute, Dim, ElementType},
+    heads::{Body, Head, ROWS, TOKENS},
+    onnx::{Attribute, ElementType},
 };
 
 /// The keys of `config.json` for the sizes of a model.
@@ -59,27 +58,6 @@ impl Sizes {
         let inner = config.size(keys.inner, inner)?;
         Ok(Sizes { hidden, heads, inner, epsilon: config.float("layer_norm_eps", epsilon)? })
     }
-}
-
-/// What stands behind the encoder, by the end of the class's name.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Head {
-    /// The hidden states.
-    Hidden,
-    /// A dense layer over the first token with a function behind it, then the classes.
-    Sequence { dense: &'static str, activation: &'static str, out: &'static str },
-    /// Classes of each token.
-    Token { out: &'static str },
-    /// The beginning and the end of an answer.
-    Span { out: &'static str },
-    /// Every token of the vocabulary, at each place. `activation`: `None` for that of the layers.
-    Vocabulary {
-        dense: &'static str,
-        activation: Option<&'static str>,
-        norm: &'static str,
-        decoder: &'static str,
-        bias: &'static str,
-    },
 }
 
 /// What makes a bias of attention, `[1, heads, tokens, tokens]`, of the prefix of names, the tokens and the heads.
@@ -184,25 +162,24 @@ pub(crate) fn add(
         vocabulary: config.size("vocab_size", defaults.vocabulary)?,
         activation: config.word(keys.activation, defaults.activation)?,
     };
-    let head = encoder.head()?;
+    let head = Head::of(config, family.heads)?;
     let (x, tokens) = encoder.states(graph)?;
-    encoder.add_head(graph, head, &x, &tokens)
+    let body = Body {
+        config,
+        hidden,
+        embedded,
+        vocabulary: encoder.vocabulary,
+        words: encoder.word_embeddings(),
+        activation: (family.keys.activation, encoder.activation),
+        epsilon: encoder.sizes.epsilon,
+        tokens,
+    };
+    head.add(graph, &x, &body)
 }
-
-const ROWS: Dim<'_> = Dim::Any("batch_size");
-const TOKENS: Dim<'_> = Dim::Any("sequence_length");
 
 impl Encoder<'_> {
     fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
-    }
-
-    /// The head that the class has.
-    fn head(&self) -> Result<Head, GraphError> {
-        let class = self.config.architecture()?;
-        let known = self.family.heads.iter().find(|(end, _)| class.ends_with(end));
-        let ends = self.family.heads.iter().map(|it| it.0);
-        known.map(|(_, head)| *head).ok_or_else(|| self.config.no_class(ends))
     }
 
     /// The hidden states of the last layer, as a matrix.
@@ -266,68 +243,6 @@ impl Encoder<'_> {
 
     fn word_embeddings(&self) -> String {
         self.name("embeddings.word_embeddings.weight")
-    }
-
-    /// The head over the hidden states, and the outputs of the model.
-    fn add_head(
-        &self,
-        graph: &mut Builder,
-        head: Head,
-        x: &Value,
-        tokens: &Tokens,
-    ) -> Result<(), GraphError> {
-        let hidden = self.sizes.hidden;
-        match head {
-            Head::Hidden => {
-                let states = tokens.apart(graph, x);
-                graph.output("last_hidden_state", &states, &[ROWS, TOKENS, Dim::Fixed(hidden)]);
-            }
-            Head::Sequence { dense, activation: function, out } => {
-                let states = tokens.apart(graph, x);
-                let zero = graph.whole_number(0);
-                let first = graph.op("Gather", &[&states, &zero], vec![Attribute::int("axis", 1)]);
-                let dense = linear(graph, &first, dense, [hidden, hidden])?;
-                let dense = activation(graph, &dense, "hidden_act", function)?;
-                let labels = self.config.labels()?;
-                let logits = linear(graph, &dense, out, [hidden, labels])?;
-                graph.output("logits", &logits, &[ROWS, Dim::Fixed(labels)]);
-            }
-            Head::Token { out } => {
-                let labels = self.config.labels()?;
-                let logits = linear(graph, x, out, [hidden, labels])?;
-                let logits = tokens.apart_with(graph, &logits, labels);
-                graph.output("logits", &logits, &[ROWS, TOKENS, Dim::Fixed(labels)]);
-            }
-            Head::Span { out } => {
-                let logits = linear(graph, x, out, [hidden, 2])?;
-                let logits = tokens.apart_with(graph, &logits, 2);
-                for (at, name) in [(0, "start_logits"), (1, "end_logits")] {
-                    let at = graph.whole_number(at);
-                    let one = vec![Attribute::int("axis", 2)];
-                    let one = graph.op("Gather", &[&logits, &at], one);
-                    graph.output(name, &one, &[ROWS, TOKENS]);
-                }
-            }
-            Head::Vocabulary { dense, activation: function, norm, decoder, bias } => {
-                let (embedded, words) = (self.embedded, self.vocabulary);
-                let dense = linear(graph, x, dense, [hidden, embedded])?;
-                let function = function.unwrap_or(self.activation);
-                let dense = activation(graph, &dense, self.family.keys.activation, function)?;
-                let dense = layer_norm(graph, &dense, norm, embedded, self.sizes.epsilon)?;
-                let own = format!("{decoder}.weight");
-                let tied = !graph.weights().has(&own);
-                let weight = if tied { self.word_embeddings() } else { own };
-                let weight = graph.weight(&weight, &[words, embedded])?;
-                // The layer's own, which files leave out where it is the other.
-                let of_layer = format!("{decoder}.bias");
-                let has_own = graph.weights().has(&of_layer);
-                let bias = graph.weight(if has_own { &of_layer } else { bias }, &[words])?;
-                let logits = product(graph, &dense, &weight, &bias);
-                let logits = tokens.apart_with(graph, &logits, words);
-                graph.output("logits", &logits, &[ROWS, TOKENS, Dim::Fixed(words)]);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -4,14 +4,18 @@
 //! A family of models is a table of names over shared blocks. What is not known is an error, never an approximation.
 #![forbid(unsafe_code)]
 
+mod attention;
 mod blocks;
 mod builder;
 mod config;
 mod encoder;
 mod error;
 mod families;
+mod gated;
+mod heads;
 mod onnx;
 mod place;
+mod rotary;
 mod vision;
 mod weights;
 
@@ -24,7 +28,7 @@ pub use error::GraphError;
 
 use builder::Builder;
 use config::Config;
-use families::{IMAGES, TEXTS};
+use families::{IMAGES, OTHERS, TEXTS};
 use weights::Weights;
 
 /// A graph that was made.
@@ -67,7 +71,8 @@ fn read_config(folder: &Path) -> Result<Value, GraphError> {
 /// The values of `model_type` that graphs are made for.
 pub fn model_types() -> impl Iterator<Item = &'static str> {
     let texts = TEXTS.iter().flat_map(|it| it.model_types);
-    texts.chain(IMAGES.iter().flat_map(|it| it.model_types)).copied()
+    let images = IMAGES.iter().flat_map(|it| it.model_types);
+    texts.chain(images).chain(OTHERS.iter().flat_map(|it| it.model_types)).copied()
 }
 
 /// The graph of the folder's weights, as [`CONFIG`] describes it. Blocking; reads the headers of the weights alone.
@@ -105,6 +110,9 @@ fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
         family.unused
     } else if let Some(family) = IMAGES.iter().find(|it| it.model_types.contains(&kind)) {
         vision::add(family, &mut graph, config)?;
+        family.unused
+    } else if let Some(family) = OTHERS.iter().find(|it| it.model_types.contains(&kind)) {
+        (family.add)(&mut graph, config)?;
         family.unused
     } else {
         return Err(GraphError::Config {

@@ -106,24 +106,45 @@ fn embeddings(
     let dims = [hidden, channels, patch_height, patch_width];
     let weight = graph.weight(&name(&format!("{PATCHES}.weight")), &dims)?;
     let bias = graph.weight(&name(&format!("{PATCHES}.bias")), &[hidden])?;
-    let strides = [patch_height as i64, patch_width as i64];
-    let strides = vec![Attribute::ints("strides", &strides)];
-    let patches = graph.op("Conv", &[&pixels, &weight, &bias], strides);
-    let flat = graph.whole_numbers(&[0, hidden as i64, -1]);
-    let patches = graph.op("Reshape", &[&patches, &flat], Vec::new());
-    let patches = graph.op("Transpose", &[&patches], vec![Attribute::ints("perm", &[0, 2, 1])]);
-    let rows = graph.op("Shape", &[&pixels], vec![Attribute::int("end", 1)]);
-    let one = graph.whole_numbers(&[1, 1]);
-    let each = graph.op("Concat", &[&rows, &one], vec![Attribute::int("axis", 0)]);
-    let mut parts = Vec::new();
+    let patches = patches(graph, &[&pixels, &weight, &bias], hidden, [patch_height, patch_width]);
+    let mut tokens = Vec::new();
     for token in family.tokens {
-        let token = graph.weight(&name(token), &[1, 1, hidden])?;
-        parts.push(graph.op("Expand", &[&token, &each], Vec::new()));
+        tokens.push(graph.weight(&name(token), &[1, 1, hidden])?);
     }
-    parts.push(patches);
-    let parts: Vec<&Value> = parts.iter().collect();
-    let x = graph.op("Concat", &parts, vec![Attribute::int("axis", 1)]);
+    let x = in_front(graph, &pixels, tokens, patches, hidden);
     let count = (height / patch_height) * (width / patch_width) + family.tokens.len();
     let positions = graph.weight(&name("embeddings.position_embeddings"), &[1, count, hidden])?;
     Ok(graph.op("Add", &[&x, &positions], Vec::new()))
+}
+
+/// Patches in the order of reading, `[rows, patches, size]`, of pixels, a convolution and its bias, if it has one.
+pub(crate) fn patches(
+    graph: &mut Builder,
+    inputs: &[&Value],
+    hidden: usize,
+    [height, width]: [usize; 2],
+) -> Value {
+    let strides = vec![Attribute::ints("strides", &[height as i64, width as i64])];
+    let patches = graph.op("Conv", inputs, strides);
+    let flat = graph.whole_numbers(&[0, hidden as i64, -1]);
+    let patches = graph.op("Reshape", &[&patches, &flat], Vec::new());
+    graph.op("Transpose", &[&patches], vec![Attribute::ints("perm", &[0, 2, 1])])
+}
+
+/// The patches with these tokens before those of each row.
+pub(crate) fn in_front(
+    graph: &mut Builder,
+    pixels: &Value,
+    tokens: Vec<Value>,
+    patches: Value,
+    hidden: usize,
+) -> Value {
+    let rows = graph.op("Shape", &[pixels], vec![Attribute::int("end", 1)]);
+    let one = graph.whole_numbers(&[1, hidden as i64]);
+    let each = graph.op("Concat", &[&rows, &one], vec![Attribute::int("axis", 0)]);
+    let expand = |it: &Value| graph.op("Expand", &[it, &each], Vec::new());
+    let mut parts: Vec<Value> = tokens.iter().map(expand).collect();
+    parts.push(patches);
+    let parts: Vec<&Value> = parts.iter().collect();
+    graph.op("Concat", &parts, vec![Attribute::int("axis", 1)])
 }

@@ -3,8 +3,9 @@
 use crate::{
     blocks::LayerNames,
     config::Config,
-    encoder::{BERT, Defaults, Family, Head, KEYS, Positions},
+    encoder::{BERT, Defaults, Family, KEYS, Positions},
     error::GraphError,
+    heads::Head,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -39,7 +40,7 @@ pub(super) const FAMILY: Family = Family {
         ("Model", Head::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: "albert.pooler", activation: "tanh", out: "classifier" },
+            Head::Sequence { dense: "albert.pooler", activation: Some("tanh"), out: "classifier" },
         ),
         ("ForTokenClassification", Head::Token { out: "classifier" }),
         ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),

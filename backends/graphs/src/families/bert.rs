@@ -2,7 +2,8 @@
 
 use crate::{
     blocks::LayerNames,
-    encoder::{BERT, Family, Head, KEYS, Positions},
+    encoder::{BERT, Family, KEYS, Positions},
+    heads::Head,
 };
 
 /// The names in a layer, which several families share.
@@ -33,7 +34,11 @@ pub(super) const FAMILY: Family = Family {
         ("Model", Head::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: "bert.pooler.dense", activation: "tanh", out: "classifier" },
+            Head::Sequence {
+                dense: "bert.pooler.dense",
+                activation: Some("tanh"),
+                out: "classifier",
+            },
         ),
         ("ForTokenClassification", Head::Token { out: "classifier" }),
         ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),

@@ -2,7 +2,8 @@
 
 use crate::{
     blocks::LayerNames,
-    encoder::{BERT, Defaults, Family, Head, Keys, Positions},
+    encoder::{BERT, Defaults, Family, Keys, Positions},
+    heads::Head,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -36,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
         ("Model", Head::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: "pre_classifier", activation: "relu", out: "classifier" },
+            Head::Sequence { dense: "pre_classifier", activation: Some("relu"), out: "classifier" },
         ),
         ("ForTokenClassification", Head::Token { out: "classifier" }),
         ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),

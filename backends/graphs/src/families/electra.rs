@@ -1,7 +1,10 @@
 //! ELECTRA. Source: `modeling_electra.py` of Hugging Face's transformers.
 
 use super::bert::LAYER;
-use crate::encoder::{BERT, Defaults, Family, Head, KEYS, Positions};
+use crate::{
+    encoder::{BERT, Defaults, Family, KEYS, Positions},
+    heads::Head,
+};
 
 pub(super) const FAMILY: Family = Family {
     model_types: &["electra"],
@@ -21,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
             "ForSequenceClassification",
             Head::Sequence {
                 dense: "classifier.dense",
-                activation: "gelu",
+                activation: Some("gelu"),
                 out: "classifier.out_proj",
             },
         ),

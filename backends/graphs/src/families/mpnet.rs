@@ -1,11 +1,13 @@
 //! MPNet: attention has a bias by the distance of two tokens. Source: `modeling_mpnet.py` of transformers.
 
 use crate::{
+    attention::distances,
     blocks::LayerNames,
     builder::{Builder, Value},
     config::Config,
-    encoder::{BERT, Defaults, Family, Head, KEYS, Positions},
+    encoder::{BERT, Defaults, Family, KEYS, Positions},
     error::GraphError,
+    heads::Head,
     onnx::Attribute,
 };
 
@@ -36,7 +38,7 @@ pub(super) const FAMILY: Family = Family {
             "ForSequenceClassification",
             Head::Sequence {
                 dense: "classifier.dense",
-                activation: "tanh",
+                activation: Some("tanh"),
                 out: "classifier.out_proj",
             },
         ),
@@ -74,18 +76,12 @@ fn bias(
     // The bucket of each distance that there can be, the most negative first.
     let of_distance: Vec<i64> = (1 - most..most).map(|it| bucket(it, buckets as i64)).collect();
     let of_distance = graph.whole_numbers(&of_distance);
-    let tokens = graph.op("Shape", &[&ids], vec![Attribute::int("start", 1)]);
-    let zero = graph.whole_numbers(&[0]);
-    let count = graph.op("Squeeze", &[&tokens, &zero], Vec::new());
-    let (first, one) = (graph.whole_number(0), graph.whole_number(1));
-    let places = graph.op("Range", &[&first, &count, &one], Vec::new());
-    let axis = graph.whole_numbers(&[1]);
-    let from = graph.op("Unsqueeze", &[&places, &axis], Vec::new());
-    let distance = graph.op("Sub", &[&places, &from], Vec::new());
+    let distance = distances(graph, &ids);
     let offset = graph.whole_number(most - 1);
     let distance = graph.op("Add", &[&distance, &offset], Vec::new());
     let bucket = graph.op("Gather", &[&of_distance, &distance], Vec::new());
     let bias = graph.op("Gather", &[&table, &bucket], Vec::new());
+    let zero = graph.whole_numbers(&[0]);
     let bias = graph.op("Transpose", &[&bias], vec![Attribute::ints("perm", &[2, 0, 1])]);
     Ok(graph.op("Unsqueeze", &[&bias, &zero], Vec::new()))
 }

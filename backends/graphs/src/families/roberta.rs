@@ -2,7 +2,10 @@
 //! Face's transformers.
 
 use super::bert::LAYER;
-use crate::encoder::{BERT, Defaults, Family, Head, KEYS, Positions};
+use crate::{
+    encoder::{BERT, Defaults, Family, KEYS, Positions},
+    heads::Head,
+};
 
 pub(super) const FAMILY: Family = Family {
     model_types: &["roberta", "xlm-roberta", "camembert"],
@@ -22,7 +25,7 @@ pub(super) const FAMILY: Family = Family {
             "ForSequenceClassification",
             Head::Sequence {
                 dense: "classifier.dense",
-                activation: "tanh",
+                activation: Some("tanh"),
                 out: "classifier.out_proj",
             },
         ),

@@ -1,0 +1,196 @@
+//! CLIP: a tower for texts and one for images, each alone or both. Source: "Learning Transferable Visual Models From
+//! Natural Language Supervision", Radford et al. 2021, and `modeling_clip.py` of Hugging Face's transformers.
+
+use super::Family;
+use crate::{
+    attention::Reach,
+    blocks::{Bias, LayerNames, Sizes, Tokens, layer_norm, linear_of, norm_first_layer, together},
+    builder::{Builder, Value},
+    config::Config,
+    encoder::KEYS,
+    error::GraphError,
+    heads::{ROWS, TOKENS},
+    onnx::{Attribute, Dim, ElementType},
+    vision::{in_front, patches},
+};
+
+pub(super) const FAMILY: Family = Family {
+    model_types: &["clip", "clip_text_model", "clip_vision_model"],
+    add,
+    unused: &["position_ids"],
+};
+
+const LAYER: LayerNames = LayerNames {
+    query: "self_attn.q_proj",
+    key: "self_attn.k_proj",
+    value: "self_attn.v_proj",
+    out: "self_attn.out_proj",
+    attention_norm: "layer_norm1",
+    up: "mlp.fc1",
+    down: "mlp.fc2",
+    norm: "layer_norm2",
+};
+
+/// The classes, by the ends of their names.
+const HEADS: [(&str, Part); 3] = [
+    ("CLIPTextModelWithProjection", Part::Text),
+    ("CLIPVisionModelWithProjection", Part::Vision),
+    ("CLIPModel", Part::Both),
+];
+
+/// Which towers a class has.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Text,
+    Vision,
+    Both,
+}
+
+const IMAGES: Dim<'_> = Dim::Any("image_batch_size");
+const TEXTS: Dim<'_> = Dim::Any("text_batch_size");
+
+fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
+    let class = config.architecture()?;
+    let part = HEADS.iter().find(|(end, _)| class.ends_with(end));
+    let (_, part) = part.ok_or_else(|| config.no_class(HEADS.iter().map(|it| it.0)))?;
+    let width = config.size("projection_dim", 512)?;
+    match part {
+        Part::Text => {
+            let (embeds, states, hidden) = text(graph, config, (ROWS, width))?;
+            graph.output("text_embeds", &embeds, &[ROWS, Dim::Fixed(width)]);
+            let dims = [ROWS, TOKENS, Dim::Fixed(hidden)];
+            graph.output("last_hidden_state", &states, &dims);
+        }
+        Part::Vision => {
+            let (embeds, states, hidden) = vision(graph, config, (ROWS, width))?;
+            graph.output("image_embeds", &embeds, &[ROWS, Dim::Fixed(width)]);
+            let dims = [ROWS, Dim::Any("tokens"), Dim::Fixed(hidden)];
+            graph.output("last_hidden_state", &states, &dims);
+        }
+        Part::Both => both(graph, config, width)?,
+    }
+    Ok(())
+}
+
+/// Both towers, and how alike each image and each text are.
+fn both(graph: &mut Builder, config: Config<'_>, width: usize) -> Result<(), GraphError> {
+    let (texts, ..) = text(graph, tower(config, "text_config")?, (TEXTS, width))?;
+    let (images, ..) = vision(graph, tower(config, "vision_config")?, (IMAGES, width))?;
+    let [texts, images] = [texts, images].map(|it| {
+        let axis = graph.whole_numbers(&[1]);
+        let length = graph.op("ReduceL2", &[&it, &axis], Vec::new());
+        graph.op("Div", &[&it, &length], Vec::new())
+    });
+    let scale = graph.weight("logit_scale", &[])?;
+    let scale = graph.op("Exp", &[&scale], Vec::new());
+    let alike = graph.op("Gemm", &[&images, &texts], vec![Attribute::int("transB", 1)]);
+    let per_image = graph.op("Mul", &[&alike, &scale], Vec::new());
+    let per_text = graph.op("Transpose", &[&per_image], Vec::new());
+    graph.output("logits_per_image", &per_image, &[IMAGES, TEXTS]);
+    graph.output("logits_per_text", &per_text, &[TEXTS, IMAGES]);
+    graph.output("text_embeds", &texts, &[TEXTS, Dim::Fixed(width)]);
+    graph.output("image_embeds", &images, &[IMAGES, Dim::Fixed(width)]);
+    Ok(())
+}
+
+/// The configuration of a tower. Files of old have it twice, and what ends with `_dict` is what counts.
+fn tower<'a>(config: Config<'a>, key: &str) -> Result<Config<'a>, GraphError> {
+    let old = format!("{key}_dict");
+    config.part(if config.has(&old) { &old } else { key })
+}
+
+/// The layers of a tower.
+fn layers(
+    graph: &mut Builder,
+    config: Config<'_>,
+    prefix: &str,
+    x: Value,
+    (tokens, sizes): (&Tokens, &Sizes),
+) -> Result<Value, GraphError> {
+    let activation = (KEYS.activation, config.word(KEYS.activation, "quick_gelu")?);
+    let layers = 0..config.size(KEYS.layers, 12)?;
+    layers.into_iter().try_fold(x, |x, layer| {
+        let prefix = format!("{prefix}.encoder.layers.{layer}.");
+        norm_first_layer(graph, &x, (&prefix, &LAYER), tokens, sizes, activation)
+    })
+}
+
+/// The vectors of texts, their hidden states, and the size of these.
+fn text(
+    graph: &mut Builder,
+    config: Config<'_>,
+    (rows, width): (Dim<'_>, usize),
+) -> Result<(Value, Value, usize), GraphError> {
+    let sizes = Sizes::of(config, &KEYS, [512, 8, 2048], 1e-5)?;
+    let hidden = sizes.hidden;
+    let ids = graph.input("input_ids", ElementType::Int64, &[rows, TOKENS]);
+    let mask = graph.input("attention_mask", ElementType::Int64, &[rows, TOKENS]);
+    let words = config.size("vocab_size", 49408)?;
+    let words = graph.weight("text_model.embeddings.token_embedding.weight", &[words, hidden])?;
+    let words = graph.op("Gather", &[&words, &ids], Vec::new());
+    let most = config.size("max_position_embeddings", 77)?;
+    let table = graph.weight("text_model.embeddings.position_embedding.weight", &[most, hidden])?;
+    let shape = graph.op("Shape", &[&ids], vec![Attribute::int("start", 1)]);
+    let first = graph.whole_numbers(&[0]);
+    let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
+    let sum = graph.op("Add", &[&words, &positions], Vec::new());
+    let x = together(graph, &sum, hidden);
+    let tokens = Tokens::new(graph, &ids, &mask, hidden).reaching(Reach::Before);
+    let x = layers(graph, config, "text_model", x, (&tokens, &sizes))?;
+    let x = layer_norm(graph, &x, "text_model.final_layer_norm", hidden, sizes.epsilon)?;
+    let states = tokens.apart(graph, &x);
+    let at = end(graph, config, &ids)?;
+    let pooled = graph.op("GatherND", &[&states, &at], vec![Attribute::int("batch_dims", 1)]);
+    let embeds = linear_of(graph, &pooled, "text_projection", [hidden, width], Bias::Without)?;
+    Ok((embeds, states, hidden))
+}
+
+/// The place of the token that ends each text, `[rows, 1]`.
+fn end(graph: &mut Builder, config: Config<'_>, ids: &Value) -> Result<Value, GraphError> {
+    let end = config.token("eos_token_id", 49407)?;
+    let marks = match end {
+        // Configurations of old have a wrong number here. The end is the token with the highest.
+        2 => ids.clone(),
+        _ => {
+            let end = graph.whole_number(end);
+            graph.op("Equal", &[ids, &end], Vec::new())
+        }
+    };
+    let marks = graph.cast(&marks, ElementType::Int32);
+    Ok(graph.op("ArgMax", &[&marks], vec![Attribute::int("axis", 1)]))
+}
+
+/// The vectors of images, their hidden states, and the size of these.
+fn vision(
+    graph: &mut Builder,
+    config: Config<'_>,
+    (rows, width): (Dim<'_>, usize),
+) -> Result<(Value, Value, usize), GraphError> {
+    let sizes = Sizes::of(config, &KEYS, [768, 12, 3072], 1e-5)?;
+    let Sizes { hidden, epsilon, .. } = sizes;
+    let channels = config.size("num_channels", 3)?;
+    let [height, width_of_image] = config.sides("image_size", 224)?;
+    let [patch_height, patch_width] = config.sides("patch_size", 32)?;
+    let dims = [rows, Dim::Fixed(channels), Dim::Fixed(height), Dim::Fixed(width_of_image)];
+    let pixels = graph.input("pixel_values", ElementType::Float, &dims);
+    let dims = [hidden, channels, patch_height, patch_width];
+    let weight = graph.weight("vision_model.embeddings.patch_embedding.weight", &dims)?;
+    let cut = patches(graph, &[&pixels, &weight], hidden, [patch_height, patch_width]);
+    let class = graph.weight("vision_model.embeddings.class_embedding", &[hidden])?;
+    let x = in_front(graph, &pixels, vec![class], cut, hidden);
+    let count = (height / patch_height) * (width_of_image / patch_width) + 1;
+    let table = "vision_model.embeddings.position_embedding.weight";
+    let positions = graph.weight(table, &[count, hidden])?;
+    let x = graph.op("Add", &[&x, &positions], Vec::new());
+    let tokens = Tokens::all_of(graph, &x);
+    let x = together(graph, &x, hidden);
+    // The name has been misspelt since the first files.
+    let x = layer_norm(graph, &x, "vision_model.pre_layrnorm", hidden, epsilon)?;
+    let x = layers(graph, config, "vision_model", x, (&tokens, &sizes))?;
+    let states = tokens.apart(graph, &x);
+    let zero = graph.whole_number(0);
+    let pooled = graph.op("Gather", &[&states, &zero], vec![Attribute::int("axis", 1)]);
+    let pooled = layer_norm(graph, &pooled, "vision_model.post_layernorm", hidden, epsilon)?;
+    let embeds = linear_of(graph, &pooled, "visual_projection", [hidden, width], Bias::Without)?;
+    Ok((embeds, states, hidden))
+}

@@ -1,0 +1,95 @@
+//! GTE, whose files call it `new`, too. Source: "mGTE", Zhang et al. 2024, and `modeling_gte.py` of Hugging Face's
+//! transformers.
+
+use super::Family;
+use crate::{
+    blocks::{Bias, Sizes},
+    builder::Builder,
+    config::Config,
+    encoder::KEYS,
+    error::GraphError,
+    gated::{Encoder, Names, Up, WORDS},
+    heads::{Body, Head},
+    rotary::Frequencies,
+};
+
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gte", "new"], add, unused: &["position_ids", "pooler."] };
+
+const NAMES: Names = Names {
+    attention: "attention.qkv_proj",
+    out: "attention.o_proj",
+    attention_norm: "attn_ln",
+    up: Up::Together("mlp.up_gate_proj"),
+    down: "mlp.down_proj",
+    norm: "mlp_ln",
+};
+
+/// Heads by the end of the class's name, with the prefix of the encoder.
+const fn heads(pooler: &'static str) -> [(&'static str, Head); 4] {
+    [
+        ("Model", Head::Hidden),
+        (
+            "ForSequenceClassification",
+            Head::Sequence { dense: pooler, activation: Some("tanh"), out: "classifier" },
+        ),
+        ("ForTokenClassification", Head::Token { out: "classifier" }),
+        (
+            "ForMaskedLM",
+            Head::Vocabulary {
+                dense: "lm_head.dense",
+                activation: Some("gelu"),
+                norm: "lm_head.norm",
+                decoder: "lm_head.decoder",
+                bias: "lm_head.decoder.bias",
+            },
+        ),
+    ]
+}
+
+fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
+    let is_new = config.word("model_type", "gte")? == "new";
+    let [prefix, pooler] = match is_new {
+        true => ["new.", "new.pooler.dense"],
+        false => ["gte.", "gte.pooler.dense"],
+    };
+    let head = Head::of(config, &heads(pooler))?;
+    config.must_be("position_embedding_type", "rope")?;
+    config.must_be("layer_norm_type", "layer_norm")?;
+    config.must_be_off("logn_attention_scale")?;
+    config.must_be_on("pack_qkv")?;
+    let sizes = Sizes::of(config, &KEYS, [768, 12, 3072], 1e-12)?;
+    let Sizes { hidden, heads, epsilon, .. } = sizes;
+    let encoder = Encoder {
+        prefix: if graph.weights().has(WORDS) { "" } else { prefix },
+        layer: "encoder.layer.",
+        names: &NAMES,
+        bias: Bias::With,
+        sizes,
+        layers: config.size(KEYS.layers, 12)?,
+        vocabulary: config.size("vocab_size", if is_new { 30528 } else { 250_048 })?,
+        segments: config.count("type_vocab_size", 1)?,
+        norm: "embeddings.LayerNorm",
+        frequencies: frequencies(config, hidden / heads, is_new)?,
+        activation: (KEYS.activation, config.word(KEYS.activation, "gelu")?),
+    };
+    let (x, tokens) = encoder.states(graph)?;
+    let body = Body {
+        config,
+        hidden,
+        embedded: hidden,
+        vocabulary: encoder.vocabulary,
+        words: encoder.words(),
+        activation: encoder.activation,
+        epsilon,
+        tokens,
+    };
+    head.add(graph, &x, &body)
+}
+
+/// Those of `rope_parameters`, or of the two keys that files of old have for them.
+fn frequencies(config: Config<'_>, head: usize, is_new: bool) -> Result<Frequencies, GraphError> {
+    let base = config.float("rope_theta", if is_new { 10_000.0 } else { 160_000.0 })?;
+    let key = if config.has("rope_parameters") { "rope_parameters" } else { "rope_scaling" };
+    Frequencies::of(config.part(key)?, base, head)
+}
