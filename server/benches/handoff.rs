@@ -68,6 +68,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         niceness: NICENESS,
     };
     let context = RunContext {
+        answers_calls: false,
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
@@ -88,7 +89,7 @@ fn submission() -> Submission {
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     Submission {
         is_alone: false,
-        work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
+        work: Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 0,
         length: 0,

@@ -89,6 +89,10 @@ const ENGINES: &[Make] = &[
     |_| Arc::new(trees::Trees),
     #[cfg(not(feature = "trees"))]
     |_| crate::left_out::TREES.engine(),
+    #[cfg(feature = "python")]
+    |of| Arc::new(python::Python { interpreter: of.engines.python.clone() }),
+    #[cfg(not(feature = "python"))]
+    |_| crate::left_out::PYTHON.engine(),
     |_| Arc::new(Identity),
 ];
 

@@ -63,6 +63,14 @@ pub const PIPELINES: Feature = Feature {
     ],
 };
 
+/// Models that are Python code.
+pub const PYTHON: Feature = Feature {
+    name: "python",
+    what: "engine for models in Python",
+    is_in: cfg!(feature = "python"),
+    flags: &["python"],
+};
+
 /// TorchScript.
 pub const PYTORCH: Feature = Feature {
     name: "pytorch",
@@ -121,11 +129,12 @@ pub const TREES: Feature = Feature {
 };
 
 /// All that can be left out.
-pub const FEATURES: [Feature; 10] = [
+pub const FEATURES: [Feature; 11] = [
     BROWSER,
     EMBEDDINGS,
     ISOLATION,
     PIPELINES,
+    PYTHON,
     PYTORCH,
     SOURCES,
     STORES,

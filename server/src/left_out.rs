@@ -23,6 +23,7 @@ const FORMAT: Format = Format {
     other_extensions: &[],
     other_files: &[],
     folds: "",
+    is_by_whole_name: false,
     content: None,
     rank: 0,
     is_served: true,
@@ -31,6 +32,16 @@ const FORMAT: Format = Format {
 /// An engine of which there is nothing that could crash.
 const DESCRIPTION: EngineDescription =
     EngineDescription { runs_native_code: false, ..EngineDescription::PLAIN };
+
+/// In the place of `backend-python`.
+pub const PYTHON: LeftOut = LeftOut {
+    name: "python",
+    feature: features::PYTHON,
+    description: &EngineDescription {
+        formats: &[Format { file: "model.py", is_by_whole_name: true, rank: 5, ..FORMAT }],
+        ..DESCRIPTION
+    },
+};
 
 /// In the place of `backend-pytorch`.
 pub const PYTORCH: LeftOut = LeftOut {
@@ -100,6 +111,7 @@ pub const TREES: LeftOut = LeftOut {
                 "model.pkl",
             ],
             folds: "xgboost-model-",
+            is_by_whole_name: false,
             content: Some(is_of_trees),
             rank: 4,
             ..FORMAT
@@ -207,9 +219,10 @@ mod tests {
         assert!(!is_of_trees("xgboost-3.4.1/expected.json"));
     }
 
-    #[cfg(all(feature = "pytorch", feature = "tensorflow", feature = "trees"))]
+    #[cfg(all(feature = "python", feature = "pytorch", feature = "tensorflow", feature = "trees"))]
     #[test]
     fn they_know_the_models_of_the_engines_in_whose_place_they_stand() {
+        assert_eq!(known(&PYTHON), known(&python::Python::default()));
         assert_eq!(known(&PYTORCH), known(&pytorch::PyTorch::default()));
         assert_eq!(known(&TENSORFLOW), known(&libtensorflow::TensorFlow::default()));
         assert_eq!(known(&TREES), known(&trees::Trees));

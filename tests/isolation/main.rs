@@ -22,6 +22,8 @@ mod hung_runs; // runs that never end
 mod idle_signals;
 #[cfg(feature = "isolation")]
 mod isolation; // models in processes of their own
+#[cfg(feature = "python")]
+mod python_models; // models that are Python code
 #[cfg(feature = "isolation")]
 mod run_limits; // how long a run of a model may take by its configuration
 #[cfg(all(feature = "isolation", feature = "pytorch", feature = "tensorflow"))]

@@ -9,8 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Outage, Places, Processes,
-    RunMemory, Signatures, Stop, Turn,
+    Call, CallAnswer, CallError, Device, EngineDescription, ModelSource, ModelSpec, NamedTensor,
+    Outage, Places, Processes, RunMemory, Signatures, Stop, Turn, WorkerProgram,
 };
 
 /// An engine: it turns files into models.
@@ -52,6 +52,16 @@ pub trait Backend: Send + Sync {
     /// that may reach nothing else. Blocking: it looks for libraries.
     fn places(&self) -> Places {
         Places::default()
+    }
+
+    /// The program that a process of the model's own becomes once it is in its sandbox; `None` where the engine itself
+    /// loads the model there. Blocking: it looks for programs.
+    ///
+    /// # Errors
+    /// [`BackendError::Load`] where there is no such program on this machine.
+    fn program(&self, source: &ModelSource) -> Result<Option<WorkerProgram>, BackendError> {
+        let _ = source;
+        Ok(None)
     }
 
     /// In which process it runs that model, and why, where it has decided that by itself: words for whoever looks at
@@ -99,6 +109,22 @@ pub trait Model: Send + Sync {
     /// configuration says goes before it.
     fn notes(&self) -> &[(Cow<'static, str>, String)] {
         &[]
+    }
+
+    /// Its configuration as its own code has completed it, in the JSON form of Triton's `ModelConfig`; `None` where it
+    /// has nothing to add.
+    fn completed_config(&self) -> Option<&str> {
+        None
+    }
+
+    /// The configuration that it is served with, in the same form. Told once, before the first instance is made.
+    fn settle(&self, config: &Arc<str>) {
+        let _ = config;
+    }
+
+    /// Are the requests of a run answered each by itself, by [`Instance::execute_calls`]?
+    fn answers_calls(&self) -> bool {
+        false
     }
 
     /// What a run takes beside the bytes of its inputs: room is taken for it before the run is made.
@@ -163,6 +189,19 @@ pub trait Instance: Send {
     /// [`BackendError::InvalidInput`] when the batch's data is at fault, else the fitting variant. After
     /// an error the instance must be able to run the next batch.
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError>;
+
+    /// Runs one batch whose requests are answered each by itself, in their order.
+    ///
+    /// # Errors
+    /// As of [`Instance::execute`], where no request of the batch can be answered.
+    fn execute_calls(
+        &mut self,
+        batch: &Batch<'_>,
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Result<CallAnswer, CallError>>, BackendError> {
+        let _ = (batch, calls);
+        Err(BackendError::Execute("this engine answers whole batches only".to_owned()))
+    }
 
     /// Is what runs have left behind in it gone, as its process has ended since? A run would fail with
     /// [`BackendError::Crashed`], whatever it is, and another instance is to be made.

@@ -42,6 +42,8 @@ pub struct EngineDescription {
     pub shows_optional_inputs: bool,
     /// Does it run native code, which a file can have end the process?
     pub runs_native_code: bool,
+    /// Are its models run in processes of their own, wherever else models run?
+    pub runs_apart: bool,
 }
 
 impl EngineDescription {
@@ -65,6 +67,7 @@ impl EngineDescription {
         takes_missing: false,
         shows_optional_inputs: false,
         runs_native_code: true,
+        runs_apart: false,
     };
 }
 
@@ -87,6 +90,9 @@ pub struct Format {
     /// With what the names of files begin that are one model together, where this and a number behind it are their
     /// names: `xgboost-model-` for `xgboost-model-0`, `xgboost-model-1`. Empty where there are none such.
     pub folds: &'static str,
+    /// Is a file of this format only if it is called `file`? Other files of its ending are something else, as most
+    /// programs in Python are.
+    pub is_by_whole_name: bool,
     /// Is a file that begins with these bytes, [`CONTENT`] of them or all, of this format? `None` where its name says
     /// so: files of endings that other things have, too, are told by their content.
     pub content: Option<fn(&[u8]) -> bool>,
@@ -100,6 +106,9 @@ impl Format {
     /// Could a file of that name be of this format? Its content may say otherwise.
     pub fn has_name(&self, name: &str) -> bool {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+        if self.is_by_whole_name {
+            return name == self.file;
+        }
         let is_other = self.other_files.contains(&name) || self.fold(name).is_some();
         !name.starts_with('.') && (is_other || ending.is_some_and(|it| self.has_extension(it)))
     }

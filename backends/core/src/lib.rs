@@ -14,6 +14,7 @@
 /// than the two megabytes of a usual thread: the process would end. Only what is used of a stack takes memory.
 pub const MODEL_STACK: usize = 64 << 20;
 
+mod calls;
 mod contract;
 mod description;
 pub mod distance;
@@ -36,7 +37,11 @@ mod staging;
 mod stop;
 mod strings;
 mod tensor;
+mod worker_program;
 
+pub use calls::{
+    About, Call, CallAnswer, CallCode, CallError, Parameter, Parameters, SequenceFlags,
+};
 pub use contract::{Backend, BackendError, Batch, Foresight, Instance, Model, RunTerms, WarmUp};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
@@ -61,3 +66,4 @@ pub use staging::Staging;
 pub use stop::{Stop, Waiting};
 pub use strings::{Strings, encode_strings};
 pub use tensor::{NamedTensor, Tensor};
+pub use worker_program::WorkerProgram;

@@ -62,6 +62,7 @@ pub struct TextCodes {
 
 /// The inputs and outputs of a model, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModelSpec {
     /// What it takes.
     pub inputs: Vec<TensorSpec>,
@@ -151,6 +152,11 @@ pub struct ModelSource {
     pub hints: Hints,
     /// Shared libraries with operators of the model's own.
     pub op_libraries: Vec<PathBuf>,
+    /// The model's configuration as far as its files say it, in the JSON form of Triton's `ModelConfig`; `None` where
+    /// there is none.
+    pub config: Option<Arc<str>>,
+    /// May the model's own code complete its configuration?
+    pub completes_config: bool,
     /// Why the model is refused if it brings code, or reaches files of this machine: a clause for the error. `None`
     /// where it may. The server refuses what a configuration says; what is in the model's own files only the engine
     /// sees.
@@ -185,6 +191,8 @@ impl ModelSource {
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),
+            config: None,
+            completes_config: true,
             code_refusal: None,
             contents: Arc::default(),
             stop: Arc::default(),

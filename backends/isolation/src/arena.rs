@@ -2,6 +2,7 @@
 //! Nothing in it outlives a run, so that each run begins at the front of its half, in pages that are in use.
 
 use std::{
+    borrow::Cow,
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
@@ -167,7 +168,7 @@ impl WorkerArena {
             let tensor = Tensor::new(it.dtype, shape, bytes).map_err(|error| {
                 Fault::execute(format!("input '{}' came damaged: {error}", it.name))
             })?;
-            Ok(NamedTensor { name: it.name.into(), tensor })
+            Ok(NamedTensor { name: Arc::from(&*it.name), tensor })
         });
         taken.collect()
     }
@@ -208,13 +209,13 @@ fn take_outputs(pages: &Pages, half: usize, outputs: &[Placed<'_>]) -> Result<Ta
     let taken = outputs.iter().map(|it| {
         let (at, len) = (it.at as usize, it.len as usize);
         let bytes = pages.read(at, len);
-        let bytes = bytes.ok_or_else(|| Garbage::Outside(it.name.to_owned()))?;
+        let bytes = bytes.ok_or_else(|| Garbage::Outside(it.name.to_string()))?;
         end = end.max(at.saturating_add(len));
         let shape: Shape = it.dims.iter().map(|it| *it as usize).collect();
         let tensor = Tensor::new(it.dtype, shape, bytes);
-        let no_tensor = |error| Garbage::NoTensor { name: it.name.to_owned(), error };
+        let no_tensor = |error| Garbage::NoTensor { name: it.name.to_string(), error };
         let tensor = tensor.map_err(no_tensor)?;
-        Ok(NamedTensor { name: it.name.into(), tensor })
+        Ok(NamedTensor { name: Arc::from(&*it.name), tensor })
     });
     let taken = taken.collect();
     Ok((taken, end))
@@ -267,7 +268,7 @@ fn put<'a>(
 fn placed(named: &NamedTensor, at: usize) -> Placed<'_> {
     let tensor = &named.tensor;
     Placed {
-        name: &named.name,
+        name: Cow::Borrowed(&named.name),
         dtype: tensor.dtype(),
         dims: tensor.shape().dims().iter().map(|it| *it as u64).collect(),
         at: at as u64,
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(put_inputs(ours, HALF, &large).unwrap_err(), (1920, HALF));
         assert!(put_outputs(theirs, HALF, &large).is_err());
         for at in [u64::MAX, 2 * HALF as u64 - 7, 3 * HALF as u64] {
-            let lie = Placed { name: "y", dtype: DataType::Fp32, dims: vec![2], at, len: 8 };
+            let lie = Placed { name: "y".into(), dtype: DataType::Fp32, dims: vec![2], at, len: 8 };
             assert!(take_outputs(ours, HALF, &[lie]).unwrap().0.is_err());
         }
     }
@@ -354,8 +355,13 @@ mod tests {
     #[test]
     fn answers_that_lie_are_errors() {
         let (mut host, _worker) = pair(1024);
-        let of =
-            |dtype, dims: &[u64], at, len| Placed { name: "y", dtype, dims: dims.into(), at, len };
+        let of = |dtype, dims: &[u64], at, len| Placed {
+            name: "y".into(),
+            dtype,
+            dims: dims.into(),
+            at,
+            len,
+        };
         for (lie, text) in [
             (of(DataType::Fp32, &[4], 2040, 16), "outside"),
             (of(DataType::Fp32, &[4], u64::MAX, 16), "outside"),

@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{self, Garbage, HEAD};
+use crate::frame::{self, Encoding, Garbage, HEAD};
 
 /// A worker that reads nothing for so long while there is no room for more is of no use.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -63,19 +63,25 @@ impl From<io::Error> for ChannelError {
 /// The sending half of a socket.
 pub(crate) struct Sender {
     stream: UnixStream,
+    encoding: Encoding,
     frame: Vec<u8>,
 }
 
 impl Sender {
     /// One that waits for the other side to read, however long that takes.
     pub(crate) fn new(stream: UnixStream) -> Sender {
-        Sender { stream, frame: Vec::new() }
+        Sender { stream, encoding: Encoding::default(), frame: Vec::new() }
     }
 
     /// One that waits for [`LONGEST_SILENCE`] at most.
     pub(crate) fn impatient(stream: UnixStream) -> io::Result<Sender> {
         stream.set_write_timeout(Some(LONGEST_SILENCE))?;
         Ok(Sender::new(stream))
+    }
+
+    /// From now on frames are written so.
+    pub(crate) fn write_in(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
     }
 
     /// Sends one frame. Blocks while the other side reads nothing and the socket is full.
@@ -111,8 +117,8 @@ impl Sender {
     }
 
     fn encode(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
-        let unwritable = |it: postcard::Error| ChannelError::Io(io::Error::other(it));
-        let frame = frame::encode(message, std::mem::take(&mut self.frame)).map_err(unwritable)?;
+        let frame = std::mem::take(&mut self.frame);
+        let frame = frame::encode(self.encoding, message, frame).map_err(ChannelError::Io)?;
         self.frame = frame.ok_or(ChannelError::Io(io::ErrorKind::FileTooLarge.into()))?;
         Ok(())
     }
@@ -128,6 +134,7 @@ fn unsent(error: io::Error) -> ChannelError {
 /// The receiving half of a socket.
 pub(crate) struct Receiver {
     stream: UnixStream,
+    encoding: Encoding,
     /// A longer frame is garbage.
     longest: usize,
     /// May files come along? Where they may not, they are closed by the system, and are garbage.
@@ -146,6 +153,7 @@ impl Receiver {
     pub(crate) fn new(stream: UnixStream, longest: usize) -> Receiver {
         Receiver {
             stream,
+            encoding: Encoding::default(),
             longest,
             takes_files: false,
             timeout: None,
@@ -159,6 +167,11 @@ impl Receiver {
     /// The same of frames with which files come along.
     pub(crate) fn with_files(stream: UnixStream, longest: usize) -> Receiver {
         Receiver { takes_files: true, ..Receiver::new(stream, longest) }
+    }
+
+    /// From now on frames are read so.
+    pub(crate) fn read_in(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
     }
 
     /// From now on files that come along are garbage.
@@ -195,7 +208,7 @@ impl Receiver {
         self.wait()?;
         self.used = self.frame_end()?.unwrap_or(HEAD);
         let frame = self.buffer.get(..self.used).unwrap_or_default();
-        Ok(frame::decode(frame)?)
+        Ok(frame::decode(self.encoding, frame)?)
     }
 
     /// Where in the buffer the first frame ends, if it is there.

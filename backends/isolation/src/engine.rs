@@ -187,7 +187,15 @@ impl Isolated {
         let device = |it: &ModelSource| it.placements.first().map_or(Device::Cpu, |it| it.device);
         let (supervisor, loaded) = load(&first)?;
         let mut started = vec![(device(&first), supervisor)];
-        for source in sources {
+        // Code of users shares its process with no other instance.
+        let apart = self.description().runs_apart;
+        let more = |it: &ModelSource, begun: usize| {
+            let instances = it.placements.iter().map(|it| it.instances.get()).sum::<usize>();
+            let processes = if apart { instances } else { 1 };
+            std::iter::repeat_n(it.clone(), processes.saturating_sub(begun))
+        };
+        let rest = more(&first, 1).chain(sources.flat_map(|it| more(&it, 0)));
+        for source in rest {
             let (supervisor, other) = load(&source)?;
             if let Some(change) = loaded.change_to(&other) {
                 let error = BackendError::Load(format!(
@@ -228,7 +236,10 @@ impl Backend for Isolated {
         let settings = &self.isolation.settings;
         let limits = WorkerLimits::of(source)?;
         let decisions = &self.isolation.decisions;
-        let said = settings.place(source)?;
+        let said = match self.description().runs_apart {
+            true => Some(Place::OwnProcess),
+            false => settings.place(source)?,
+        };
         let is_bounded = !limits.names().is_empty();
         // There is nothing to decide where nothing can crash.
         let is_safe = !self.description().runs_native_code && !is_bounded;
@@ -298,8 +309,10 @@ impl Backend for Isolated {
             mark.remove();
         }
         match self.isolation.settings.place(source) {
-            Ok(None) => decisions.find(self.name(), source).map(|it| it.to_string()),
-            Ok(Some(_)) | Err(_) => None,
+            Ok(None) if !self.description().runs_apart => {
+                decisions.find(self.name(), source).map(|it| it.to_string())
+            }
+            Ok(_) | Err(_) => None,
         }
     }
 

@@ -1,4 +1,9 @@
 //! Frames: a length, then so many bytes, which are a message. Pure.
+//!
+//! The server's own program writes messages by postcard. Another program, in whose language there is no reader of that,
+//! gets and gives the same messages in JSON.
+
+use std::io;
 
 use backend::SizeMismatch;
 use serde::{Deserialize, Serialize};
@@ -10,6 +15,8 @@ pub(crate) enum Garbage {
     TooLong { len: usize, longest: usize },
     #[error(transparent)]
     NoMessage(#[from] postcard::Error),
+    #[error("no message in JSON: {0}")]
+    NoJson(String),
     #[error("outputs of {all} bytes, in memory of {memory}")]
     TooLarge { all: u64, memory: usize },
     #[error("output '{0}' lies outside of its memory")]
@@ -32,14 +39,29 @@ pub(crate) const LONGEST: usize = 256 << 20;
 /// and some hundred of memory.
 pub(crate) const LONGEST_ANSWER: usize = 512 << 10;
 
+/// How messages are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    #[default]
+    Postcard,
+    Json,
+}
+
 /// The message as a frame, in the memory of an older one. `None` where it is longer than any may be.
 pub(crate) fn encode(
+    encoding: Encoding,
     message: &impl Serialize,
     mut frame: Vec<u8>,
-) -> Result<Option<Vec<u8>>, postcard::Error> {
+) -> io::Result<Option<Vec<u8>>> {
     frame.clear();
     frame.extend([0; HEAD]);
-    let mut frame = postcard::to_extend(message, frame)?;
+    let mut frame = match encoding {
+        Encoding::Postcard => postcard::to_extend(message, frame).map_err(io::Error::other)?,
+        Encoding::Json => {
+            serde_json::to_writer(&mut frame, message)?;
+            frame
+        }
+    };
     let len = frame.len() - HEAD;
     if LONGEST < len {
         return Ok(None);
@@ -73,9 +95,17 @@ pub(crate) fn len(head: [u8; HEAD], longest: usize) -> Result<usize, Garbage> {
 ///
 /// # Errors
 /// Where its bytes are none.
-pub(crate) fn decode<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Result<T, Garbage> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(
+    encoding: Encoding,
+    frame: &'a [u8],
+) -> Result<T, Garbage> {
     let body = frame.get(HEAD..).unwrap_or_default();
-    Ok(postcard::from_bytes(body)?)
+    match encoding {
+        Encoding::Postcard => Ok(postcard::from_bytes(body)?),
+        Encoding::Json => {
+            serde_json::from_slice(body).map_err(|it| Garbage::NoJson(it.to_string()))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -86,13 +116,22 @@ mod tests {
     use proptest::{collection::vec, prelude::*, sample::Index};
 
     use super::*;
-    use crate::message::{Answer, LoadAnswer, Opened, Placed};
+    use crate::{
+        calls::CallsAnswer,
+        message::{Answer, LoadAnswer, Opened, Placed},
+    };
 
     fn answer() -> Vec<u8> {
-        let of = |name| Placed { name, dtype: DataType::Fp32, dims: vec![2, 3], at: 64, len: 24 };
+        let of = |name: &'static str| Placed {
+            name: name.into(),
+            dtype: DataType::Fp32,
+            dims: vec![2, 3],
+            at: 64,
+            len: 24,
+        };
         let outputs = Ok(vec![of("scores"), of("labels")]);
         let answer = Answer { run: 3, took: Duration::from_micros(9), wide: false, outputs };
-        encode(&answer, b"an older one".to_vec()).unwrap().unwrap()
+        encode(Encoding::Postcard, &answer, b"an older one".to_vec()).unwrap().unwrap()
     }
 
     #[test]
@@ -103,7 +142,7 @@ mod tests {
         }
         let two = [&frame[..], &frame].concat();
         assert_eq!(end(&two, LONGEST), Ok(Some(frame.len())));
-        let Answer { run, outputs, .. } = decode(&frame).unwrap();
+        let Answer { run, outputs, .. } = decode(Encoding::Postcard, &frame).unwrap();
         let outputs = outputs.unwrap();
         assert_eq!((run, outputs.len(), outputs[1].name, outputs[1].len), (3, 2, "labels", 24));
         let len = frame.len() - HEAD;
@@ -113,7 +152,12 @@ mod tests {
     proptest! {
         #[test]
         fn bytes_at_random_are_messages_or_errors(bytes in vec(any::<u8>(), 0..200)) {
-            let _ = (decode::<Opened>(&bytes), decode::<LoadAnswer>(&bytes), decode::<Answer<'_>>(&bytes));
+            for encoding in [Encoding::Postcard, Encoding::Json] {
+                let _ = decode::<Opened>(encoding, &bytes);
+                let _ = decode::<LoadAnswer>(encoding, &bytes);
+                let _ = decode::<Answer<'_>>(encoding, &bytes);
+                let _ = decode::<CallsAnswer<'_>>(encoding, &bytes);
+            }
             prop_assert!(end(&bytes, LONGEST).is_ok_and(|it| it.is_none_or(|end| end <= bytes.len()))
                 || end(&bytes, LONGEST).is_err());
         }
@@ -127,7 +171,7 @@ mod tests {
                 let at = at.index(frame.len());
                 frame[at] = byte;
             }
-            if let Ok(Answer { outputs: Ok(outputs), .. }) = decode(&frame) {
+            if let Ok(Answer { outputs: Ok(outputs), .. }) = decode(Encoding::Postcard, &frame) {
                 // Names are parts of the frame.
                 prop_assert!(outputs.iter().all(|it| it.name.len() <= frame.len()));
             }

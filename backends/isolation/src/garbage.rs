@@ -18,7 +18,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver},
-    frame::LONGEST_ANSWER,
+    frame::{Encoding, LONGEST_ANSWER},
     mailbox,
     mapping::Mapping,
     message::{Answer, Entered, LoadAnswer, Opened, Placed},
@@ -45,7 +45,7 @@ fn placed() -> impl Strategy<Value = Placed<'static>> {
         // Half of them have a length that fits.
         let fits = dims.iter().try_fold(4u64, |all, it| all.checked_mul(*it));
         let len = fits.filter(|_| at % 2 == 0).unwrap_or(len);
-        Placed { name: "y", dtype, dims, at, len }
+        Placed { name: "y".into(), dtype, dims, at, len }
     })
 }
 
@@ -77,7 +77,7 @@ proptest! {
         read_all::<Entered>(&bytes);
         read_all::<Opened>(&bytes);
         read_all::<LoadAnswer>(&bytes);
-        let (ours, mut incoming) = mailbox::create().unwrap();
+        let (ours, mut incoming) = mailbox::create(Encoding::Postcard).unwrap();
         let (mut theirs, _) = mailbox::open(ours.file().try_clone_to_owned().unwrap()).unwrap();
         theirs.put(&bytes).unwrap();
         let _ = incoming.receive::<Answer<'_>>();
@@ -122,7 +122,7 @@ proptest! {
 fn a_thousand_outputs_in_one_place_are_refused_before_they_are_copied() {
     let mut host = HostArena::create(HALF).unwrap();
     let len = 2 * HALF as u64;
-    let of = || Placed { name: "y", dtype: DataType::Bool, dims: vec![len], at: 0, len };
+    let of = || Placed { name: "y".into(), dtype: DataType::Bool, dims: vec![len], at: 0, len };
     assert_eq!(host.take(&[of()]).unwrap()[0].tensor.byte_len() as u64, len);
     let many: Vec<Placed<'_>> = std::iter::repeat_with(of).take(1000).collect();
     let error = host.take(&many).unwrap_err().to_string();
@@ -145,8 +145,13 @@ fn memory_that_changes_while_an_answer_is_read_is_read_once() {
             theirs.give_back(HALF, HALF).unwrap();
         }
     });
-    let said =
-        [Placed { name: "y", dtype: DataType::Bytes, dims: vec![2], at: HALF as u64, len: 16 }];
+    let said = [Placed {
+        name: "y".into(),
+        dtype: DataType::Bytes,
+        dims: vec![2],
+        at: HALF as u64,
+        len: 16,
+    }];
     for _ in 0..20_000 {
         // It holds two strings of sixteen bytes together, or is refused: nobody can change it any more.
         if let Ok(taken) = host.take(&said) {

@@ -95,6 +95,7 @@ fn host(supervisor: &Arc<Supervisor>, stop: Arc<Stop>) -> Host {
         device: Device::Cpu,
         arena_bytes: HALF as usize,
         keeps_state: false,
+        facts: None,
         may_run_again: true,
         stop,
     }

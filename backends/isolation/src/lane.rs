@@ -5,13 +5,16 @@ use std::{
     time::Duration,
 };
 
-use backend::{BackendError, Batch, EndReason, Instance, NamedTensor, Outage, RunTerms, Turn};
+use backend::{
+    BackendError, Batch, Call, CallAnswer, CallError, EndReason, Instance, NamedTensor, Outage,
+    RunTerms, Turn,
+};
 
 use crate::{
     aboard::Run,
     channel::ChannelError,
     lost_gpu::has_lost_gpu,
-    open::{Host, Lost, Open, Ran, note_fault},
+    open::{Asked, Ended, Host, Lost, Open, Ran, note_fault},
     recycle::{Place, Recycler, lock},
     vitals::Vitals,
     warm_up::again,
@@ -66,14 +69,15 @@ impl Lane {
         &self.open
     }
 
-    fn run(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+    fn run(&mut self, asked: Asked<'_>) -> Result<Ended, BackendError> {
+        let batch = asked.batch;
         self.has_missed_run = false;
         let place = self.open.clone();
         let mut open = lock(&place);
         let was_dead = open.worker.is_dead();
         let mut ran = match was_dead && self.is_made_anew() {
             true => Err(Lost { has_begun: false, error: ChannelError::Closed }),
-            false => self.attempt(&mut open, batch)?,
+            false => self.attempt(&mut open, asked)?,
         };
         if let Err(Lost { has_begun: false, error: ChannelError::Closed }) = ran
             && !self.host.keeps_state
@@ -85,7 +89,7 @@ impl Lane {
                 self.has_missed_run = true;
                 return Err(BackendError::Crashed(obituary));
             }
-            ran = self.attempt(&mut open, batch)?;
+            ran = self.attempt(&mut open, asked)?;
         }
         self.last = open.worker.vitals().clone();
         self.has_run_wide = self.terms.wide && open.has_run_wide;
@@ -107,12 +111,14 @@ impl Lane {
             }
             Ok(outcome) => {
                 open.worker.note_answer(self.terms.requests);
-                if !self.has_terms && outcome.is_ok() {
+                // Code of users is not run for a request that nobody has made.
+                let may_run_again = asked.calls.is_none();
+                if !self.has_terms && outcome.is_ok() && may_run_again {
                     self.host.supervisor.warms_up_with(again(&self.host, batch));
                 }
                 if let Some(recycler) = &self.recycler {
                     // One that fails warms no other process up.
-                    let sample = outcome.is_ok().then_some(batch);
+                    let sample = (outcome.is_ok() && may_run_again).then_some(batch);
                     recycler.ran(&self.host, &open.worker, sample);
                 }
                 outcome
@@ -144,7 +150,8 @@ impl Lane {
     ///
     /// # Errors
     /// Where the run is not made at all.
-    fn attempt(&self, open: &mut Open, batch: &Batch<'_>) -> Result<Ran, BackendError> {
+    fn attempt(&self, open: &mut Open, asked: Asked<'_>) -> Result<Ran, BackendError> {
+        let batch = asked.batch;
         if open.worker.is_dead() || open.worker.is_retired() {
             if self.host.keeps_state {
                 return Err(BackendError::Crashed(open.worker.obituary()));
@@ -162,7 +169,7 @@ impl Lane {
         }
         let vitals = open.worker.vitals().clone();
         let boarded = vitals.aboard().board(open.lane, self.aboard(batch));
-        let ran = open.run(batch, self.terms.wide);
+        let ran = open.run(asked, self.terms.wide);
         if let Err(Lost { has_begun: true, .. }) = ran {
             boarded.stay();
         }
@@ -179,19 +186,41 @@ impl Lane {
     }
 }
 
-impl Instance for Lane {
-    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+impl Lane {
+    /// A run, beside others of its process or alone there.
+    fn run_on_terms(&mut self, asked: Asked<'_>) -> Result<Ended, BackendError> {
+        let batch = asked.batch;
         let sharing = self.host.sharing.clone();
         // Until nobody has the process alone, or there is no run beside this one: no time of this run.
         let waiting = batch.stop.wait();
         if self.terms.alone {
             let _alone = sharing.write().unwrap_or_else(PoisonError::into_inner);
             drop(waiting);
-            self.run(batch)
+            self.run(asked)
         } else {
             let _shared = sharing.read().unwrap_or_else(PoisonError::into_inner);
             drop(waiting);
-            self.run(batch)
+            self.run(asked)
+        }
+    }
+}
+
+impl Instance for Lane {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        match self.run_on_terms(Asked { batch, calls: None })? {
+            Ended::Whole(outputs) => Ok(outputs),
+            Ended::Calls(_) => Err(other_answer()),
+        }
+    }
+
+    fn execute_calls(
+        &mut self,
+        batch: &Batch<'_>,
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Result<CallAnswer, CallError>>, BackendError> {
+        match self.run_on_terms(Asked { batch, calls: Some(calls) })? {
+            Ended::Calls(answers) => Ok(answers),
+            Ended::Whole(_) => Err(other_answer()),
         }
     }
 
@@ -224,4 +253,9 @@ impl Instance for Lane {
         self.terms = terms;
         self.has_terms = true;
     }
+}
+
+/// Never: whoever asks says what is answered.
+fn other_answer() -> BackendError {
+    BackendError::Execute("its process has answered something else than was asked".to_owned())
 }

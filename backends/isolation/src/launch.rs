@@ -26,7 +26,7 @@ use crate::{
     children::Children,
     end::End,
     figures::Figures,
-    frame::LONGEST,
+    frame::{Encoding, LONGEST},
     message::ToWorker,
     oom,
     output::{LastLines, Stream, drain},
@@ -164,6 +164,11 @@ impl Worker {
     /// The runs that it has answered.
     pub(crate) fn answered(&self) -> u64 {
         self.process.vitals.answered()
+    }
+
+    /// From now on it is spoken to so.
+    pub(crate) fn write_in(&self, encoding: Encoding) {
+        self.control().write_in(encoding);
     }
 
     pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ChannelError> {

@@ -17,6 +17,8 @@
 
 mod aboard;
 mod arena;
+mod become_program;
+mod calls;
 mod channel;
 mod children;
 mod decisions;

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     channel::ChannelError,
-    frame::{self, Garbage, HEAD, LONGEST_ANSWER},
+    frame::{self, Encoding, Garbage, HEAD, LONGEST_ANSWER},
     look::Look,
     mapping::Mapping,
     pages::{Counters, Half},
@@ -49,8 +49,8 @@ const COUNT: u32 = u32::MAX >> 1;
 const ENDED: u32 = !COUNT;
 
 /// Both sides of a lane in this process, for the server's side: what it sends, and what comes.
-pub(crate) fn create() -> io::Result<(Outgoing, Incoming)> {
-    Ok(sides(Mapping::with_counters(2 * PART)?, Half::First))
+pub(crate) fn create(encoding: Encoding) -> io::Result<(Outgoing, Incoming)> {
+    Ok(sides(Mapping::with_counters(2 * PART)?, Half::First, encoding))
 }
 
 /// The worker's side of the memory that the server has made.
@@ -59,14 +59,14 @@ pub(crate) fn open(file: OwnedFd) -> io::Result<(Outgoing, Incoming)> {
     if mapping.len() != 2 * PART {
         return Err(io::Error::other("the memory file is that of another version"));
     }
-    Ok(sides(mapping, Half::Second))
+    Ok(sides(mapping, Half::Second, Encoding::default()))
 }
 
-fn sides(mapping: Mapping, own: Half) -> (Outgoing, Incoming) {
+fn sides(mapping: Mapping, own: Half, encoding: Encoding) -> (Outgoing, Incoming) {
     let mapping = Arc::new(mapping);
-    let outgoing = Outgoing { mapping: mapping.clone(), own, sent: 0, frame: Vec::new() };
+    let outgoing = Outgoing { mapping: mapping.clone(), own, encoding, sent: 0, frame: Vec::new() };
     let (look, frame) = (Look::new(), Vec::new());
-    (outgoing, Incoming { mapping, own, received: 0, has_come: false, look, frame })
+    (outgoing, Incoming { mapping, own, encoding, received: 0, has_come: false, look, frame })
 }
 
 fn next(count: u32) -> u32 {
@@ -83,6 +83,7 @@ fn wake(sent: &AtomicU32) {
 pub(crate) struct Outgoing {
     mapping: Arc<Mapping>,
     own: Half,
+    encoding: Encoding,
     sent: u32,
     frame: Vec<u8>,
 }
@@ -103,8 +104,8 @@ impl Outgoing {
     /// # Errors
     /// [`ChannelError::TooLong`] where there is no room for it. Nothing is sent then.
     pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
-        let unwritable = |it: postcard::Error| ChannelError::Io(io::Error::other(it));
-        let frame = frame::encode(message, std::mem::take(&mut self.frame)).map_err(unwritable)?;
+        let frame = std::mem::take(&mut self.frame);
+        let frame = frame::encode(self.encoding, message, frame).map_err(ChannelError::Io)?;
         let frame = frame.ok_or(ChannelError::Io(io::ErrorKind::FileTooLarge.into()))?;
         self.put(&frame)?;
         self.frame = frame;
@@ -154,6 +155,7 @@ fn end(mapping: &Mapping, side: Half) {
 pub(crate) struct Incoming {
     mapping: Arc<Mapping>,
     own: Half,
+    encoding: Encoding,
     received: u32,
     /// Has the next frame come? The counter is not asked again: who has counted it may count back.
     has_come: bool,
@@ -246,7 +248,7 @@ impl Incoming {
         is_there.ok_or_else(|| Garbage::Unexpected("a frame outside of its memory".into()))?;
         self.received = next(self.received);
         pages.counters(self.own).taken.store(self.received, Release);
-        Ok(frame::decode(&self.frame)?)
+        Ok(frame::decode(self.encoding, &self.frame)?)
     }
 }
 
@@ -288,7 +290,7 @@ mod tests {
     type Side = (Outgoing, Incoming);
 
     fn both() -> (Side, Side) {
-        let server = create().unwrap();
+        let server = create(Encoding::Postcard).unwrap();
         let worker = open(server.0.file().try_clone_to_owned().unwrap()).unwrap();
         (server, worker)
     }

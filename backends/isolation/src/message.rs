@@ -7,7 +7,7 @@ use backend::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::Order;
+use crate::{calls::InstanceFacts, sandbox::Order};
 
 /// What the server says to a worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub(crate) enum ToWorker {
     /// The load, or the making of an instance, has lasted too long.
     StopLoad,
     /// One more instance. A socket, by which it is answered, and its two memory files come along: frames, and tensors.
-    /// May it look for frames before it sleeps?
-    Open { lane: u32, device: Device, may_look: bool },
+    /// May it look for frames before it sleeps? A program that is not this one is told what it makes.
+    Open { lane: u32, device: Device, may_look: bool, instance: Option<InstanceFacts> },
     /// Nobody waits for that run of that lane any more.
     Stop { lane: u32, run: u64 },
     /// Memory is scarce: what the model and its engine keep for later runs is to go.
@@ -34,7 +34,8 @@ pub(crate) type Entered = Result<bool, Fault>;
 pub(crate) type LoadAnswer = Result<Box<Loaded>, Fault>;
 
 /// What a model says of itself, as [`backend::Model`] does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Loaded {
     pub(crate) spec: Option<ModelSpec>,
     pub(crate) signatures: Option<Signatures>,
@@ -45,6 +46,10 @@ pub(crate) struct Loaded {
     pub(crate) warm_up: Option<WarmUp>,
     /// Of the engine's library.
     pub(crate) version: Option<String>,
+    /// The configuration as the model's own code has completed it, in JSON.
+    pub(crate) completed: Option<String>,
+    /// Are requests answered each by itself?
+    pub(crate) answers_each: bool,
 }
 
 impl Loaded {
@@ -107,7 +112,8 @@ pub(crate) struct Answer<'a> {
 /// A tensor in the memory of a lane.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Placed<'a> {
-    pub(crate) name: &'a str,
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
     pub(crate) dtype: DataType,
     pub(crate) dims: Vec<u64>,
     pub(crate) at: u64,
@@ -146,6 +152,11 @@ impl Fault {
         let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
         Fault::new(FaultKind::Panic, text)
+    }
+
+    /// Has the model failed, and not what runs it?
+    pub(crate) fn is_of_model(&self) -> bool {
+        self.kind == FaultKind::Execute
     }
 
     pub(crate) fn is_panic(&self) -> bool {
@@ -201,14 +212,10 @@ mod tests {
     #[test]
     fn a_load_of_the_same_model_may_take_another_time_for_the_same_requests() {
         let loaded = |requests, seconds| Loaded {
-            spec: None,
-            signatures: None,
-            run_memory: RunMemory::default(),
-            notes: Vec::new(),
-            keeps_state: false,
             allows_trial_runs: true,
             warm_up: Some(WarmUp { requests, took: Duration::from_secs(seconds) }),
             version: Some("1.0".to_owned()),
+            ..Loaded::default()
         };
         assert_eq!(loaded(3, 1).change_to(&loaded(3, 2)), None);
         assert!(loaded(3, 1).change_to(&loaded(4, 1)).unwrap().contains("properties"));

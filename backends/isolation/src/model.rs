@@ -2,7 +2,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Instant,
 };
 
@@ -12,6 +15,7 @@ use backend::{
 };
 
 use crate::{
+    calls::InstanceFacts,
     lane::Lane,
     message::Loaded,
     open::{Host, Open},
@@ -24,8 +28,10 @@ pub(crate) struct IsolatedModel {
     homes: Vec<Home>,
     loaded: Loaded,
     arena_bytes: usize,
-    /// Guards which lanes there are.
-    lanes: Mutex<Vec<Weak<Mutex<Open>>>>,
+    /// The configuration that it is served with, where it is to know that.
+    config: OnceLock<Arc<str>>,
+    /// Instances that were made so far.
+    made: AtomicUsize,
     /// That of its load.
     stop: Arc<Stop>,
     rerun: RerunPolicy,
@@ -37,6 +43,8 @@ pub(crate) struct Home {
     supervisor: Arc<Supervisor>,
     sharing: Arc<RwLock<()>>,
     recycler: Option<Arc<Recycler>>,
+    /// Guards which lanes there are.
+    lanes: Mutex<Vec<Weak<Mutex<Open>>>>,
 }
 
 impl Home {
@@ -46,7 +54,15 @@ impl Home {
         supervisor: Arc<Supervisor>,
         recycler: Option<Recycler>,
     ) -> Home {
-        Home { device, supervisor, sharing: Arc::default(), recycler: recycler.map(Arc::new) }
+        let (sharing, lanes) = Default::default();
+        Home { device, supervisor, sharing, recycler: recycler.map(Arc::new), lanes }
+    }
+
+    /// Those of its lanes that are there.
+    fn lanes(&self) -> Vec<Arc<Mutex<Open>>> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|it| 0 < it.strong_count());
+        lanes.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -60,13 +76,15 @@ impl IsolatedModel {
         stop: Arc<Stop>,
         rerun: RerunPolicy,
     ) -> Self {
-        IsolatedModel { homes, loaded, arena_bytes, lanes: Mutex::default(), stop, rerun }
+        let (config, made) = Default::default();
+        IsolatedModel { homes, loaded, arena_bytes, config, made, stop, rerun }
     }
 
-    /// Where the instances on that device are. What a device is worth that the model was not loaded for, its engine
-    /// says.
+    /// Where the next instance on that device is made: where the fewest are. What a device is worth that the model was
+    /// not loaded for, its engine says.
     fn home(&self, device: Device) -> Result<&Home, BackendError> {
-        let own = self.homes.iter().find(|it| it.device == device);
+        let those = self.homes.iter().filter(|it| it.device == device);
+        let own = those.min_by_key(|it| it.lanes().len());
         let none = || BackendError::Device(format!("the model was not loaded for {device:?}"));
         own.or_else(|| self.homes.first()).ok_or_else(none)
     }
@@ -87,6 +105,19 @@ impl Model for IsolatedModel {
 
     fn notes(&self) -> &[(Cow<'static, str>, String)] {
         &self.loaded.notes
+    }
+
+    fn completed_config(&self) -> Option<&str> {
+        self.loaded.completed.as_deref()
+    }
+
+    fn settle(&self, config: &Arc<str>) {
+        // Told once.
+        let _ = self.config.set(config.clone());
+    }
+
+    fn answers_calls(&self) -> bool {
+        self.loaded.answers_each
     }
 
     fn keeps_state(&self) -> bool {
@@ -114,9 +145,7 @@ impl Model for IsolatedModel {
     }
 
     fn rest(&self, now: Instant) {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lanes: Vec<_> = lanes.iter().filter_map(Weak::upgrade).collect();
-        for lane in lanes {
+        for lane in self.homes.iter().flat_map(Home::lanes) {
             // One that makes a run is not at rest.
             if let Ok(mut open) = lane.try_lock() {
                 open.rest(now);
@@ -137,12 +166,15 @@ impl Model for IsolatedModel {
             device,
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
+            facts: self.config.get().map(|config| InstanceFacts {
+                name: format!("{}_0_{}", home.supervisor.model(), self.made.fetch_add(1, Relaxed)),
+                config: config.clone(),
+            }),
             may_run_again: self.rerun.allows_reruns() && !self.loaded.keeps_state,
             stop: self.stop.clone(),
         };
         let lane = Lane::new(host, home.recycler.clone())?;
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.retain(|it| 0 < it.strong_count());
+        let mut lanes = home.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.push(Arc::downgrade(lane.place()));
         drop(lanes);
         Ok(Box::new(lane))

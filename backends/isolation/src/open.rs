@@ -7,10 +7,14 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Batch, Device, EndReason, NamedTensor, Stop, Turn};
+use backend::{
+    BackendError, Batch, Call, CallAnswer, CallCode, CallError, Device, EndReason, NamedTensor,
+    Stop, Turn,
+};
 
 use crate::{
     arena::HostArena,
+    calls::{CallsAnswer, ExecuteCalls, InstanceFacts, take_each},
     channel::{ChannelError, LONGEST_SILENCE, Receiver},
     figures::Figures,
     frame::{Garbage, LONGEST_ANSWER},
@@ -34,12 +38,29 @@ pub(crate) struct Host {
     pub(crate) keeps_state: bool,
     /// May what its worker dies in be run again?
     pub(crate) may_run_again: bool,
+    /// What a program that is not this one is told of the instance.
+    pub(crate) facts: Option<InstanceFacts>,
     /// Ends the making of an instance. It is that of the load, which nobody requests once the model serves.
     pub(crate) stop: Arc<Stop>,
 }
 
 /// What has come of a run. The outer error is that of the worker, which is of no more use then.
-pub(crate) type Ran = Result<Result<Vec<NamedTensor>, BackendError>, Lost>;
+pub(crate) type Ran = Result<Result<Ended, BackendError>, Lost>;
+
+/// What a run that has ended has given.
+pub(crate) enum Ended {
+    /// The outputs of the whole batch.
+    Whole(Vec<NamedTensor>),
+    /// What each of its requests is answered.
+    Calls(Vec<Result<CallAnswer, CallError>>),
+}
+
+/// What is asked of a worker: a batch, whose requests are answered each by itself or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) batch: &'a Batch<'a>,
+    pub(crate) calls: Option<&'a [Call<'a>]>,
+}
 
 /// A worker is of no more use to a run.
 pub(crate) struct Lost {
@@ -88,7 +109,8 @@ impl Open {
         };
         let arena = HostArena::create(host.arena_bytes).map_err(|it| lacking("memory file", it))?;
         host.supervisor.figures().has_arena(arena.mapping());
-        let (outgoing, incoming) = mailbox::create().map_err(|it| lacking("memory file", it))?;
+        let (outgoing, incoming) =
+            mailbox::create(host.supervisor.encoding()).map_err(|it| lacking("memory file", it))?;
         host.supervisor.figures().has_arena(outgoing.mapping());
         worker.vitals().ends().has_lane(&outgoing);
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
@@ -122,9 +144,11 @@ impl Open {
         theirs: UnixStream,
     ) -> Result<Result<(), BackendError>, ChannelError> {
         let mut answers = Receiver::new(ours, LONGEST_ANSWER);
+        answers.read_in(host.supervisor.encoding());
         answers.set_timeout(LOOK)?;
         let may_look = self.incoming.look().can_pay();
-        let message = ToWorker::Open { lane: self.lane, device: host.device, may_look };
+        let (lane, device, instance) = (self.lane, host.device, host.facts.clone());
+        let message = ToWorker::Open { lane, device, may_look, instance };
         self.worker
             .send_with(&message, &[theirs.as_fd(), self.outgoing.file(), self.arena.file()])?;
         // The worker's copy is the only one: its end is noticed.
@@ -161,7 +185,7 @@ impl Open {
         let ran = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             let ends_by = batch.stop.ends_by();
             let is_late = || ends_by.is_some_and(|it| it + LONGEST_SILENCE <= Instant::now());
-            self.run_unless(batch, false, is_late)
+            self.run_unless(Asked { batch, calls: None }, false, is_late)
         }));
         match ran {
             Ok(Ok(outcome)) => outcome.map(drop),
@@ -171,12 +195,13 @@ impl Open {
     }
 
     /// One run, which may take all processors or not.
-    pub(crate) fn run(&mut self, batch: &Batch<'_>, wide: bool) -> Ran {
-        self.run_unless(batch, wide, || false)
+    pub(crate) fn run(&mut self, asked: Asked<'_>, wide: bool) -> Ran {
+        self.run_unless(asked, wide, || false)
     }
 
     /// The same, whose worker is ended where `is_late` says so.
-    fn run_unless(&mut self, batch: &Batch<'_>, wide: bool, is_late: impl Fn() -> bool) -> Ran {
+    fn run_unless(&mut self, asked: Asked<'_>, wide: bool, is_late: impl Fn() -> bool) -> Ran {
+        let Asked { batch, calls } = asked;
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
             Err((given, room)) => {
@@ -204,7 +229,14 @@ impl Open {
             true => Err(Garbage::Unexpected("an answer to a run that is none yet".into()).into()),
         });
         is_asked_for.map_err(|error| Lost { error, has_begun: false })?;
-        match self.outgoing.send(&execute) {
+        let sent = match calls {
+            None => self.outgoing.send(&execute),
+            Some(calls) => {
+                let calls = calls.iter().map(Into::into).collect();
+                self.outgoing.send(&ExecuteCalls { run: execute, calls })
+            }
+        };
+        match sent {
             Err(ChannelError::TooLong { bytes, room }) => {
                 return Ok(Err(BackendError::InvalidInput(format!(
                     "the names and shapes of a run's inputs and outputs take {bytes} bytes, and a model in a process \
@@ -241,7 +273,13 @@ impl Open {
             return Err(Lost { error: ChannelError::Closed, has_begun });
         }
         waited?;
-        let answer: Answer<'_> = self.incoming.receive()?;
+        let (answer, each): (Answer<'_>, _) = match calls {
+            None => (self.incoming.receive()?, None),
+            Some(calls) => {
+                let CallsAnswer { run: answer, each } = self.incoming.receive()?;
+                (answer, Some((calls.len(), each)))
+            }
+        };
         if answer.run != run {
             let other = format!("an answer to run {}, where run {run} is waited for", answer.run);
             return Err(Lost::from(ChannelError::Garbage(Garbage::Unexpected(other))));
@@ -250,11 +288,23 @@ impl Open {
         self.turn = Some(Turn { pid: self.worker.pid(), overhead });
         self.figures.turned(overhead);
         self.has_run_wide = answer.wide;
-        match answer.outputs {
-            Ok(outputs) => Ok(Ok(self.arena.take(&outputs).map_err(ChannelError::Garbage)?)),
+        match (answer.outputs, each) {
+            (Ok(outputs), None) => {
+                let outputs = self.arena.take(&outputs).map_err(ChannelError::Garbage)?;
+                Ok(Ok(Ended::Whole(outputs)))
+            }
+            (Ok(_), Some((_, each))) => {
+                let answers = take_each(&mut self.arena, each).map_err(ChannelError::Garbage)?;
+                Ok(Ok(Ended::Calls(answers)))
+            }
+            // An exception of the model's code would come again: what is at fault is seen by its author.
+            (Err(fault), Some((calls, _))) if fault.is_of_model() => {
+                let refused = CallError { code: CallCode::Internal, text: fault.text };
+                Ok(Ok(Ended::Calls((0..calls).map(|_| Err(refused.clone())).collect())))
+            }
             // As in this process: the instance is lost with its panic.
-            Err(fault) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
-            Err(fault) => Ok(Err(fault.into())),
+            (Err(fault), _) if fault.is_panic() => panic::resume_unwind(Box::new(fault.text)),
+            (Err(fault), _) => Ok(Err(fault.into())),
         }
     }
 }

@@ -11,7 +11,7 @@ use backend::NamedTensor;
 use crate::{
     arena::HostArena,
     channel::{ChannelError, Receiver},
-    frame::{self, LONGEST, LONGEST_ANSWER},
+    frame::{self, Encoding, LONGEST, LONGEST_ANSWER},
     mailbox::{self, Incoming, Outgoing},
     mapping::Mapping,
     message::{Answer, LoadAnswer, Opened},
@@ -48,7 +48,7 @@ impl Peer {
     pub fn new(half: usize) -> io::Result<Peer> {
         let arena = HostArena::create(half)?;
         let theirs = Mapping::open(arena.file().try_clone_to_owned()?)?;
-        let (ours, incoming) = mailbox::create()?;
+        let (ours, incoming) = mailbox::create(Encoding::Postcard)?;
         let (outgoing, _) = mailbox::open(ours.file().try_clone_to_owned()?)?;
         Ok(Peer { arena, theirs, incoming, outgoing })
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn answers_are_read_until_one_is_garbage() {
         let mut peer = Peer::new(4096).unwrap();
-        let of = |at| Placed { name: "y", dtype: DataType::Fp32, dims: vec![1], at, len: 4 };
+        let of = |at| Placed { name: "y".into(), dtype: DataType::Fp32, dims: vec![1], at, len: 4 };
         let answer = |at| {
             framed(
                 &postcard::to_stdvec(&Answer {

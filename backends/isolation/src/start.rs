@@ -8,7 +8,7 @@ use crate::{
     channel::{ChannelError, Receiver},
     children::Children,
     figures::Figures,
-    frame::Garbage,
+    frame::{Encoding, Garbage},
     launch::Worker,
     message::{Entered, Fault, LoadAnswer, Loaded, ToWorker},
     patience::{LOOK, wait},
@@ -55,6 +55,8 @@ pub(crate) struct Start<'a> {
     pub(crate) figures: &'a Arc<Figures>,
     pub(crate) whose: &'a Whose,
     pub(crate) engine: &'a str,
+    /// How the worker is spoken to once it is in its sandbox.
+    pub(crate) encoding: Encoding,
     pub(crate) source: &'a ModelSource,
 }
 
@@ -150,6 +152,8 @@ impl Start<'_> {
             Ok(false) => {}
         }
         answers.take_no_more_files();
+        answers.read_in(self.encoding);
+        worker.write_in(self.encoding);
         Ok(Ok(()))
     }
 }

@@ -14,6 +14,7 @@ use backend::{Backend, BackendError, Device, EndReason, ModelSource, Stop};
 use crate::{
     children::Children,
     figures::Figures,
+    frame::Encoding,
     launch::Worker,
     longest::Longest,
     message::Loaded,
@@ -36,6 +37,7 @@ pub(crate) struct Supervisor {
     program: Program,
     children: Children,
     engine: String,
+    encoding: Encoding,
     source: ModelSource,
     whose: Whose,
     /// Its files, before they were loaded first.
@@ -85,6 +87,10 @@ impl Supervisor {
             program: program.clone(),
             children: children.clone(),
             engine: engine.name().to_owned(),
+            encoding: match engine.description().runs_apart {
+                true => Encoding::Json,
+                false => Encoding::Postcard,
+            },
             source: ModelSource { stop: Arc::default(), ..source.clone() },
             stamp,
             loads: Longest::default(),
@@ -110,6 +116,11 @@ impl Supervisor {
 
     pub(crate) fn version(&self) -> u64 {
         self.source.version
+    }
+
+    /// How its workers are spoken to.
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     /// Where the instances of its workers are.
@@ -330,6 +341,7 @@ impl Supervisor {
             figures: &self.figures,
             whose: &self.whose,
             engine: &self.engine,
+            encoding: self.encoding,
             source: &self.source,
         };
         start.load(stop, is_given_up, ended)

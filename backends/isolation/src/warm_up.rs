@@ -23,6 +23,7 @@ pub(crate) fn again(host: &Host, batch: &Batch<'_>) -> Option<Arc<WarmUpRun>> {
             device,
             arena_bytes,
             keeps_state,
+            facts: None,
             may_run_again: false,
             stop: Arc::default(),
         };

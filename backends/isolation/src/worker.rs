@@ -16,14 +16,15 @@ use std::{
 
 use backend::{
     Backend, BackendError, Batch, Device, Instance, MODEL_STACK, Model, ModelSource, NamedTensor,
-    RunTerms, Stop,
+    RunTerms, Stop, WorkerProgram,
 };
 use rustix::process::{Resource, Rlimit, Signal};
 
 use crate::{
     arena::WorkerArena,
+    become_program::become_program,
     channel::{ChannelError, Receiver, Sender},
-    frame::{Garbage, LONGEST},
+    frame::{Encoding, Garbage, LONGEST},
     limits::MemoryBound,
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Entered, Execute, Fault, LoadAnswer, Loaded, Opened, ToWorker},
@@ -107,9 +108,20 @@ impl Shared {
         engine.map(|it| &**it).ok_or_else(missing)
     }
 
+    /// The program that this process is to become for that model, if it is to become another one.
+    fn program(&self, engine: &str, source: &ModelSource) -> Result<Option<WorkerProgram>, Fault> {
+        Ok(self.engine(engine)?.program(source)?)
+    }
+
     /// To be called before there is a second thread.
-    fn enter(&self, order: &Order, engine: &str, source: &ModelSource) -> Result<Inside, Fault> {
-        let entered = enter(order, self.engine(engine)?, source);
+    fn enter(
+        &self,
+        order: &Order,
+        engine: &str,
+        source: &ModelSource,
+        program: Option<&WorkerProgram>,
+    ) -> Result<Inside, Fault> {
+        let entered = enter(order, self.engine(engine)?, source, program);
         entered.map_err(|it| Fault::load(format!("the sandbox of its process: {it}")))
     }
 
@@ -125,6 +137,8 @@ impl Shared {
             allows_trial_runs: model.allows_trial_runs(),
             warm_up: model.warm_up(),
             version: engine.version(),
+            completed: model.completed_config().map(str::to_owned),
+            answers_each: model.answers_calls(),
         };
         let _ = self.model.set(model);
         Ok(Box::new(loaded))
@@ -169,6 +183,7 @@ fn listen(
     control: UnixStream,
 ) -> Result<(), ChannelError> {
     let mut answers = Some((Sender::new(control.try_clone()?), Sender::new(control.try_clone()?)));
+    let own = control.try_clone()?;
     let mut messages = Receiver::with_files(control, LONGEST);
     // Kept to the end.
     let mut _pins = None;
@@ -182,21 +197,32 @@ fn listen(
                 // model runs all the same.
                 let _ = rustix::process::setpriority_process(None, niceness);
                 // On this thread, the only one: those that it starts are in the sandbox too.
-                match shared.enter(&order, &engine, &source) {
-                    Ok(Inside { pins, asks }) => {
+                let program = shared.program(&engine, &source);
+                let entered = program.and_then(|program| {
+                    let inside = shared.enter(&order, &engine, &source, program.as_ref())?;
+                    Ok((program, inside))
+                });
+                let program = match entered {
+                    Ok((program, Inside { pins, asks })) => {
                         _pins = Some(pins);
                         match asks {
                             // This process keeps none, so that nothing in it answers.
                             Some(asks) => sender.send_with(&Entered::Ok(true), &[asks.as_fd()])?,
                             None => sender.send(&Entered::Ok(false))?,
                         }
+                        program
                     }
                     Err(fault) => {
                         sender.send(&Entered::Err(fault))?;
                         continue;
                     }
-                }
+                };
                 bound.begin(&source);
+                if let Some(program) = program {
+                    sender.write_in(Encoding::Json);
+                    sender.send(&become_program(&program, &own))?;
+                    continue;
+                }
                 source.stop = load_stop.clone();
                 let shared = shared.clone();
                 let spawned = spawn("load", move || {
@@ -208,7 +234,7 @@ fn listen(
                 }
             }
             ToWorker::StopLoad => load_stop.stop(),
-            ToWorker::Open { lane, device, may_look } => {
+            ToWorker::Open { lane, device, may_look, instance: _ } => {
                 let mut file = || {
                     let lacks = || Garbage::Unexpected("a lane without its files".to_owned());
                     messages.file().ok_or_else(lacks)

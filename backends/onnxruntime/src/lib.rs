@@ -142,6 +142,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         other_extensions: &[],
         other_files: &graphs::WEIGHTS,
         folds: "",
+        is_by_whole_name: false,
         content: None,
         rank: 1,
         is_served: true,

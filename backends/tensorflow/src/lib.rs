@@ -91,6 +91,7 @@ const FOLDER: Format = Format {
     other_extensions: &[],
     other_files: &[],
     folds: "",
+    is_by_whole_name: false,
     content: None,
     rank: 2,
     is_served: true,

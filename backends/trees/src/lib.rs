@@ -66,6 +66,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
             "model.pkl",
         ],
         folds: "xgboost-model-",
+        is_by_whole_name: false,
         content: Some(|begin| sniff::sniff(begin).is_some()),
         rank: 4,
         is_served: true,

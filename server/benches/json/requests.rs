@@ -105,6 +105,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         rows: None,
         outputs: request.inputs,
         timings: None,
+        parameters: Vec::new(),
     };
     let typed = Typed {
         id: None,

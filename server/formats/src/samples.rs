@@ -118,6 +118,7 @@ pub fn respond(signature: &Signature, rows: usize) -> InferenceResponse {
         rows: None,
         outputs,
         timings: None,
+        parameters: Vec::new(),
     }
 }
 
@@ -131,6 +132,7 @@ pub fn only(name: &str, tensor: Tensor) -> InferenceResponse {
         rows: None,
         outputs,
         timings: None,
+        parameters: Vec::new(),
     }
 }
 

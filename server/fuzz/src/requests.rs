@@ -28,7 +28,7 @@ pub(crate) fn echo(inputs: Vec<NamedTensor>) -> InferenceResponse {
         id: None,
         rows: None,
         outputs: inputs,
-        timings: None,
+        timings: None, parameters: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape};
+pub use backend::{Parameter, Parameters};
 
 use crate::{task::Task, timings::Timings, trace::Trace};
 
@@ -31,7 +32,7 @@ pub struct InferenceRequest {
     /// The sequence that it is a part of.
     pub sequence: Option<Sequence>,
     /// Parameters that mean nothing to the server, in their order.
-    pub parameters: Vec<(Arc<str>, Parameter)>,
+    pub parameters: Parameters,
     /// May shapes be other than the model's, where its graph looks at them itself? TensorFlow Serving's protocols and
     /// SageMaker's leave them to the graph; KServe's do not.
     pub leaves_shapes_to_graph: bool,
@@ -76,19 +77,6 @@ pub enum SequenceId {
     Text(Arc<str>),
 }
 
-/// The value of a request's parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Parameter {
-    /// A truth value.
-    Bool(bool),
-    /// An integer; those beyond `i64` have come as texts or floating-point numbers.
-    Int(i64),
-    /// A floating-point number.
-    Double(f64),
-    /// A text.
-    Text(Arc<str>),
-}
-
 /// The answer to one request.
 #[derive(Debug, Clone)]
 pub struct InferenceResponse {
@@ -102,6 +90,8 @@ pub struct InferenceResponse {
     pub rows: Option<usize>,
     /// The wanted outputs, in the wanted order.
     pub outputs: Vec<NamedTensor>,
+    /// What else the model says to the client.
+    pub parameters: Parameters,
     /// Where the time went; `None` where it is not known.
     pub timings: Option<Timings>,
 }

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, RunTerms, Stop, Tensor};
+use backend::{
+    BackendError, Batch, Call, CallAnswer, CallCode, CallError, Instance, NamedTensor, RunTerms,
+    Stop, Tensor,
+};
 
 use super::{
     merge::{gather, scatter, wanted},
@@ -133,8 +136,10 @@ pub fn run(
     };
     let policy = context.rerun;
     let repeats = |failure: &RunFailure| Repeat::after(failure, policy, stop);
-    let Attempts { mut answers, reruns, killers, moved } =
+    let Attempts { answers, reruns, killers, moved } =
         in_halves(jobs, standing, wishes, repeats, attempt);
+    // A request that its model has refused is answered: nothing is run again for it.
+    let mut answers: Vec<_> = answers.into_iter().map(Result::flatten).collect();
     if reruns != Reruns::default() {
         observe(Execution::Reran(reruns));
     }
@@ -197,7 +202,11 @@ fn run_rows(
             }
         }
         match done {
-            Ok(done) => answers.extend(done),
+            Ok(done) => {
+                for it in done {
+                    answers.push(it?);
+                }
+            }
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 return Err(error.into());
             }
@@ -219,7 +228,7 @@ fn joined(parts: &[Done]) -> Option<Done> {
     for it in parts.iter().skip(1) {
         timings.add(&it.timings);
     }
-    Some(Done { outputs, timings })
+    Some(Done { outputs, parameters: Vec::new(), timings })
 }
 
 fn execute(
@@ -228,7 +237,7 @@ fn execute(
     jobs: &[&Work],
     stop: &Stop,
     observe: &mut dyn FnMut(Execution<'_>),
-) -> Result<Vec<Done>, BackendError> {
+) -> Result<Vec<Result<Done, Error>>, BackendError> {
     let started = Instant::now();
     let (gathered, union);
     let (inputs, outputs, rows, running) = match (jobs, &context.ragged) {
@@ -241,11 +250,15 @@ fn execute(
     };
     let signature = jobs.first().map_or(0, |it| it.signature);
     let waited_before = stop.waited(running);
-    let results = instance.execute(&Batch { inputs, outputs, rows, signature, stop })?;
+    let batch = Batch { inputs, outputs, rows, signature, stop };
+    let results = match context.answers_calls {
+        false => Results::Whole(instance.execute(&batch)?),
+        true => Results::Calls(instance.execute_calls(&batch, &calls(jobs))?),
+    };
     let ran = Instant::now();
     // What it has waited for a process to run in is not the model's time.
     let running = ran.min(running + stop.waited(ran).saturating_sub(waited_before));
-    let mut shares = scatter(context, jobs, &results, rows)?;
+    let shares = results.shares(context, jobs, rows)?;
     let timings = Timings {
         started,
         queue: Duration::ZERO,
@@ -258,7 +271,79 @@ fn execute(
         turn: instance.last_turn(),
     };
     observe(Execution::Ran(&timings));
-    Ok(shares.drain(..).map(|outputs| Done { outputs, timings }).collect())
+    let done = |it: CallAnswer| {
+        let CallAnswer { outputs, parameters } = it;
+        Done { outputs, parameters, timings }
+    };
+    Ok(shares.into_iter().map(|it| it.map(done)).collect())
+}
+
+/// What an instance has given for a batch.
+enum Results {
+    /// The outputs of the whole batch.
+    Whole(Vec<NamedTensor>),
+    /// What each of its requests is answered.
+    Calls(Vec<Result<CallAnswer, CallError>>),
+}
+
+impl Results {
+    /// What each job gets of it, in their order.
+    fn shares(
+        self,
+        context: &RunContext,
+        jobs: &[&Work],
+        rows: usize,
+    ) -> Result<Vec<Result<CallAnswer, Error>>, BackendError> {
+        match self {
+            Results::Whole(results) => {
+                let shares = scatter(context, jobs, &results, rows)?;
+                let share = |outputs| Ok(CallAnswer { outputs, parameters: Vec::new() });
+                Ok(shares.into_iter().map(share).collect())
+            }
+            Results::Calls(answers) if answers.len() != jobs.len() => {
+                let (given, expected) = (answers.len(), jobs.len());
+                Err(BackendError::Execute(format!(
+                    "the engine returned {given} answers to a run of {expected} requests"
+                )))
+            }
+            Results::Calls(answers) => {
+                Ok(jobs.iter().zip(answers).map(|(job, it)| of_call(job, it)).collect())
+            }
+        }
+    }
+}
+
+/// The jobs as a model's own code is told of them.
+fn calls<'a>(jobs: &[&'a Work]) -> Vec<Call<'a>> {
+    let call =
+        |it: &&'a Work| Call { rows: it.rows, outputs: &it.outputs, about: it.about.as_deref() };
+    jobs.iter().map(call).collect()
+}
+
+/// What a job gets of its model's own answer: the outputs that it wants, in the wanted order. What the model has not
+/// given is not there, as in Triton.
+fn of_call(job: &Work, answer: Result<CallAnswer, CallError>) -> Result<CallAnswer, Error> {
+    let CallAnswer { mut outputs, parameters } = answer.map_err(refused)?;
+    let wanted = job.outputs.iter().filter_map(|name| {
+        let at = outputs.iter().position(|it| it.name == *name)?;
+        Some(outputs.swap_remove(at))
+    });
+    Ok(CallAnswer { outputs: wanted.collect(), parameters })
+}
+
+/// The error of a request that a model's own code has refused.
+fn refused(error: CallError) -> Error {
+    let CallError { code, text } = error;
+    match code {
+        CallCode::Internal => BackendError::Execute(text).into(),
+        CallCode::InvalidArg | CallCode::Unknown | CallCode::Cancelled => {
+            Error::InvalidRequest(text)
+        }
+        CallCode::NotFound => Error::NotFound(text),
+        CallCode::Unavailable => Error::Unavailable(text),
+        CallCode::Unsupported => Error::Unimplemented(text),
+        CallCode::AlreadyExists => Error::AlreadyExists(text),
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub struct RunContext {
     pub padding: Option<Arc<Padding>>,
     /// The model's signatures beside the default one.
     pub others: Vec<OtherSignature>,
+    /// Is each request of a run answered by itself?
+    pub answers_calls: bool,
 }
 
 /// What an execution of a signature needs to know that is not the default one.

@@ -375,7 +375,13 @@ mod tests {
         for _ in 0..jobs {
             let pending =
                 Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0, is_alone: false };
-            let work = Work { signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 };
+            let work = Work {
+                about: None,
+                signature: 0,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                rows: 1,
+            };
             let job = Job::new(pending, work, None, Reply::none(), None);
             state.queue.push(0, job).unwrap();
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{NamedTensor, RowCuts};
+use backend::{About, NamedTensor, Parameters, RowCuts};
 
 use inference::timings::Timings;
 
@@ -18,6 +18,8 @@ pub struct Work {
     pub rows: usize,
     /// Which of the model's signatures is run: 0 is the default. Jobs of one batch have the same.
     pub signature: usize,
+    /// What else is known of the request, where its model asks for that.
+    pub about: Option<Arc<About>>,
 }
 
 impl Work {
@@ -29,7 +31,14 @@ impl Work {
             Some(NamedTensor { name: it.name.clone(), tensor })
         };
         let inputs = self.inputs.iter().map(input).collect::<Option<_>>()?;
-        Some(Work { inputs, outputs: self.outputs.clone(), rows, signature: self.signature })
+        let Work { outputs, signature, about, .. } = self;
+        Some(Work {
+            inputs,
+            outputs: outputs.clone(),
+            rows,
+            signature: *signature,
+            about: about.clone(),
+        })
     }
 }
 
@@ -54,8 +63,14 @@ impl<'a> Parts<'a> {
             Some(NamedTensor { name: it.name.clone(), tensor: cuts.next(rows)? })
         };
         let inputs = named.map(input).collect::<Option<_>>()?;
-        let Work { outputs, signature, .. } = self.work;
-        Some(Work { inputs, outputs: outputs.clone(), rows, signature: *signature })
+        let Work { outputs, signature, about, .. } = self.work;
+        Some(Work {
+            inputs,
+            outputs: outputs.clone(),
+            rows,
+            signature: *signature,
+            about: about.clone(),
+        })
     }
 }
 
@@ -64,6 +79,8 @@ impl<'a> Parts<'a> {
 pub struct Done {
     /// The wanted outputs, in the wanted order.
     pub outputs: Vec<NamedTensor>,
+    /// What else the model says to the client.
+    pub parameters: Parameters,
     /// Where the time of the execution went.
     pub timings: Timings,
 }

@@ -146,7 +146,13 @@ mod tests {
     fn work(rows: usize, outputs: &[&str], inputs: Vec<Tensor>) -> Work {
         let outputs = outputs.iter().map(|it| Arc::from(*it)).collect();
         let named = |tensor| NamedTensor { name: "x".into(), tensor };
-        Work { inputs: inputs.into_iter().map(named).collect(), outputs, rows, signature: 0 }
+        Work {
+            inputs: inputs.into_iter().map(named).collect(),
+            outputs,
+            rows,
+            signature: 0,
+            about: None,
+        }
     }
 
     fn forest() -> RunRoom {

@@ -58,6 +58,8 @@ pub struct ServedModel {
     pub pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.
     pub dispatch: Dispatch,
+    /// Is each request of a run answered by itself, by the model's own code?
+    pub answers_calls: bool,
     /// What its engine has loaded; `None` where there is no engine.
     pub model: Option<Arc<dyn Model>>,
     /// The processes that it runs in, where that is not this one.

@@ -95,7 +95,8 @@ pub fn prepare(
     let rows = rows.unwrap_or(1);
     check_cuts(signature, &inputs, rows)?;
     let shape_key = key_of(signature, if varies { key.finish() } else { 0 });
-    Ok(Prepared { work: Work { inputs, outputs, rows, signature: signature.index() }, shape_key })
+    let work = Work { inputs, outputs, rows, signature: signature.index(), about: None };
+    Ok(Prepared { work, shape_key })
 }
 
 /// The hash of its shapes; where a model has several signatures, with the number of this one in front, so that requests

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up, else the one in the wheel that pip installed").named("FILE"),
+    Flag::value("python", "", "The Python that runs models in Python which do not name one (parameters PYTHON, EXECUTION_ENV_PATH) and have no venv in their directory: 3.9 or later, with numpy. Default: that of VIRTUAL_ENV, else the first python3 of PATH").named("FILE"),
     Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up, else that of the package tensorflow-cpu that pip installed with muster").named("FILE"),
     Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this").named("MODE"),
     Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances").named("COUNT"),
@@ -75,6 +76,8 @@ pub struct Engines {
     pub onnxruntime_library: Option<PathBuf>,
     /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one in the package.
     pub pytorch_plugin: Option<PathBuf>,
+    /// `--python`: the interpreter of models in Python that do not name one; `None` for that of the environment.
+    pub python: Option<PathBuf>,
     /// `--tensorflow-library`: TensorFlow's shared library; `None` for the one that was made ready.
     pub tensorflow_library: Option<PathBuf>,
     /// `--tensorflow-session-count`: sessions of a SavedModel that does not say; `None` for one.
@@ -110,6 +113,7 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines 
             .unwrap_or(false),
         tensorflow_tags: sources.read("tensorflow-tags", tags, problems).unwrap_or_default(),
         tensorflow_is_bfloat16: sources.read(PRECISION, is_bfloat16, problems).unwrap_or(false),
+        python: sources.read("python", value::path, problems),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
     }

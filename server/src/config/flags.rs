@@ -117,6 +117,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "isolation",
         "worker-sandbox",
         "worker-arena-bytes",
+        "python",
         "pytorch-plugin",
         "tensorflow-library",
         "tensorflow-onednn",

@@ -94,6 +94,27 @@ pub(super) fn restrict(sockets: Sockets) -> Result<(), Error> {
     apply(Refused::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
 
+/// Refused to code of users: what reaches into other processes, or changes the kernel.
+#[rustfmt::skip]
+const OF_PROGRAMS: &[c_long] = &[
+    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_process_madvise,
+    libc::SYS_kcmp, libc::SYS_pidfd_getfd, libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_init_module,
+    libc::SYS_finit_module, libc::SYS_delete_module, libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_reboot,
+    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_move_mount, libc::SYS_open_tree,
+    libc::SYS_fsmount, libc::SYS_setns, libc::SYS_open_by_handle_at, libc::SYS_keyctl, libc::SYS_add_key,
+    libc::SYS_request_key,
+];
+
+/// Restricts the calling thread, those that it starts, and the programs that it becomes or starts, as far as code of
+/// users is restricted.
+///
+/// # Errors
+/// Where the kernel takes no filter.
+pub(super) fn restrict_program() -> Result<(), Error> {
+    apply(OF_PROGRAMS.iter().map(|it| (*it, Vec::new())).collect(), libc::EPERM)
+}
+
 fn apply(mut refused: Refused, error: i32) -> Result<(), Error> {
     if let Some(bit) = X32 {
         let numbers: Vec<i64> = refused.keys().copied().collect();

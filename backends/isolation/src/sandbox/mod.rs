@@ -21,7 +21,7 @@ mod threads;
 
 use std::{fs, os::fd::OwnedFd};
 
-use backend::{Backend, ModelSource};
+use backend::{Backend, ModelSource, WorkerProgram};
 
 pub(crate) use descriptors::close_inherited;
 pub use environment::passes;
@@ -53,6 +53,7 @@ pub(crate) fn enter(
     order: &Order,
     engine: &dyn Backend,
     source: &ModelSource,
+    program: Option<&WorkerProgram>,
 ) -> Result<Inside, SandboxError> {
     if order.sandbox == Sandbox::Off {
         return Ok(Inside::default());
@@ -64,10 +65,21 @@ pub(crate) fn enter(
     }
     let kernel = Kernel::ask();
     kernel.suffices(order.sandbox)?;
-    let reach = Reach::new(order, engine, source)?;
     let unset = |what, error: &dyn ToString| SandboxError::Unset { what, error: error.to_string() };
     limits::set().map_err(|it| unset("limits", &it))?;
     limits::drop_capabilities().map_err(|it| unset("capabilities", &it))?;
+    if program.is_some() {
+        // Code of users calls services, starts programs and writes files: it is kept from other processes and from the
+        // kernel. Where that is too much, no code of users is run.
+        return match order.sandbox {
+            Sandbox::Off | Sandbox::On => {
+                calls::restrict_program().map_err(|it| unset("seccomp", &it))?;
+                Ok(Inside::default())
+            }
+            Sandbox::Strict => Err(SandboxError::Program),
+        };
+    }
+    let reach = Reach::new(order, engine, source)?;
     let pins = rules::restrict(&reach).map_err(|it| unset("landlock", &it))?;
     if kernel.has_seccomp {
         calls::restrict(reach.sockets()).map_err(|it| unset("seccomp", &it))?;

@@ -14,6 +14,11 @@ pub(crate) enum SandboxError {
     Kernel(String),
     #[error("{what} cannot be set: {error} (--worker-sandbox)")]
     Unset { what: &'static str, error: String },
+    #[error(
+        "code of users is not run with --worker-sandbox=strict, which leaves nothing that such code needs; use \
+         --worker-sandbox=on, or leave the model out"
+    )]
+    Program,
     /// A setting names what no setting opens.
     #[error(
         "parameter {setting} names '{}', which is not opened to the model: {reason}; name a directory below the \

@@ -1,7 +1,7 @@
 //! The reply to an inference request: JSON, and behind it the outputs that the client wants as bytes. Their
 //! buffers are passed on as they are.
 
-use backend::{DataType, NamedTensor, Tensor};
+use backend::{DataType, NamedTensor, Parameter, Parameters, Tensor};
 use bytes::Bytes;
 
 use super::{
@@ -40,6 +40,7 @@ pub fn encode(
     json.push(b'"');
     write::number(&mut json, response.version);
     json.push(b'"');
+    said(&mut json, &response.parameters);
     write::key(&mut json, "outputs");
     json.push(b'[');
     for NamedTensor { name, tensor } in &response.outputs {
@@ -67,6 +68,31 @@ pub fn encode(
     Ok(EncodedReply { content_type: "application/octet-stream".into(), headers, body: binary })
 }
 
+/// What the model says to the client beside its outputs.
+fn said(json: &mut Vec<u8>, parameters: &Parameters) {
+    if parameters.is_empty() {
+        return;
+    }
+    write::key(json, "parameters");
+    json.push(b'{');
+    for (name, value) in parameters {
+        write::key(json, name);
+        match value {
+            Parameter::Bool(value) => write::bool(json, *value),
+            Parameter::Int(value) => write::number(json, *value),
+            Parameter::Double(value) => write::number(json, *value),
+            Parameter::Text(value) => write::string(json, value),
+        }
+    }
+    json.push(b'}');
+}
+
+/// Bytes that parameters take at most: each byte of a text may be written as six.
+fn bytes_of(parameters: &Parameters) -> usize {
+    let text = |it: &Parameter| if let Parameter::Text(text) = it { text.len() } else { 32 };
+    parameters.iter().map(|(name, it)| 6 * (name.len() + text(it)) + 8).sum()
+}
+
 /// Bytes that [`encode`] takes at most beside the outputs. An estimate of up to `loose` bytes may be rough.
 fn bound(
     format: &ReplyFormat,
@@ -87,7 +113,7 @@ fn bound(
             classify::bound(tensor, signature.batches(), it, labels, loose)
         })
     });
-    classes.fold(plain, usize::saturating_add)
+    classes.fold(plain, usize::saturating_add).saturating_add(bytes_of(&response.parameters))
 }
 
 /// About as many bytes as the JSON will have; what is missing is added as it is written.

@@ -330,6 +330,7 @@ mod tests {
                 .map(|(name, tensor)| NamedTensor { name: name.into(), tensor })
                 .collect(),
             timings: None,
+            parameters: Vec::new(),
         }
     }
 

@@ -100,6 +100,7 @@ fn echo(request: &InferenceRequest) -> InferenceResponse {
         rows: None,
         outputs: request.inputs.iter().filter(wanted).cloned().collect(),
         timings: None,
+        parameters: Vec::new(),
     }
 }
 
@@ -360,6 +361,7 @@ fn an_output_in_shared_memory_has_no_data_in_the_reply_and_no_other_form() {
             rows: None,
             outputs,
             timings: None,
+            parameters: Vec::new(),
         };
         let reply = encode(&format, &sample(8), &response).unwrap();
         let expected = r#"{"model_name":"m","model_version":"1","outputs":[{"name":"fp32","datatype":"FP32","shape":[1,1]}]}"#;
@@ -553,6 +555,7 @@ fn bytes_that_are_no_text_have_no_json_form() {
         rows: None,
         outputs,
         timings: None,
+        parameters: Vec::new(),
     };
     let error = encode(&ReplyFormat::default(), &sample(8), &response).unwrap_err().to_string();
     let expected = "output 'bytes': element 0 of BYTES is not UTF-8 and has no JSON form; \
@@ -573,6 +576,7 @@ fn binary_outputs_without_bytes_make_a_json_reply() {
         rows: None,
         outputs,
         timings: None,
+        parameters: Vec::new(),
     };
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     let reply = encode(&format, &sample(8), &response).unwrap();
@@ -620,7 +624,7 @@ proptest! {
     fn what_is_encoded_decodes_to_the_same_tensors(
         outputs in any_tensors(), default in any::<bool>(), chosen in any::<[Option<bool>; 14]>(),
     ) {
-        let response = InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs, timings: None };
+        let response = InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs, timings: None, parameters: Vec::new() };
         let chosen = chosen.iter().zip(&response.outputs).filter_map(|(binary, output)| {
             Some((output.name.clone(), OutputFormat { binary: (*binary)?, ..Default::default() }))
         });

@@ -58,6 +58,7 @@ pub(super) fn check<C: Codec>(
             rows: request.rows().map(|_| rows),
             outputs: outputs.collect(),
             timings: None,
+            parameters: Vec::new(),
         }
     };
     let asked = |rows: usize, loose: usize| {

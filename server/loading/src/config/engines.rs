@@ -5,10 +5,9 @@ use std::sync::Arc;
 use backend::{Backend, EngineDescription, Format};
 
 /// Formats that Triton knows and no engine of this server opens: a model of one is recognised, and refused by its name.
-const ELSEWHERE: [(&str, Format); 3] = [
+const ELSEWHERE: [(&str, Format); 2] = [
     ("tensorrt", elsewhere("tensorrt_plan", "model.plan", 0)),
     ("openvino", elsewhere("", "model.xml", 2)),
-    ("python", elsewhere("", "model.py", 5)),
 ];
 
 const fn elsewhere(platform: &'static str, file: &'static str, rank: u8) -> Format {
@@ -19,6 +18,7 @@ const fn elsewhere(platform: &'static str, file: &'static str, rank: u8) -> Form
         other_extensions: &[],
         other_files: &[],
         folds: "",
+        is_by_whole_name: false,
         content: None,
         rank,
         is_served: false,
@@ -110,7 +110,8 @@ impl Engines {
 
     /// Endings of files that are served: `.onnx, .pt or .pth`. Of a format that is told by its content, the usual one.
     pub(crate) fn extensions_text(&self) -> String {
-        let formats = self.formats().into_iter().map(|it| it.format).filter(|it| it.is_served);
+        let formats = self.formats().into_iter().map(|it| it.format);
+        let formats = formats.filter(|it| it.is_served && !it.is_by_whole_name);
         let others = |it: &Format| match it.content {
             Some(_) => &[],
             None => it.other_extensions,

@@ -107,6 +107,7 @@ impl Loader {
             shape_hashes: Default::default(),
             run_room: RunRoom::default(),
             pipeline: None,
+            answers_calls: false,
             model: None,
             processes: Processes::default(),
             dispatch,

@@ -80,6 +80,12 @@ impl Loader {
         let model =
             loaded.map_err(|it| said_by_content(it, &source, choice, &self.descriptions))?;
         let model = self.without_constants(load, model)?;
+        // Code of the model's own has its word before anybody else completes its configuration.
+        let own = self.completed_by_itself(&*model)?;
+        let own = own.as_ref().map(|it| load.with_config(it));
+        let load = own.as_ref().unwrap_or(load);
+        let raw = load.raw;
+        self.tell_config(load, &*model, plan)?;
         let mut settled = self.settle_merging(load, plan, &*model)?;
         // Before anything else can fail: they may say why it does.
         let completed = &mut settled.completed;
@@ -167,6 +173,7 @@ impl Loader {
             metrics.warm_up(warm_up);
         }
         let keeps_state = model.keeps_state();
+        let answers_calls = model.answers_calls();
         let time_follows_values = model.time_follows_values();
         let processes = model.processes();
         let runs_elsewhere = plan.uses_gpus() || !processes.is_empty();
@@ -178,6 +185,7 @@ impl Loader {
             times,
             rerun,
             keeps_state,
+            answers_calls,
             time_follows_values,
             runs_elsewhere,
             row_check,
@@ -216,6 +224,7 @@ impl Loader {
             run_room: RunRoom::new(model.run_memory()),
             pipeline,
             dispatch,
+            answers_calls,
             model: Some(model),
             processes,
             metrics,
@@ -266,6 +275,8 @@ impl Loader {
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
+            config: raw.map(|it| self.reader.to_json(it).to_string().into()),
+            completes_config: self.settings.repository.auto_complete,
             code_refusal: code_refusal(&self.settings.repository, found),
             contents: found.contents.clone(),
             stop: load.stop.clone(),

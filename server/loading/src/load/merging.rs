@@ -176,6 +176,10 @@ impl Loader {
         model: &dyn Model,
     ) -> Result<Settled, CreateError> {
         let completed = self.complete(load, model, RowsKnown::Independent)?;
+        if model.answers_calls() {
+            // It is given the requests of a run, not their rows: nothing is to be tried, and none is cut.
+            return Ok(Settled::new(completed));
+        }
         let engine = self.descriptions.description(&load.choice.backend);
         if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
             // What its rows are is said by the engine, and need not be tried.

@@ -190,6 +190,7 @@ fn first_row(work: &Work) -> Option<Work> {
         outputs: work.outputs.clone(),
         rows: 1,
         signature: work.signature,
+        about: None,
     })
 }
 

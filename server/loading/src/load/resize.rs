@@ -78,6 +78,7 @@ impl Loader {
             others: served.others.clone(),
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
+            answers_calls: served.answers_calls,
             model: served.model.clone(),
             processes: served.processes.clone(),
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),

@@ -38,6 +38,8 @@ pub(crate) struct InstanceSet {
     pub(crate) rerun: RerunPolicy,
     /// Does the engine keep something of a run for the next one?
     pub(crate) keeps_state: bool,
+    /// Is each request of a run answered by itself?
+    pub(crate) answers_calls: bool,
     /// May runs of the same shapes take any time?
     pub(crate) time_follows_values: bool,
     /// Are there instances on GPUs, or in a process of their own?
@@ -97,6 +99,7 @@ pub(crate) fn dispatch(
     let Faces { config, signature, .. } = *faces;
     let InstanceSet { extra, slots, times, keeps_state, runs_elsewhere, rows, kept, .. } = runs;
     let (rerun, row_check) = (runs.rerun, runs.row_check);
+    let answers_calls = runs.answers_calls;
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
@@ -110,6 +113,7 @@ pub(crate) fn dispatch(
         && !matches!(extra, ExtraInputs::Ragged(_));
     let context = RunContext {
         others: faces.others(),
+        answers_calls,
         batches: signature.batches(),
         splits: Arc::new(splits.into()),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),

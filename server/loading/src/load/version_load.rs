@@ -72,3 +72,24 @@ pub(super) struct Load<'a> {
     /// Requested when the engine takes too long, to load the model or to make an instance.
     pub(super) stop: Arc<Stop>,
 }
+
+impl Load<'_> {
+    /// The same with that configuration.
+    pub(super) fn with_config<'b>(&'b self, raw: &'b raw::ModelConfig) -> Load<'b> {
+        let Load { found, version, path, choice, engine, started, cpus, watch, .. } = *self;
+        let (options, stop) = (self.options.clone(), self.stop.clone());
+        Load {
+            found,
+            raw: Some(raw),
+            version,
+            path,
+            choice,
+            engine,
+            options,
+            started,
+            cpus,
+            watch,
+            stop,
+        }
+    }
+}

@@ -153,6 +153,7 @@ mod tests {
             other_extensions: &[],
             other_files: &[],
             folds: "",
+            is_by_whole_name: false,
             content: None,
             rank: 1,
             is_served: true,

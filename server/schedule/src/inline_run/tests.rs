@@ -81,6 +81,7 @@ impl Fast {
             (0..100).for_each(|_| times.record(rows, took));
         }
         let context = RunContext {
+            answers_calls: false,
             others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
@@ -148,7 +149,7 @@ async fn submit(
 ) -> Result<f32, Error> {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
+    let work = Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
     let submission = Submission {
         is_alone: false,
         work,

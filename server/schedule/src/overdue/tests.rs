@@ -140,6 +140,7 @@ impl Model {
         let mut times = RunTimes::default();
         (0..100).for_each(|_| times.record(1, Duration::from_micros(20)));
         let context = RunContext {
+            answers_calls: false,
             others: Vec::new(),
             batches: true,
             outputs: vec!["y".into()],
@@ -165,7 +166,13 @@ impl Model {
             let inputs = vec![NamedTensor { name: "x".into(), tensor }];
             let submission = Submission {
                 is_alone: false,
-                work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
+                work: Work {
+                    about: None,
+                    signature: 0,
+                    inputs,
+                    outputs: vec!["y".into()],
+                    rows: 1,
+                },
                 accepted: Instant::now(),
                 shape_key: 0,
                 length: 0,

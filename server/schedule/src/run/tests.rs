@@ -36,11 +36,12 @@ impl Instance for Doubler {
 fn work(values: &[i32]) -> Work {
     let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
+    Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
 }
 
 fn context() -> RunContext {
     RunContext {
+        answers_calls: false,
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],

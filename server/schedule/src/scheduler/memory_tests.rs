@@ -72,6 +72,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         niceness: NICENESS,
     };
     let context = RunContext {
+        answers_calls: false,
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
@@ -91,7 +92,8 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
 fn submission(values: &[f32]) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() };
+    let work =
+        Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() };
     Submission {
         is_alone: false,
         work,

@@ -64,6 +64,7 @@ fn scheduler_that_keeps(
     };
     let filler = Filler::new(DataType::Int64, 9, PaddingSide::Right).unwrap();
     let context = RunContext {
+        answers_calls: false,
         others: Vec::new(),
         batches: true,
         outputs: vec!["y".into()],
@@ -85,7 +86,7 @@ fn row(numbers: &[i64], extent: Extent) -> Submission {
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     Submission {
         is_alone: false,
-        work: Work { signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
+        work: Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 7,
         length: numbers.len(),

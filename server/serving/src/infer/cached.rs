@@ -57,17 +57,24 @@ impl Inference {
                 queue: looked.saturating_duration_since(accepted),
                 lookup,
             });
-            return Ok(Answer { outputs, timings: Timings::starting_at(looked) });
+            return Ok(Answer {
+                outputs,
+                parameters: Vec::new(),
+                timings: Timings::starting_at(looked),
+            });
         }
         let rows = call.prepared.work.rows.max(1);
         // What the lookup took is no time in the queue.
         call.accepted = Instant::now();
         let answer = self.compute(call, slot).await?;
         let inserting = Instant::now();
-        let (cache, outputs) = (cache.clone(), answer.outputs.clone());
-        let name = model.signature.model.clone();
-        let bytes = bytes_of(&outputs);
-        work_on(bytes, move || cache.put(key, &outputs, &name)).await?;
+        // Parameters are not kept, so that an answer with some would not be the same from the cache.
+        if answer.parameters.is_empty() {
+            let (cache, outputs) = (cache.clone(), answer.outputs.clone());
+            let name = model.signature.model.clone();
+            let bytes = bytes_of(&outputs);
+            work_on(bytes, move || cache.put(key, &outputs, &name)).await?;
+        }
         model.metrics.cache_miss(lookup + inserting.elapsed());
         model.metrics.success(rows, accepted.elapsed(), &answer.timings);
         Ok(answer)

@@ -11,7 +11,7 @@ mod rows;
 
 use std::{sync::Arc, time::Instant};
 
-use backend::NamedTensor;
+use backend::{About, NamedTensor, Parameter, Parameters, SequenceFlags};
 
 use crate::{
     cache::Cache,
@@ -22,7 +22,7 @@ use crate::{
 use inference::{
     error::Error,
     limits::Budget,
-    request::{InferenceRequest, InferenceResponse},
+    request::{InferenceRequest, InferenceResponse, SequenceId},
     signature::Signature,
     task::{Task, takes_tensors},
     timings::Timings,
@@ -47,6 +47,8 @@ pub struct Inference {
 struct Answer {
     /// The wanted outputs, in the wanted order and in the shapes that clients see.
     outputs: Vec<NamedTensor>,
+    /// What else the model says to the client.
+    parameters: Parameters,
     /// Where the time went.
     timings: Timings,
 }
@@ -120,6 +122,7 @@ impl Inference {
             id,
             rows,
             outputs: answer.outputs,
+            parameters: answer.parameters,
             timings: Some(answer.timings),
         })
     }
@@ -168,6 +171,9 @@ impl Inference {
         let hashes = &model.shape_hashes;
         let mut prepared = crate::validate::prepare(&mut request, face, config, hashes)?;
         prepared.shape_key ^= model.run_room.key(&prepared.work);
+        if model.answers_calls {
+            prepared.work.about = Some(Arc::new(about(&request)));
+        }
         let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);
         // Texts wait once they are rows.
@@ -274,7 +280,8 @@ impl Inference {
             }
         }
         let queue = done.timings.started.saturating_duration_since(accepted);
-        Ok(Answer { outputs, timings: Timings { queue, ..done.timings } })
+        let timings = Timings { queue, ..done.timings };
+        Ok(Answer { outputs, parameters: done.parameters, timings })
     }
 
     /// Runs the members of the ensemble that the model is.
@@ -290,6 +297,27 @@ impl Inference {
             crate::validate::present(config, output)?;
         }
         Ok(answer)
+    }
+}
+
+/// What a model's own code may ask of a request.
+fn about(request: &InferenceRequest) -> About {
+    let sequence = request.sequence.as_ref().map(|it| {
+        let id = match &it.id {
+            SequenceId::Number(number) => match i64::try_from(*number) {
+                Ok(number) => Parameter::Int(number),
+                Err(_) => Parameter::Text(number.to_string().into()),
+            },
+            SequenceId::Text(text) => Parameter::Text(text.clone()),
+        };
+        (id, SequenceFlags { start: it.start, end: it.end })
+    });
+    let timeout = request.queue_timeout.unwrap_or_default().as_micros();
+    About {
+        id: request.id.clone(),
+        parameters: request.parameters.clone(),
+        sequence,
+        timeout_us: u64::try_from(timeout).unwrap_or(u64::MAX),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use backend::{BackendError, NamedTensor, Tensor};
+use backend::{BackendError, NamedTensor, Parameters, Tensor};
 
 use crate::infer::next::next;
 use inference::{error::Error, timings::Timings};
@@ -111,6 +111,7 @@ struct Joined {
     /// Answers to later parts, by their number.
     early: BTreeMap<usize, Done>,
     outputs: Vec<Column>,
+    parameters: Parameters,
     timings: Option<Timings>,
 }
 
@@ -142,12 +143,13 @@ impl Joined {
     }
 
     fn append(&mut self, done: Done) -> Result<(), Error> {
-        let Done { outputs, timings } = done;
+        let Done { outputs, parameters, timings } = done;
         if self.outputs.is_empty() {
             let column =
                 |it: &NamedTensor| Column { name: it.name.clone(), pieces: Vec::new(), settled: 0 };
             self.outputs = outputs.iter().map(column).collect();
         }
+        self.parameters.extend(parameters);
         for (column, output) in self.outputs.iter_mut().zip(outputs) {
             column.add(output.tensor)?;
         }
@@ -162,7 +164,8 @@ impl Joined {
             let tensor = column.concat(0)?;
             Ok(NamedTensor { name: column.name, tensor })
         });
-        Ok(Done { outputs: outputs.collect::<Result<_, Error>>()?, timings })
+        let outputs = outputs.collect::<Result<_, Error>>()?;
+        Ok(Done { outputs, parameters: self.parameters, timings })
     }
 }
 
@@ -203,7 +206,8 @@ mod tests {
     fn done(value: i32, rows: usize, width: usize) -> Done {
         let tensor = Tensor::from_vec(Shape::new(&[rows, width]), vec![value; rows * width]);
         let outputs = vec![NamedTensor { name: "y".into(), tensor: tensor.unwrap() }];
-        Done { outputs, timings: Timings::starting_at(Instant::now()) }
+        let timings = Timings::starting_at(Instant::now());
+        Done { outputs, parameters: Vec::new(), timings }
     }
 
     #[test]

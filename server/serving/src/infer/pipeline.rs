@@ -138,7 +138,11 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
     let rows = ended.saturating_duration_since(timings.started);
-    Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings } })
+    Ok(Done {
+        outputs,
+        parameters: Vec::new(),
+        timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings },
+    })
 }
 
 /// What is asked for, the rows of all inputs, and how many bytes are kept for the reply, as far as that is known.

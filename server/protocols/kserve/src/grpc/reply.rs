@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use backend::{NamedTensor, Tensor};
+use backend::{NamedTensor, Parameter, Tensor};
 use bytes::{BufMut, Bytes};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use smallvec::SmallVec;
@@ -45,6 +45,9 @@ pub fn encode(
     text(&mut head, 2, &response.version.to_string());
     if let Some(id) = &response.id {
         text(&mut head, 3, id);
+    }
+    for (name, value) in &response.parameters {
+        said(&mut head, name, value);
     }
     if frame == Frame::Stream {
         parameter(&mut head, 4, "triton_final_response", 1, 1);
@@ -100,6 +103,21 @@ pub fn encode(
     Ok(pieces.finish())
 }
 
+/// A parameter that the model has given.
+fn said(head: &mut Vec<u8>, name: &str, value: &Parameter) {
+    match value {
+        Parameter::Bool(value) => parameter(head, 4, name, 1, u64::from(*value)),
+        Parameter::Int(value) => parameter(head, 4, name, 2, value.cast_unsigned()),
+        Parameter::Text(value) => parameter_text(head, 4, name, value),
+        Parameter::Double(value) => {
+            let mut inner = Vec::with_capacity(9);
+            encode_key(4, WireType::SixtyFourBit, &mut inner);
+            inner.extend_from_slice(&value.to_le_bytes());
+            entry(head, 4, name, &inner);
+        }
+    }
+}
+
 /// Bytes that [`encode`] takes at most beside the outputs. An estimate of up to `loose` bytes may be rough.
 fn bound(
     response: &InferenceResponse,
@@ -112,7 +130,11 @@ fn bound(
         let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
         Some(classify::bound(tensor, signature.batches(), classes, labels, loose))
     });
-    classes.fold(0, usize::saturating_add)
+    let said = response.parameters.iter().map(|(name, value)| match value {
+        Parameter::Text(value) => name.len() + value.len() + 32,
+        Parameter::Bool(_) | Parameter::Int(_) | Parameter::Double(_) => name.len() + 32,
+    });
+    classes.chain(said).fold(0, usize::saturating_add)
 }
 
 /// The classes with the highest values of an output.
@@ -233,6 +255,7 @@ mod tests {
             rows: None,
             outputs: tensors.into_iter().map(named).collect(),
             timings: None,
+            parameters: Vec::new(),
         }
     }
 

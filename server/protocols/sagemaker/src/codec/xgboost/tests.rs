@@ -40,6 +40,7 @@ fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) 
             rows: None,
             outputs,
             timings: None,
+            parameters: Vec::new(),
         },
     )
 }

@@ -146,8 +146,15 @@ mod tests {
     #[test]
     fn what_is_written_by_hand_reads_back() {
         let (model, outputs) = ("mod".into(), Vec::new());
-        let response =
-            InferenceResponse { model, version: 300, id: None, rows: None, outputs, timings: None };
+        let response = InferenceResponse {
+            model,
+            version: 300,
+            id: None,
+            rows: None,
+            outputs,
+            timings: None,
+            parameters: Vec::new(),
+        };
         let signature = Signature {
             model: "mod".into(),
             version: 300,

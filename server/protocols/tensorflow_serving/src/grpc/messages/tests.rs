@@ -102,6 +102,7 @@ fn response(outputs: Vec<(&str, Tensor)>) -> InferenceResponse {
         rows: None,
         outputs,
         timings: None,
+        parameters: Vec::new(),
     }
 }
 

@@ -1,0 +1,251 @@
+"""The flavour of SageMaker's scripts: an `inference.py` with `model_fn`, `input_fn`, `predict_fn`, `output_fn`, or
+`transform_fn`. A request is one body, and so is an answer."""
+
+import inspect
+import json
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from muster_python import faults, script_codecs, script_defaults, script_toolkit
+from muster_python.coroutines import Waiter
+from muster_python.lane import Answer, Refusal, RunFailed
+from muster_python.script_context import Context
+from muster_python.source import import_model
+from muster_python.tensors import BYTES
+from muster_python.triton_config import ModelConfig, given_config
+
+# The arguments of each function, without the context, which is the last where a function takes one more.
+_ARGUMENTS = {
+    "pre_model_fn": ("model_dir",),
+    "model_fn": ("model_dir",),
+    "model_warmup_fn": ("model_dir", "model"),
+    "transform_fn": ("model", "data", "content_type", "accept"),
+    "input_fn": ("data", "content_type"),
+    "predict_fn": ("data", "model"),
+    "output_fn": ("prediction", "accept"),
+}
+
+_BODY = "body"
+
+_TEXT = "text/plain; charset=utf-8"
+
+# Parameters of a request that are no headers, and the headers that they stand for.
+_OF_HEADERS = {
+    "content_type": "Content-Type",
+    "accept": "Accept",
+    "custom_attributes": "X-Amzn-SageMaker-Custom-Attributes",
+}
+
+
+def load(load):
+    """Imports the script and looks at its functions."""
+    code = os.path.dirname(load["file"])
+    script_toolkit.offer()
+    library = os.path.join(code, "lib")
+    module = import_model(load, first=[code] + ([library] if os.path.isdir(library) else []))
+    functions = {name: _function(module, name) for name in _ARGUMENTS if hasattr(module, name)}
+    if any(hasattr(module, it) for it in ("handler", "input_handler", "output_handler")) and not functions:
+        raise TypeError(
+            "the script has handlers of TensorFlow Serving's image (handler, input_handler, output_handler), which are "
+            "not supported yet: define model_fn, input_fn, predict_fn and output_fn"
+        )
+    others = [it for it in ("input_fn", "predict_fn", "output_fn") if it in functions]
+    if "transform_fn" in functions and others:
+        raise TypeError(
+            f"the script defines transform_fn, which does what {', '.join(others)} do: define one or the other"
+        )
+    return Model(functions, load)
+
+
+class _Function(NamedTuple):
+    """A function of the script."""
+
+    call: object
+    takes_context: bool
+
+
+def _function(module, name):
+    """One function of the script, with the number of its arguments checked."""
+    function, expected = getattr(module, name), _ARGUMENTS[name]
+    parameters = inspect.signature(function).parameters
+    if any(it.kind is it.VAR_POSITIONAL for it in parameters.values()):
+        return _Function(function, False)
+    if len(parameters) - len(expected) not in (0, 1):
+        raise TypeError(
+            f"{name} takes {len(parameters)} arguments, expected {name}({', '.join(expected)}), or one more "
+            "for the context"
+        )
+    return _Function(function, len(parameters) > len(expected))
+
+
+class Model:
+    """The functions of a script, and what they say of themselves."""
+
+    def __init__(self, functions, load):
+        self._functions, self._load = functions, load
+        self.loaded = {"completed": self._completed() if load["auto_complete"] else None}
+
+    def instance(self, info):
+        """One more model, made by the script."""
+        return Instance(self._functions, self._load, info["device"])
+
+    def _completed(self):
+        config = ModelConfig(json.dumps(given_config(self._load)))
+        config.add_input({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
+        config.add_output({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
+        return json.dumps(config.as_dict())
+
+
+class Instance:
+    """One model, and the functions around it."""
+
+    def __init__(self, functions, load, device):
+        self._functions, self._load = functions, load
+        self._waiter = Waiter()
+        number = device["Gpu"] if isinstance(device, dict) else None
+        where = "cpu" if number is None else f"cuda:{number}"
+        self._properties = {
+            "model_dir": load["directory"],
+            "gpu_id": number,
+            "batch_size": 1,
+            "server_name": "muster",
+            "server_version": load.get("server_version", ""),
+        }
+        self._accept = os.environ.get("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT") or script_codecs.JSON
+        self._make(script_defaults.by_name(load["options"].get("SCRIPT_FLAVOR"), where), where)
+
+    def execute(self, run):
+        """An answer or a refusal for each of the calls."""
+        return [self._answer(it) for it in run.calls()]
+
+    def finalize(self):
+        self._waiter.close()
+
+    def _make(self, defaults, where):
+        """Makes the model, and finds the functions that the script does not have."""
+        context, directory = self._context(), self._load["directory"]
+        self._call("pre_model_fn", context, directory)
+        defines = "model_fn" in self._functions
+        if defines:
+            self._model = self._call("model_fn", context, directory)
+        defaults = defaults or script_defaults.of_directory(directory, defines, where)
+        if not defines:
+            self._model = defaults.model(directory)
+        self._defaults = defaults or script_defaults.of_model(self._model, where)
+        self._call("model_warmup_fn", context, directory, self._model)
+
+    def _context(self, call=None):
+        """A context of this call, or of the load."""
+        if call is None:
+            return Context(self._load["name"], self._properties)
+        given = call.about["parameters"]
+        headers = {_OF_HEADERS.get(name, name): str(value) for name, value in given.items()}
+        return Context(self._load["name"], self._properties, call.about["id"], headers)
+
+    def _answer(self, call):
+        """One request by itself."""
+        context = self._context(call)
+        try:
+            body, content_type = self._transform(call, context)
+        except BaseException as error:
+            faults.log(error, f"a request to '{self._load['name']}'")
+            if faults.is_out_of_memory(error):
+                raise RunFailed(faults.describe(error)) from error
+            return self._refusal(error)
+        (processor,) = context.request_processor
+        headers = {str(name): str(it) for name, it in processor.response_headers.items()}
+        return _answered(body, content_type, processor.status, headers)
+
+    def _transform(self, call, context):
+        """The body of the answer, and its type."""
+        headers = context.get_all_request_header(0)
+        content_type = headers.get("Content-Type")
+        accept = headers.get("Accept")
+        if not accept or accept.strip() == script_codecs.ANY:
+            accept = self._accept
+        body = call.inputs[0].array().item() if call.inputs else b""
+        data = script_codecs.text_of(body, content_type)
+        if "transform_fn" in self._functions:
+            result = self._call("transform_fn", context, self._model, data, content_type, accept)
+        else:
+            result = self._steps(context, data, content_type, accept)
+        if isinstance(result, tuple):
+            result, said = result[0], result[1]
+        else:
+            said = context.get_response_content_type(0) or script_codecs.parse_accept(accept)[0]
+        context.get_response_headers(0).pop("content-type", None)
+        return self._body(result), said
+
+    def _steps(self, context, data, content_type, accept):
+        """The three functions, or the defaults in their places."""
+        made = self._step("input_fn", self._defaults.input, 415, context, data, content_type)
+        prediction = self._step("predict_fn", self._defaults.predict, 500, context, made, self._model)
+        return self._step("output_fn", self._defaults.output, 406, context, prediction, accept)
+
+    def _step(self, name, default, unsupported, context, *arguments):
+        """A function of the script, or the default. A format that it does not know has that status."""
+        try:
+            return self._call(name, context, *arguments) if name in self._functions else default(*arguments)
+        except Exception as error:
+            # Of this runtime, or of the toolkit that is installed.
+            if type(error).__name__ != "UnsupportedFormatError":
+                raise
+            raise script_codecs.GenericInferenceToolkitError(unsupported, str(error)) from error
+
+    def _call(self, name, context, *arguments):
+        """What a function of the script returns; nothing, if the script has none of that name."""
+        function = self._functions.get(name)
+        if function is None:
+            return None
+        if function.takes_context:
+            arguments = (*arguments, context)
+        return self._waiter.value(function.call(*arguments))
+
+    def _body(self, result):
+        """What a script returns as the bytes of a body."""
+        if isinstance(result, str):
+            return result.encode("utf-8")
+        if isinstance(result, (bytes, bytearray, memoryview)):
+            return bytes(result)
+        if inspect.isgenerator(result):
+            return b"".join(self._body(it) for it in result)
+        if inspect.isasyncgen(result):
+            return b"".join(self._body(it) for it in self._waiter.value(_collected(result)))
+        raise TypeError(
+            f"the script returned {type(result)}, expected str, bytes, or a tuple of one and its content type"
+        )
+
+    def _refusal(self, error):
+        """What the client is told of an exception."""
+        status = getattr(error, "status_code", None) or getattr(error, "error_code", None)
+        if isinstance(status, int) and hasattr(error, "message"):
+            return _answered(faults.readable(str(error.message)).encode(), _TEXT, status, {})
+        text = faults.readable(_text(error))
+        refused = self._defaults.refusal(error, text)
+        if refused is None:
+            return Refusal("Internal", text)
+        status, content_type, body = refused
+        return _answered(body.encode(), content_type, status, {})
+
+
+def _answered(body, content_type, status, headers):
+    array = np.empty(1, object)
+    array[0] = body
+    parameters = {"content_type": faults.readable(str(content_type)), "status": int(status)}
+    if headers:
+        parameters["headers"] = json.dumps(headers)
+    return Answer([(_BODY, BYTES, array)], parameters)
+
+
+def _text(error):
+    """The text of an exception; its type, where it has none."""
+    try:
+        return str(error) or type(error).__name__
+    except BaseException:
+        return faults.describe(error)
+
+
+async def _collected(parts):
+    return [it async for it in parts]

@@ -1,0 +1,112 @@
+//! The Python files that a model's process runs, and what they are given.
+
+use std::path::PathBuf;
+
+use backend::{BackendError, ModelSource, WorkerProgram};
+use serde_json::{Map, Value, json};
+
+/// What the interpreter runs first: it reads what it is given, and goes on with the embedded files.
+const BOOT: &str = "import json,os\nwith open(int(os.environ.pop('MUSTER_RUNTIME')),'rb') as f: d=json.load(f)\n\
+                    exec(compile(d['boot'],'<muster>','exec'),{'d':d,'__name__':'muster_boot'})";
+
+/// A module of the runtime and its text.
+macro_rules! modules {
+    ($($file:literal => $name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../runtime/", $file)))),*]
+    };
+}
+
+/// The first text, which makes the others importable.
+const FIRST: &str = include_str!("../runtime/muster_python/boot.py");
+
+/// All files of the runtime.
+const MODULES: &[(&str, &str)] = modules![
+    "c_python_backend_utils.py" => "c_python_backend_utils",
+    "triton_python_backend_utils.py" => "triton_python_backend_utils",
+    "muster_python/__init__.py" => "muster_python",
+    "muster_python/boot.py" => "muster_python.boot",
+    "muster_python/child.py" => "muster_python.child",
+    "muster_python/coroutines.py" => "muster_python.coroutines",
+    "muster_python/faults.py" => "muster_python.faults",
+    "muster_python/frames.py" => "muster_python.frames",
+    "muster_python/lane.py" => "muster_python.lane",
+    "muster_python/mailbox.py" => "muster_python.mailbox",
+    "muster_python/script.py" => "muster_python.script",
+    "muster_python/script_codecs.py" => "muster_python.script_codecs",
+    "muster_python/script_context.py" => "muster_python.script_context",
+    "muster_python/script_defaults.py" => "muster_python.script_defaults",
+    "muster_python/script_toolkit.py" => "muster_python.script_toolkit",
+    "muster_python/signature.py" => "muster_python.signature",
+    "muster_python/simple.py" => "muster_python.simple",
+    "muster_python/source.py" => "muster_python.source",
+    "muster_python/tensors.py" => "muster_python.tensors",
+    "muster_python/testing.py" => "muster_python.testing",
+    "muster_python/triton.py" => "muster_python.triton",
+    "muster_python/triton_config.py" => "muster_python.triton_config",
+    "muster_python/triton_request.py" => "muster_python.triton_request",
+    "muster_python/triton_tensor.py" => "muster_python.triton_tensor",
+    "muster_python/triton_unsupported.py" => "muster_python.triton_unsupported",
+];
+
+/// The program that runs that model.
+///
+/// # Errors
+/// [`BackendError::Load`] where its paths are no text.
+pub(crate) fn program(
+    interpreter: PathBuf,
+    source: &ModelSource,
+) -> Result<WorkerProgram, BackendError> {
+    let text = |path: &std::path::Path| {
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            BackendError::Load(format!("{} is no text, as Python needs it", path.display()))
+        })
+    };
+    let file = text(&source.path)?;
+    let version = source.path.parent().map(text).transpose()?;
+    let modules: Map<String, Value> =
+        MODULES.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
+    let given = json!({
+        "boot": FIRST,
+        "modules": modules,
+        "load": {
+            "name": source.name,
+            "version": source.version,
+            "file": file,
+            "directory": text(&source.directory)?,
+            "version_directory": version,
+            "options": source.options,
+            "config": source.config,
+            "auto_complete": source.completes_config,
+            "flavor": "auto",
+        },
+    });
+    Ok(WorkerProgram {
+        path: interpreter,
+        args: ["-u", "-c", BOOT].map(Into::into).to_vec(),
+        given_in: "MUSTER_RUNTIME",
+        given: given.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_runtime_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
+        let names_in = |folder: &Path, prefix: &str| -> Vec<String> {
+            let names = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name());
+            let names = names.filter_map(|it| it.to_str()?.strip_suffix(".py").map(str::to_owned));
+            names.map(|it| format!("{prefix}{it}")).collect()
+        };
+        let mut there: BTreeSet<String> = names_in(&folder, "").into_iter().collect();
+        for name in names_in(&folder.join("muster_python"), "muster_python.") {
+            there.insert(name.trim_end_matches(".__init__").to_owned());
+        }
+        let listed: BTreeSet<String> = MODULES.iter().map(|it| it.0.to_owned()).collect();
+        assert_eq!(there, listed);
+    }
+}
