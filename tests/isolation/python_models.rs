@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use crate::support::{Client, Process, Reply, Repository, infer, python, wait_for};
+use crate::support::{
+    Client, Process, Reply, Repository, check_end, infer, post_head,
+    python::{python, run},
+    root, wait_for,
+};
 
 /// A model of Triton's interface that refuses, fails and dies as the first number of a request says.
 const FAULTS: &str = r#"
@@ -80,6 +84,16 @@ fn ask(server: &mut Process, first: i32) -> Reply {
 }
 
 #[test]
+fn what_runs_in_their_processes_passes_its_own_tests() {
+    let Some(interpreter) = python("requirements.txt") else { return };
+    let mut tests = std::process::Command::new(interpreter);
+    tests.args(["-m", "unittest", "discover", "-s", "backends/python/runtime/tests"]);
+    if let Err(said) = run(tests.current_dir(root(""))) {
+        panic!("{said}");
+    }
+}
+
+#[test]
 fn each_request_of_a_run_has_its_own_answer_parameters_and_error() {
     let repository = with_model("m", FAULTS, Some(TOGETHER));
     let Some(mut server) = serve(&repository, &[]) else { return };
@@ -89,7 +103,7 @@ fn each_request_of_a_run_has_its_own_answer_parameters_and_error() {
         .map(|first| {
             let mut client = Client::connect(http);
             let text = body(&format!("id-{first}"), *first);
-            let head = crate::support::post_head(&infer("m"), &[], text.len());
+            let head = post_head(&infer("m"), &[], text.len());
             client.send(head + &text).unwrap();
             client
         })
@@ -222,5 +236,5 @@ fn without_an_interpreter_the_load_says_which_setting_names_one() {
     let flag = format!("--python={missing}");
     let server = Process::start(&repository, &[&flag], &[]);
     let expected = "--python: expected a Python interpreter at /nowhere/python3";
-    crate::support::check_end(server, 1, expected);
+    check_end(server, 1, expected);
 }

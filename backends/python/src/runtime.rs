@@ -6,7 +6,9 @@ use backend::{BackendError, ModelSource, WorkerProgram};
 use serde_json::{Map, Value, json};
 
 /// What the interpreter runs first: it reads what it is given, and goes on with the embedded files.
-const BOOT: &str = "import json,os\nwith open(int(os.environ.pop('MUSTER_RUNTIME')),'rb') as f: d=json.load(f)\n\
+///
+/// Python puts the server's working directory in front of its modules: what lies there is none of the model's.
+const BOOT: &str = "import sys\nsys.path[:]=[it for it in sys.path if it]\nimport json,os\nwith open(int(os.environ.pop('MUSTER_RUNTIME')),'rb') as f: d=json.load(f)\n\
                     exec(compile(d['boot'],'<muster>','exec'),{'d':d,'__name__':'muster_boot'})";
 
 /// A module of the runtime and its text.

@@ -13,7 +13,8 @@ LONGEST = 256 << 20
 # Most open files that one frame brings along.
 _FILES = 3
 
-_encoder = json.JSONEncoder(separators=(",", ":"))
+# Text as it is, without escapes: the other side need not copy it.
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _decoder = json.JSONDecoder()
 
 
@@ -23,7 +24,7 @@ class Closed(Exception):
 
 def encode(message):
     """The bytes of a message, without their length."""
-    return _encoder.encode(message).encode("ascii")
+    return _encoder.encode(message).encode("utf-8", "replace")
 
 
 def decode(frame):

@@ -1,5 +1,6 @@
 """A lane: one instance of the model, and the runs that the server sends to it, one after the other."""
 
+import gc
 import json
 import socket
 import time
@@ -125,6 +126,8 @@ class Lane:
         """The instance. `None` if it could not be made; the server has been told why."""
         try:
             instance, answer = self._model.instance(self._info), {"Ok": None}
+            # Modules and weights stay: the collector of garbage need not look at them in runs.
+            gc.freeze()
         except BaseException as error:
             faults.log(error, f"'{self.name}' cannot be made")
             instance, answer = None, faults.load_fault(error)

@@ -216,6 +216,12 @@ return pb_utils.InferenceResponse([
             self.assertEqual(list(answer["y"]), ["grün".encode(), b"\xff", b"5"])
             self.assertEqual(list(answer["z"]), [b"ab", b"c"])
 
+    def test_names_may_be_of_any_letters(self):
+        text = model('return pb_utils.InferenceResponse([pb_utils.Tensor("größe", x.as_numpy())])')
+        both = config(["länge"], ["größe"])
+        with Process(text, config=both) as process:
+            self.assertEqual(process.open(both).run({"länge": floats(1)})[0]["größe"], floats(1))
+
     def test_an_optional_input_that_was_left_out_is_none(self):
         text = model(
             """
