@@ -71,6 +71,7 @@ struct Way {
 
 fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
     let engines = Engines {
+        python: None,
         onnxruntime_library: None,
         pytorch_plugin: None,
         tensorflow_library: None,

@@ -214,7 +214,8 @@ fn five_lines_are_a_model() {
 
 #[test]
 fn what_cannot_be_loaded_is_told_with_its_place_and_others_are_served() {
-    let repository = with_model("m", "import nothing_of_that_name\n", Some(ALONE))
+    let broken = format!("import nothing_of_that_name\n{FAULTS}");
+    let repository = with_model("m", &broken, Some(ALONE))
         .file("good/1/model.py", FAULTS)
         .file("good/config.pbtxt", ALONE);
     let Some(interpreter) = python("requirements.txt") else { return };

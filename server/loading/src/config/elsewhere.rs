@@ -2,18 +2,17 @@
 
 const ONNX: &str = "export the model as ONNX";
 const WRITERS: &str = "muster serves no models that write a text token by token";
-const CODE: &str = "muster runs no code that comes with a model: put the computation into an ONNX graph, into a step \
-                    of an ensemble, or into the client";
+const MLFLOW: &str =
+    "muster does not run MLflow's own loader: write a model.py that calls mlflow.pyfunc.load_model";
 
 /// Names of backends and platforms, and what to do with a model of each.
-const ADVICE: [(&str, &str); 14] = [
+const ADVICE: [(&str, &str); 13] = [
     ("tensorrt", "serve the ONNX file that the plan was built from"),
     ("tensorrt_plan", "serve the ONNX file that the plan was built from"),
     ("tensorrtllm", WRITERS),
     ("tensorrt_llm", WRITERS),
     ("vllm", WRITERS),
-    ("python", CODE),
-    ("mlflow", CODE),
+    ("mlflow", MLFLOW),
     (
         "dali",
         "decode and resize in the client, or serve the folder of a model of pictures as a pipeline",

@@ -70,7 +70,7 @@ impl Loader {
         plan: &Plan,
         log: &mut LoadLog<'_>,
     ) -> Result<ServedModel, CreateError> {
-        let Load { found, raw, version, choice, .. } = *load;
+        let Load { found, version, choice, .. } = *load;
         let source = self.source(load, plan, log)?;
         let rerun = RerunPolicy::of(&source)?;
         let limit = self.engine_limit(load, plan.uses_gpus());

@@ -20,6 +20,7 @@ pub(crate) mod lost_loads;
 pub(crate) mod making;
 pub(crate) mod merging;
 pub(crate) mod options;
+mod own_config;
 pub(crate) mod pipeline;
 pub(crate) mod placement;
 pub(crate) mod planning;

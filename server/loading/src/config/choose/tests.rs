@@ -153,12 +153,7 @@ fn of_what_only_other_servers_have_it_is_said_what_to_do() {
         "backend 'vllm' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster serves no models \
          that write a text token by token",
     );
-    refused(
-        "",
-        &["model.py"],
-        "backend 'python' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster runs no code \
-         that comes with a model: put the computation into an ONNX graph, into a step of an ensemble, or into the client",
-    );
+    refused("platform: 'mlflow'", &[], "X");
 }
 
 #[test]
