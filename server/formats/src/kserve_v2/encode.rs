@@ -29,20 +29,20 @@ pub fn encode(
     grant.take(|loose| bound(format, signature, response, loose))?;
     let mut json = Vec::with_capacity(length(format, response));
     let mut binary: Vec<Bytes> = Vec::new();
+    // Keys and what stands around them are written in one piece: each reply has them.
     json.push(b'{');
     if let Some(id) = &response.id {
-        write::key(&mut json, "id");
+        json.extend_from_slice(br#""id":"#);
         write::string(&mut json, id);
+        json.push(b',');
     }
-    write::key(&mut json, "model_name");
+    json.extend_from_slice(br#""model_name":"#);
     write::string(&mut json, &response.model);
-    write::key(&mut json, "model_version");
-    json.push(b'"');
+    json.extend_from_slice(br#","model_version":""#);
     write::number(&mut json, response.version);
     json.push(b'"');
     said(&mut json, &response.parameters);
-    write::key(&mut json, "outputs");
-    json.push(b'[');
+    json.extend_from_slice(br#","outputs":["#);
     for NamedTensor { name, tensor } in &response.outputs {
         let form = format.of(name);
         match form.classes {
@@ -129,12 +129,11 @@ fn length(format: &ReplyFormat, response: &InferenceResponse) -> usize {
 /// The start of an output's object, which is left open.
 fn entry(json: &mut Vec<u8>, name: &str, tensor: &Tensor) {
     write::item(json);
-    json.push(b'{');
-    write::key(json, "name");
+    json.extend_from_slice(br#"{"name":"#);
     write::string(json, name);
-    write::key(json, "datatype");
-    write::string(json, tensor.dtype().name());
-    write::key(json, "shape");
+    json.extend_from_slice(br#","datatype":""#);
+    json.extend_from_slice(tensor.dtype().name().as_bytes());
+    json.extend_from_slice(br#"","shape":"#);
     write::dims(json, tensor.shape().dims().iter().map(|&it| Some(it)));
 }
 
@@ -147,14 +146,12 @@ fn output(
 ) -> Result<(), Error> {
     entry(json, name, tensor);
     if as_binary {
-        write::key(json, "parameters");
-        json.push(b'{');
-        write::key(json, "binary_data_size");
+        json.extend_from_slice(br#","parameters":{"binary_data_size":"#);
         write::number(json, tensor.byte_len() as u64);
         json.push(b'}');
         binary.extend(tensor.segments().iter().filter(|it| !it.is_empty()).cloned());
     } else {
-        write::key(json, "data");
+        json.extend_from_slice(br#","data":"#);
         write::flat(json, tensor, BytesAs::Text).map_err(|NotText(element)| {
             let dtype = DataType::Bytes;
             let problem = format!("element {element} of {dtype} is not UTF-8 and has no JSON form");
