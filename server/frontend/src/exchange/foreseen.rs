@@ -32,15 +32,13 @@ pub(super) fn check<C: Codec>(
     let limit = permit.budget().limit();
     let is_wanted = |it: &&Port| request.outputs.is_empty() || request.outputs.contains(&it.name);
     let rows = request.rows().unwrap_or(1);
-    let shapes = || {
-        let known = signature.outputs.iter().filter(is_wanted);
-        known.filter_map(|it| Some((it, shape(it, signature.batches().then_some(rows))?)))
-    };
-    let elements = shapes().filter_map(|(_, it)| it.elements()).fold(0, usize::saturating_add);
-    let bytes = |(port, shape): (&Port, Shape)| {
-        shape.elements()?.checked_mul(port.dtype.size().unwrap_or(0))
-    };
-    let bytes = shapes().map(|it| bytes(it).unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
+    let (mut elements, mut bytes) = (0usize, 0usize);
+    for port in signature.outputs.iter().filter(is_wanted) {
+        let of_rows = if signature.batches() { rows } else { 1 };
+        let Some((of_output, size)) = elements_of(port, of_rows) else { continue };
+        elements = elements.saturating_add(of_output);
+        bytes = bytes.saturating_add(of_output.saturating_mul(size));
+    }
     // Outputs that do not fit themselves are refused where room for the run is taken.
     if elements.saturating_mul(MOST_OF_ELEMENT) <= limit || limit < bytes {
         return Ok(());
@@ -89,6 +87,15 @@ pub(super) fn check<C: Codec>(
         signature.model,
         C::SMALLER_REPLY
     )))
+}
+
+/// The elements of an output of so many rows, and the bytes of each. `None` where they are not known.
+fn elements_of(port: &Port, rows: usize) -> Option<(usize, usize)> {
+    let size = port.dtype.size().filter(|_| !port.any_rank)?;
+    let dims = port.dims.iter();
+    let elements =
+        dims.copied().try_fold(rows, |product, it| it.map(|it| product.saturating_mul(it)))?;
+    Some((elements, size))
 }
 
 /// The shape of an output of so many rows, or of a model without rows. `None` where it is not known.
