@@ -18,6 +18,12 @@ use serving::ServedModel;
 /// The header that names the client's trace of which the request is a part.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// Does a request have one of these fields? Most have few fields, and to compare all of them takes less than to look up
+/// one.
+pub fn has_any(headers: &HeaderMap, names: &[HeaderName]) -> bool {
+    headers.keys().any(|it| names.contains(it))
+}
+
 /// What differs between the wires.
 pub struct Wire {
     /// Its name in traces.

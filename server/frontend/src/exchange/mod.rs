@@ -30,7 +30,7 @@ mod shared_memory;
 
 use std::sync::Arc;
 
-pub use call::{Call, Wire};
+pub use call::{Call, Wire, has_any};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
 pub use inflation::{Arrived, Inflation};

@@ -7,15 +7,17 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 
-use crate::exchange::compression::Encoding;
+use crate::exchange::{compression::Encoding, has_any};
 use inference::error::Error;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const ENCODING: HeaderName = HeaderName::from_static(super::message::ENCODING);
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Headers with the time that a client gives its request, in milliseconds; the same as over HTTP.
-const TIMEOUTS: [HeaderName; 2] = [
+/// Headers with the time that a client gives its request: gRPC's own, and those in milliseconds, which are the same as
+/// over HTTP.
+const TIMEOUTS: [HeaderName; 3] = [
+    GRPC_TIMEOUT,
     HeaderName::from_static("x-request-timeout-ms"),
     HeaderName::from_static("x-envoy-expected-rq-timeout-ms"),
 ];
@@ -34,18 +36,22 @@ pub fn is_call(headers: &HeaderMap) -> bool {
 /// # Errors
 /// [`Error::InvalidRequest`] for a time that cannot be read.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
+    if !has_any(headers, &TIMEOUTS) {
+        return Ok(None);
+    }
     let mut shortest: Option<Duration> = None;
     let mut take = |timeout: Duration| {
         shortest = Some(shortest.map_or(timeout, |it| it.min(timeout)));
     };
-    if let Some(value) = headers.get(&GRPC_TIMEOUT) {
+    let [grpc, milliseconds @ ..] = &TIMEOUTS;
+    if let Some(value) = headers.get(grpc) {
         let timeout = value.to_str().ok().and_then(grpc_timeout).ok_or_else(|| {
             let expected = "up to 8 digits and one of H, M, S, m, u, n";
             Error::InvalidRequest(format!("metadata {GRPC_TIMEOUT}: expected {expected}"))
         })?;
         take(timeout);
     }
-    for name in &TIMEOUTS {
+    for name in milliseconds {
         let Some(value) = headers.get(name) else { continue };
         let millis = value.to_str().ok().and_then(|it| it.trim().parse().ok());
         take(millis.map(Duration::from_millis).ok_or_else(|| {
@@ -78,6 +84,9 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
 /// # Errors
 /// [`Error::Unimplemented`] for an encoding that the server does not have.
 pub fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Error> {
+    if !has_any(headers, &[ENCODING]) {
+        return Ok(None);
+    }
     let Some(value) = headers.get(&ENCODING) else { return Ok(None) };
     match value.as_bytes() {
         b"identity" | b"" => Ok(None),

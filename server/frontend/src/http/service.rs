@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::{marks::Marks, other_names::OtherNames, parts::Parts, routes::Listed};
 use crate::{
-    exchange::{intake::Limits, request_id::named},
+    exchange::{has_any, intake::Limits, request_id::named},
     net::tls::Acceptor,
     serving::Serving,
     settings::limits::Timeouts,
@@ -146,6 +146,9 @@ impl Service {
 
     /// When the answer to a request that has just arrived becomes useless.
     pub fn deadline(&self, headers: &HeaderMap) -> Result<Option<Instant>, Error> {
+        if !has_any(headers, &TIMEOUT_HEADERS) {
+            return Ok(self.serving.deadline(None));
+        }
         let mut shortest: Option<Duration> = None;
         for name in &TIMEOUT_HEADERS {
             let Some(value) = headers.get(name) else { continue };
