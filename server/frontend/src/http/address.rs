@@ -33,9 +33,14 @@ impl<'a> Head<'a> {
     pub fn new(method: &'a Method, path: &'a str, headers: &'a HeaderMap) -> Head<'a> {
         let (mut words, mut length) = ([""; MOST_WORDS], 0);
         let trimmed = path.strip_prefix('/').unwrap_or(path);
-        let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
-        for (slot, word) in words.iter_mut().zip(trimmed.split('/')) {
-            (*slot, length) = (word, length + 1);
+        let mut rest = Some(trimmed.strip_suffix('/').unwrap_or(trimmed));
+        for slot in &mut words {
+            let Some(text) = rest else { break };
+            // Words are short: a loop over their bytes ends before a search has begun.
+            let end = text.bytes().position(|it| it == b'/');
+            *slot = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+            rest = end.and_then(|it| text.get(it + 1..));
+            length += 1;
         }
         Head { method, path, headers, words, length }
     }

@@ -169,7 +169,9 @@ impl From<Vec<Bytes>> for Segments {
         if 1 < segments.len() && segments.iter().map(Bytes::len).sum::<usize>() <= SMALL {
             return Segments::from(Bytes::from(segments.concat()));
         }
-        let bytes = segments.into_iter().filter(|it| !it.is_empty()).collect();
+        // The list itself is kept.
+        let mut bytes = VecDeque::from(segments);
+        bytes.retain(|it| !it.is_empty());
         Segments { bytes, ..Segments::default() }
     }
 }

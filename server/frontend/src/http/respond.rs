@@ -13,11 +13,15 @@ use crate::exchange::{rendering::Rendering, retry::spread};
 use formats::{
     EncodedReply,
     errors::{self, ErrorForm},
+    kserve_v2::HEADER_LENGTH,
 };
 use inference::error::Error;
 
 /// The type of a stream of server-sent events, even of a single one.
 const EVENTS: &str = "text/event-stream";
+
+/// The header of replies that have raw tensors.
+const RAW_TENSORS: HeaderName = HeaderName::from_static(HEADER_LENGTH);
 
 /// The body of a failure in the plain form, which most protocols have.
 pub const FAILURE: Schema = Schema {
@@ -39,9 +43,18 @@ pub fn ok(reply: EncodedReply) -> Response<Segments> {
     };
     headers.insert(CONTENT_TYPE, content_type);
     for (name, value) in reply.headers {
-        headers.insert(HeaderName::from_static(name), header_value(value));
+        headers.insert(header_name(name), header_value(value));
     }
     response
+}
+
+/// The header of that name. The one that replies with raw tensors have is there: to make one of a text takes a look at
+/// each of its letters.
+fn header_name(name: &'static str) -> HeaderName {
+    match name {
+        HEADER_LENGTH => RAW_TENSORS,
+        other => HeaderName::from_static(other),
+    }
 }
 
 /// A reply without a body.

@@ -165,8 +165,8 @@ fn reshaped(
         return None;
     }
     let mut free = from.iter().zip(given).filter(|(form, _)| form.is_none()).map(|(_, &it)| it);
-    let inner: Option<Vec<usize>> = to.iter().map(|form| form.or_else(|| free.next())).collect();
-    Some(head.into_iter().chain(inner?).collect())
+    let inner = to.iter().map(|form| form.or_else(|| free.next()));
+    head.map(Some).into_iter().chain(inner).collect()
 }
 
 /// Instances of one kind.
