@@ -10,6 +10,7 @@ use super::{
 
 /// The crates of this repository, lowest first, and which others each may import.
 const IMPORTS: &[(&str, &[&str])] = &[
+    ("archives", &[]),
     ("audio", &[]),
     ("backend", &[]),
     ("environment", &[]),
@@ -29,7 +30,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("launch", &[]),
     ("loadgen", &["launch", "machine", "unverified_tls"]),
     ("control_plane", &[]),
-    ("recommender", &["control_plane", "launch", "loadgen", "machine"]),
+    ("recommender", &["archives", "control_plane", "launch", "loadgen", "machine"]),
     ("inference", &["backend"]),
     ("steps", &["audio", "backend", "graphs", "image", "inference"]),
     ("trees", &["backend", "environment"]),

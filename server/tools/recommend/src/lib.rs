@@ -8,7 +8,6 @@ mod advanced_job;
 mod ahead;
 mod alike;
 pub mod api;
-mod archive;
 mod arguments;
 mod arn;
 mod asked;

@@ -8,8 +8,6 @@ use std::{
 
 use loadgen::bodies_in_words;
 
-use crate::archive;
-
 /// Most bytes of all bodies together.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -86,7 +84,7 @@ pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, PayloadError> {
             }
             files
         }
-        false if archive::is_archive(&path.to_string_lossy()) => unpack(path)?,
+        false if archives::is_archive(&path.to_string_lossy()) => unpack(path)?,
         false => {
             let bytes = bounded(fs::File::open(path).map_err(failed)?, &mut MOST_BYTES.clone())?;
             vec![(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), bytes)]
@@ -118,7 +116,7 @@ fn unpack(path: &Path) -> Result<Vec<(String, Vec<u8>)>, PayloadError> {
     let failed = |it: std::io::Error| PayloadError::at(&path.to_string_lossy(), it);
     let mut room = MOST_BYTES;
     let mut files = Vec::new();
-    for entry in archive::open(path).map_err(failed)?.entries().map_err(failed)? {
+    for entry in archives::open(path).map_err(failed)?.entries().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.header().entry_type().is_file() {
             let name = entry.path().map_err(failed)?.to_string_lossy().into_owned();

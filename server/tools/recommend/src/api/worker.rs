@@ -8,6 +8,7 @@ use std::{
     time::SystemTime,
 };
 
+use archives::ArchiveError;
 use loadgen::Trust;
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     Invalid,
-    archive::{self, ArchiveError},
     basis::Basis,
     describe,
     job::{Configuration, Job},
@@ -133,10 +133,10 @@ fn one(
         // Somebody may have written to the file of the job since it was made.
         environment.clone_from(&model.environment);
         environment.retain(|it| may_be_set(&it.0));
-        let is_archive = archive::is_archive(&model.path) && Path::new(&model.path).is_file();
+        let is_archive = archives::is_archive(&model.path) && Path::new(&model.path).is_file();
         job.model = Some(match is_archive {
             true => {
-                archive::unpack(Path::new(&model.path), &unpacked)?;
+                archives::unpack(Path::new(&model.path), &unpacked, archives::MOST_BYTES)?;
                 unpacked.to_string_lossy().into_owned()
             }
             false => model.path.clone(),

@@ -1,8 +1,10 @@
-//! Archives of models, as SageMaker has them: `model.tar.gz`.
+//! Archives of models: `model.tar.gz` as SageMaker has them, and the layers of images. They are tar, and inflated where
+//! they begin as gzip does, whatever they are called.
+#![forbid(unsafe_code)]
 
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{self, BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
 
@@ -23,56 +25,68 @@ pub struct ArchiveError {
 pub enum ArchiveProblem {
     /// It cannot be read, or its files cannot be written.
     #[error(transparent)]
-    Io(#[from] std::io::Error),
-    /// It holds more than a model has.
-    #[error("more than 64 GiB or 100000 files")]
-    TooLarge,
+    Io(#[from] io::Error),
+    /// It holds more than there is room for, or than a model has.
+    #[error("it holds more than {0} bytes or {MOST_FILES} files")]
+    TooLarge(u64),
 }
 
-/// Most bytes and files of an archive.
-const MOST_BYTES: u64 = 64 << 30;
+/// Most bytes of the files of an archive.
+pub const MOST_BYTES: u64 = 64 << 30;
+
+/// Most files of an archive.
 const MOST_FILES: usize = 100_000;
+
+/// How a file begins that is compressed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Is the name that of an archive?
 pub fn is_archive(path: &str) -> bool {
     [".tar.gz", ".tgz", ".tar"].iter().any(|it| path.ends_with(it))
 }
 
-/// Reads an archive, inflated where its name says so.
+/// Reads an archive, inflated where it begins as gzip does. Blocking.
 ///
 /// # Errors
 /// Those of the file system.
-pub fn open(path: &Path) -> std::io::Result<tar::Archive<Box<dyn Read>>> {
-    let file = File::open(path)?;
-    let from: Box<dyn Read> = match path.extension().is_some_and(|it| it == "tar") {
-        true => Box::new(file),
-        false => Box::new(flate2::read::GzDecoder::new(file)),
+pub fn open(path: &Path) -> io::Result<tar::Archive<Box<dyn Read>>> {
+    let mut file = File::open(path)?;
+    let mut beginning = Vec::new();
+    file.by_ref().take(GZIP.len() as u64).read_to_end(&mut beginning)?;
+    file.rewind()?;
+    let from: Box<dyn Read> = match beginning == GZIP {
+        // Some layers of images are several such streams, one after the other.
+        true => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        false => Box::new(BufReader::new(file)),
     };
     Ok(tar::Archive::new(from))
 }
 
-/// Puts the files of an archive into a directory, which is made. Links are left out.
+/// Puts the regular files of an archive into a directory, which is made: nothing outside of it, no links, and at most
+/// so many bytes. Blocking.
 ///
 /// # Errors
 /// Names the archive and what is wrong.
-pub fn unpack(path: &Path, into: &Path) -> Result<(), ArchiveError> {
-    unpack_into(path, into).map_err(|problem| ArchiveError { archive: path.to_owned(), problem })
+pub fn unpack(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveError> {
+    let failed = |problem| ArchiveError { archive: path.to_owned(), problem };
+    unpack_into(path, into, most_bytes.min(MOST_BYTES)).map_err(failed)
 }
 
-fn unpack_into(path: &Path, into: &Path) -> Result<(), ArchiveProblem> {
+fn unpack_into(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveProblem> {
     fs::create_dir_all(into)?;
     let (mut bytes, mut files) = (0_u64, 0);
     for entry in open(path)?.entries()? {
         let mut entry = entry?;
-        if !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Directory) {
-            continue;
-        }
+        // What is left out is read past, and counts.
         (bytes, files) = (bytes.saturating_add(entry.size()), files + 1);
-        if bytes > MOST_BYTES || files > MOST_FILES {
-            return Err(ArchiveProblem::TooLarge);
+        if bytes > most_bytes || files > MOST_FILES {
+            return Err(ArchiveProblem::TooLarge(most_bytes));
         }
-        // It puts nothing outside of the directory.
-        entry.unpack_in(into)?;
+        // Directories are made for the files in them: an archive may say of one that nobody may write into it.
+        if entry.header().entry_type() == EntryType::Regular {
+            // It puts nothing outside of the directory.
+            entry.unpack_in(into)?;
+        }
     }
     Ok(())
 }
@@ -107,11 +121,14 @@ mod tests {
         builder.into_inner().unwrap().finish().unwrap();
 
         let into = directory.join("model");
-        unpack(&archive, &into).unwrap();
+        unpack(&archive, &into, MOST_BYTES).unwrap();
         assert_eq!(fs::read(into.join("1/model.onnx")).unwrap(), b"onnx");
         assert!(!into.join("link").exists() && !directory.join("outside").exists());
+        let large = unpack(&archive, &into, 4).unwrap_err().to_string();
+        assert!(large.contains("model.tar.gz") && large.contains("more than 4 bytes"), "{large}");
         fs::write(&archive, "no archive").unwrap();
-        assert!(unpack(&archive, &into).unwrap_err().to_string().contains("model.tar.gz"));
+        let none = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
+        assert!(none.contains("model.tar.gz"), "{none}");
         fs::remove_dir_all(directory).unwrap();
     }
 }
