@@ -96,7 +96,7 @@ const WORDS: &[(&str, &[&str])] = &[
         ],
     ),
     ("object_store::", &["server/stores/src"]),
-    ("futures_util::", &["server/stores/src"]),
+    ("futures_util::", &["server/sources/src/cache.rs", "server/stores/src"]),
     ("reqwest::", &["server/sources/src"]),
     ("md5::", &["server/loading/src", "server/stores/src"]),
     ("prometheus::", &["server/telemetry/src/metrics"]),

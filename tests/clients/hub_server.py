@@ -6,15 +6,7 @@ Prints the port of the hub, and where a certificate is given that of a host with
 `/<owner>/<name>/<file>`. Large files lie on another host, as on the real one: the hub leads there. A folder with
 the file `.private` needs the token `hub-secret`. Nothing is installed for it.
 
-`POST /_faults` sets what goes wrong, a list of objects; each is for requests whose path contains its `path`, and happens
-`times` times:
-
-    {"path": "model.onnx", "times": 1, "fault": "cut", "bytes": 1000}         the connection ends after so many bytes
-    {.., "fault": "corrupt"}                                                  the last byte is another one
-    {.., "fault": "status", "status": 429, "headers": {"Retry-After": "0"}}   this answer, without a body
-    {.., "fault": "header", "headers": {"X-Linked-Size": "9"}}                the answer, with other headers
-
-`GET /_log` has each request: `[method, host, path, has credentials, range]`.
+It answers wrongly when it is told to, and says what it was asked: `faulty.py`.
 """
 
 import hashlib
@@ -26,15 +18,16 @@ import sys
 import threading
 import urllib.parse
 
+import faulty
+
 TOKEN = "hub-secret"
 LARGE = (".onnx", ".onnx_data", ".safetensors", ".bin", ".pkl")
 
 
-class Hub:
+class Hub(faulty.State):
     def __init__(self, folder):
+        super().__init__()
         self.folder = folder
-        self.lock = threading.Lock()
-        self.log, self.faults = [], []
         self.servers = {}
 
     def files(self, model):
@@ -46,50 +39,18 @@ class Hub:
         contents = [(name, git(content)) for name, content in self.files(model).items()]
         return hashlib.sha1(repr(contents).encode()).hexdigest()
 
-    def fault(self, path):
-        with self.lock:
-            for fault in self.faults:
-                if fault["path"] in path and 0 < fault["times"]:
-                    fault["times"] -= 1
-                    return fault
-        return {}
-
 
 def git(content):
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    hub, host = None, None
+class Handler(faulty.Handler):
+    @property
+    def hub(self):
+        return self.state
 
-    def log_message(self, *_):
-        pass
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with self.hub.lock:
-            self.hub.faults, self.hub.log[:] = json.loads(body), []
-        self.answer(200, b"")
-
-    def do_HEAD(self):
-        self.serve()
-
-    def do_GET(self):
-        self.serve()
-
-    def serve(self):
-        path = urllib.parse.urlsplit(self.path).path
-        if path == "/_log":
-            with self.hub.lock:
-                return self.answer(200, json.dumps(self.hub.log).encode())
+    def serve(self, path):
         credentials = self.headers.get("Authorization")
-        with self.hub.lock:
-            said = [self.command, self.host, path, credentials is not None, self.headers.get("Range")]
-            self.hub.log.append(said)
-        self.fault = self.hub.fault(f"{self.command} {self.host} {path}")
-        if self.fault.get("fault") == "status":
-            return self.answer(self.fault["status"], b"", self.fault.get("headers", {}))
         parts = path.strip("/").split("/")
         if self.host != "hub":
             return self.content(self.hub.files("/".join(parts[:2]))["/".join(parts[2:])], {})
@@ -146,26 +107,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         said = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
         return self.answer(206, content[first:last + 1], headers | said)
 
-    def answer(self, status, body, headers={}):
-        fault = getattr(self, "fault", {})
-        self.send_response(status)
-        all_headers = {"Content-Length": str(len(body))} | headers
-        if fault.get("fault") == "header":
-            all_headers |= fault["headers"]
-        for name, value in all_headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        if fault.get("fault") == "corrupt" and body:
-            body = body[:-1] + bytes([body[-1] ^ 1])
-        if fault.get("fault") == "cut":
-            self.wfile.write(body[:fault["bytes"]])
-            self.wfile.flush()
-            self.close_connection = True
-            return
-        self.wfile.write(body)
-
 
 def error(code, message):
     return {"X-Error-Code": code, "X-Error-Message": message}
@@ -178,7 +119,7 @@ def main():
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(*sys.argv[2:])
     for host in ["cdn", "hub", "files"]:
-        handler = type(host, (Handler,), {"hub": hub, "host": host})
+        handler = type(host, (Handler,), {"state": hub, "host": host})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         if host == "files" and tls:
             server.socket = tls.wrap_socket(server.socket, server_side=True)

@@ -190,14 +190,29 @@ fn a_transfer_that_breaks_is_gone_on_with_in_this_and_in_the_next_attempt() {
 }
 
 #[test]
+fn several_files_of_a_model_are_fetched_at_the_same_time() {
+    let Some(hub) = Hub::with_text_model() else { return };
+    // None is answered before all have been asked for.
+    let count = NEEDED.len();
+    hub.fail(json!([{"path": "GET hub /org/sst2/resolve/", "times": count, "fault": "gather", "count": count}]));
+    pull(&hub, &Repository::new(), &["org/sst2"], &[]);
+    assert_eq!(hub.fetched(), NEEDED);
+}
+
+#[test]
 fn a_content_with_another_digest_is_refused_and_not_kept() {
     let Some(hub) = Hub::with_text_model() else { return };
-    let cache = Repository::new();
     // A file of the hub's own host is asked about before it is fetched.
     for (path, times, digest) in [("GET cdn", 1, "sha256:"), ("/tokenizer.json", 2, "git:")] {
+        let cache = Repository::new();
         hub.fail(json!([{"path": path, "times": times, "fault": "corrupt"}]));
         refused(&hub, &cache, &["org/sst2"], &["its content has ", digest, "it was removed"]);
-        assert_eq!(incomplete(&cache), [0; 0]);
+        hub.fail(json!([]));
+        pull(&hub, &cache, &["org/sst2"], &[]);
+        let again =
+            hub.asked().into_iter().filter(|it| it.0.contains("GET") && it.0.contains(path));
+        let ranges: Vec<_> = again.map(|it| it.2).collect();
+        assert_eq!(ranges, [None]);
     }
     let cache = Repository::new();
     // What was begun by another content is fetched from its beginning.

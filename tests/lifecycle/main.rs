@@ -25,11 +25,15 @@ mod control; // loading and unloading by request
 mod drain; // stopping under load
 #[cfg(all(feature = "pipelines", feature = "sources"))]
 mod hub; // models by their names on a hub
+#[cfg(all(feature = "pipelines", feature = "sources"))]
+mod images; // models in a registry of images
 mod lifecycle; // starting, and starts that fail
 #[cfg(all(feature = "pipelines", feature = "sources"))]
 mod locked; // models by name that are held by digests: at an address, and in a lock file
 mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page
+#[cfg(all(feature = "pipelines", feature = "sources", feature = "trees"))]
+mod mlflow; // models of MLflow's registry
 mod model_config; // alternatives, checksums, libraries, files by name, priorities, buckets
 mod model_config_file; // models that are named one by one, their versions and reloads
 mod on_demand; // loading at the first request, and making room

@@ -585,9 +585,10 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
 /// What is to be served.
 fn path() -> Arg {
     Arg::new("path").value_name("MODEL").value_parser(OsStringValueParser::new()).help(
-        "A model file (model.onnx), a model's directory, or a model repository; where there is none of that name, \
-         a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub, \
-         or https://<address>#sha256=<digest>",
+        "A model file (model.onnx), a model's directory, or a model repository. Where there is none of that name, \
+         a model that is fetched first: <owner>/<name> or hf://<owner>/<name>@<revision> of Hugging Face's hub. \
+         models:/<name>/<version> and models:/<name>@<alias> are of MLflow's registry. oci://<host>/<name>:<tag> \
+         is an image of a registry. https://<address>#sha256=<digest> is a file",
     )
 }
 

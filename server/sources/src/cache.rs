@@ -2,14 +2,19 @@
 //! `snapshots/<revision>`, and in `refs` which revision a branch was. Both programs may use one at the same time.
 
 use std::{
-    fs, io,
-    os::unix::fs::symlink,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Component, Path, PathBuf},
 };
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 use crate::{
-    download::{Turn, make_sure_of_room},
+    digest::Digest,
+    download::{Turn, Wanted, make_sure_of_room, missing},
     error::Problem,
+    http::Http,
 };
 
 /// What a directory of copies says of itself to programs that make backups.
@@ -17,6 +22,31 @@ const TAG: (&str, &str) = (
     "CACHEDIR.TAG",
     "Signature: 8a477f597d28d172789f06886806bc55\n# Models that are fetched again when they are missing.\n",
 );
+
+/// Contents of one model that are fetched at the same time: one connection seldom fills the line.
+const AT_THE_SAME_TIME: usize = 4;
+
+/// A file of a revision, and its content.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// Its path in the revision.
+    pub(crate) file: String,
+    /// What its content is called here.
+    pub(crate) blob: String,
+    /// Where it is from.
+    pub(crate) wanted: Wanted,
+}
+
+/// A model that is here.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Its revision.
+    pub(crate) revision: String,
+    /// The directory of that.
+    pub(crate) directory: PathBuf,
+    /// The files that are served.
+    pub(crate) files: Vec<String>,
+}
 
 /// The folder of one model.
 #[derive(Debug)]
@@ -43,7 +73,8 @@ impl Folder {
         Ok(())
     }
 
-    fn path(&self) -> PathBuf {
+    /// Where it lies.
+    pub(crate) fn path(&self) -> PathBuf {
         self.cache.join(&self.name)
     }
 
@@ -58,8 +89,50 @@ impl Folder {
     }
 
     /// Waits until nobody else fetches this content.
-    pub(crate) fn turn(&self, blob: &str) -> Result<Turn, Problem> {
-        Turn::wait(&self.cache.join(".locks").join(&self.name).join(format!("{blob}.lock")))
+    pub(crate) async fn turn(&self, blob: &str) -> Result<Turn, Problem> {
+        let folder = self.cache.join(".locks").join(&self.name);
+        Turn::wait(&folder.join(format!("{blob}.lock"))).await
+    }
+
+    /// Brings contents here that are not, each under its name in `blobs`, several at the same time.
+    ///
+    /// # Errors
+    /// When the disk has no room for all of them, and those of [`Wanted::bring`].
+    pub(crate) async fn bring(&self, http: &Http, items: &[Item]) -> Result<(), Problem> {
+        self.make()?;
+        let bytes = items.iter().filter(|it| !self.blob(&it.blob).is_file());
+        let bytes = bytes.map(|it| missing(&it.wanted, &self.blob(&it.blob)));
+        let bytes = bytes.fold(0, u64::saturating_add);
+        make_sure_of_room(&self.path(), bytes)?;
+        tracing::info!(model = self.name, files = items.len(), bytes, "fetching it");
+        let each = items.iter().map(|it| self.bring_one(http, it));
+        let all = stream::iter(each).buffer_unordered(AT_THE_SAME_TIME);
+        all.try_collect().await
+    }
+
+    async fn bring_one(&self, http: &Http, item: &Item) -> Result<(), Problem> {
+        let Item { file, blob, wanted } = item;
+        let _turn = self.turn(blob).await?;
+        let path = self.blob(blob);
+        if !path.is_file() {
+            wanted.bring(http, &path).await?;
+            tracing::info!(file, bytes = wanted.size, "fetched");
+        }
+        Ok(())
+    }
+
+    /// Makes a file that lies in this folder a content by its SHA-256, and puts a link to it into a revision. Blocking.
+    pub(crate) fn adopt(&self, revision: &str, file: &str, from: &Path) -> Result<Digest, Problem> {
+        // It may come from an archive, which says who may read it.
+        let moved = || -> io::Result<Digest> {
+            fs::set_permissions(from, Permissions::from_mode(0o644))?;
+            let digest = Digest::sha256(from)?;
+            fs::rename(from, self.blob(digest.hex()))?;
+            Ok(digest)
+        };
+        let digest = moved().map_err(|it| Problem::disk("keep", from, &it))?;
+        self.link(revision, file, digest.hex())?;
+        Ok(digest)
     }
 
     /// Puts a link to a content into a revision, under a relative path without `..`.
@@ -78,7 +151,7 @@ impl Folder {
     /// The revision that a branch or a tag was when it was last fetched.
     pub(crate) fn reference(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path().join("refs").join(name)).ok()?;
-        Some(text.trim().to_owned()).filter(|it| is_commit(it))
+        Some(text.trim().to_owned()).filter(|it| is_blob(it))
     }
 
     /// Notes which revision a branch or a tag is.
@@ -98,31 +171,36 @@ impl Folder {
 
     /// The files of a revision that are here, by name; none where the revision is not.
     pub(crate) fn files(&self, revision: &str) -> Vec<String> {
-        let root = self.snapshot(revision);
-        let mut found = Vec::new();
-        let mut open = vec![root.clone()];
-        while let Some(folder) = open.pop() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                match path.metadata() {
-                    Ok(it) if it.is_dir() => open.push(path),
-                    Ok(_) => {
-                        let name = path.strip_prefix(&root).ok().and_then(Path::to_str);
-                        found.extend(name.map(str::to_owned));
-                    }
-                    // A link to a content that is gone.
-                    Err(_) => {}
-                }
-            }
-        }
-        found.sort();
-        found
+        files_below(&self.snapshot(revision))
     }
 
-    /// Fails where the disk has less room than so many bytes.
-    pub(crate) fn make_sure_of_room(&self, needed: u64) -> Result<(), Problem> {
-        make_sure_of_room(&self.path(), needed)
+    /// A revision that is here, with all its files.
+    pub(crate) fn found(&self, revision: &str) -> Found {
+        let (directory, files) = (self.snapshot(revision), self.files(revision));
+        Found { revision: revision.to_owned(), directory, files }
     }
+}
+
+/// The files of a directory and of those in it, by their paths; none where there is no such directory. Blocking.
+pub(crate) fn files_below(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.metadata() {
+                Ok(it) if it.is_dir() => open.push(path),
+                Ok(_) => {
+                    let name = path.strip_prefix(root).ok().and_then(Path::to_str);
+                    found.extend(name.map(str::to_owned));
+                }
+                // A link to a content that is gone.
+                Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Makes a file or a link beside its place and moves it there, over what is there.

@@ -35,6 +35,20 @@ impl Digest {
         }
     }
 
+    /// In hexadecimal, without its kind: the name of a blob.
+    pub(crate) fn hex(&self) -> &str {
+        match self {
+            Digest::Sha256(text) | Digest::Git(text) => text,
+        }
+    }
+
+    /// SHA-256 of bytes.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Digest {
+        let mut hash = Context::new(&SHA256);
+        hash.update(bytes);
+        Digest::Sha256(finish(hash))
+    }
+
     /// Are both of one kind?
     pub(crate) fn is_like(&self, other: &Digest) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
@@ -67,7 +81,11 @@ fn hash_file(mut hash: Context, path: &Path) -> io::Result<String> {
             count => hash.update(&buffer[..count]),
         }
     }
-    Ok(hash.finish().as_ref().iter().map(|it| format!("{it:02x}")).collect())
+    Ok(finish(hash))
+}
+
+fn finish(hash: Context) -> String {
+    hash.finish().as_ref().iter().map(|it| format!("{it:02x}")).collect()
 }
 
 impl fmt::Display for Digest {

@@ -2,9 +2,10 @@
 //! digest.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use reqwest::{
@@ -17,6 +18,9 @@ use crate::{
     error::Problem,
     http::{ATTEMPTS, Ask, Http, pause, reason, shown},
 };
+
+/// How often somebody who waits for a turn looks whether it has come.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// A file that is to be fetched.
 #[derive(Debug)]
@@ -61,14 +65,14 @@ impl Wanted {
     pub(crate) async fn bring(&self, http: &Http, path: &Path) -> Result<(), Problem> {
         let part = incomplete(path);
         let origin = self.bring_part(http, &part).await?;
-        if let Err(problem) = self.check(&part) {
+        if let Err(problem) = self.check(&part).await {
             remove(&part)?;
             if origin == Origin::OneTransfer {
                 return Err(problem);
             }
             tracing::warn!("fetched from its beginning: {problem}");
             self.bring_part(http, &part).await?;
-            if let Err(problem) = self.check(&part) {
+            if let Err(problem) = self.check(&part).await {
                 remove(&part)?;
                 return Err(problem);
             }
@@ -169,9 +173,13 @@ impl Wanted {
         }
     }
 
-    fn check(&self, part: &Path) -> Result<(), Problem> {
+    async fn check(&self, part: &Path) -> Result<(), Problem> {
         let Some(expected) = &self.digest else { return Ok(()) };
-        let found = expected.of_file(part).map_err(|it| Problem::disk("read", part, &it))?;
+        let (kind, path) = (expected.clone(), part.to_owned());
+        // Beside the other transfers, which are cut off when nobody reads them for long.
+        let found = tokio::task::spawn_blocking(move || kind.of_file(&path)).await;
+        let found = found.unwrap_or_else(|it| Err(io::Error::other(it)));
+        let found = found.map_err(|it| Problem::disk("read", part, &it))?;
         match found == *expected {
             true => Ok(()),
             false => Err(Problem::Digest {
@@ -210,27 +218,41 @@ pub(crate) fn missing(wanted: &Wanted, path: &Path) -> u64 {
 
 /// Fails where the disk of a directory has less room than so many bytes.
 pub(crate) fn make_sure_of_room(dir: &Path, needed: u64) -> Result<(), Problem> {
-    let found = rustix::fs::statvfs(dir).map_err(|it| Problem::disk("look at", dir, &it.into()))?;
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let free = free_bytes(dir)?;
     match needed <= free {
         true => Ok(()),
         false => Err(Problem::Room { dir: dir.display().to_string(), free, needed }),
     }
 }
 
-/// Keeps others from fetching the same file while it lives. Blocking: it waits for them.
+/// Bytes that the disk of a directory has room for.
+pub(crate) fn free_bytes(dir: &Path) -> Result<u64, Problem> {
+    let found = rustix::fs::statvfs(dir).map_err(|it| Problem::disk("look at", dir, &it.into()))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Keeps others from fetching the same file while it lives.
 #[derive(Debug)]
 pub(crate) struct Turn(#[expect(dead_code, reason = "its lock goes when it is closed")] File);
 
 impl Turn {
-    /// Waits for the turn that a file stands for, which is made where it is not there.
-    pub(crate) fn wait(path: &Path) -> Result<Turn, Problem> {
+    /// Waits for the turn that a file stands for, which is made where it is not there. Other transfers of this process
+    /// go on meanwhile: two processes that wait for each other's files would wait for ever.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn wait(path: &Path) -> Result<Turn, Problem> {
         let disk = |it: io::Error| Problem::disk("lock", path, &it);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(disk)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(disk)?;
-        file.lock().map_err(disk)?;
-        Ok(Turn(file))
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Turn(file)),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(BETWEEN_LOOKS).await,
+                Err(TryLockError::Error(error)) => return Err(disk(error)),
+            }
+        }
     }
 }

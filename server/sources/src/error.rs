@@ -2,6 +2,8 @@
 
 use std::{io, path::Path};
 
+use archives::ArchiveError;
+
 use crate::choose::ChoiceError;
 
 /// Why a model could not be fetched.
@@ -86,6 +88,33 @@ pub enum Problem {
         /// Where it would be.
         dir: String,
     },
+    /// No server of MLflow's is known.
+    #[error(
+        "set MLFLOW_TRACKING_URI to the http[s]://<host>[:<port>] of a server of MLflow's{}",
+        .given.as_ref().map(|it| format!(", it is '{it}'")).unwrap_or_default()
+    )]
+    NoRegistry {
+        /// What is set instead.
+        given: Option<String>,
+    },
+    /// The artifacts of a version lie where nothing is fetched from.
+    #[error(
+        "its artifacts lie at '{uri}'{}: start MLflow's server with --artifacts-destination and without \
+         --no-serve-artifacts, or fetch them with 'mlflow artifacts download --artifact-uri {name} --dst-path DIR' and \
+         serve DIR",
+        .why
+    )]
+    Elsewhere {
+        /// Where they lie.
+        uri: String,
+        /// Why they are not fetched; begins with a comma, or is empty.
+        why: &'static str,
+        /// The model's whole name.
+        name: String,
+    },
+    /// A layer of an image cannot be unpacked.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// None of its files can be served, or several.
     #[error(transparent)]
     Choice(#[from] ChoiceError),

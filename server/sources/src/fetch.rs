@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use crate::{
+    cache::Found,
     error::{Problem, SourceError},
     fetched::Fetched,
     http::Http,
     hub,
     lock::{LockFile, Pin},
     lock_use::LockUse,
+    mlflow,
     name::Name,
+    oci,
     source_settings::SourceSettings,
     web,
 };
@@ -52,18 +55,18 @@ fn bring(
     let runtime = runtime.map_err(Problem::System)?;
     runtime.block_on(async {
         let http = Http::new()?;
-        match name {
-            Name::Hub(hub) => {
-                let found = hub::fetch(&http, hub, settings, pin).await?;
-                let path = found.directory.clone();
-                let make = move || Pin::of(&found.revision, &found.directory, &found.files);
-                Ok((path, Box::new(make) as MakePin))
-            }
+        let found = match name {
+            Name::Hub(name) => hub::fetch(&http, name, settings, pin).await?,
+            Name::Mlflow(name) => mlflow::fetch(&http, name, settings, pin).await?,
+            Name::Oci(name) => oci::fetch(&http, name, settings, pin).await?,
             Name::Web(web) => {
                 let path = web::fetch(&http, web, &settings.cache).await?;
                 let pin = Pin::of_one(&web.sha256, &web.file);
-                Ok((path, Box::new(move || Ok(pin)) as MakePin))
+                return Ok((path, Box::new(move || Ok(pin)) as MakePin));
             }
-        }
+        };
+        let Found { revision, directory, files } = found;
+        let path = directory.clone();
+        Ok((path, Box::new(move || Pin::of(&revision, &directory, &files)) as MakePin))
     })
 }

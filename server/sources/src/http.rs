@@ -3,11 +3,13 @@
 
 use std::{error::Error, time::Duration};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
     redirect::Policy,
 };
+use serde_json::Value;
 
 use crate::error::Problem;
 
@@ -25,6 +27,9 @@ const MOST_HOPS: usize = 8;
 
 /// Longest document that is read as a whole.
 const LONGEST_DOCUMENT: usize = 32 << 20;
+
+/// Longest document of an error that is read.
+const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// Longest part of an error that is repeated.
 const LONGEST_SAID: usize = 300;
@@ -87,26 +92,41 @@ impl Http {
     /// # Errors
     /// When the other side refuses, or cannot be asked.
     pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, Problem> {
+        succeeded(self.answer(ask).await?).await
+    }
+
+    /// The answer to a request, whatever its status. Where another attempt may help it is asked again.
+    ///
+    /// # Errors
+    /// When the other side cannot be asked.
+    pub(crate) async fn answer(&self, ask: &Ask) -> Result<Response, Problem> {
         let mut attempt = 1;
         loop {
-            let (problem, wait) = match self.follow(ask).await {
-                Ok(answer)
-                    if !answer.status().is_client_error() && !answer.status().is_server_error() =>
-                {
-                    return Ok(answer);
-                }
-                Ok(answer) => {
-                    let wait = may_pass(answer.status()).then(|| wait(answer.headers(), attempt));
-                    (refused(answer).await, wait)
-                }
-                Err(problem @ Problem::Away { .. }) => (problem, Some(pause(attempt))),
-                Err(problem) => (problem, None),
+            let answer = self.follow(ask).await;
+            let wait = match &answer {
+                Ok(it) => may_pass(it.status()).then(|| wait(it.headers(), attempt)),
+                Err(Problem::Away { .. }) => Some(pause(attempt)),
+                Err(_) => None,
             };
-            let Some(wait) = wait.filter(|_| attempt < ATTEMPTS) else { return Err(problem) };
+            let Some(wait) = wait.filter(|_| attempt < ATTEMPTS) else { return answer };
+            let problem = match answer {
+                Ok(answer) => refused(answer).await,
+                Err(problem) => problem,
+            };
             tracing::warn!(seconds = wait.as_secs_f32(), "asked again after a pause: {problem}");
             tokio::time::sleep(wait).await;
             attempt += 1;
         }
+    }
+
+    /// A document of JSON.
+    ///
+    /// # Errors
+    /// As [`Http::document`], and when it is something else.
+    pub(crate) async fn json(&self, ask: &Ask) -> Result<Value, Problem> {
+        let document = self.document(ask).await?;
+        serde_json::from_slice(&document)
+            .map_err(|it| unexpected(&ask.url, &format!("expected JSON, it is none: {it}")))
     }
 
     /// A document, as a whole.
@@ -114,18 +134,7 @@ impl Http {
     /// # Errors
     /// As [`Http::send`], and when it is too long or breaks off.
     pub(crate) async fn document(&self, ask: &Ask) -> Result<Vec<u8>, Problem> {
-        let mut answer = self.send(ask).await?;
-        let mut document = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|it| away(&ask.url, &it))? {
-            if LONGEST_DOCUMENT < document.len() + chunk.len() {
-                let problem = format!(
-                    "expected a document of at most {LONGEST_DOCUMENT} bytes, it is longer"
-                );
-                return Err(Problem::Answer { url: shown(&ask.url), problem });
-            }
-            document.extend_from_slice(&chunk);
-        }
-        Ok(document)
+        read(self.send(ask).await?).await
     }
 
     /// Asks once, and goes where the answers lead.
@@ -181,12 +190,67 @@ pub(crate) fn pause(attempt: u32) -> Duration {
     Duration::from_millis(250) * 2u32.pow(attempt.saturating_sub(1).min(6))
 }
 
-async fn refused(answer: Response) -> Problem {
+/// The answer, unless it refuses.
+///
+/// # Errors
+/// What it says then.
+pub(crate) async fn succeeded(answer: Response) -> Result<Response, Problem> {
+    let status = answer.status();
+    match status.is_client_error() || status.is_server_error() {
+        true => Err(refused(answer).await),
+        false => Ok(answer),
+    }
+}
+
+/// The document of an answer, as a whole.
+///
+/// # Errors
+/// When it is too long or breaks off.
+pub(crate) async fn read(mut answer: Response) -> Result<Vec<u8>, Problem> {
+    let url = answer.url().clone();
+    let mut document = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|it| away(&url, &it))? {
+        if LONGEST_DOCUMENT < document.len() + chunk.len() {
+            let problem =
+                format!("expected a document of at most {LONGEST_DOCUMENT} bytes, it is longer");
+            return Err(unexpected(&url, &problem));
+        }
+        document.extend_from_slice(&chunk);
+    }
+    Ok(document)
+}
+
+/// What the other side says in refusing: in a header, or in a short document.
+async fn refused(mut answer: Response) -> Problem {
     let (url, status) = (shown(answer.url()), answer.status().as_u16());
-    let said = answer.headers().get("x-error-message").and_then(|it| it.to_str().ok());
-    let said: String = said.unwrap_or_default().chars().take(LONGEST_SAID).collect();
+    let header = answer.headers().get("x-error-message").and_then(|it| it.to_str().ok());
+    let said = match header.map(str::to_owned) {
+        Some(said) => said,
+        None => {
+            let mut document = Vec::new();
+            while let Ok(Some(chunk)) = answer.chunk().await
+                && document.len() + chunk.len() <= LONGEST_REFUSAL
+            {
+                document.extend_from_slice(&chunk);
+            }
+            message(&document)
+        }
+    };
+    let said: String = said.chars().filter(|it| !it.is_control()).take(LONGEST_SAID).collect();
     let said = if said.is_empty() { said } else { format!(": {said}") };
     Problem::Refused { url, status, said, hint: "" }
+}
+
+/// What a document says in refusing: that of MLflow has a message, that of a registry of images a list of errors.
+fn message(document: &[u8]) -> String {
+    let document: Value = serde_json::from_slice(document).unwrap_or_default();
+    let said = document["message"].as_str().or_else(|| document["errors"][0]["message"].as_str());
+    said.unwrap_or_default().to_owned()
+}
+
+/// What came is not what was expected.
+pub(crate) fn unexpected(url: &Url, problem: &str) -> Problem {
+    Problem::Answer { url: shown(url), problem: problem.to_owned() }
 }
 
 /// The other side could not be asked, or broke off.
@@ -231,7 +295,17 @@ pub(crate) fn shown(url: &Url) -> String {
 
 /// `Authorization: Bearer`, which no log shows.
 pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
+    secret(&format!("Bearer {token}"))
+}
+
+/// `Authorization: Basic` of a user and a password, which no log shows.
+pub(crate) fn basic(user: &str, password: &str) -> Option<HeaderValue> {
+    secret(&format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))
+}
+
+/// `Authorization`, which no log shows.
+pub(crate) fn secret(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
@@ -244,6 +318,15 @@ mod tests {
     fn an_address_is_shown_without_what_it_is_signed_by() {
         let url = Url::parse("https://user:pass@host/a/b?X-Amz-Signature=secret#x").unwrap();
         assert_eq!(shown(&url), "https://host/a/b");
+    }
+
+    #[test]
+    fn a_refusal_says_why_as_mlflow_or_as_a_registry_does() {
+        let of_mlflow = br#"{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no such model"}"#;
+        assert_eq!(message(of_mlflow), "no such model");
+        let of_registry = br#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "unknown"}]}"#;
+        assert_eq!(message(of_registry), "unknown");
+        assert_eq!(message(b"<html>"), "");
     }
 
     #[test]

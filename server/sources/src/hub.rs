@@ -1,20 +1,17 @@
 //! Models of Hugging Face's hub, or of what speaks as it does: asked as its own client asks.
 
-use std::path::PathBuf;
-
 use reqwest::{
     Method, Response, StatusCode, Url,
     header::{ACCEPT_ENCODING, CONTENT_LENGTH, ETAG, HeaderValue},
 };
-use serde_json::Value;
 
 use crate::{
-    cache::{Folder, is_blob, is_commit, is_inside},
+    cache::{Folder, Found, Item, is_blob, is_commit, is_inside},
     choose::{self, ChoiceError, choose},
     digest::Digest,
-    download::{Wanted, missing},
+    download::Wanted,
     error::{LockError, Problem},
-    http::{Ask, Http, Redirects, bearer, shown},
+    http::{Ask, Http, Redirects, bearer, unexpected},
     lock::Pin,
     name::HubName,
     source_settings::{HubSettings, SourceSettings},
@@ -30,23 +27,6 @@ struct Hub<'a> {
     repository: &'a str,
     credentials: Option<HeaderValue>,
     folder: Folder,
-}
-
-/// A file of a revision, and its content.
-struct HubFile {
-    file: String,
-    blob: String,
-    wanted: Wanted,
-}
-
-/// A model of a hub that is here.
-pub(crate) struct Found {
-    /// Its commit.
-    pub(crate) revision: String,
-    /// The directory of that.
-    pub(crate) directory: PathBuf,
-    /// The files that are served.
-    pub(crate) files: Vec<String>,
 }
 
 /// Brings the files of a model here that a server needs: those of the pin, where there is one.
@@ -153,11 +133,8 @@ impl Hub<'_> {
             path.extend(self.repository.split('/')).extend(["revision", revision]);
         }
         let ask = Ask::get(url, self.credentials.clone());
-        let document = self.http.document(&ask).await.map_err(|it| self.explain(it))?;
-        let unexpected =
-            |problem: &str| Problem::Answer { url: shown(&ask.url), problem: problem.to_owned() };
-        let document: Value = serde_json::from_slice(&document)
-            .map_err(|it| unexpected(&format!("expected JSON, it is none: {it}")))?;
+        let document = self.http.json(&ask).await.map_err(|it| self.explain(it))?;
+        let unexpected = |problem: &str| unexpected(&ask.url, problem);
         let commit = document["sha"].as_str().filter(|it| is_commit(it));
         let commit =
             commit.ok_or_else(|| unexpected("expected a commit as 'sha', there is none"))?;
@@ -194,25 +171,15 @@ impl Hub<'_> {
             tracing::info!(model = self.repository, commit, "it is here already");
             return Ok(());
         }
-        self.folder.make()?;
-        let bytes = wanted.iter().map(|it| missing(&it.wanted, &self.folder.blob(&it.blob)));
-        let bytes = bytes.fold(0, u64::saturating_add);
-        self.folder.make_sure_of_room(bytes)?;
-        tracing::info!(model = self.repository, commit, files = wanted.len(), bytes, "fetching it");
-        for HubFile { file, blob, wanted } in &wanted {
-            let _turn = self.folder.turn(blob)?;
-            let path = self.folder.blob(blob);
-            if !path.is_file() {
-                wanted.bring(self.http, &path).await.map_err(|it| self.explain(it))?;
-                tracing::info!(file, bytes = wanted.size, "fetched");
-            }
+        self.folder.bring(self.http, &wanted).await.map_err(|it| self.explain(it))?;
+        for Item { file, blob, .. } in &wanted {
             self.folder.link(commit, file, blob)?;
         }
         Ok(())
     }
 
     /// What a file of a commit is: its content's name and size.
-    async fn describe(&self, commit: &str, file: &str) -> Result<HubFile, Problem> {
+    async fn describe(&self, commit: &str, file: &str) -> Result<Item, Problem> {
         let mut url = self.address(self.repository)?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.extend(["resolve", commit]).extend(file.split('/'));
@@ -221,8 +188,7 @@ impl Hub<'_> {
         let head = Ask { method: Method::HEAD, redirects: Redirects::OnHost, ..ask.clone() };
         let head = head.with(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = self.http.send(&head).await.map_err(|it| self.explain(it))?;
-        let unexpected =
-            |problem: &str| Problem::Answer { url: shown(&ask.url), problem: problem.to_owned() };
+        let unexpected = |problem: &str| unexpected(&ask.url, problem);
         let text = |name: &str| answer.headers().get(name)?.to_str().ok();
         let tag = text("x-linked-etag").or_else(|| text(ETAG.as_str())).unwrap_or_default();
         let blob = tag.trim_start_matches("W/").trim_matches('"').to_owned();
@@ -233,7 +199,7 @@ impl Hub<'_> {
         let size = size.and_then(|it| it.parse().ok());
         let size = size.ok_or_else(|| unexpected("expected its size, there is none"))?;
         let wanted = Wanted { ask, size: Some(size), digest: Digest::of_blob(&blob) };
-        Ok(HubFile { file: file.to_owned(), blob, wanted })
+        Ok(Item { file: file.to_owned(), blob, wanted })
     }
 
     fn address(&self, path: &str) -> Result<Url, Problem> {

@@ -24,9 +24,23 @@ mod hub;
 #[cfg(feature = "sources")]
 mod lock;
 mod lock_use;
+#[cfg(feature = "sources")]
+mod mlflow;
+#[cfg(feature = "sources")]
+mod mlflow_api;
+mod mlflow_name;
 mod name;
 #[cfg(not(feature = "sources"))]
 mod no_sources;
+#[cfg(feature = "sources")]
+mod oci;
+#[cfg(feature = "sources")]
+mod oci_layers;
+#[cfg(feature = "sources")]
+mod oci_login;
+#[cfg(feature = "sources")]
+mod oci_manifest;
+mod oci_name;
 pub mod source_settings;
 #[cfg(feature = "sources")]
 mod web;
@@ -37,7 +51,9 @@ pub use error::SourceError;
 pub use fetch::fetch;
 pub use fetched::Fetched;
 pub use lock_use::LockUse;
-pub use name::{HubName, Name, NameError, WebName};
+pub use mlflow_name::{MlflowName, MlflowVersion};
+pub use name::{FORMS, HubName, Name, NameError, WebName};
 #[cfg(not(feature = "sources"))]
 pub use no_sources::{SourceError, fetch};
-pub use source_settings::{HubSettings, Secret, SourceSettings};
+pub use oci_name::{OciName, OciReference};
+pub use source_settings::{HubSettings, MlflowSettings, Secret, SourceSettings};

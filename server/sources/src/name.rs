@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::{mlflow_name::MlflowName, oci_name::OciName};
+
 /// A model somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
@@ -9,7 +11,15 @@ pub enum Name {
     Hub(HubName),
     /// `https://host/path/model.onnx#sha256=<digest>`: a file at an address.
     Web(WebName),
+    /// `models:/name@alias` or `models:/name/version`: of MLflow's registry.
+    Mlflow(MlflowName),
+    /// `oci://host/name:tag` or `oci://host/name@sha256:<digest>`: an image of a registry.
+    Oci(OciName),
 }
+
+/// How the names of models somewhere else begin or look, for what is said of other texts.
+pub const FORMS: &str = "<owner>/<name>, hf://<owner>/<name>@<revision>, models:/<name>/<version>, \
+                         models:/<name>@<alias>, oci://<host>/<name>:<tag> or https://<address>#sha256=<digest>";
 
 /// A repository of a hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +53,16 @@ pub enum NameError {
         WEB_FILES.map(|it| format!(".{it}")).join(", ")
     )]
     Web,
+    /// After `models:/`.
+    #[error(
+        "models:/<name>/<number of a version>, models:/<name>/latest or models:/<name>@<alias>"
+    )]
+    Mlflow,
+    /// After `oci://`.
+    #[error(
+        "oci://<host>/<name>:<tag> or oci://<host>/<name>@sha256:<64 hexadecimal digits>, without credentials"
+    )]
+    Oci,
     /// Plain HTTP.
     #[error("https, not http, for a file at an address")]
     Http,
@@ -70,6 +90,12 @@ impl Name {
         if text.starts_with("https://") {
             return Some(WebName::parse(text).map(Name::Web).ok_or(NameError::Web));
         }
+        if let Some(name) = MlflowName::parse(text) {
+            return Some(name.map(Name::Mlflow).ok_or(NameError::Mlflow));
+        }
+        if let Some(name) = OciName::parse(text) {
+            return Some(name.map(Name::Oci).ok_or(NameError::Oci));
+        }
         if text.starts_with("http://") {
             return Some(Err(NameError::Http));
         }
@@ -92,6 +118,8 @@ impl Name {
         match self {
             Name::Hub(hub) => hub.repository.rsplit('/').next().unwrap_or(&hub.repository),
             Name::Web(web) => web.file.rsplit_once('.').map_or(&web.file, |it| it.0),
+            Name::Mlflow(name) => &name.model,
+            Name::Oci(name) => name.repository.rsplit('/').next().unwrap_or(&name.repository),
         }
     }
 }
@@ -105,6 +133,8 @@ impl fmt::Display for Name {
                 write!(f, "{HUB}{repository}@{revision}")
             }
             Name::Web(web) => write!(f, "{}#sha256={}", web.shown(), web.sha256),
+            Name::Mlflow(name) => name.fmt(f),
+            Name::Oci(name) => name.fmt(f),
         }
     }
 }
@@ -219,6 +249,14 @@ mod tests {
             assert_eq!(Name::parse(text), Some(Err(NameError::Web)), "{text}");
         }
         assert_eq!(Name::parse("http://h/m.onnx"), Some(Err(NameError::Http)));
+    }
+
+    #[test]
+    fn a_model_of_a_registry_is_called_by_its_name_there() {
+        check("models:/churn@champion", "models:/churn@champion", "churn");
+        check("oci://ghcr.io/org/churn", "oci://ghcr.io/org/churn:latest", "churn");
+        assert_eq!(Name::parse("models:/churn"), Some(Err(NameError::Mlflow)));
+        assert_eq!(Name::parse("oci://churn"), Some(Err(NameError::Oci)));
     }
 
     #[test]

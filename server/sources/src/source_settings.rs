@@ -38,6 +38,23 @@ pub struct SourceSettings {
     pub cache: PathBuf,
     /// Hugging Face's hub, or what speaks as it does.
     pub hub: HubSettings,
+    /// MLflow's registry.
+    pub mlflow: MlflowSettings,
+    /// What `docker login` has written, where there is such a file.
+    pub docker_config: Option<Secret>,
+}
+
+/// MLflow's registry, by the variables that its own clients read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MlflowSettings {
+    /// `MLFLOW_REGISTRY_URI`, else `MLFLOW_TRACKING_URI`.
+    pub registry: Option<String>,
+    /// `MLFLOW_TRACKING_URI`: the server that has artifacts.
+    pub tracking: Option<String>,
+    /// `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`.
+    pub user: Option<(String, Secret)>,
+    /// `MLFLOW_TRACKING_TOKEN`.
+    pub token: Option<Secret>,
 }
 
 /// A hub.
@@ -99,7 +116,47 @@ pub fn resolve(
         is_offline: sources.read("hub-offline", value::boolean, problems).unwrap_or(false),
     };
     let lock_file = sources.read("lock-file", value::path, problems);
-    SourceSettings { graphs, lock_file, cache: cache.join("by-name"), hub }
+    SourceSettings {
+        graphs,
+        lock_file,
+        cache: cache.join("by-name"),
+        hub,
+        mlflow: mlflow(environment, problems),
+        docker_config: docker_config(environment, problems),
+    }
+}
+
+/// What the variables of MLflow's clients say, and the file that they read.
+fn mlflow(environment: &dyn Environment, problems: &mut Vec<String>) -> MlflowSettings {
+    let mut read = |name: &str| variable_text(environment, name, problems);
+    let tracking = read("MLFLOW_TRACKING_URI");
+    let registry = read("MLFLOW_REGISTRY_URI").or_else(|| tracking.clone());
+    let path = read("HOME").map(|it| PathBuf::from(it).join(".mlflow/credentials"));
+    // Most people have none.
+    let kept = path.and_then(|it| environment.text_of(&it).ok()).unwrap_or_default();
+    let mut either = |name: &str| read(name).or_else(|| entry(&kept, name));
+    let user = either("MLFLOW_TRACKING_USERNAME");
+    let password = either("MLFLOW_TRACKING_PASSWORD").map(Secret::new);
+    let token = read("MLFLOW_TRACKING_TOKEN").map(Secret::new);
+    MlflowSettings { registry, tracking, user: user.zip(password), token }
+}
+
+/// An entry of the section `mlflow` of a file with sections, whose entries have small letters.
+fn entry(text: &str, name: &str) -> Option<String> {
+    let section = text.lines().map(str::trim).skip_while(|it| *it != "[mlflow]").skip(1);
+    let mut entries = section.take_while(|it| !it.starts_with('['));
+    let of_name = |it: &str| {
+        let (key, value) = it.split_once(['=', ':'])?;
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    };
+    entries.find_map(of_name).filter(|it| !it.is_empty())
+}
+
+/// What `docker login` has written, and programs that do the same.
+fn docker_config(environment: &dyn Environment, problems: &mut Vec<String>) -> Option<Secret> {
+    let mut read = |name| variable_text(environment, name, problems).map(PathBuf::from);
+    let folder = read("DOCKER_CONFIG").or_else(|| Some(read("HOME")?.join(".docker")))?;
+    environment.text_of(&folder.join("config.json")).ok().map(Secret::new)
 }
 
 /// Where Hugging Face's libraries keep their files.

@@ -25,7 +25,7 @@ pub(crate) async fn fetch(http: &Http, name: &WebName, cache: &Path) -> Result<P
         return Ok(path);
     }
     folder.make()?;
-    let _turn = folder.turn(&name.sha256)?;
+    let _turn = folder.turn(&name.sha256).await?;
     let blob = folder.blob(&name.sha256);
     if !blob.is_file() {
         let digest = Some(Digest::Sha256(name.sha256.clone()));

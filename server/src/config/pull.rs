@@ -4,7 +4,7 @@ use configuration::{
     Environment, FlagTable, command_line::Pull, compat::variables, gather, variable_text,
 };
 use serving::pipeline::pipeline_settings;
-use sources::{LockUse, Name, SourceSettings, source_settings};
+use sources::{FORMS, LockUse, Name, SourceSettings, source_settings};
 use stores::store_settings;
 
 use crate::features::{self, FEATURES, SOURCES};
@@ -42,9 +42,9 @@ pub(super) fn resolve(
         match Name::parse(text) {
             Some(Ok(name)) => names.push(name),
             Some(Err(expected)) => problems.push(format!("muster pull: expected {expected}")),
-            None => problems.push(format!(
-                "'{text}' is no name of a model elsewhere: expected <owner>/<name>, hf://<owner>/<name>@<revision> or https://<address>#sha256=<digest>"
-            )),
+            None => {
+                problems.push(format!("'{text}' is no name of a model elsewhere: expected {FORMS}"))
+            }
         }
     }
     if command.names.is_empty() {

@@ -1,22 +1,15 @@
 //! A hub that speaks as Hugging Face's does (`tests/clients/hub_server.py`), over folders of models.
 
-use std::{
-    io::{BufRead, BufReader},
-    net::{Ipv4Addr, SocketAddr},
-    process::{Child, Command, Stdio},
-};
-
 use serde_json::Value;
 
-use super::{Client, Process, Repository, pipelines, root, skip};
+use super::{Process, Repository, faulty::Script, pipelines};
 
 /// The token of models with a file `.private`.
 pub const TOKEN: &str = "hub-secret";
 
 /// The script, running.
 pub struct Hub {
-    child: Child,
-    address: SocketAddr,
+    script: Script,
     /// Of the host with TLS.
     pub tls_port: u16,
     /// The folders of its models: `<owner>/<name>/<files>`.
@@ -36,17 +29,10 @@ impl Hub {
 
     fn start_with(tls: &[&str]) -> Option<Hub> {
         let models = Repository::new();
-        let mut script = Command::new("python3");
-        script.arg(root("tests/clients/hub_server.py")).arg(models.path()).args(tls);
-        let Ok(mut child) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-            skip("models of a hub: there is no python3");
-            return None;
-        };
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut ports = line.split_whitespace().map(|it| it.parse().unwrap());
-        let address = (Ipv4Addr::LOCALHOST, ports.next().unwrap()).into();
-        Some(Hub { child, address, tls_port: ports.next().unwrap(), models })
+        let folder = models.at("");
+        let script = Script::start("hub_server.py", &[&[&*folder], tls].concat())?;
+        let tls_port = script.ports[1];
+        Some(Hub { script, tls_port, models })
     }
 
     /// The same, with a folder of a text classifier as `org/sst2`, and beside its graph what nobody needs.
@@ -80,23 +66,17 @@ impl Hub {
 
     /// Where it listens.
     pub fn address(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.script.faults().address)
     }
 
-    /// What goes wrong from now on, and forgets what was asked.
+    /// As [`super::faulty::Faults::fail`].
     pub fn fail(&self, faults: Value) {
-        let body = faults.to_string();
-        Client::connect(self.address).post("/_faults", &[], body).expect(200);
+        self.script.faults().fail(faults);
     }
 
-    /// What was asked: the method, the host, the path, whether there were credentials, and the range.
+    /// As [`super::faulty::Faults::asked`].
     pub fn asked(&self) -> Vec<(String, bool, Option<String>)> {
-        let log = Client::connect(self.address).get("/_log").expect(200).json();
-        let entry = |it: &Value| {
-            let words: Vec<&str> = (0..3).map(|at| it[at].as_str().unwrap()).collect();
-            (words.join(" "), it[3].as_bool().unwrap(), it[4].as_str().map(str::to_owned))
-        };
-        log.as_array().unwrap().iter().map(entry).collect()
+        self.script.faults().asked()
     }
 
     /// The files whose contents were fetched, sorted.
@@ -124,13 +104,6 @@ impl Hub {
 
     /// From now on nobody listens there.
     pub fn stop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.stop();
+        self.script.stop();
     }
 }

@@ -89,3 +89,20 @@ fn models_are_pulled_by_name_and_what_is_a_path_is_refused() {
         assert!(error.contains("nothing can be fetched") && error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn mlflows_registry_is_what_the_variables_of_its_clients_say() {
+    let of = |variables: &[&str]| config("", variables).sources.mlflow;
+    let tracking = "MLFLOW_TRACKING_URI=http://tracking:5000";
+    let one = of(&[tracking, "MLFLOW_TRACKING_TOKEN=secret"]);
+    assert_eq!(one.registry.as_deref(), Some("http://tracking:5000"));
+    assert_eq!(one.token.as_ref().map(|it| it.reveal()), Some("secret"));
+    assert_eq!(one.user, None);
+    let user = ["MLFLOW_TRACKING_USERNAME=anna", "MLFLOW_TRACKING_PASSWORD=secret"];
+    let two = of(&[&[tracking, "MLFLOW_REGISTRY_URI=http://registry"], &user[..]].concat());
+    assert_eq!(two.registry.as_deref(), Some("http://registry"));
+    assert_eq!(two.tracking.as_deref(), Some("http://tracking:5000"));
+    let (name, password) = two.user.clone().unwrap();
+    assert_eq!((&*name, password.reveal()), ("anna", "secret"));
+    assert!(!format!("{one:?}{two:?}").contains("secret"));
+}

@@ -1,0 +1,143 @@
+//! Models of MLflow's registry: a version is the artifacts that its server has, or a directory of this machine.
+
+use reqwest::Url;
+
+use crate::{
+    cache::{Folder, Found, Item, files_below, is_blob, is_inside},
+    digest::Digest,
+    error::{LockError, Problem},
+    http::Http,
+    lock::Pin,
+    mlflow_api::{Place, Registry, Version, explain},
+    mlflow_name::{MlflowName, MlflowVersion},
+    source_settings::SourceSettings,
+    web::plain,
+};
+
+/// A registered model, and where it lies when it is here.
+struct Model<'a> {
+    http: &'a Http,
+    name: &'a MlflowName,
+    registry: Registry<'a>,
+    folder: Folder,
+}
+
+/// Brings the artifacts of a version here, unless they are: those of the pin, where there is one.
+pub(crate) async fn fetch(
+    http: &Http,
+    name: &MlflowName,
+    settings: &SourceSettings,
+    pin: Option<&Pin>,
+) -> Result<Found, Problem> {
+    let registry = Registry::new(http, name, &settings.mlflow)?;
+    // Names that differ may be one word when they are plain.
+    let whole = Digest::of_bytes(format!("{}\n{}", registry.address, name.model).as_bytes());
+    let short: String = plain(&name.model).chars().take(64).collect();
+    let host = plain(registry.address.host_str().unwrap_or_default());
+    let folder = format!("mlflow--{host}--{short}--{}", &whole.hex()[..12]);
+    let folder = Folder::new(&settings.cache, folder);
+    let model = Model { http, name, registry, folder };
+    let found = match pin {
+        Some(pin) => model.pinned(pin).await,
+        None => model.newest().await,
+    };
+    found.map_err(|it| explain(it, &settings.mlflow))
+}
+
+impl Model<'_> {
+    /// The version that the name means now. Where nobody can be asked, the one that it was.
+    async fn newest(&self) -> Result<Found, Problem> {
+        let reference = match &self.name.version {
+            MlflowVersion::Number(number) => format!("version/{number}"),
+            MlflowVersion::Alias(alias) => format!("alias/{alias}"),
+            MlflowVersion::Latest => "latest".to_owned(),
+        };
+        let version = match self.registry.look(&self.name.version).await {
+            Err(problem @ Problem::Away { .. }) => {
+                let Some(kept) = self.folder.reference(&reference) else { return Err(problem) };
+                tracing::warn!(
+                    "the copy that is here is served, as the registry cannot be asked: {problem}"
+                );
+                return Ok(self.folder.found(&kept));
+            }
+            version => version?,
+        };
+        let server = match self.registry.place(version.number).await? {
+            Place::Here(directory) => {
+                let files = files_below(&directory);
+                return Ok(Found { revision: version.revision, directory, files });
+            }
+            Place::Server(server, root) => (server, root),
+        };
+        self.bring(&version, server, None).await?;
+        self.folder.note_reference(&reference, &version.revision)?;
+        Ok(self.folder.found(&version.revision))
+    }
+
+    /// The version of a pin. Nobody is asked where its files are here.
+    async fn pinned(&self, pin: &Pin) -> Result<Found, Problem> {
+        let number = pin.revision.split_once('-').and_then(|it| it.0.parse().ok());
+        let is_plain = is_blob(&pin.revision) && pin.files.keys().all(|it| is_inside(it));
+        let Some(number) = number.filter(|_| is_plain) else {
+            let problem =
+                "expected <version>-<time> and paths within the model's folder".to_owned();
+            return Err(Problem::Lock(LockError::Content { path: self.name.to_string(), problem }));
+        };
+        let mut directory = self.folder.snapshot(&pin.revision);
+        if !pin.files.keys().all(|it| directory.join(it).is_file()) {
+            let version = self.registry.look(&MlflowVersion::Number(number)).await?;
+            match self.registry.place(version.number).await? {
+                Place::Here(there) => directory = there,
+                Place::Server(server, root) => {
+                    let version = Version { revision: pin.revision.clone(), ..version };
+                    self.bring(&version, (server, root), Some(pin)).await?;
+                }
+            }
+        }
+        pin.check(&directory)?;
+        let files = pin.files.keys().cloned().collect();
+        Ok(Found { revision: pin.revision.clone(), directory, files })
+    }
+
+    /// Brings the artifacts of a version here which are not. Nobody but a server's disk knows their digests, so each is
+    /// hashed when it is here.
+    async fn bring(
+        &self,
+        version: &Version,
+        (server, root): (Url, String),
+        pin: Option<&Pin>,
+    ) -> Result<(), Problem> {
+        let revision = &version.revision;
+        let _turn = self.folder.turn(revision).await?;
+        let directory = self.folder.snapshot(revision);
+        let items: Vec<Item> = self.registry.list(&server, &root).await?;
+        let mut items: Vec<Item> =
+            items.into_iter().filter(|it| !directory.join(&it.file).is_file()).collect();
+        if let Some(pin) = pin {
+            items.retain(|it| pin.files.contains_key(&it.file));
+        }
+        if items.is_empty() {
+            tracing::info!(model = %self.name, revision, "it is here already");
+            return Ok(());
+        }
+        for item in &mut items {
+            // Until its digest is known.
+            let place = Digest::of_bytes(format!("{revision}\n{}", item.file).as_bytes());
+            item.blob = format!("fetched-{}", place.hex());
+        }
+        self.folder.bring(self.http, &items).await?;
+        for Item { file, blob, .. } in &items {
+            let path = self.folder.blob(blob);
+            if let Some(pin) = pin {
+                let found =
+                    Digest::sha256(&path).map_err(|it| Problem::disk("read", &path, &it))?;
+                if let Err(problem) = pin.compare(file, &found) {
+                    let _ = std::fs::remove_file(&path);
+                    return Err(problem);
+                }
+            }
+            self.folder.adopt(revision, file, &path)?;
+        }
+        Ok(())
+    }
+}
