@@ -2,10 +2,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
     time::Instant,
 };
 
@@ -30,8 +27,6 @@ pub(crate) struct IsolatedModel {
     arena_bytes: usize,
     /// The configuration that it is served with, where it is to know that.
     config: OnceLock<Arc<str>>,
-    /// Instances that were made so far.
-    made: AtomicUsize,
     /// That of its load.
     stop: Arc<Stop>,
     rerun: RerunPolicy,
@@ -76,17 +71,16 @@ impl IsolatedModel {
         stop: Arc<Stop>,
         rerun: RerunPolicy,
     ) -> Self {
-        let (config, made) = Default::default();
-        IsolatedModel { homes, loaded, arena_bytes, config, made, stop, rerun }
+        IsolatedModel { homes, loaded, arena_bytes, config: OnceLock::new(), stop, rerun }
     }
 
     /// Where the next instance on that device is made: where the fewest are. What a device is worth that the model was
     /// not loaded for, its engine says.
-    fn home(&self, device: Device) -> Result<&Home, BackendError> {
-        let those = self.homes.iter().filter(|it| it.device == device);
-        let own = those.min_by_key(|it| it.lanes().len());
+    fn home(&self, device: Device) -> Result<(usize, &Home), BackendError> {
+        let those = self.homes.iter().enumerate().filter(|(_, it)| it.device == device);
+        let own = those.min_by_key(|(_, it)| it.lanes().len());
         let none = || BackendError::Device(format!("the model was not loaded for {device:?}"));
-        own.or_else(|| self.homes.first()).ok_or_else(none)
+        own.or_else(|| Some((0, self.homes.first()?))).ok_or_else(none)
     }
 }
 
@@ -159,7 +153,7 @@ impl Model for IsolatedModel {
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
-        let home = self.home(device)?;
+        let (number, home) = self.home(device)?;
         let host = Host {
             supervisor: home.supervisor.clone(),
             sharing: home.sharing.clone(),
@@ -167,7 +161,7 @@ impl Model for IsolatedModel {
             arena_bytes: self.arena_bytes,
             keeps_state: self.loaded.keeps_state,
             facts: self.config.get().map(|config| InstanceFacts {
-                name: format!("{}_0_{}", home.supervisor.model(), self.made.fetch_add(1, Relaxed)),
+                name: format!("{}_0_{number}", home.supervisor.model()),
                 config: config.clone(),
             }),
             may_run_again: self.rerun.allows_reruns() && !self.loaded.keeps_state,

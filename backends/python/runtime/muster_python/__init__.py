@@ -30,7 +30,8 @@ class Tensor:
         import numpy as np
 
         kind, *dims = items if isinstance(items, tuple) else (items,)
-        return typing.Annotated[np.ndarray, kind, dims or None]
+        # A tuple: older Pythons need hashes of annotations.
+        return typing.Annotated[np.ndarray, kind, tuple(dims) or None]
 
 
 class InvalidInput(ValueError):

@@ -71,9 +71,23 @@ def say(level, text):
 def log(error, doing):
     """Writes an exception and its traceback to the log."""
     try:
-        import traceback
-
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = _traceback(error)
     except BaseException:
-        text = describe(error)
+        text = ""
     say("ERROR", f"{doing}: {describe(error)}\n{text[-16_384:]}")
+
+
+def _traceback(error):
+    """The traceback without the places of this runtime, and without the lines that underline code. Empty, if no place
+    is the user's."""
+    import traceback
+
+    told = traceback.TracebackException(type(error), error, error.__traceback__)
+    part, seen, has_places = told, set(), False
+    while part is not None and id(part) not in seen:
+        seen.add(id(part))
+        part.stack[:] = [it for it in part.stack if not it.filename.startswith("<muster>")]
+        has_places = has_places or bool(part.stack)
+        part = part.__cause__ or part.__context__
+    lines = "".join(told.format()).splitlines() if has_places else []
+    return "\n".join(it for it in lines if it.strip(" ^~"))

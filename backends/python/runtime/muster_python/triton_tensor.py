@@ -10,6 +10,9 @@ from muster_python.tensors import BF16, BYTES, kind_of
 class TritonModelException(Exception):
     """What is wrong with a model's use of this interface. Models raise it, too."""
 
+    # Where users know it from.
+    __module__ = "triton_python_backend_utils"
+
 
 # Places and codes in DLPack's structure `DLTensor`: the code of the type of its elements.
 _TYPE_CODE = 20

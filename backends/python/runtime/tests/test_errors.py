@@ -60,7 +60,9 @@ class Execute(unittest.TestCase):
 
     def test_an_exception_is_the_error_of_its_run_and_its_traceback_is_in_the_log(self):
         self.check_failed("raise ValueError('it was 3')", "ValueError: it was 3")
-        self.process.wait_for_log("model.py")
+        self.process.wait_for_log("ERROR ValueError: it was 3")
+        self.assertIn("model.py", self.process.log())
+        self.assertNotIn("<muster>", self.process.log())
 
     def test_what_would_end_a_program_is_an_exception(self):
         self.check_failed("sys.exit('enough')", "SystemExit: enough")
