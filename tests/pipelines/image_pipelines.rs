@@ -58,7 +58,7 @@ pub fn said(reply: &crate::support::Reply) -> Value {
 }
 
 /// Asks a model about every picture of its fixture; how many there were.
-fn replay(client: &mut Client, model: &str) -> usize {
+pub fn replay(client: &mut Client, model: &str) -> usize {
     let cases = fs::read_to_string(fixtures().join(model).join("expected.jsonl")).unwrap();
     let mut asked = 0;
     for case in cases.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()) {

@@ -4,23 +4,32 @@ use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Client, Repository, Server, Start,
-    pipelines::{agrees, copy},
-    program, root, scratch,
+use crate::{
+    image_pipelines::replay,
+    support::{
+        Client, Repository, Server, Start,
+        pipelines::{agrees, copy, fixtures},
+        program, root, scratch,
+    },
 };
 
 const FOLDER: &str = "tests/fixtures/weights/classifier";
+const MODERN: &str = "tests/fixtures/weights/modern-classifier";
 
 /// The texts that the library's pipeline was asked about, and its replies.
-fn expected() -> (Value, Value) {
-    let text = fs::read_to_string(root(FOLDER).join("replies.json")).unwrap();
+fn expected(folder: &str) -> (Value, Value) {
+    let text = fs::read_to_string(root(folder).join("replies.json")).unwrap();
     let mut expected: Value = serde_json::from_str(&text).unwrap();
     (expected["texts"].take(), expected["replies"].take())
 }
 
 fn check(server: &Server, model: &str) {
-    let (texts, replies) = expected();
+    check_folder(server, model, FOLDER);
+}
+
+/// Does the model answer as the library does with that folder?
+fn check_folder(server: &Server, model: &str, folder: &str) {
+    let (texts, replies) = expected(folder);
     let body = json!({"inputs": texts, "parameters": {"top_k": null}}).to_string();
     let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
     let mut client = Client::connect(server.sagemaker());
@@ -35,6 +44,26 @@ fn a_folder_with_weights_alone_answers_as_the_library_does_wherever_it_lies() {
     let server = Server::start(&repository, &[]);
     check(&server, "flat");
     check(&server, "versions");
+}
+
+#[test]
+fn texts_share_runs_of_a_model_whose_positions_turn_and_whose_layers_see_a_window() {
+    let repository = copy(Repository::new(), "modern", &root(MODERN));
+    check_folder(&Server::start(&repository, &[]), "modern", MODERN);
+}
+
+#[test]
+fn labels_are_compared_with_images_by_two_towers_of_weights_alone() {
+    let folder = fixtures().join("clip/folder");
+    let beside =
+        ["config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
+    let repository = beside.into_iter().fold(Repository::new(), |it, name| {
+        it.file(&format!("clip/{name}"), fs::read(folder.join(name)).unwrap())
+    });
+    let weights = root("tests/fixtures/weights/towers/model.safetensors");
+    let repository = repository.file("clip/model.safetensors", fs::read(weights).unwrap());
+    let server = Server::start(&repository, &[]);
+    assert!(12 <= replay(&mut server.client(), "clip"));
 }
 
 #[test]
