@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Form, Repository, Server, Tensor, infer_body};
+use crate::support::{
+    Client, Form, Repository, Server, Tensor,
+    control::{EXPLICIT, load},
+    infer_body,
+};
 
 const INFER: &str = "/v2/models/copy/infer";
 const LENGTH: &str = "inference-header-content-length";
@@ -113,6 +117,32 @@ fn the_index_lists_every_model_and_on_request_only_the_ready_ones() {
     assert!(!all[1]["reason"].as_str().unwrap().is_empty());
     let ready = server.post("/v2/repository/index", r#"{"ready": true}"#).expect(200).json();
     assert_eq!(ready.as_array().unwrap(), &all[..1]);
+}
+
+/// A connection remembers what is around the tensors of its requests.
+#[test]
+fn a_connection_that_asks_the_same_again_asks_the_model_that_was_loaded_anew() {
+    let repository = Repository::identity("copy", &[]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=copy"]);
+    let load_as = |dtype: &str| {
+        let port = |name: &str| json!([{"name": name, "data_type": dtype, "dims": [4]}]);
+        let (input, output) = (port("INPUT0"), port("OUTPUT0"));
+        let config =
+            json!({"backend": "identity", "max_batch_size": 8, "input": input, "output": output});
+        let body = json!({"parameters": {"config": config.to_string()}}).to_string();
+        load(&server, "copy", &body).expect(200);
+    };
+    let mut client = server.client();
+    for form in [Form::Binary, Form::Json] {
+        load_as("TYPE_FP32");
+        for value in [1.0, 2.0, 3.0] {
+            let reply = client.infer("copy", &[row([value; 4])], form, "");
+            assert_eq!(reply.output().numbers(), [f64::from(value); 4]);
+        }
+        load_as("TYPE_INT32");
+        let error = client.infer("copy", &[row([4.0; 4])], form, "").error(400);
+        assert!(error.contains("INT32"), "{error}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+pub mod body_memo;
 pub mod body_model;
 pub mod csv;
 pub mod elements;

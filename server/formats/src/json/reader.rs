@@ -59,16 +59,26 @@ impl<'a> Reader<'a> {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
-        Ok(Reader {
+        Ok(Reader::inside(text, 0, 0, grant))
+    }
+
+    /// A reader at a value inside a document, so deep in arrays and objects. What is in front of it was read before.
+    pub fn inside(text: &'a [u8], position: usize, depth: usize, grant: &'a Grant) -> Reader<'a> {
+        Reader {
             text,
             grant,
-            position: 0,
-            depth: 0,
+            position,
+            depth,
             path: SmallVec::new(),
             distinct_keys: true,
             takes_missing: false,
             repeated: |key| format!("the key '{}' is repeated", Excerpt(key)),
-        })
+        }
+    }
+
+    /// Bytes of text in front of where the reader stands.
+    pub fn position(&self) -> usize {
+        self.position
     }
 
     /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for

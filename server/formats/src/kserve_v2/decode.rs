@@ -1,7 +1,7 @@
 //! An inference request whose body begins with JSON. The order of keys does not matter; where `data` comes
 //! last, as clients write it, everything is read in one pass.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
@@ -29,12 +29,18 @@ use inference::{
     signature::{Port, Signature},
 };
 
+/// Where the data of each input stands as text; `None` of an input whose data do not.
+pub(super) type Texts = SmallVec<[Option<Range<usize>>; 2]>;
+
+/// How deep in arrays and objects the data of inputs are.
+pub(super) const DATA_DEPTH: usize = 3;
+
 pub(super) fn decode(
     signature: &Signature,
     header_length: Option<usize>,
     body: Bytes,
     grant: &Grant,
-) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+) -> Result<(InferenceRequest, ReplyFormat, Texts), DecodeError> {
     let given = body.len();
     let length = header_length.unwrap_or(given);
     if length > given {
@@ -51,6 +57,7 @@ pub(super) fn decode(
         grant,
         outputs: Vec::new(),
         shared: None,
+        texts: Texts::new(),
     };
     match decoding.run(&header) {
         Ok(()) => Ok(decoding.finish()),
@@ -71,6 +78,8 @@ struct Decoding<'s> {
     outputs: Vec<RequestedOutput>,
     /// Made when the first input or output in shared memory is met.
     shared: Option<Box<SharedParts>>,
+    /// Those of the inputs of `request`.
+    texts: Texts,
 }
 
 struct RequestedOutput {
@@ -120,8 +129,8 @@ impl<'s> Decoding<'s> {
         Ok(())
     }
 
-    fn finish(self) -> (InferenceRequest, ReplyFormat) {
-        let Decoding { mut request, parameters, outputs, shared, .. } = self;
+    fn finish(self) -> (InferenceRequest, ReplyFormat, Texts) {
+        let Decoding { mut request, parameters, outputs, shared, texts, .. } = self;
         let binary_by_default = parameters.give_to(&mut request);
         request.outputs = outputs.iter().map(|it| it.name.clone()).collect();
         let format = |it: RequestedOutput| {
@@ -129,7 +138,7 @@ impl<'s> Decoding<'s> {
             (it.name, OutputFormat { binary, classes: it.classes, shared: it.shared })
         };
         let outputs = outputs.into_iter().map(format).collect();
-        (request, ReplyFormat { binary_by_default, outputs, shared })
+        (request, ReplyFormat { binary_by_default, outputs, shared }, texts)
     }
 
     fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
@@ -173,7 +182,9 @@ impl<'s> Decoding<'s> {
             self.shared.get_or_insert_default().inputs.push(input);
             return Ok(());
         }
+        let text = entry.text.take();
         let tensor = self.tensor(reader, port, shape, entry)?;
+        self.texts.push(text);
         self.request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
         Ok(())
     }
@@ -337,6 +348,8 @@ struct InputEntry<'a, 's> {
     shape: Option<Shape>,
     dtype: Option<DataType>,
     data: Option<Data<'a>>,
+    /// Where they stand, if they have been read.
+    text: Option<Range<usize>>,
     binary_size: Option<usize>,
     region: RegionKeys,
 }
@@ -358,7 +371,9 @@ impl<'a> InputEntry<'a, '_> {
                     Some(port) => TensorBuilder::of(port, Some(elements), grant),
                     None => TensorBuilder::new(dtype, Some(elements), grant),
                 };
+                let start = reader.position();
                 reader.elements(&mut builder, BytesForm::Text)?;
+                self.text = Some(start..reader.position());
                 Data::Read(builder)
             }
             _ => {

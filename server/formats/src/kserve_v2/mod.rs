@@ -17,6 +17,9 @@ pub mod settings;
 mod shared;
 mod statistics;
 
+use std::sync::Arc;
+
+use backend::{DataType, Shape, Tensor};
 use bytes::Bytes;
 
 pub use booleans::{check_booleans, find_not_boolean};
@@ -31,8 +34,18 @@ pub use format::{
 pub use shared::{RegionPart, SharedInput, SharedParts};
 pub use statistics::model_statistics;
 
-use crate::expansion;
-use inference::{grant::Grant, request::InferenceRequest, signature::Signature};
+use crate::{
+    body_memo::BodyMemo,
+    elements::TensorBuilder,
+    expansion,
+    json::{BytesForm, Reader},
+};
+use decode::DATA_DEPTH;
+use inference::{
+    grant::Grant,
+    request::InferenceRequest,
+    signature::{Port, Signature},
+};
 
 /// Decodes an inference request.
 ///
@@ -59,7 +72,59 @@ pub fn decode(
         return raw::decode(signature, body, grant).map_err(unnamed);
     }
     expansion::hold_ports(signature, grant).map_err(unnamed)?;
-    decode::decode(signature, header_length, body, grant)
+    let decoded = decode::decode(signature, header_length, body, grant);
+    decoded.map(|(request, format, _)| (request, format))
+}
+
+/// The same over a connection, which remembers what its requests have in common.
+///
+/// # Errors
+/// Those of [`decode`].
+pub fn decode_with(
+    memo: &BodyMemo<ReplyFormat>,
+    signature: &Arc<Signature>,
+    header_length: Option<usize>,
+    body: Bytes,
+    grant: &Grant,
+) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+    if header_length == Some(0) {
+        return decode(signature, header_length, body, grant);
+    }
+    let unnamed = |error| DecodeError { id: None, error };
+    expansion::hold_ports(signature, grant).map_err(unnamed)?;
+    let json = body.get(..header_length.unwrap_or(body.len())).unwrap_or_default();
+    let known = memo.recall(signature, header_length, &body, |name, shape, at| {
+        let mut reader = Reader::inside(json, *at, DATA_DEPTH, grant);
+        reader.takes_missing(signature.takes_missing);
+        read_again(signature.input(name)?, shape, reader, at)
+    });
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let (request, format, texts) = decode::decode(signature, header_length, body.clone(), grant)?;
+    // Strings may stand for numbers or be no files, and the head tells another length with each text: neither is
+    // remembered.
+    let has_strings = request.inputs.iter().any(|it| it.tensor.dtype() == DataType::Bytes);
+    let is_fixed = texts.iter().all(Option::is_none);
+    if format.shared.is_none() && (is_fixed || (!has_strings && header_length.is_none())) {
+        memo.remember(signature, header_length, &body, (&request, &format), &texts);
+    }
+    Ok((request, format))
+}
+
+/// Reads data of that shape, which stand where the reader is; `at` goes on to their end. `None` where they are no such
+/// data.
+fn read_again(
+    port: &Port,
+    shape: &Shape,
+    mut reader: Reader<'_>,
+    at: &mut usize,
+) -> Option<Tensor> {
+    let elements = shape.elements()?;
+    let mut builder = TensorBuilder::of(port, Some(elements), reader.grant());
+    reader.elements(&mut builder, BytesForm::Text).ok()?;
+    *at = reader.position();
+    (builder.count() == elements).then(|| builder.finish(shape.clone()).ok())?
 }
 
 #[cfg(test)]

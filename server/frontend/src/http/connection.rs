@@ -46,6 +46,7 @@ use crate::{
         tls::Acceptor,
     },
 };
+use formats::{body_memo::BodyMemo, kserve_v2::ReplyFormat};
 use inference::error::Error;
 use telemetry::metrics::Protocol as Label;
 
@@ -58,11 +59,11 @@ const LAST_HEAD: Duration = Duration::from_secs(2);
 /// How soon such a connection is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// About how many bytes a connection takes more than at rest while it is not, with [`FIRST_BUFFER`] of them; how many
-/// more with TLS; how many more as a WebSocket.
+/// About how many bytes a connection takes more than at rest while it is not, with [`FIRST_BUFFER`] and what it
+/// remembers of them; how many more with TLS; how many more as a WebSocket.
 ///
 /// [`FIRST_BUFFER`]: super::timeouts::FIRST_BUFFER
-const AWAKE: usize = 22 << 10;
+const AWAKE: usize = (22 << 10) + BodyMemo::<ReplyFormat>::MOST;
 const ENCRYPTED: usize = 12 << 10;
 const OF_WEBSOCKET: usize = 18 << 10;
 
@@ -200,8 +201,9 @@ where
     let Watch { watched, progress, place } = watch;
     let opened = Mutex::new(None);
     let ids = front.service.serving.request_ids.source();
+    let memo = Arc::new(BodyMemo::default());
     let answer = service_fn(|request: Request<Incoming>| {
-        let (opened, ids) = (&opened, &ids);
+        let (opened, ids, memo) = (&opened, &ids, &memo);
         async move {
             progress.busy();
             if request.extensions().get::<OnUpgrade>().is_some() {
@@ -212,7 +214,7 @@ where
             let (parts, body) = request.into_parts();
             let Look { name, framing } = framing::look(parts.version, &parts.headers);
             let id = ids.name(name);
-            let parts = Parts::new(parts, id);
+            let parts = Parts::of_connection(parts, id, memo);
             let mut response = match &framing {
                 Ok(()) => {
                     // Interim replies came with HTTP/1.1.

@@ -1,5 +1,7 @@
 //! Inference by KServe's protocol, version 2.
 
+use std::{ptr, sync::Arc};
+
 use bytes::Bytes;
 use hyper::{
     HeaderMap,
@@ -7,10 +9,16 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use ::inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
+use ::inference::{
+    error::Error,
+    grant::Grant,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
 use formats::{
     EncodedReply,
-    kserve_v2::{self, ReplyFormat},
+    body_memo::BodyMemo,
+    kserve_v2::{self, DecodeError, ReplyFormat},
 };
 use frontend::{
     exchange::{Decoded, Failure},
@@ -34,15 +42,18 @@ pub async fn infer(
 ) -> Answer {
     let model = find(service, path, parts).await?;
     let header = header_length(&parts.headers)?;
-    let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
-    inference(service, model, parts, body, Infer { header, length }, None).await
+    let length = header.as_ref().and_then(number);
+    let memo = parts.memo.clone().map(|it| (it, model.signature.clone()));
+    inference(service, model, parts, body, Infer { header, length, memo }, None).await
 }
 
 /// The codec of inference.
 struct Infer {
     header: Option<HeaderValue>,
-    /// What the header says; `None` also where it cannot be read, which is refused.
+    /// The number in the header; `None` also where it is no plain one.
     length: Option<usize>,
+    /// What the connection remembers, and the signature of the model.
+    memo: Option<(Arc<BodyMemo<ReplyFormat>>, Arc<Signature>)>,
 }
 
 impl HttpCodec for Infer {
@@ -62,11 +73,18 @@ impl HttpCodec for Infer {
         body: Bytes,
         grant: &Grant,
     ) -> Result<Decoded<ReplyFormat>, Failure> {
-        let length = self.header.map(|it| {
-            let text = String::from_utf8_lossy(it.as_bytes());
-            kserve_v2::parse_header_length(&text, body.len())
-        });
-        decode(signature, length.transpose()?, body, grant)
+        let length = match (&self.header, self.length) {
+            (Some(header), None) => {
+                let text = String::from_utf8_lossy(header.as_bytes());
+                Some(kserve_v2::parse_header_length(&text, body.len())?)
+            }
+            (_, length) => length,
+        };
+        let known = self.memo.as_ref().filter(|(_, it)| ptr::eq(&**it, signature));
+        decoded(match known {
+            Some((memo, signature)) => kserve_v2::decode_with(memo, signature, length, body, grant),
+            None => kserve_v2::decode(signature, length, body, grant),
+        })
     }
 
     fn encode(
@@ -79,6 +97,14 @@ impl HttpCodec for Infer {
     }
 }
 
+/// The number that a header is: digits, and blanks around them.
+fn number(header: &HeaderValue) -> Option<usize> {
+    let digits = header.as_bytes().trim_ascii();
+    let digit = |it: &u8| it.is_ascii_digit().then(|| usize::from(it - b'0'));
+    let number = |all: usize, it: &u8| all.checked_mul(10)?.checked_add(digit(it)?);
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, number) }
+}
+
 /// Decodes a body of which so many bytes are JSON.
 pub fn decode(
     signature: &Signature,
@@ -86,8 +112,13 @@ pub fn decode(
     body: Bytes,
     grant: &Grant,
 ) -> Result<Decoded<ReplyFormat>, Failure> {
-    let decoded = kserve_v2::decode(signature, json_length, body, grant);
-    let (request, mut format) = decoded.map_err(of_request)?;
+    decoded(kserve_v2::decode(signature, json_length, body, grant))
+}
+
+fn decoded(
+    outcome: Result<(InferenceRequest, ReplyFormat), DecodeError>,
+) -> Result<Decoded<ReplyFormat>, Failure> {
+    let (request, mut format) = outcome.map_err(of_request)?;
     let shared = format.shared.take();
     Ok(Decoded { request, format, shared })
 }
