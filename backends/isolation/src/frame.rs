@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(end(&two, LONGEST), Ok(Some(frame.len())));
         let Answer { run, outputs, .. } = decode(Encoding::Postcard, &frame).unwrap();
         let outputs = outputs.unwrap();
-        assert_eq!((run, outputs.len(), outputs[1].name, outputs[1].len), (3, 2, "labels", 24));
+        assert_eq!((run, outputs.len(), &*outputs[1].name, outputs[1].len), (3, 2, "labels", 24));
         let len = frame.len() - HEAD;
         assert_eq!(end(&two, 3), Err(Garbage::TooLong { len, longest: 3 }));
     }

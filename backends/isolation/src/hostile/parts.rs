@@ -65,16 +65,7 @@ pub(super) fn play(part: &str, control: UnixStream) -> Result<(), Box<dyn std::e
             leave(&control)?;
         }
         _ => {
-            let loaded = Loaded {
-                spec: None,
-                signatures: None,
-                run_memory: Default::default(),
-                notes: Vec::new(),
-                keeps_state: false,
-                allows_trial_runs: true,
-                warm_up: None,
-                version: None,
-            };
+            let loaded = Loaded { allows_trial_runs: true, ..Loaded::default() };
             answers.send(&LoadAnswer::Ok(Box::new(loaded)))?;
         }
     }
