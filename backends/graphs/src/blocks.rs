@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     error::GraphError,
     onnx::{Attribute, ElementType},
+    relative::Relative,
 };
 
 /// `x · weightᵀ + bias`: `torch.nn.Linear`.
@@ -147,6 +148,7 @@ pub(crate) struct Tokens {
     /// `[1, heads, tokens, tokens]` that is added to what attention compares, if anything is.
     bias: Option<Value>,
     reach: Reach,
+    relative: Option<Relative>,
 }
 
 impl Tokens {
@@ -157,19 +159,24 @@ impl Tokens {
         let axis = vec![Attribute::int("axis", 0)];
         let shape = graph.op("Concat", &[&rows_and_tokens, &size], axis);
         let mask = Some(graph.cast(mask, ElementType::Int32));
-        Tokens { rows_and_tokens, shape, mask, bias: None, reach: Reach::All }
+        Tokens { rows_and_tokens, shape, mask, bias: None, reach: Reach::All, relative: None }
     }
 
     /// Of `[rows, tokens, size]`, all of which count.
     pub(crate) fn all_of(graph: &mut Builder, x: &Value) -> Tokens {
         let shape = graph.op("Shape", &[x], Vec::new());
         let rows_and_tokens = graph.op("Shape", &[x], vec![Attribute::int("end", 2)]);
-        Tokens { rows_and_tokens, shape, mask: None, bias: None, reach: Reach::All }
+        Tokens { rows_and_tokens, shape, mask: None, bias: None, reach: Reach::All, relative: None }
     }
 
     /// The same with such a bias.
     pub(crate) fn biased(self, bias: Value) -> Tokens {
         Tokens { bias: Some(bias), ..self }
+    }
+
+    /// The same with what attention adds for distances.
+    pub(crate) fn related(self, relative: Relative) -> Tokens {
+        Tokens { relative: Some(relative), ..self }
     }
 
     /// The same where tokens see those.
@@ -242,25 +249,6 @@ pub(crate) struct Sizes {
     pub(crate) epsilon: f32,
 }
 
-/// Attention of the tokens of a text to each other, of matrices.
-fn attention(
-    graph: &mut Builder,
-    [query, key, value]: [Value; 3],
-    tokens: &Tokens,
-    sizes: &Sizes,
-) -> Value {
-    let [query, key, value] = [query, key, value].map(|it| tokens.apart(graph, &it));
-    let attention = Attention {
-        heads: sizes.heads,
-        mask: tokens.mask.as_ref(),
-        bias: tokens.bias.as_ref(),
-        scale: None,
-        reach: tokens.reach,
-    };
-    let seen = attention.add(graph, [&query, &key, &value]);
-    together(graph, &seen, sizes.hidden)
-}
-
 /// One layer of an encoder whose norms stand before its parts. Source: "On Layer Normalization in the Transformer
 /// Architecture", Xiong et al. 2020.
 pub(crate) fn norm_first_layer(
@@ -296,7 +284,23 @@ fn self_attention(
     let query = linear(graph, x, &name(names.query), square)?;
     let key = linear(graph, x, &name(names.key), square)?;
     let value = linear(graph, x, &name(names.value), square)?;
-    let seen = attention(graph, [query, key, value], tokens, sizes);
+    let [query, key, value] = [query, key, value].map(|it| tokens.apart(graph, &it));
+    let of_layer = match &tokens.relative {
+        Some(it) => {
+            let of_head = sizes.hidden / sizes.heads;
+            Some(it.bias(graph, prefix, [&query, &key], [sizes.heads, of_head])?)
+        }
+        None => None,
+    };
+    let attention = Attention {
+        heads: sizes.heads,
+        mask: tokens.mask.as_ref(),
+        bias: of_layer.as_ref().or(tokens.bias.as_ref()),
+        scale: None,
+        reach: tokens.reach,
+    };
+    let seen = attention.add(graph, [&query, &key, &value]);
+    let seen = together(graph, &seen, sizes.hidden);
     linear(graph, &seen, &name(names.out), square)
 }
 

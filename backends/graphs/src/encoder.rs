@@ -8,6 +8,7 @@ use crate::{
     error::GraphError,
     heads::{Body, Head, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
+    relative::{Compared, Relative},
 };
 
 /// The keys of `config.json` for the sizes of a model.
@@ -61,7 +62,7 @@ impl Sizes {
 }
 
 /// What makes a bias of attention, `[1, heads, tokens, tokens]`, of the prefix of names, the tokens and the heads.
-type AttentionBias = fn(&mut Builder, &str, Config<'_>, Value, usize) -> Result<Value, GraphError>;
+type AttentionBias = fn(&mut Builder, &str, Config<'_>, &Value, usize) -> Result<Value, GraphError>;
 
 /// A family of models.
 pub(crate) struct Family {
@@ -84,6 +85,8 @@ pub(crate) struct Family {
     pub(crate) names: LayerNames,
     /// What is added to attention in all layers.
     pub(crate) bias: Option<AttentionBias>,
+    /// The name of a layer's table of distances, where the family may have them in the place of positions.
+    pub(crate) relative: Option<&'static str>,
     /// Heads by the end of the class's name.
     pub(crate) heads: &'static [(&'static str, Head)],
     /// Parts of names of tensors that a model of the family may have and the graph has no use for.
@@ -140,7 +143,6 @@ pub(crate) fn add(
     graph: &mut Builder,
     config: Config<'_>,
 ) -> Result<(), GraphError> {
-    config.must_be("position_embedding_type", "absolute")?;
     config.must_be_off("is_decoder")?;
     config.must_be_off("add_cross_attention")?;
     let Family { keys, defaults, .. } = family;
@@ -194,7 +196,11 @@ impl Encoder<'_> {
         }
         let mut tokens = Tokens::new(graph, &ids, &mask, sizes.hidden);
         if let Some(bias) = family.bias {
-            tokens = tokens.biased(bias(graph, self.prefix, *config, ids, sizes.heads)?);
+            tokens = tokens.biased(bias(graph, self.prefix, *config, &ids, sizes.heads)?);
+        }
+        if let Some((table, compared)) = self.compared()? {
+            let most = self.most_tokens()?;
+            tokens = tokens.related(Relative::new(graph, &ids, (table, most), compared));
         }
         let layers = config.size(family.keys.layers, family.defaults.layers)?;
         for layer in 0..layers {
@@ -221,10 +227,21 @@ impl Encoder<'_> {
             let segments = graph.op("Gather", &[&table, &segment], Vec::new());
             sum = graph.op("Add", &[&sum, &segments], Vec::new());
         }
-        let most = config.size("max_position_embeddings", family.defaults.positions)?;
+        if self.compared()?.is_none() {
+            let positions = self.positions(graph, ids)?;
+            sum = graph.op("Add", &[&sum, &positions], Vec::new());
+        }
+        let norm = self.name("embeddings.LayerNorm");
+        layer_norm(graph, &sum, &norm, *embedded, self.sizes.epsilon)
+    }
+
+    /// The embeddings of positions.
+    fn positions(&self, graph: &mut Builder, ids: &Value) -> Result<Value, GraphError> {
+        let Encoder { family, config, embedded, .. } = self;
+        let most = self.most_tokens()?;
         let table = self.name("embeddings.position_embeddings.weight");
         let table = graph.weight(&table, &[most, *embedded])?;
-        let positions = match family.positions {
+        Ok(match family.positions {
             Positions::FromZero => {
                 let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
                 let first = graph.whole_numbers(&[0]);
@@ -235,10 +252,26 @@ impl Encoder<'_> {
                 let at = positions_behind(graph, ids, padding);
                 graph.op("Gather", &[&table, &at], Vec::new())
             }
+        })
+    }
+
+    /// The longest text.
+    fn most_tokens(&self) -> Result<usize, GraphError> {
+        self.config.size("max_position_embeddings", self.family.defaults.positions)
+    }
+
+    /// The name of each layer's table of distances and what is compared with it, where these stand for positions.
+    fn compared(&self) -> Result<Option<(&'static str, Compared)>, GraphError> {
+        const KEY: &str = "position_embedding_type";
+        let Some(table) = self.family.relative else {
+            return self.config.must_be(KEY, "absolute").map(|()| None);
         };
-        let sum = graph.op("Add", &[&sum, &positions], Vec::new());
-        let norm = self.name("embeddings.LayerNorm");
-        layer_norm(graph, &sum, &norm, *embedded, self.sizes.epsilon)
+        match self.config.word(KEY, "absolute")? {
+            "absolute" => Ok(None),
+            "relative_key" => Ok(Some((table, Compared::Queries))),
+            "relative_key_query" => Ok(Some((table, Compared::Both))),
+            _ => Err(self.config.wrong(KEY, "absolute, relative_key or relative_key_query")),
+        }
     }
 
     fn word_embeddings(&self) -> String {

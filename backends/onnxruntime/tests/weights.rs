@@ -153,7 +153,7 @@ fn every_family_and_head_answers_as_transformers_does_in_company_and_alone() {
             folders += 1;
         }
     }
-    assert_eq!(folders, 107);
+    assert_eq!(folders, 109);
 }
 
 /// A copy of a folder, gone at the end.
@@ -226,8 +226,8 @@ fn what_no_graph_is_made_for_is_refused_by_its_name() {
         ),
         (
             "\"model_type\": \"bert\"",
-            "\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"",
-            "position_embedding_type: expected \"absolute\"",
+            "\"model_type\": \"bert\", \"position_embedding_type\": \"rotary\"",
+            "position_embedding_type: expected absolute, relative_key or relative_key_query",
         ),
     ] {
         folder.change(from, to);

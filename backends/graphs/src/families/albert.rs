@@ -36,6 +36,7 @@ pub(super) const FAMILY: Family = Family {
         norm: "full_layer_layer_norm",
     },
     bias: None,
+    relative: None,
     heads: &[
         ("Model", Head::Hidden),
         (

@@ -30,6 +30,7 @@ pub(super) const FAMILY: Family = Family {
     layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
     names: LAYER,
     bias: None,
+    relative: Some("attention.self.distance_embedding"),
     heads: &[
         ("Model", Head::Hidden),
         (
@@ -53,5 +54,12 @@ pub(super) const FAMILY: Family = Family {
             },
         ),
     ],
-    unused: &["position_ids", "pooler.", "cls.seq_relationship.", "cls.predictions.bias"],
+    // Positions are in files whose model has distances in their place.
+    unused: &[
+        "position_ids",
+        "position_embeddings",
+        "pooler.",
+        "cls.seq_relationship.",
+        "cls.predictions.bias",
+    ],
 };

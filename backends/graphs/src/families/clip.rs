@@ -1,7 +1,6 @@
 //! CLIP: a tower for texts and one for images, each alone or both. Source: "Learning Transferable Visual Models From
 //! Natural Language Supervision", Radford et al. 2021, and `modeling_clip.py` of Hugging Face's transformers.
 
-use super::Family;
 use crate::{
     attention::Reach,
     blocks::{Bias, LayerNames, Sizes, Tokens, layer_norm, linear_of, norm_first_layer, together},
@@ -9,6 +8,7 @@ use crate::{
     config::Config,
     encoder::KEYS,
     error::GraphError,
+    family::Family,
     heads::{ROWS, TOKENS},
     onnx::{Attribute, Dim, ElementType},
     vision::{in_front, patches},

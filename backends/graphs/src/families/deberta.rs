@@ -1,7 +1,7 @@
 //! DeBERTa, versions 2 and 3: attention compares tokens with distances, too. Source: "DeBERTa", He et al. 2020,
 //! "DeBERTaV3", He et al. 2021, and `modeling_deberta_v2.py` of Hugging Face's transformers.
 
-use super::{Family, bert::LAYER};
+use super::bert::LAYER;
 use crate::{
     attention::{Attention, distances},
     blocks::{
@@ -12,8 +12,10 @@ use crate::{
     config::Config,
     encoder::KEYS,
     error::GraphError,
+    family::Family,
     heads::{Body, Head, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
+    relative::{at_distances, of_distances, turned},
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -291,19 +293,19 @@ impl<'a> Model<'a> {
     ) -> Result<Option<Value>, GraphError> {
         let shares = self.config.flag("share_att_key", false)?;
         let pick = |own, shared| format!("{prefix}{}", if shares { shared } else { own });
-        let square = [self.sizes.hidden; 2];
+        let Sizes { hidden, heads, .. } = self.sizes;
+        let sizes = [heads, hidden / heads];
         let mut parts = Vec::new();
         if ways.content_to_position {
-            let name = pick("attention.self.pos_key_proj", NAMES.key);
-            let table = linear(graph, &relative.table, &name, square)?;
-            parts.push(self.compared(graph, query, (&table, relative.count), &relative.of_queries));
+            let table =
+                self.table(graph, relative, &pick("attention.self.pos_key_proj", NAMES.key))?;
+            parts.push(at_distances(graph, query, &table, &relative.of_queries, sizes));
         }
         if ways.position_to_content {
             let name = pick("attention.self.pos_query_proj", NAMES.query);
-            let table = linear(graph, &relative.table, &name, square)?;
-            let of_keys = self.compared(graph, key, (&table, relative.count), &relative.of_keys);
-            let perm = vec![Attribute::ints("perm", &[0, 1, 3, 2])];
-            parts.push(graph.op("Transpose", &[&of_keys], perm));
+            let table = self.table(graph, relative, &name)?;
+            let of_keys = at_distances(graph, key, &table, &relative.of_keys, sizes);
+            parts.push(turned(graph, &of_keys));
         }
         Ok(match &parts[..] {
             [] => None,
@@ -311,30 +313,19 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// What each token's content `[rows, tokens, size]` has in common with the bucket of its distance to each other
-    /// token: `[rows, heads, tokens, tokens]`.
-    fn compared(
+    /// The table of distances as a layer of the model sees it: `[heads, size of a head, buckets]`.
+    fn table(
         &self,
         graph: &mut Builder,
-        content: &Value,
-        (table, count): (&Value, usize),
-        buckets: &Value,
-    ) -> Value {
+        relative: &Relative,
+        name: &str,
+    ) -> Result<Value, GraphError> {
         let Sizes { hidden, heads, .. } = self.sizes;
-        let (heads, size) = (heads as i64, (hidden / heads) as i64);
-        let apart = graph.whole_numbers(&[0, 0, heads, size]);
-        let content = graph.op("Reshape", &[content, &apart], Vec::new());
-        let content =
-            graph.op("Transpose", &[&content], vec![Attribute::ints("perm", &[0, 2, 1, 3])]);
-        let apart = graph.whole_numbers(&[count as i64, heads, size]);
-        let table = graph.op("Reshape", &[table, &apart], Vec::new());
-        let table = graph.op("Transpose", &[&table], vec![Attribute::ints("perm", &[1, 2, 0])]);
-        let all = graph.op("MatMul", &[&content, &table], Vec::new());
-        let outer = graph.op("Shape", &[&all], vec![Attribute::int("end", 2)]);
-        let pairs = graph.op("Shape", &[buckets], Vec::new());
-        let shape = graph.op("Concat", &[&outer, &pairs], vec![Attribute::int("axis", 0)]);
-        let at = graph.op("Expand", &[buckets, &shape], Vec::new());
-        graph.op("GatherElements", &[&all, &at], vec![Attribute::int("axis", 3)])
+        let table = linear(graph, &relative.table, name, [hidden; 2])?;
+        let apart = [relative.count, heads, hidden / heads].map(|it| it as i64);
+        let apart = graph.whole_numbers(&apart);
+        let table = graph.op("Reshape", &[&table, &apart], Vec::new());
+        Ok(graph.op("Transpose", &[&table], vec![Attribute::ints("perm", &[1, 2, 0])]))
     }
 
     /// The convolution over neighbours that is added to the first layer.
@@ -372,64 +363,5 @@ impl<'a> Model<'a> {
         let norm = self.name("encoder.conv.LayerNorm");
         let normed = layer_norm(graph, &sum, &norm, hidden, epsilon)?;
         Ok(graph.op("Mul", &[&normed, counts], Vec::new()))
-    }
-}
-
-/// The row of the table for each distance, the most negative first, up to where all have the last. `buckets`: how many
-/// there are to a side, and the largest distance that they tell apart.
-fn of_distances(span: i64, buckets: Option<(i64, i64)>) -> Vec<i64> {
-    let at = |distance: i64| {
-        let bucket = buckets.map_or(distance, |(count, most)| bucket(distance, count, most));
-        (bucket + span).clamp(0, 2 * span - 1)
-    };
-    // At the far end of a table the row is the last, and none of a longer text is another.
-    let farthest = (1..FARTHEST).find(|it| at(-it) == 0 && at(*it) == 2 * span - 1);
-    let farthest = farthest.unwrap_or(FARTHEST);
-    (-farthest..=farthest).map(at).collect()
-}
-
-/// Distances are looked at up to here.
-const FARTHEST: i64 = 1 << 16;
-
-/// The bucket of a distance: near ones have one each, far ones share theirs, the more the farther they are.
-fn bucket(distance: i64, buckets: i64, most: i64) -> i64 {
-    let half = buckets / 2;
-    if distance.abs() <= half {
-        return distance;
-    }
-    let (far, widest) = (distance.abs() as f32 / half as f32, (most - 1) as f32 / half as f32);
-    let behind = (far.ln() / widest.ln() * (half - 1) as f32).ceil() as i64;
-    distance.signum() * (half + behind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As `make_log_bucket_position` of transformers says, with the sizes of DeBERTa of version 3.
-    #[test]
-    fn near_distances_have_buckets_of_their_own_and_far_ones_share_them() {
-        for (distance, expected) in [
-            (1, 1),
-            (127, 127),
-            (128, 128),
-            (129, 129),
-            (200, 169),
-            (300, 207),
-            (511, 255),
-            (512, 256),
-            (600, 270),
-        ] {
-            assert_eq!(bucket(distance, 256, 512), expected);
-            assert_eq!(bucket(-distance, 256, 512), -expected);
-        }
-    }
-
-    #[test]
-    fn a_table_reaches_to_where_all_distances_have_its_last_row() {
-        let rows = of_distances(256, Some((256, 512)));
-        assert_eq!(rows.len(), 2 * 512 + 1);
-        assert_eq!((rows[0], rows[1], rows[512], rows[1024]), (0, 1, 256, 511));
-        assert_eq!(of_distances(2, None), [0, 1, 2, 3, 3]);
     }
 }

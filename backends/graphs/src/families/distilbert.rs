@@ -33,6 +33,7 @@ pub(super) const FAMILY: Family = Family {
         norm: "output_layer_norm",
     },
     bias: None,
+    relative: None,
     heads: &[
         ("Model", Head::Hidden),
         (

@@ -18,6 +18,7 @@ pub(super) const FAMILY: Family = Family {
     layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
     names: LAYER,
     bias: None,
+    relative: None,
     heads: &[
         ("Model", Head::Hidden),
         (

@@ -1,13 +1,13 @@
 //! GTE, whose files call it `new`, too. Source: "mGTE", Zhang et al. 2024, and `modeling_gte.py` of Hugging Face's
 //! transformers.
 
-use super::Family;
 use crate::{
     blocks::{Bias, Sizes},
     builder::Builder,
     config::Config,
     encoder::KEYS,
     error::GraphError,
+    family::Family,
     gated::{Encoder, Names, Up, WORDS},
     heads::{Body, Head},
     rotary::Frequencies,

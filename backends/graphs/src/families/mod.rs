@@ -13,7 +13,7 @@ mod nomic;
 mod roberta;
 mod vit;
 
-use crate::{builder::Builder, config::Config, encoder, error::GraphError, vision};
+use crate::{encoder, family::Family, vision};
 
 /// Those of texts whose layers are BERT's.
 pub(crate) const TEXTS: &[encoder::Family] = &[
@@ -31,13 +31,3 @@ pub(crate) const IMAGES: &[vision::Family] = &[vit::VIT, vit::DEIT];
 /// Those with layers of their own.
 pub(crate) const OTHERS: &[Family] =
     &[modernbert::FAMILY, deberta::FAMILY, nomic::FAMILY, gte::FAMILY, clip::FAMILY];
-
-/// A family whose whole graph is a function of its own.
-pub(crate) struct Family {
-    /// `model_type` in `config.json`.
-    pub(crate) model_types: &'static [&'static str],
-    /// Adds the whole model to the graph.
-    pub(crate) add: fn(&mut Builder, Config<'_>) -> Result<(), GraphError>,
-    /// Parts of names of tensors that a model of the family may have and the graph has no use for.
-    pub(crate) unused: &'static [&'static str],
-}

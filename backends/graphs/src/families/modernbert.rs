@@ -2,7 +2,6 @@
 //! text between layers that see a window. Source: "Smarter, Better, Faster, Longer", Warner et al. 2024, and
 //! `modeling_modernbert.py` of Hugging Face's transformers.
 
-use super::Family;
 use crate::{
     attention::window,
     blocks::{Bias, Sizes, Tokens, activation, gated, layer_norm_of, linear, linear_of, together},
@@ -10,6 +9,7 @@ use crate::{
     config::Config,
     encoder::KEYS,
     error::GraphError,
+    family::Family,
     heads::{ROWS, TOKENS, decoder_weight, first_tokens, of_tokens, span, states},
     onnx::{Attribute, Dim, ElementType},
     rotary::{Frequencies, Rotary},

@@ -32,6 +32,7 @@ pub(super) const FAMILY: Family = Family {
         norm: "output.LayerNorm",
     },
     bias: Some(bias),
+    relative: None,
     heads: &[
         ("Model", Head::Hidden),
         (
@@ -66,7 +67,7 @@ fn bias(
     graph: &mut Builder,
     prefix: &str,
     config: Config<'_>,
-    ids: Value,
+    ids: &Value,
     heads: usize,
 ) -> Result<Value, GraphError> {
     let buckets = config.size("relative_attention_num_buckets", 32)?;
@@ -76,7 +77,7 @@ fn bias(
     // The bucket of each distance that there can be, the most negative first.
     let of_distance: Vec<i64> = (1 - most..most).map(|it| bucket(it, buckets as i64)).collect();
     let of_distance = graph.whole_numbers(&of_distance);
-    let distance = distances(graph, &ids);
+    let distance = distances(graph, ids);
     let offset = graph.whole_number(most - 1);
     let distance = graph.op("Add", &[&distance, &offset], Vec::new());
     let bucket = graph.op("Gather", &[&of_distance, &distance], Vec::new());

@@ -1,13 +1,13 @@
 //! NomicBERT. Source: "Nomic Embed", Nussbaum et al. 2024, and `modeling_nomic_bert.py` of Hugging Face's transformers.
 //! Files from before it was in transformers have other keys, those of GPT-2 and of flash-attn, in `config.json`.
 
-use super::Family;
 use crate::{
     blocks::{Bias, Sizes},
     builder::Builder,
     config::Config,
     encoder::{KEYS, Keys},
     error::GraphError,
+    family::Family,
     gated::{Encoder, Names, Up, WORDS},
     heads::{Body, Head},
     rotary::Frequencies,

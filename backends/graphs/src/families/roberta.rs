@@ -19,6 +19,7 @@ pub(super) const FAMILY: Family = Family {
     layer: |layer, _| Ok(format!("encoder.layer.{layer}.")),
     names: LAYER,
     bias: None,
+    relative: None,
     heads: &[
         ("Model", Head::Hidden),
         (
