@@ -14,7 +14,7 @@ use hyper::{
 use super::{
     Grpc, GrpcFront,
     body::Reply,
-    context::{Answered, Context, Facts},
+    context::{Answered, Context, Facts, Given},
     failure, metadata,
     services::Services,
     status::Status,
@@ -22,11 +22,7 @@ use super::{
 };
 use crate::{
     drain::Stage,
-    exchange::{
-        compression::Encoding,
-        rendering::Code,
-        request_id::{RequestId, X_REQUEST_ID},
-    },
+    exchange::{compression::Encoding, rendering::Code, request_id::X_REQUEST_ID},
 };
 use inference::{access::Need, error::Error, signature::nearest};
 
@@ -37,12 +33,12 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 pub async fn serve<S: Services>(
     front: Arc<GrpcFront<S>>,
     call: Call,
-    id: RequestId,
+    given: Given,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
 ) {
     let response = {
-        let mut answer = std::pin::pin!(answer(front, call, &id, request));
+        let mut answer = std::pin::pin!(answer(front, call, &given, request));
         poll_fn(|context| match answer.as_mut().poll(context) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => respond.poll_reset(context).map(|_| None),
@@ -51,7 +47,7 @@ pub async fn serve<S: Services>(
     };
     let Some(response) = response else { return };
     let (mut parts, reply) = response.into_parts();
-    parts.headers.insert(X_REQUEST_ID, id.value());
+    parts.headers.insert(X_REQUEST_ID, given.id.value());
     if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
         tracing::debug!(%error, "a reply was not taken");
     }
@@ -60,7 +56,7 @@ pub async fn serve<S: Services>(
 async fn answer<S: Services>(
     front: Arc<GrpcFront<S>>,
     call: Call,
-    id: &RequestId,
+    given: &Given,
     request: Request<RecvStream>,
 ) -> Response<Reply> {
     let (parts, body) = request.into_parts();
@@ -73,16 +69,16 @@ async fn answer<S: Services>(
     let metrics = &grpc.serving.metrics;
     let called = method(services, parts.uri.path()).and_then(|method| {
         let facts = services.facts(method);
-        let context = context(grpc, facts, id, parts.uri.authority(), parts.headers)?;
+        let context = context(grpc, facts, given, parts.uri.authority(), parts.headers)?;
         Ok((method, context))
     });
     let answered = match called {
         Ok((method, context)) => services.answer(method, context, body).await.map_err(|failure| {
-            failure::log(&grpc.serving, id, &method, &failure);
+            failure::log(&grpc.serving, &given.id, &method, &failure);
             failure::status(&failure)
         }),
         Err(error) => {
-            let request_id = &*id.text();
+            let request_id = &*given.id.text();
             tracing::debug!(path = parts.uri.path(), request_id, %error, "call refused");
             Err(Status::of(&error))
         }
@@ -142,14 +138,16 @@ fn method<S: Services>(services: &S, path: &str) -> Result<S::Method, Error> {
 fn context(
     front: &Arc<Grpc>,
     facts: Facts,
-    id: &RequestId,
+    given: &Given,
     authority: Option<&Authority>,
     metadata: HeaderMap,
 ) -> Result<Context, Error> {
     allow(front, facts.need, authority, &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
     let encoding = metadata::encoding(&metadata)?;
-    Ok(Context { front: front.clone(), facts, metadata, timeout, encoding, id: id.clone() })
+    let Given { id, memo } = given;
+    let (front, id, memo) = (front.clone(), id.clone(), memo.clone());
+    Ok(Context { front, facts, metadata, timeout, encoding, id, memo })
 }
 
 /// May a call that needs this access, with these metadata, be made now? All calls pass this one check.

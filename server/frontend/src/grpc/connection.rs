@@ -22,6 +22,7 @@ use tokio::{
 
 use super::{
     Grpc, GrpcFront, call,
+    context::Given,
     heard::Heard,
     room::{FOOTPRINT, Fate, NARROW, OF_CALL, Room},
     services::Services,
@@ -32,6 +33,7 @@ use crate::{
     exchange::request_id::X_REQUEST_ID,
     net::{arrival::Arrival, places::ConnectionPlace},
 };
+use formats::body_memo::BodyMemo;
 
 /// Bytes of one call that a peer may send before they are read, and most bytes of one frame where there is memory for
 /// many such. A large tensor then takes few frames, and a connection can pile up little.
@@ -73,6 +75,7 @@ pub async fn serve<S, V>(
     let mut pings = connection.ping_pong();
     let mut begun = Vec::new();
     let ids = grpc.serving.request_ids.source();
+    let memo = Arc::new(BodyMemo::default());
     loop {
         let some = !begun.is_empty();
         let step = tokio::select! {
@@ -102,7 +105,8 @@ pub async fn serve<S, V>(
                     }
                 }
                 let id = ids.name(request.headers().get(X_REQUEST_ID));
-                begun.push(Box::pin(call::serve(front.clone(), call, id, request, respond)));
+                let given = Given { id, memo: memo.clone() };
+                begun.push(Box::pin(call::serve(front.clone(), call, given, request, respond)));
             }
             // Calls that came together are begun together, so that their answers leave in one write.
             Step::Answer => {

@@ -14,6 +14,7 @@ use super::{
     service::Grpc,
 };
 use crate::exchange::{compression::Encoding, request_id::RequestId};
+use formats::body_memo::BodyMemo;
 use inference::access::Need;
 
 /// What is known of a method before its messages are read.
@@ -25,6 +26,14 @@ pub struct Facts {
     pub has_data: bool,
     /// The fields that lead to the first raw tensor of a message, which is to lie aligned.
     pub first_tensor: FieldPath,
+}
+
+/// What a connection gives each of its calls.
+pub struct Given {
+    /// The name of the call.
+    pub id: RequestId,
+    /// What all calls of the connection remember.
+    pub memo: Arc<BodyMemo<()>>,
 }
 
 /// The head of a call, before its messages are read.
@@ -41,6 +50,8 @@ pub struct Context {
     pub encoding: Option<Encoding>,
     /// The name that the call has in the metadata of its reply.
     pub id: RequestId,
+    /// What its connection remembers of calls before it.
+    pub memo: Arc<BodyMemo<()>>,
 }
 
 impl Context {

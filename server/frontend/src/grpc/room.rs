@@ -8,9 +8,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::watch::Activity;
 use crate::net::footprint::Part;
+use formats::body_memo::BodyMemo;
 
-/// About how many bytes a connection takes with one call.
-pub const FOOTPRINT: usize = 44 << 10;
+/// About how many bytes a connection takes with one call, and with what it remembers.
+pub const FOOTPRINT: usize = (44 << 10) + BodyMemo::<()>::MOST;
 
 /// About how many bytes each further call takes, with metadata of the usual length.
 pub const OF_CALL: usize = 20 << 10;

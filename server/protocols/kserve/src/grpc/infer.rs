@@ -1,6 +1,6 @@
 //! `ModelInfer`, and the requests of `ModelStreamInfer`: the exchange, with the codec of these messages.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ptr, sync::Arc};
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -11,7 +11,7 @@ use super::{
     reply::{self, Frame},
     request::{self, Forms, Wanted},
 };
-use formats::signature_name::SIGNATURE_NAME;
+use formats::{body_memo::BodyMemo, signature_name::SIGNATURE_NAME};
 use frontend::{
     exchange::{
         self, Arrived, Codec, Decoded, Failure, Prepared,
@@ -24,7 +24,12 @@ use frontend::{
         messages::version,
     },
 };
-use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
+use inference::{
+    error::Error,
+    grant::Grant,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
 
 /// Answers `ModelInfer`.
 pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
@@ -66,7 +71,9 @@ pub(super) async fn prepare(
     let failed = |error| Failure::of(id.map(Into::into), error);
     let model = found.map_err(failed)?;
     let (call, body) = (call(context, times, id), Payload::<Nowhere>::from(message));
-    let (limits, codec) = (&front.settings.messages, ModelInfer { frame, named });
+    let (memo, signature) = (context.memo.clone(), model.signature.clone());
+    let codec = ModelInfer { frame, named, memo, signature };
+    let limits = &front.settings.messages;
     exchange::prepare(&front.serving, limits, model, &call, body, codec).await
 }
 
@@ -85,6 +92,20 @@ pub(super) struct ModelInfer {
     frame: Frame,
     /// The start of the message, where its model was looked up by that alone.
     named: Option<Bytes>,
+    /// What the connection remembers of messages for this signature, among others.
+    memo: Arc<BodyMemo<()>>,
+    signature: Arc<Signature>,
+}
+
+/// Most bytes of a message that is looked for in memory. The tensors of such a one are checked there, at once.
+const MOST_RECALLED: usize = 64 << 10;
+
+/// A message.
+pub(super) enum Parsed<'b> {
+    /// One that is remembered, as the request that it is.
+    Known(InferenceRequest),
+    /// One that is to be decoded, and its bytes.
+    New(&'b Bytes, infer_message::Request<'b>),
 }
 
 /// The form of the response.
@@ -94,43 +115,64 @@ pub(super) struct Format {
 }
 
 impl Codec for ModelInfer {
-    type Parsed<'b> = infer_message::Request<'b>;
+    type Parsed<'b> = Parsed<'b>;
     type Format = Format;
     type Reply = VecDeque<Bytes>;
 
     const SMALLER: &'static str = "expected raw_input_contents";
     const SMALLER_REPLY: &'static str = "ask for no classification";
 
-    fn parse<'b>(&self, body: &'b Bytes) -> Result<infer_message::Request<'b>, Error> {
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<Parsed<'b>, Error> {
+        let known = (body.len() <= MOST_RECALLED && self.named.is_none())
+            .then(|| self.memo.recall(&self.signature, None, body, |_, _, _| None));
+        if let Some((request, ())) = known.flatten() {
+            return Ok(Parsed::Known(request));
+        }
         let request = infer_message::Request::of(body)?;
         match &self.named {
             Some(start) if Target::of(start)? != request.target() => Err(named_twice()),
-            Some(_) | None => Ok(request),
+            Some(_) | None => Ok(Parsed::New(body, request)),
         }
     }
 
     fn signature<'s>(
         &self,
         default: &'s Signature,
-        message: &infer_message::Request<'_>,
+        message: &Parsed<'_>,
     ) -> Result<&'s Signature, Error> {
+        // What is remembered names none.
+        let Parsed::New(_, message) = message else { return Ok(default) };
         let named = default.named.as_ref().and_then(|_| message.parameters.get(SIGNATURE_NAME));
         let Some(value) = named else { return Ok(default) };
         let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, *value)?;
         default.of_name(name).map_err(|it| Error::InvalidRequest(it.to_string()))
     }
 
-    fn decode_work(&self, _: &Signature, message: &infer_message::Request<'_>) -> usize {
-        message.bound().saturating_add(message.checked())
+    fn decode_work(&self, _: &Signature, message: &Parsed<'_>) -> usize {
+        match message {
+            Parsed::Known(_) => 0,
+            Parsed::New(_, message) => message.bound().saturating_add(message.checked()),
+        }
     }
 
     fn decode(
         self,
         signature: &Signature,
-        message: infer_message::Request<'_>,
+        message: Parsed<'_>,
         grant: &Grant,
     ) -> Result<Decoded<Format>, Failure> {
+        let (body, message) = match message {
+            Parsed::Known(request) => {
+                let format = Format { forms: Forms::new(), frame: self.frame };
+                return Ok(Decoded { request, format, shared: None });
+            }
+            Parsed::New(body, message) => (body, message),
+        };
         let (request, Wanted { forms, shared }) = request::decode(signature, message, grant)?;
+        let is_plain = forms.is_empty() && shared.is_none();
+        if is_plain && ptr::eq(signature, &*self.signature) {
+            self.memo.remember(&self.signature, None, body, (&request, &()), &[]);
+        }
         Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
     }
 
@@ -157,7 +199,8 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use frontend::grpc::proto::ModelInferRequest;
+    use formats::samples;
+    use frontend::grpc::proto::{ModelInferRequest, model_infer_request::InferInputTensor};
 
     #[test]
     fn a_message_whose_end_names_another_model_than_its_start_is_refused() {
@@ -167,10 +210,71 @@ mod tests {
         };
         let check = |start: &str, end: &str| {
             let body = Bytes::from([named(start), named(end)].concat());
-            let codec = ModelInfer { frame: Frame::Unary, named: Some(named(start).into()) };
-            codec.parse(&body).map(|it| it.model.to_owned())
+            let codec = ModelInfer { named: Some(named(start).into()), ..codec(model()) };
+            codec.parse(&body).map(|it| match it {
+                Parsed::New(_, message) => message.model.to_owned(),
+                Parsed::Known(_) => unreachable!("nothing is remembered"),
+            })
         };
         assert_eq!(check("m", "m").as_deref(), Ok("m"));
         assert!(check("m", "other").unwrap_err().to_string().contains("named twice"));
+    }
+
+    fn model() -> Arc<Signature> {
+        Arc::new(samples::model(8, &["x FP32 [-1]"], &["y FP32 [-1]"]))
+    }
+
+    fn codec(signature: Arc<Signature>) -> ModelInfer {
+        ModelInfer { frame: Frame::Unary, named: None, memo: Arc::default(), signature }
+    }
+
+    /// A message with two floats for `x`.
+    fn message(id: &str, raw: &[u8]) -> Bytes {
+        let input = InferInputTensor {
+            name: "x".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: vec![1, 2],
+            ..InferInputTensor::default()
+        };
+        let message = ModelInferRequest {
+            model_name: "m".to_owned(),
+            id: id.to_owned(),
+            inputs: vec![input],
+            raw_input_contents: vec![Bytes::copy_from_slice(raw)],
+            ..ModelInferRequest::default()
+        };
+        message.encode_to_vec().into()
+    }
+
+    #[test]
+    fn a_message_that_is_remembered_is_the_request_that_would_be_decoded() {
+        let (first, second) = (model(), model());
+        let shared = Arc::new(BodyMemo::default());
+        let of = |signature: &Arc<Signature>, memo: &Arc<BodyMemo<()>>, body: &Bytes| {
+            let codec = ModelInfer { memo: memo.clone(), ..codec(signature.clone()) };
+            let parsed = codec.parse(body).unwrap();
+            let is_known = matches!(parsed, Parsed::Known(_));
+            let decoded = codec.decode(signature, parsed, &Grant::all(0));
+            let shown = match decoded {
+                Ok(decoded) => format!("{:?}", decoded.request),
+                Err(failure) => format!("{:?}", failure.error),
+            };
+            (is_known, shown)
+        };
+        let check = |signature: &Arc<Signature>, body: Bytes, expect: bool| {
+            let (is_known, shown) = of(signature, &shared, &body);
+            assert_eq!(is_known, expect);
+            assert_eq!(shown, of(signature, &Arc::default(), &body).1);
+        };
+        check(&first, message("", &[1; 8]), false);
+        check(&first, message("", &[2; 8]), true);
+        check(&first, message("", &[2; 12]), false);
+        check(&first, message("", &[2; 4]), false);
+        check(&first, message("a", &[2; 8]), false);
+        check(&first, message("", &[3; 8]), true);
+        // The same model, loaded anew.
+        check(&second, message("", &[3; 8]), false);
+        check(&second, message("", &[4; 8]), true);
+        check(&first, message("", &[4; 8]), false);
     }
 }
