@@ -148,6 +148,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
     ("browser", &["backend"]),
     ("embeddings", &["formats"]),
+    ("kserve", &["formats"]),
     ("loading", &["identity"]),
     ("muster", &["formats", "image", "loadgen", "recommender"]),
     ("sagemaker", &["formats"]),

@@ -12,15 +12,6 @@ use crate::{
     message::{Answer, Execute, Placed},
 };
 
-/// What an instance is told of itself: the program has nobody else to ask.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct InstanceFacts {
-    /// Its name, as Triton forms it.
-    pub(crate) name: String,
-    /// The configuration that its model is served with, in JSON.
-    pub(crate) config: Arc<str>,
-}
-
 /// A flag of Triton's C interface: the first request of a sequence, the last one.
 const SEQUENCE_START: u32 = 1;
 const SEQUENCE_END: u32 = 2;

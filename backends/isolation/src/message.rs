@@ -1,13 +1,13 @@
 //! What the two sides say to each other. Frames are written by postcard; names of tensors are lent, not copied.
 
-use std::{any::Any, borrow::Cow, time::Duration};
+use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 
 use backend::{
     BackendError, DataType, Device, ModelSource, ModelSpec, RunMemory, Signatures, WarmUp,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{calls::InstanceFacts, sandbox::Order};
+use crate::sandbox::Order;
 
 /// What the server says to a worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +24,15 @@ pub(crate) enum ToWorker {
     Stop { lane: u32, run: u64 },
     /// Memory is scarce: what the model and its engine keep for later runs is to go.
     TrimMemory,
+}
+
+/// What an instance is told of itself: the program has nobody else to ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InstanceFacts {
+    /// Its name, as Triton forms it.
+    pub(crate) name: String,
+    /// The configuration that its model is served with, in JSON.
+    pub(crate) config: Arc<str>,
 }
 
 /// What a worker says once it is in its sandbox. Where that is `true`, a file comes along by which the kernel asks the

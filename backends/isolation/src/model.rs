@@ -12,9 +12,8 @@ use backend::{
 };
 
 use crate::{
-    calls::InstanceFacts,
     lane::Lane,
-    message::Loaded,
+    message::{InstanceFacts, Loaded},
     open::{Host, Open},
     recycle::Recycler,
     supervisor::Supervisor,

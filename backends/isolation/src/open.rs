@@ -14,13 +14,13 @@ use backend::{
 
 use crate::{
     arena::HostArena,
-    calls::{CallsAnswer, ExecuteCalls, InstanceFacts, take_each},
+    calls::{CallsAnswer, ExecuteCalls, take_each},
     channel::{ChannelError, LONGEST_SILENCE, Receiver},
     figures::Figures,
     frame::{Garbage, LONGEST_ANSWER},
     launch::Worker,
     mailbox::{self, Incoming, Outgoing},
-    message::{Answer, Execute, Opened, ToWorker},
+    message::{Answer, Execute, InstanceFacts, Opened, ToWorker},
     patience::{LOOK, wait},
     supervisor::Supervisor,
 };
