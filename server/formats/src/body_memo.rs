@@ -9,7 +9,7 @@ use std::{
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
-use crate::kserve_v2::check_booleans;
+use crate::booleans::check_booleans;
 use inference::{request::InferenceRequest, signature::Signature};
 
 /// Most bytes around the tensors of a body that is remembered.

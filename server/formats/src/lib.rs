@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 pub mod body_memo;
 pub mod body_model;
+mod booleans;
 pub mod csv;
 pub mod elements;
 pub mod errors;

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    booleans::check_booleans,
     format::{
         DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body, suggestion,
     },
@@ -16,6 +15,7 @@ use super::{
     shared::{RegionKeys, SharedInput, SharedParts},
 };
 use crate::{
+    booleans::check_booleans,
     elements::TensorBuilder,
     json::{BytesForm, Mark, Reader, Token},
     medium,

@@ -1,7 +1,6 @@
 //! The KServe v2 protocol over HTTP, as Triton speaks it: inference with JSON and with the binary tensor
 //! extension, and the small JSON bodies of metadata and repository.
 
-mod booleans;
 pub mod classify;
 mod control;
 mod decode;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 use backend::{DataType, Shape, Tensor};
 use bytes::Bytes;
 
-pub use booleans::{check_booleans, find_not_boolean};
+pub use crate::booleans::{check_booleans, find_not_boolean};
 pub use control::{LoadRequest, load_request, unload_request};
 pub use describe::{
     EXTENSIONS, IndexEntry, index_request, model_metadata, repository_index, server_metadata,

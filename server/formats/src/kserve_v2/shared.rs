@@ -6,8 +6,7 @@ use std::sync::Arc;
 use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 use bytes::Bytes;
 
-use super::booleans::check_booleans;
-use crate::json::Reader;
+use crate::{booleans::check_booleans, json::Reader};
 use inference::{error::Error, messages, signature::Port};
 
 /// What of a request and its reply lies in shared memory.

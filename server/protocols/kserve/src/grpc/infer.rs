@@ -101,6 +101,8 @@ pub(super) struct ModelInfer {
 const MOST_RECALLED: usize = 64 << 10;
 
 /// A message.
+// A large variant costs nothing: what was parsed is decoded at once.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Parsed<'b> {
     /// One that is remembered, as the request that it is.
     Known(InferenceRequest),
