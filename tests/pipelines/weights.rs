@@ -79,7 +79,7 @@ fn a_graph_goes_before_weights_and_weights_of_no_known_model_are_no_model() {
     let repository = repository.file("both/model.safetensors", &weights);
     let repository = copy(repository, "unknown", &root(FOLDER));
     let config = fs::read_to_string(root(FOLDER).join("config.json")).unwrap();
-    let config = config.replace("\"model_type\": \"bert\"", "\"model_type\": \"llama\"");
+    let config = config.replace("\"model_type\": \"bert\"", "\"model_type\": \"gpt2\"");
     let repository = repository.file("unknown/config.json", config);
     let server = Server::start(&repository, &["--exit-on-error=false"]);
     let index = server.post("/v2/repository/index", "").expect(200).json();

@@ -213,10 +213,16 @@ impl Tokens {
 
     /// A matrix with rows of another size as `[rows, tokens, size]`.
     pub(crate) fn apart_with(&self, graph: &mut Builder, x: &Value, size: usize) -> Value {
-        let size = graph.whole_numbers(&[size as i64]);
-        let axis = vec![Attribute::int("axis", 0)];
-        let shape = graph.op("Concat", &[&self.rows_and_tokens, &size], axis);
+        let shape = self.shape_with(graph, &[size]);
         graph.op("Reshape", &[x, &shape], Vec::new())
+    }
+
+    /// `[rows, tokens, ..sizes]`, as numbers.
+    pub(crate) fn shape_with(&self, graph: &mut Builder, sizes: &[usize]) -> Value {
+        let sizes: Vec<i64> = sizes.iter().map(|it| *it as i64).collect();
+        let sizes = graph.whole_numbers(&sizes);
+        let axis = vec![Attribute::int("axis", 0)];
+        graph.op("Concat", &[&self.rows_and_tokens, &sizes], axis)
     }
 }
 

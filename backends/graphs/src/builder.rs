@@ -1,10 +1,11 @@
 //! A graph while it is made: nodes one after the other, each with the names of what it takes and gives.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use crate::{
     error::GraphError,
     onnx::{Attribute, Dim, ElementType, Graph, MICROSOFT, Node, Tensor, ValueInfo},
+    place::Plain,
     weights::Weights,
 };
 
@@ -41,6 +42,29 @@ impl Builder {
     /// The graph under that name, and the weights that it was made of.
     pub(crate) fn finish(self, name: &str) -> (Graph, Weights) {
         (Graph { name: name.to_owned(), ..self.graph }, self.weights)
+    }
+
+    /// The weights that stay as they are: all but matrices that something is multiplied with, which runtimes lay out
+    /// anew, and those that are cast at load.
+    pub(crate) fn plain(&self) -> Vec<Plain> {
+        let mut read = BTreeSet::new();
+        for node in &self.graph.node {
+            let is_matrix = |at| at == 1 && ["Gemm", "MatMul"].contains(&node.op_type.as_str());
+            let others = node.input.iter().enumerate().filter(|(at, _)| !is_matrix(*at));
+            read.extend(others.map(|(_, name)| name.as_str()));
+        }
+        let initializers = self.graph.initializer.iter().map(Tensor::name);
+        let found = initializers.filter(|it| read.contains(it)).filter_map(|name| {
+            let weight = self.weights.get(name).filter(|it| it.element == ElementType::Float)?;
+            Some(Plain {
+                name: name.to_owned(),
+                dims: weight.dims.iter().map(|it| *it as i64).collect(),
+                file: weight.place.file.clone(),
+                offset: weight.place.offset,
+                length: weight.place.length,
+            })
+        });
+        found.collect()
     }
 
     pub(crate) fn weights(&self) -> &Weights {

@@ -12,6 +12,7 @@ impl<'a> Config<'a> {
     /// One that says nothing.
     pub(crate) const EMPTY: Config<'static> = Config(&Value::Null);
 
+    /// That the key has a value for which no graph is made.
     pub(crate) fn wrong(self, key: &str, expected: &str) -> GraphError {
         let given = self.0.get(key).map_or("nothing".to_owned(), Value::to_string);
         GraphError::Config { key: key.to_owned(), expected: expected.to_owned(), given }
@@ -62,6 +63,28 @@ impl<'a> Config<'a> {
             true => Ok(()),
             false => Err(self.wrong(key, &format!("\"{only}\""))),
         }
+    }
+
+    /// Is the key there, with `null`?
+    pub(crate) fn is_null(self, key: &str) -> bool {
+        self.0.get(key).is_some_and(Value::is_null)
+    }
+
+    /// A list of words that may have one alone.
+    pub(crate) fn must_be_all(self, key: &str, only: &str) -> Result<(), GraphError> {
+        match self.words(key)?.is_some_and(|all| all.iter().any(|it| *it != only)) {
+            true => Err(self.wrong(key, &format!("\"{only}\" alone"))),
+            false => Ok(()),
+        }
+    }
+
+    /// What says how positions are turned. Files of old have it in `rope_scaling`.
+    pub(crate) fn rope(self) -> Result<Config<'a>, GraphError> {
+        if !self.has("rope_parameters") {
+            return self.part("rope_scaling");
+        }
+        self.must_be_nothing("rope_scaling")?;
+        self.part("rope_parameters")
     }
 
     /// A switch that may be off alone.

@@ -8,6 +8,7 @@ mod attention;
 mod blocks;
 mod builder;
 mod config;
+mod decoder;
 mod encoder;
 mod error;
 mod families;
@@ -27,10 +28,11 @@ use prost::Message;
 use serde_json::Value;
 
 pub use error::GraphError;
+pub use place::Plain;
 
 use builder::Builder;
 use config::Config;
-use families::{IMAGES, OTHERS, TEXTS};
+use families::{DECODERS, IMAGES, OTHERS, TEXTS};
 use weights::Weights;
 
 /// A graph that was made.
@@ -42,6 +44,8 @@ pub struct Graph {
     pub weights: Vec<String>,
     /// The class whose graph it is, for example `BertForSequenceClassification`.
     pub class: String,
+    /// The floats that runs read as they lie in the files. A runtime makes a form of its own of all other weights.
+    pub plain: Vec<Plain>,
 }
 
 /// The files of weights that a graph may be made for, the first that is there wins: one file, or the index of several.
@@ -57,12 +61,22 @@ pub fn weights_in(folder: &Path) -> Option<&'static str> {
     is_of_known_family(folder).then_some(name)
 }
 
-/// Does [`CONFIG`] in the folder name a family that graphs are made for? Blocking.
+/// Does [`CONFIG`] in the folder name a family that graphs are made for? A model that writes texts is one only where
+/// the folder says that it makes embeddings. Blocking.
 pub fn is_of_known_family(folder: &Path) -> bool {
-    let config = read_config(folder).ok();
-    let kind = config.as_ref().and_then(|it| it.get("model_type")).and_then(Value::as_str);
-    kind.is_some_and(|kind| model_types().any(|it| it == kind))
+    let config = read_config(folder).unwrap_or_default();
+    let kind = config.get("model_type").and_then(Value::as_str);
+    let class = config.get("architectures").and_then(|it| it.get(0)).and_then(Value::as_str);
+    let writes = class.is_some_and(|it| it.ends_with(decoder::WRITES));
+    let is_known = kind.is_some_and(|kind| model_types().any(|it| it == kind));
+    is_known && (!writes || folder.join(MODULES).is_file())
 }
+
+/// What [`is_of_known_family`] looks at.
+pub const DESCRIBED_BY: [&str; 2] = [CONFIG, MODULES];
+
+/// What says that vectors are made of the tokens', in a folder of sentence-transformers.
+const MODULES: &str = "modules.json";
 
 fn read_config(folder: &Path) -> Result<Value, GraphError> {
     let wrong = |problem: String| GraphError::file(CONFIG, problem);
@@ -74,7 +88,9 @@ fn read_config(folder: &Path) -> Result<Value, GraphError> {
 pub fn model_types() -> impl Iterator<Item = &'static str> {
     let texts = TEXTS.iter().flat_map(|it| it.model_types);
     let images = IMAGES.iter().flat_map(|it| it.model_types);
-    texts.chain(images).chain(OTHERS.iter().flat_map(|it| it.model_types)).copied()
+    let others = OTHERS.iter().flat_map(|it| it.model_types);
+    let decoders = DECODERS.iter().flat_map(|it| it.model_types);
+    texts.chain(decoders).chain(images).chain(others).copied()
 }
 
 /// The graph of the folder's weights, as [`CONFIG`] describes it. Blocking; reads the headers of the weights alone.
@@ -110,6 +126,9 @@ fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
     let unused = if let Some(family) = TEXTS.iter().find(|it| it.model_types.contains(&kind)) {
         encoder::add(family, &mut graph, config)?;
         family.unused
+    } else if let Some(family) = DECODERS.iter().find(|it| it.model_types.contains(&kind)) {
+        decoder::add(family, &mut graph, config)?;
+        decoder::UNUSED
     } else if let Some(family) = IMAGES.iter().find(|it| it.model_types.contains(&kind)) {
         vision::add(family, &mut graph, config)?;
         family.unused
@@ -123,10 +142,11 @@ fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
             given: kind.to_owned(),
         });
     };
+    let plain = graph.plain();
     let (graph, weights) = graph.finish(&class);
     if let Some(name) = weights.unused(unused) {
         return Err(GraphError::Unexpected(name.to_owned()));
     }
     let model = onnx::Model::new(graph).encode_to_vec();
-    Ok(Graph { model, weights: weights.files().to_vec(), class })
+    Ok(Graph { model, weights: weights.files().to_vec(), class, plain })
 }

@@ -8,6 +8,21 @@ use std::{
 
 use crate::error::GraphError;
 
+/// A weight of 32-bit floats, and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plain {
+    /// Its name in the graph.
+    pub name: String,
+    /// Its shape.
+    pub dims: Vec<i64>,
+    /// The name of the file in the folder.
+    pub file: String,
+    /// Bytes from the beginning of the file.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
 /// Where the bytes of a tensor lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {

@@ -70,7 +70,7 @@ impl Rotary {
     }
 
     /// `[rows, tokens, size]`, each head turned: its second half is the other number of each pair.
-    fn turn(&self, graph: &mut Builder, x: &Value) -> Value {
+    pub(crate) fn turn(&self, graph: &mut Builder, x: &Value) -> Value {
         let inputs = [x, &self.first, &self.cosines, &self.sines];
         graph.own_op("RotaryEmbedding", &inputs, vec![Attribute::int("interleaved", 0)])
     }

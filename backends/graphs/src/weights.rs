@@ -123,6 +123,11 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
+    /// The tensor of that name, if there is one.
+    pub(crate) fn get(&self, name: &str) -> Option<&Weight> {
+        self.tensors.get(name)
+    }
+
     /// The tensor of that name and shape. It is used from now on.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ pub(crate) async fn fetch(
     };
     let chosen = match choose(hub.repository, &files, &settings.graphs) {
         Err(error @ ChoiceError::NoGraph { .. }) => {
-            let described = [graphs::CONFIG.to_owned()];
+            let described = files.iter().filter(|it| graphs::DESCRIBED_BY.contains(&it.as_str()));
+            let described: Vec<String> = described.cloned().collect();
             let weights = choose::weights(&files).ok_or_else(|| error.clone())?;
             // Weights of an unknown family are not fetched in vain.
             hub.bring(&commit, &described, None).await?;

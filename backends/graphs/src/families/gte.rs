@@ -90,6 +90,5 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
 /// Those of `rope_parameters`, or of the two keys that files of old have for them.
 fn frequencies(config: Config<'_>, head: usize, is_new: bool) -> Result<Frequencies, GraphError> {
     let base = config.float("rope_theta", if is_new { 10_000.0 } else { 160_000.0 })?;
-    let key = if config.has("rope_parameters") { "rope_parameters" } else { "rope_scaling" };
-    Frequencies::of(config.part(key)?, base, head)
+    Frequencies::of(config.rope()?, base, head)
 }

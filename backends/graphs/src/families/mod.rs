@@ -7,13 +7,14 @@ mod deberta;
 mod distilbert;
 mod electra;
 mod gte;
+mod llama;
 mod modernbert;
 mod mpnet;
 mod nomic;
 mod roberta;
 mod vit;
 
-use crate::{encoder, family::Family, vision};
+use crate::{decoder, encoder, family::Family, vision};
 
 /// Those of texts whose layers are BERT's.
 pub(crate) const TEXTS: &[encoder::Family] = &[
@@ -24,6 +25,9 @@ pub(crate) const TEXTS: &[encoder::Family] = &[
     electra::FAMILY,
     albert::FAMILY,
 ];
+
+/// Those of texts whose tokens see what is before them alone.
+pub(crate) const DECODERS: &[decoder::Family] = &[llama::LLAMA, llama::MISTRAL, llama::QWEN3];
 
 /// Those of images.
 pub(crate) const IMAGES: &[vision::Family] = &[vit::VIT, vit::DEIT];
