@@ -10,8 +10,8 @@ use std::{
 use backend::BackendError;
 
 /// A graph that was made. Its weights lie in files of the folder.
-#[derive(Debug, Clone)]
-pub(crate) struct Made(Arc<[u8]>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made(Arc<graphs::Graph>);
 
 impl Made {
     /// The graph of these weights; `None` where the path is that of a graph. Blocking.
@@ -32,11 +32,16 @@ impl Made {
                 folder = folder.display(),
             ))
         })?;
-        Ok(Some(Made(graph.model.into())))
+        Ok(Some(Made(Arc::new(graph))))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.0.model
+    }
+
+    /// The weights that runs read as they lie in the files.
+    pub(crate) fn plain(&self) -> &[graphs::Plain] {
+        &self.0.plain
     }
 }
 

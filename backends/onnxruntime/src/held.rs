@@ -10,10 +10,24 @@ use std::{
 use backend::BackendError;
 use rustix::fs::StatVfsMountFlags;
 
-use crate::{files::ModelFiles, private_copy::PrivateCopy};
+use crate::{files::ModelFiles, own_tensor::OwnTensor, private_copy::PrivateCopy};
 
 /// The content of a file of weights, by its name in the model.
 pub(crate) type Beside = (CString, Vec<u8>);
+
+/// Weights of a model that are in memory already.
+#[derive(Clone, Copy)]
+pub(crate) enum InMemory<'a> {
+    /// Files of them; a session copies what it needs.
+    Files(&'a [Beside]),
+    /// Tensors, which a session uses where they are.
+    Tensors(&'a [OwnTensor]),
+}
+
+impl InMemory<'_> {
+    /// None are.
+    pub(crate) const NOTHING: InMemory<'static> = InMemory::Files(&[]);
+}
 
 /// How the files are held.
 pub(crate) enum Held {
@@ -81,10 +95,10 @@ impl Held {
     }
 
     /// Weights that are in memory.
-    pub(crate) fn beside(&self) -> &[Beside] {
+    pub(crate) fn in_memory(&self) -> InMemory<'_> {
         match self {
-            Held::Read(beside) => beside,
-            Held::InPlace | Held::Copied(_) => &[],
+            Held::Read(beside) => InMemory::Files(beside),
+            Held::InPlace | Held::Copied(_) => InMemory::NOTHING,
         }
     }
 
@@ -108,7 +122,9 @@ mod tests {
         let files = ModelFiles::of(path.as_path()).unwrap();
         let nowhere = [PathBuf::from("/proc/no such folder")];
         let held = Held::of(&files, &nowhere, Some(2 * files.bytes)).unwrap();
-        let [(name, content)] = held.beside() else { panic!("there is one file of weights") };
+        let InMemory::Files([(name, content)]) = held.in_memory() else {
+            panic!("there is one file of weights")
+        };
         assert_eq!(name.to_str().unwrap(), "weights.bin");
         assert_eq!(*content, std::fs::read(path.with_file_name("weights.bin")).unwrap());
         assert_eq!(held.model(&path), path);

@@ -1,6 +1,6 @@
 //! Sessions of one model, as many as are asked for, all of the same files.
 
-use std::{fs, path::Path, path::PathBuf, sync::Arc};
+use std::{fs, io, path::Path, path::PathBuf, sync::Arc};
 
 use backend::{BackendError, FileStamps};
 
@@ -8,10 +8,12 @@ use crate::{
     cache::Cache,
     files::ModelFiles,
     graph::Made,
-    held::Held,
+    held::{Held, InMemory},
+    leased::Leases,
     library::Runtime,
     native::{Session, Source},
     options::Settings,
+    own_tensor::OwnTensor,
     place::open,
     zipmap::{self, Unzipped},
 };
@@ -49,12 +51,15 @@ impl Opener {
         if let Some(session) = kept {
             return Ok(session);
         }
+        if let Some(session) = self.in_place(settings) {
+            return Ok(session);
+        }
         let held = self.held()?;
         let session = open(
             &self.runtime,
             held.model(&self.path),
             self.source(unzipped),
-            held.beside(),
+            held.in_memory(),
             settings,
         );
         match (session, held) {
@@ -65,6 +70,37 @@ impl Opener {
             (Ok(session), _) => Ok(session),
             (Err(error), held) => Err(held.renamed(error)),
         }
+    }
+
+    /// A session of a graph that was made, from the files where they lie. `None` where they could change meanwhile, or
+    /// would be in use behind it. Blocking.
+    fn in_place(&self, settings: &Settings) -> Option<Session> {
+        let (made, files) = (self.made.as_ref()?, self.files.as_ref()?);
+        // A provider for GPUs may read them again.
+        let is_for_us = settings.providers.is_empty() && !self.is_unzipped;
+        let leases = is_for_us.then(|| Leases::of(files.paths_of_weights()))?;
+        let in_memory = |tensors: &Vec<OwnTensor>| {
+            let (path, source) = (&self.path, self.source(None));
+            open(&self.runtime, path, source, InMemory::Tensors(tensors), settings)
+        };
+        let session = || -> Result<Session, BackendError> {
+            let failed = |error: io::Error| BackendError::Load(error.to_string());
+            let leases = leases.map_err(failed)?;
+            // From here on headers cannot change: what they say is what will be mapped.
+            if Made::of(&self.path)?.as_ref() != Some(made) {
+                return Err(BackendError::Load("the headers have changed".to_owned()));
+            }
+            let tensors = leases.read(&self.runtime.native, made.plain()).map_err(failed)?;
+            let session = self.stamps.while_same(|| in_memory(&tensors))?.with_tensors(tensors);
+            leases.check().map_err(failed)?;
+            Ok(session)
+        };
+        let found = session();
+        let told = |error: &BackendError| {
+            let path = self.path.display();
+            tracing::debug!(%error, "{path} is copied, as it cannot be used where it lies");
+        };
+        found.inspect_err(told).ok()
     }
 
     /// The files where nobody else writes to them. Blocking.

@@ -9,7 +9,7 @@ use backend::{BackendError, Device, Placement};
 
 use crate::{
     error,
-    held::Beside,
+    held::InMemory,
     library::Runtime,
     native::{self, Session, Source},
     options::Settings,
@@ -119,15 +119,15 @@ pub(crate) fn check_providers(
     })
 }
 
-/// A session of the model in that file, from this source, with these files of weights. Blocking.
+/// A session of the model in that file, from this source, with these weights. Blocking.
 pub(crate) fn open(
     runtime: &Arc<Runtime>,
     path: &Path,
     source: Source<'_>,
-    beside: &[Beside],
+    weights: InMemory<'_>,
     settings: &Settings,
 ) -> Result<Session, BackendError> {
-    Session::new(runtime, path, source, beside, settings).map_err(|error| {
+    Session::new(runtime, path, source, weights, settings).map_err(|error| {
         match settings.providers.is_empty() {
             true => error::of_load(path, &error),
             false => error::of_load_on_gpu(path, &error),

@@ -8,8 +8,8 @@ use backend::{
 };
 
 use crate::{
-    error, instance::OnnxInstance, library::Runtime, native::Source, options::Settings,
-    place::open, trim::Trims,
+    error, held::InMemory, instance::OnnxInstance, library::Runtime, native::Source,
+    options::Settings, place::open, trim::Trims,
 };
 
 /// A model that gives back the one number that it gets: `y = Identity(x)`, both `[1]` of FP32.
@@ -23,7 +23,8 @@ pub(crate) fn shrink_common_arena(runtime: &Arc<Runtime>) -> Result<(), BackendE
     let mut settings = Settings::read(&Default::default(), NonZeroUsize::MIN)?;
     settings.common_arena = true;
     settings.shrinkage = Some("cpu:0".to_owned());
-    let session = open(runtime, Path::new(""), Source::Content(IDENTITY), &[], &settings)?;
+    let session =
+        open(runtime, Path::new(""), Source::Content(IDENTITY), InMemory::NOTHING, &settings)?;
     let port = |name: &str| TensorSpec {
         name: name.into(),
         dtype: DataType::Fp32,

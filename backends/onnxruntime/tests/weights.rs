@@ -74,6 +74,14 @@ impl Answered {
         found.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
+    /// What is said to all rows at once, bit by bit.
+    fn bits(&mut self) -> Vec<u32> {
+        let inputs = self.inputs.clone();
+        let found = self.run(&inputs, 3);
+        let numbers = found.iter().flat_map(|it| it.tensor.as_slice_of::<f32>().unwrap());
+        numbers.map(|it| it.to_bits()).collect()
+    }
+
     /// The places of the tokens of each row that are no padding; none where the inputs are no texts.
     fn counted(&self) -> Option<Vec<Vec<usize>>> {
         let mask = &self.inputs.iter().find(|it| &*it.name == "attention_mask")?.tensor;
@@ -374,4 +382,33 @@ fn files_that_are_cut_are_refused() {
         fs::write(&path, &whole[..length]).unwrap();
         folder.refused(expected);
     }
+}
+
+/// Are weights in use in this process that begin so?
+fn is_mapped(path: &str) -> bool {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().any(|it| it.contains(path) && it.contains(".safetensors"))
+}
+
+#[test]
+fn weights_that_nobody_writes_to_are_read_where_they_lie_and_may_change_behind_the_load() {
+    let folder = Copy::of("bert-tanh-Model");
+    let path = folder.0.join("model.safetensors");
+    let before = fs::read(&path).unwrap();
+    let expected = Answered::of(&folder.0).bits();
+    let mut answered = Answered::of(&folder.0);
+    let copies = "/muster-weights-";
+    assert!(!is_mapped(copies) && !is_mapped(&folder.0.to_string_lossy()));
+    // The lease is over: nobody waits, and what is written is nobody's business here.
+    fs::write(&path, vec![0xff; before.len()]).unwrap();
+    assert_eq!(answered.bits(), expected);
+    fs::write(&path, []).unwrap();
+    assert_eq!(answered.bits(), expected);
+    // What somebody has open for writing is copied, and answers the same.
+    fs::write(&path, &before).unwrap();
+    let writer = fs::File::options().append(true).open(&path).unwrap();
+    let mut copied = Answered::of(&folder.0);
+    assert!(is_mapped(copies));
+    assert_eq!(copied.bits(), expected);
+    drop(writer);
 }

@@ -21,7 +21,7 @@ use backend::BackendError;
 use crate::{
     error,
     files::ModelFiles,
-    held::{Beside, Held},
+    held::{Held, InMemory},
     library::Runtime,
     native::{Session, Source},
     options::Settings,
@@ -109,7 +109,9 @@ impl Load<'_> {
         if !entry.exists() {
             return Ok(None);
         }
-        let problem = match entry.checked_while(|model| self.open(model, Source::Optimised, &[])) {
+        let problem = match entry
+            .checked_while(|model| self.open(model, Source::Optimised, InMemory::NOTHING))
+        {
             Ok(Ok(session)) => {
                 entry.note_use();
                 return Ok(Some(session));
@@ -129,7 +131,7 @@ impl Load<'_> {
         let aside = Aside::new(self.folder).map_err(failed)?;
         let held = (self.hold)().map_err(|it| Trouble::Runtime(it.to_string()))?;
         let model = held.model(&self.files.model);
-        drop(self.open(model, Source::ModelToKeep(&aside.model()), held.beside())?);
+        drop(self.open(model, Source::ModelToKeep(&aside.model()), held.in_memory())?);
         drop(held);
         // Else what was read is not what the key is of, and would be served as that for ever.
         if Key::of(self.files, self.settings)? != *key {
@@ -138,8 +140,13 @@ impl Load<'_> {
         entry.publish(aside).map_err(failed)
     }
 
-    fn open(&self, path: &Path, source: Source<'_>, beside: &[Beside]) -> Result<Session, Trouble> {
-        Session::new(self.runtime, path, source, beside, self.settings)
+    fn open(
+        &self,
+        path: &Path,
+        source: Source<'_>,
+        weights: InMemory<'_>,
+    ) -> Result<Session, Trouble> {
+        Session::new(self.runtime, path, source, weights, self.settings)
             .map_err(|error| Trouble::Runtime(error::of_load(path, &error).to_string()))
     }
 }

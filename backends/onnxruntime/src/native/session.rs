@@ -18,7 +18,10 @@ use super::{
     session_options::{Options, Source},
     table::{Result, check, made},
 };
-use crate::{held::Beside, library::Runtime, options::Settings, private_copy::PrivateCopy};
+use crate::{
+    held::InMemory, library::Runtime, options::Settings, own_tensor::OwnTensor,
+    private_copy::PrivateCopy,
+};
 
 /// A loaded graph.
 pub(crate) struct Session {
@@ -29,6 +32,8 @@ pub(crate) struct Session {
     runtime: Arc<Runtime>,
     /// Files that it may read again.
     _copy: Option<PrivateCopy>,
+    /// Weights that it uses where they are. Dropped behind it.
+    _tensors: Vec<OwnTensor>,
 }
 
 // SAFETY: a session belongs to no thread.
@@ -71,18 +76,20 @@ type TypeOf = unsafe extern "system" fn(
 type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> sys::OrtStatusPtr;
 
 impl Session {
-    /// Loads the file. Files of weights are looked for beside it, but for those that are given; these are copied.
+    /// Loads the file. Weights are looked for in files beside it, but for those that are given. Tensors that are given
+    /// are to be kept by the session: see [`Session::with_tensors`].
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
         path: &Path,
         source: Source<'_>,
-        beside: &[Beside],
+        weights: InMemory<'_>,
         settings: &Settings,
     ) -> Result<Session> {
         let native = &runtime.native;
         let options = Arc::new(Options::new(native, source, settings)?);
-        // SAFETY: `beside` is alive and unchanged until this function returns, and the session is made by then.
-        unsafe { options.weights(beside)? };
+        // SAFETY: `weights` are alive and unchanged until this function returns, and the session is made by then. Of
+        // tensors the caller keeps them as long as the session.
+        unsafe { options.weights(weights)? };
         let to_cancel = options.clone();
         settings.stop.on_stop(move || to_cancel.cancel());
         let _hook = ClearedHook(&settings.stop);
@@ -122,7 +129,13 @@ impl Session {
         settings: &Settings,
     ) -> Result<Session> {
         let pointer = made(pointer)?;
-        let mut session = Session { pointer, arena: None, runtime: runtime.clone(), _copy: None };
+        let mut session = Session {
+            pointer,
+            arena: None,
+            runtime: runtime.clone(),
+            _copy: None,
+            _tensors: Vec::new(),
+        };
         if settings.arena {
             let (native, keeping) = (&runtime.native, settings.keeping);
             let is_common = settings.common_arena && native.has_common_arena;
@@ -135,6 +148,12 @@ impl Session {
     /// The same, for which these files are kept.
     pub(crate) fn with(mut self, copy: PrivateCopy) -> Session {
         self._copy = Some(copy);
+        self
+    }
+
+    /// The same, which uses these tensors. They are those that it was made with: nothing else keeps them alive.
+    pub(crate) fn with_tensors(mut self, tensors: Vec<OwnTensor>) -> Session {
+        self._tensors = tensors;
         self
     }
 

@@ -15,8 +15,9 @@ use super::{
     table::{Native, Result, check, made},
 };
 use crate::{
-    held::Beside,
+    held::{Beside, InMemory},
     options::{GraphLevel, Settings},
+    own_tensor::OwnTensor,
 };
 
 /// What a file is to the session that is made from it.
@@ -141,11 +142,41 @@ impl Options {
         }
     }
 
+    /// Weights that are in memory.
+    ///
+    /// # Safety
+    /// They are alive and unchanged until a session has been made with the options. Tensors are as long as the session.
+    pub(super) unsafe fn weights(&self, weights: InMemory<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match weights {
+                InMemory::Files(files) => self.files(files),
+                InMemory::Tensors(tensors) => self.tensors(tensors),
+            }
+        }
+    }
+
+    /// Tensors in the place of those in files. They are used where they are, and not copied.
+    ///
+    /// # Safety
+    /// They are alive and unchanged as long as the session.
+    unsafe fn tensors(&self, tensors: &[OwnTensor]) -> Result<()> {
+        for tensor in tensors {
+            let (name, value) = (tensor.name().as_ptr(), tensor.value().pointer());
+            // SAFETY: the options are alive, and the name ends with a NUL and is copied. The value is alive by the
+            // caller's promise.
+            unsafe {
+                check((self.table.AddInitializer)(self.pointer.as_ptr(), name, value))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Files of weights whose contents are in memory.
     ///
     /// # Safety
     /// They are alive and unchanged until a session has been made with the options.
-    pub(super) unsafe fn weights(&self, files: &[Beside]) -> Result<()> {
+    unsafe fn files(&self, files: &[Beside]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
