@@ -136,7 +136,7 @@ impl App {
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = ports::open(&config.listeners)?;
-        startup::user_scripts(&config.startup)?;
+        startup::user_scripts(&config, &engines)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
             let problem = |it: TokenFileError| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)

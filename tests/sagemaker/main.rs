@@ -26,7 +26,9 @@ mod observability; // lines of metrics on standard output, captured data
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 #[cfg(feature = "tensorflow")]
 mod savedmodel_hosted; // which SavedModels of a hosting platform's folder serve, and in which versions
-mod sessions;
+#[cfg(all(feature = "isolation", feature = "python"))]
+mod scripts; // archives with a script that loads the model
+mod sessions; // stateful sessions on /invocations
 mod websocket; // conversations in which each message is a request
 #[cfg(feature = "trees")]
-mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms // stateful sessions on /invocations
+mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms

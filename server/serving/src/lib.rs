@@ -23,7 +23,7 @@ pub mod state;
 pub mod validate;
 
 pub use config::{
-    model::{LAYOUT, TF_SERVING},
+    model::{LAYOUT, SCRIPT, TF_SERVING},
     raw,
 };
 pub use control::{Control, EndpointLoad, EndpointModel, LoadOverride, MultiModel, OnDemand};

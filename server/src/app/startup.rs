@@ -1,7 +1,8 @@
 //! Checks of the start: scripts that would not run, loads that take too long, names of models that are not there.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use backend::Backend;
 use tokio::time::Instant;
 
 use super::AppError;
@@ -12,25 +13,27 @@ use crate::{
 use frontend::serving::Serving;
 use loading::{
     Control,
-    settings::{ControlMode, ModelsFrom, NamedModels},
+    settings::{ControlMode, ModelsFrom, NamedModels, Repository},
     user_script,
 };
 
 /// How often the duration of loads is checked.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Refuses to start where a script came with the model, because the server does not run it.
+/// Refuses to start on a hosting platform where a script came with the model and the server does not run it.
 ///
 /// # Errors
 /// The script, unless `--ignore-scripts` makes it a warning.
-pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
-    for script in startup.user_scripts.iter().filter(|it| user_script::has_code(it)) {
-        if !startup.ignore_scripts {
-            return Err(AppError::Models(user_script::refusal(script)));
-        }
-        tracing::warn!("{}", user_script::explanation(script));
+pub(super) fn user_scripts(
+    config: &ServerConfig,
+    engines: &[Arc<dyn Backend>],
+) -> Result<(), AppError> {
+    if config.hosted {
+        let Repository { from, platform, .. } = &config.repository;
+        let left = platform.scripts.left_at_start(from, engines).map_err(AppError::Models)?;
+        left.into_iter().for_each(|it| tracing::warn!("{it}"));
     }
-    if let Some((program, archive)) = &startup.script_elsewhere {
+    if let Some((program, archive)) = &config.startup.script_elsewhere {
         tracing::warn!("{}", user_script::elsewhere(program, archive));
     }
     Ok(())

@@ -28,9 +28,9 @@ use frontend::settings::{
 };
 use kserve::settings as vertex;
 use loading::settings::{
-    HostedWay, ModelsFrom, NamedModels, Repository, control, hosted_start,
+    HostedWay, ModelsFrom, NamedModels, PlatformFolder, Repository, control, hosted_start,
     model_defaults::{self, Start},
-    multi_model, repository,
+    multi_model, repository, user_scripts,
 };
 use machine::{Machine, gpus::Visibility};
 use schedule::{
@@ -120,9 +120,12 @@ pub(super) fn resolve(
         control.hosted = hosted_start::start(&sources, way, sagemaker.default_model.as_ref());
     }
     let hosting = answers::resolve(&sources, problems);
-    let startup = startup::resolve(&sources, environment, (&from, hosted), problems);
+    let startup = startup::resolve(&sources, environment, hosted, problems);
     let platforms = platforms.as_deref();
-    let platform = hosted_start::folder(&sources, environment, platforms, way, problems);
+    let platform = PlatformFolder {
+        scripts: user_scripts::resolve(hosted, &sources, environment, problems),
+        ..hosted_start::folder(&sources, environment, platforms, way, problems)
+    };
     let start = Start { hosted, batch: sagemaker.batch };
     let started_by = match () {
         () if sagemaker.batch => StartedBy::BatchJob,

@@ -29,6 +29,9 @@ _ARGUMENTS = {
 
 _BODY = "body"
 
+# Tells the server that bodies go through as they are.
+_NOTE = "muster_script"
+
 _TEXT = "text/plain; charset=utf-8"
 
 # Parameters of a request that are no headers, and the headers that they stand for.
@@ -85,7 +88,10 @@ class Model:
 
     def __init__(self, functions, load):
         self._functions, self._load = functions, load
-        self.loaded = {"completed": self._completed() if load["auto_complete"] else None}
+        self.loaded = {
+            "completed": self._completed() if load["auto_complete"] else None,
+            "notes": [[_NOTE, _BODY]],
+        }
 
     def instance(self, info):
         """One more model, made by the script."""
@@ -150,7 +156,9 @@ class Instance:
         try:
             body, content_type = self._transform(call, context)
         except BaseException as error:
-            faults.log(error, f"a request to '{self._load['name']}'")
+            # What a client has done wrong is no matter of the log.
+            if (_status(error) or 500) >= 500:
+                faults.log(error, f"a request to '{self._load['name']}'")
             if faults.is_out_of_memory(error):
                 raise RunFailed(faults.describe(error)) from error
             return self._refusal(error)
@@ -219,8 +227,8 @@ class Instance:
 
     def _refusal(self, error):
         """What the client is told of an exception."""
-        status = getattr(error, "status_code", None) or getattr(error, "error_code", None)
-        if isinstance(status, int) and hasattr(error, "message"):
+        status = _status(error)
+        if status is not None:
             return _answered(faults.readable(str(error.message)).encode(), _TEXT, status, {})
         text = faults.readable(_text(error))
         refused = self._defaults.refusal(error, text)
@@ -237,6 +245,12 @@ def _answered(body, content_type, status, headers):
     if headers:
         parameters["headers"] = json.dumps(headers)
     return Answer([(_BODY, BYTES, array)], parameters)
+
+
+def _status(error):
+    """The status that an exception has of its own; `None` where it has none."""
+    status = getattr(error, "status_code", None) or getattr(error, "error_code", None)
+    return status if isinstance(status, int) and hasattr(error, "message") else None
 
 
 def _text(error):

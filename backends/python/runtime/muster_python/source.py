@@ -90,8 +90,9 @@ def import_model(load, first=()):
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
-        requirements = os.path.join(load["directory"], "requirements.txt")
-        if os.path.isfile(requirements):
+        places = [os.path.join(it, "requirements.txt") for it in (os.path.dirname(path), load["directory"])]
+        requirements = next(filter(os.path.isfile, places), None)
+        if requirements is not None:
             raise ModuleNotFoundError(
                 f"{error}. '{requirements}' is not installed by the server: "
                 f"{sys.executable} -m pip install -r '{requirements}'",

@@ -45,6 +45,7 @@ class Functions(unittest.TestCase):
             completed = script.completed()
             self.assertEqual(completed["input"], [{"name": "body", "data_type": "TYPE_STRING", "dims": [1]}])
             self.assertEqual(completed["output"], completed["input"])
+            self.assertEqual(script.loaded["Ok"]["notes"], [["muster_script", "body"]])
             as_json = {"content_type": "application/json", "status": 200}
             self.assertEqual(script.invoke("[1, 2.5]"), (b"[2.0, 5.0]", as_json))
             self.assertEqual(script.invoke("1,2\n3,4", "text/csv; charset=utf-8"), (b"[[2, 4], [6, 8]]", as_json))

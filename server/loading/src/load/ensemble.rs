@@ -133,7 +133,7 @@ impl Loader {
     ) -> ContentHash {
         match config.response_cache && self.settings.has_cache {
             true => {
-                let folder = self.folder_of_pipeline(load).unwrap_or(load.path);
+                let folder = self.folder_of_pipeline(load).unwrap_or(load.files());
                 ContentHash::of_files(config_json, folder, load.started)
             }
             false => ContentHash::unique(),

@@ -39,9 +39,15 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, Lo
             let told = |it: &&Format| it.content.is_some() && inspect::has_content_of(path, it);
             formats.iter().find(told).filter(|_| !has_ending)
         };
+        // Code is a model by its ending where it is named by itself, and in a folder only under the usual name.
+        let is_code = |it: &&Format| {
+            let ending = path.extension().and_then(|it| it.to_str());
+            it.is_by_whole_name && ending.is_some_and(|ending| it.has_extension(ending))
+        };
         let by_bytes = || formats.iter().find(|it| inspect::is_by_bytes(path, it));
         return format
             .or_else(by_content)
+            .or_else(|| formats.iter().find(is_code))
             .or_else(by_bytes)
             .map(|it| vec![it.file.to_owned()])
             .ok_or_else(|| {

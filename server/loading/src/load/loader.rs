@@ -41,7 +41,7 @@ use crate::{
         version_load::{Prospect, Version},
     },
     repository::{denied::cannot, flat::besides_mlflow, local::FoundModel, mlflow},
-    settings::repository::Repository,
+    settings::{UserScripts, repository::Repository},
 };
 use schedule::prepare::PreparePool;
 use serving::{
@@ -110,6 +110,11 @@ impl Loader {
     /// The same, which keeps what runs of texts cost in that folder, where there is one.
     pub fn keeping_costs(self, folder: Option<PathBuf>) -> Loader {
         Loader { costs: folder, ..self }
+    }
+
+    /// Scripts that come with models.
+    pub(crate) fn scripts(&self) -> &UserScripts {
+        &self.settings.repository.platform.scripts
     }
 
     /// From now on models are planned for so many processors.

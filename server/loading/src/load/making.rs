@@ -285,7 +285,11 @@ impl Loader {
 
     /// How long the engine may take to load the model, and to make an instance.
     fn engine_limit(&self, load: &Load<'_>, uses_gpus: bool) -> PhaseLimit {
-        load_limit::of_engine(self.settings.repository.load_limit, uses_gpus, bytes_of(load.path))
+        load_limit::of_engine(
+            self.settings.repository.load_limit,
+            uses_gpus,
+            bytes_of(load.files()),
+        )
     }
 
     /// An instance, made in time.

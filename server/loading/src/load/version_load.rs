@@ -11,7 +11,9 @@ use std::{
 use backend::{Backend, Stop};
 
 use crate::{
-    config::choose::EngineChoice, load::load_watch::LoadWatch, repository::local::FoundModel,
+    config::choose::EngineChoice,
+    load::load_watch::LoadWatch,
+    repository::{local::FoundModel, user_script::is_script_of},
 };
 use serving::config::raw;
 
@@ -74,6 +76,14 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// The file or the directory of which it is made: of a script, the directory that is its model's.
+    pub(super) fn files(&self) -> &Path {
+        match is_script_of(self.path, &self.found.dir) {
+            true => &self.found.dir,
+            false => self.path,
+        }
+    }
+
     /// The same with that configuration.
     pub(super) fn with_config<'b>(&'b self, raw: &'b raw::ModelConfig) -> Load<'b> {
         let Load { found, version, path, choice, engine, started, cpus, watch, .. } = *self;

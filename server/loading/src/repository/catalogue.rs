@@ -15,6 +15,7 @@ use crate::{
         local::{Found, FoundModel, Names, is_model_name, scan_path},
         model_list::with_policy,
         remote::{Copies, Remote},
+        user_script::{self, Fate},
     },
     settings::{
         hosted_start::{HostedWay, PlatformFolder},
@@ -228,7 +229,17 @@ impl Catalogue {
     fn look_at_path(&self, path: &Path) -> io::Result<Found> {
         let PlatformFolder { channels, root_model, .. } = &self.platform;
         let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
-        let mut found = scan_path(path, self.hosted && !is_root_model, &self.engines)?;
+        let scripts = &self.platform.scripts;
+        let mut found = match scripts.fate_of_directory(path, &self.engines) {
+            Some(Fate::Runs(script)) => user_script::model(&script, path, self.hosted),
+            left => {
+                let mut found = scan_path(path, self.hosted && !is_root_model, &self.engines)?;
+                if let Some(Fate::IsLeft(script, reason)) = left.filter(|_| !self.hosted) {
+                    found.warnings.push(user_script::not_run(&script, reason));
+                }
+                found
+            }
+        };
         if is_root_model {
             found.name_the_only(ROOT_MODEL);
         }

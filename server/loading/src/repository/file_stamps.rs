@@ -12,7 +12,10 @@ use std::{
 use backend::{FileContents, FileIdentity, Reading};
 use steps::is_pipeline;
 
-use crate::repository::local::{FoundModel, is_unfinished};
+use crate::repository::{
+    local::{FoundModel, is_unfinished},
+    user_script::is_script_of,
+};
 
 /// Folders in folders that are looked at. Models are not deeper, and a link may lead into a circle.
 const DEEPEST: usize = 8;
@@ -55,7 +58,14 @@ impl FileStamps {
             };
             walk(&found.dir, DEEPEST, &skip, &mut common);
         }
-        let versions = found.versions.iter().map(|(number, path)| (*number, tree(path)));
+        let of_version = |path: &Path| {
+            let mut files = tree(path);
+            if is_script_of(path, &found.dir) {
+                walk(&found.dir, DEEPEST, &|_| false, &mut files);
+            }
+            files
+        };
+        let versions = found.versions.iter().map(|(number, path)| (*number, of_version(path)));
         FileStamps {
             config: found.config.as_deref().map(tree).unwrap_or_default(),
             common,

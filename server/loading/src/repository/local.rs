@@ -351,7 +351,7 @@ pub(super) fn versions_in(
     Ok(versions)
 }
 
-fn flat(file: &Path, name: String) -> FoundModel {
+pub(super) fn flat(file: &Path, name: String) -> FoundModel {
     let dir = file.parent().unwrap_or(Path::new("")).to_owned();
     let versions = BTreeMap::from([(1, file.to_owned())]);
     FoundModel {

@@ -1,29 +1,166 @@
-//! Scripts that come with a model for another container, which would run them around it. This server does not.
+//! Scripts that come with a model, as SageMaker's archives have them: `code/inference.py`. One that loads the model is
+//! served as the model. One that was written around a model that an engine opens is not run.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-/// The default name of such a script.
-pub const NAME: &str = "inference.py";
+use backend::Backend;
 
-/// Where it lies in the directory of a model.
-pub const FOLDER: &str = "code";
+use crate::{
+    config::engines::Engines,
+    repository::local::{Found, FoundModel, directory_name, flat, scan_path},
+    settings::{ModelsFrom, UserScripts},
+};
+
+/// Where a script lies in the directory of a model.
+const FOLDER: &str = "code";
+
+/// The engine that runs them.
+const ENGINE: &str = "python";
+
+/// The function that makes a script a model of its own.
+const LOADS: &str = "model_fn";
+
+/// What becomes of the script of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is the model.
+    Runs(PathBuf),
+    /// It is not run, for this reason.
+    IsLeft(PathBuf, Reason),
+}
+
+/// Why a script is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Nothing here runs it.
+    NoEngine,
+    /// It does not load the model, which an engine does.
+    IsAroundAModel,
+    /// `--ignore-scripts` says so.
+    IsIgnored,
+}
+
+impl UserScripts {
+    /// What becomes of the script of the model in `dir`, which lies in the first of these folders that has one. `None`
+    /// where there is none with code, and where they are ignored.
+    fn fate(&self, dir: &Path, folders: &[PathBuf], engines: &Engines) -> Option<Fate> {
+        let script = self.find(folders).filter(|_| !self.are_ignored)?;
+        let is_around = || {
+            let has_own = || scan_path(dir, false, engines).is_ok_and(|it| !it.models.is_empty());
+            dir.join("config.pbtxt").is_file() || !loads_the_model(&script) && has_own()
+        };
+        Some(match () {
+            () if !engines.serve_platform(ENGINE) => Fate::IsLeft(script, Reason::NoEngine),
+            () if is_around() => Fate::IsLeft(script, Reason::IsAroundAModel),
+            () => Fate::Runs(script),
+        })
+    }
+
+    /// The same for a directory that is served by itself.
+    pub(crate) fn fate_of_directory(&self, dir: &Path, engines: &Engines) -> Option<Fate> {
+        let own = dir.join(FOLDER);
+        let folders: Vec<PathBuf> = self.folder.iter().cloned().chain([own]).collect();
+        self.fate(dir, &folders, engines)
+    }
+
+    /// The same for a model of a multi-model endpoint: its own script, or the one for all models below `root`.
+    pub(crate) fn fate_of_endpoint_model(
+        &self,
+        dir: &Path,
+        root: &Path,
+        engines: &Engines,
+    ) -> Option<Fate> {
+        self.fate(dir, &[dir.join(FOLDER), root.join(FOLDER)], engines)
+    }
+
+    fn find(&self, folders: &[PathBuf]) -> Option<PathBuf> {
+        folders.iter().map(|it| it.join(&self.program)).find(|it| has_code(it))
+    }
+
+    /// The script that came with a platform's models and is not run, with a sentence that says so.
+    ///
+    /// # Errors
+    /// The same, where they may not be served without it.
+    pub fn left_at_start(
+        &self,
+        from: &ModelsFrom,
+        engines: &[Arc<dyn Backend>],
+    ) -> Result<Option<String>, String> {
+        let dir = match from {
+            ModelsFrom::Path(path) => Some(path.as_path()),
+            ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
+        };
+        let own = dir.map(|it| it.join(FOLDER));
+        let folders: Vec<PathBuf> = self.folder.iter().cloned().chain(own).collect();
+        if self.are_ignored {
+            let script = self.find(&folders);
+            return Ok(script.map(|it| not_run(&it, Reason::IsIgnored)));
+        }
+        let fate = match dir {
+            Some(dir) => self.fate(dir, &folders, &Engines::of(engines)),
+            None => self.find(&folders).map(|it| Fate::IsLeft(it, Reason::NoEngine)),
+        };
+        match fate {
+            Some(Fate::IsLeft(script, reason)) => Err(refusal(&script, reason)),
+            Some(Fate::Runs(_)) | None => Ok(None),
+        }
+    }
+}
 
 /// Has the script any code? One that is empty or only comments has none; one that cannot be read counts as one with
 /// code, one that is not there as one without.
-pub fn has_code(script: &Path) -> bool {
+fn has_code(script: &Path) -> bool {
     if !script.is_file() {
         return false;
     }
     let Ok(text) = fs::read(script) else { return true };
-    let mut lines = text.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);
-    lines.any(|it| !it.is_empty() && !it.starts_with(b"#"))
+    lines(&text).any(|it| !it.is_empty() && !it.starts_with(b"#"))
 }
 
-/// What becomes of it, for a line of the log.
-pub fn explanation(script: &Path) -> String {
+/// Does it define or import the function that loads a model? One that takes all names of a module may do so.
+fn loads_the_model(script: &Path) -> bool {
+    let Ok(text) = fs::read(script) else { return true };
+    let mentions = |line: &[u8]| line.windows(LOADS.len()).any(|it| it == LOADS.as_bytes());
+    lines(&text).any(|line| {
+        let is_all = line.starts_with(b"from ") && line.ends_with(b"import *");
+        let begins = [LOADS, "def ", "async def ", "from ", "import "];
+        is_all || mentions(line) && begins.iter().any(|it| line.starts_with(it.as_bytes()))
+    })
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|it| *it == b'\n').map(<[u8]>::trim_ascii)
+}
+
+/// The script as the model of its directory.
+pub(crate) fn model(script: &Path, dir: &Path, hosted: bool) -> Found {
+    let name = if hosted { "model".to_owned() } else { directory_name(dir) };
+    let mut found = Found::default();
+    found.add(FoundModel { dir: dir.to_owned(), ..flat(script, name) });
+    found
+}
+
+/// Is that file a script beside which the files of its model lie, in the directory of that model?
+pub(crate) fn is_script_of(file: &Path, dir: &Path) -> bool {
+    file.extension().is_some_and(|it| it == "py") && file.parent() != Some(dir) && file.is_file()
+}
+
+/// What becomes of a script that is not run, for a line of the log.
+pub(crate) fn not_run(script: &Path, reason: Reason) -> String {
+    let why = match reason {
+        Reason::NoEngine => "",
+        Reason::IsAroundAModel => {
+            ", as it defines no model_fn, and a script around a model that muster runs itself is not run yet"
+        }
+        Reason::IsIgnored => ", as --ignore-scripts says",
+    };
     format!(
-        "the script {} came with the model and is not run: what it does before and after the model is for an ensemble, \
-         or for the client",
+        "the script {} came with the model and is not run{why}: what it does before and after the model is for an \
+         ensemble, or for the client",
         script.display()
     )
 }
@@ -38,6 +175,38 @@ pub fn elsewhere(program: &str, archive: &str) -> String {
 }
 
 /// Why a model with that script is not served.
-pub fn refusal(script: &Path) -> String {
-    format!("{}; MUSTER_IGNORE_SCRIPTS=true serves the model without it", explanation(script))
+pub(crate) fn refusal(script: &Path, reason: Reason) -> String {
+    format!("{}; MUSTER_IGNORE_SCRIPTS=true serves the model without it", not_run(script, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_loads_the_model_where_it_defines_or_imports_the_function() {
+        let dir = std::env::temp_dir().join(format!("muster-script-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let script = dir.join("inference.py");
+        let loads = |text: &str| {
+            fs::write(&script, text).unwrap();
+            loads_the_model(&script)
+        };
+        for text in [
+            "import os\ndef model_fn(model_dir):\n    return 1\n",
+            "try:\n    async def model_fn(d): pass\n",
+            "from .net import (\n    input_fn,\n    model_fn,\n)\n",
+            "from net import model_fn as model_fn",
+            "model_fn = load",
+            "from net import *\r\n",
+        ] {
+            assert!(loads(text), "{text}");
+        }
+        for text in
+            ["import json\n", "# def model_fn\n", "def input_fn(b, t):\n    '''no model_fn'''"]
+        {
+            assert!(!loads(text), "{text}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::user_scripts::UserScripts;
 use configuration::{Environment, Flag, PathKind, Sources, value};
 
 /// The flags of this part.
@@ -20,6 +21,8 @@ pub struct PlatformFolder {
     pub channels: Option<PathBuf>,
     /// `--root-model`: `config.pbtxt` may lie directly in the folder.
     pub root_model: bool,
+    /// Scripts that come with models.
+    pub scripts: UserScripts,
     /// In whose way its models serve; in Triton's where there is no platform.
     pub way: HostedWay,
 }
@@ -62,6 +65,7 @@ pub fn folder(
     PlatformFolder {
         channels: channels.filter(|it| environment.kind_of(it) == Some(PathKind::Directory)),
         root_model: sources.read("root-model", value::boolean, problems).unwrap_or(false),
+        scripts: UserScripts::default(),
         way,
     }
 }

@@ -7,6 +7,7 @@ pub mod model_defaults;
 pub mod multi_model;
 pub mod named_models;
 pub mod repository;
+pub mod user_scripts;
 
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use gpu_limit::GpuLimit;
@@ -15,3 +16,4 @@ pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use named_models::{LabelRule, NamedModels};
 pub use repository::{BackendSetting, ModelsFrom, Repository};
+pub use user_scripts::UserScripts;

@@ -7,8 +7,6 @@ use configuration::{
 };
 use machine::Machine;
 
-use crate::user_script;
-
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
@@ -29,8 +27,6 @@ pub struct MultiModel {
     pub root: PathBuf,
     /// `--model-memory-budget`: bytes that all models may take together; `None` for what the machine has.
     pub budget: Option<u64>,
-    /// The name of a script with which a model is not loaded, as it would not run; `None` with `--ignore-scripts`.
-    pub refused_script: Option<String>,
     /// Bytes of memory that the process may have; `None` where that is not known.
     pub memory: Option<u64>,
 }
@@ -68,15 +64,11 @@ pub fn resolve(
             idle.join(", ")
         )));
     }
-    let ignores = sources.read("ignore-scripts", value::boolean, problems).unwrap_or(false);
-    let program = variable_text(environment, variables::PROGRAM, problems);
-    let program = program.unwrap_or_else(|| user_script::NAME.to_owned());
     let base = variable_text(environment, variables::BASE_DIR, problems);
     let usual_root = || base.map_or(ROOT.into(), |it| PathBuf::from(it).join("models"));
     Some(MultiModel {
         root: root.unwrap_or_else(usual_root),
         budget: sources.read("model-memory-budget", value::bytes_from_one, problems),
-        refused_script: (!ignores).then_some(program),
         memory: machine.memory,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backend::BackendError;
 use bytes::Bytes;
 use hyper::{
-    HeaderMap, StatusCode,
+    HeaderMap, Response, StatusCode,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE},
 };
@@ -14,12 +14,14 @@ use crate::{
     codec::invocations::{self, Attributes, Dialect, Invocation, ModelSays, Options, ReplyFormat},
     front::Hosting,
     observed::Observed,
+    script,
 };
 use formats::EncodedReply;
 use frontend::{
     exchange::{Decoded, Failure, payload::Payload},
     http::{
         answer::Answer,
+        body::Segments,
         captures::CUSTOM_ATTRIBUTES,
         inference::{HttpCodec, Work, inference},
         parts::Parts,
@@ -69,6 +71,11 @@ pub async fn infer(
     mut body: Payload<'_, Incoming>,
     sequence: Option<&Sequence>,
 ) -> Answer {
+    if script::is_script(&model) {
+        // Boxed: the futures of other requests stay small.
+        let answer = Box::pin(script::infer(hosting, model, parts, body, sequence)).await;
+        return answer.map(|it| with_attributes(hosting, parts, it));
+    }
     let json_length = invocation.declared.json_length();
     let work = match (invocation.declared.may_be_sparse(), json_length) {
         (true, _) => Work::SparseBody,
@@ -99,14 +106,23 @@ pub async fn infer(
         answer = answer.map_err(blame_the_body);
     }
     observed.end(&mut answer);
-    let mut response = answer?;
+    answer.map(|it| with_attributes(hosting, parts, it))
+}
+
+/// The platform passes the attributes of a request on to the client only if the container repeats them. What a model
+/// has said itself stays.
+fn with_attributes(
+    hosting: &Hosting<'_>,
+    parts: &Parts,
+    mut response: Response<Segments>,
+) -> Response<Segments> {
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES)
         && hosting.answers.echo_attributes
     {
-        // The platform passes these attributes on to the client only if the container repeats them.
-        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
+        let headers = response.headers_mut();
+        headers.entry(CUSTOM_ATTRIBUTES.clone()).or_insert_with(|| attributes.clone());
     }
-    Ok(response)
+    response
 }
 
 /// The codec of a body in any format.

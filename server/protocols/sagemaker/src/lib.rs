@@ -18,6 +18,7 @@ mod observed;
 pub mod operation;
 mod platform;
 pub mod route;
+mod script;
 mod sessions;
 pub mod settings;
 mod state;

@@ -20,10 +20,15 @@ pub const LAYOUT: &str = "muster_layout";
 /// A SavedModel that is a version's directory itself, `<n>/saved_model.pb`: so TensorFlow Serving has them.
 pub const TF_SERVING: &str = "tensorflow_serving";
 
+/// The parameter in which code of a model's own says that it takes and gives whole bodies, which nobody else is to
+/// read: one input `body` and one output `body`, a string each. It is written by what runs the code alone, and clients
+/// do not see it.
+pub const SCRIPT: &str = "muster_script";
+
 /// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
 /// may have it; it means nothing there.
 pub fn is_finding(parameter: &str) -> bool {
-    [MERGING, PLACE, LAYOUT].contains(&parameter)
+    [MERGING, PLACE, LAYOUT, SCRIPT].contains(&parameter)
 }
 
 /// The configuration of one model. Every value in it is valid.

@@ -15,7 +15,7 @@ use crate::{
             memory_budget::{self, Usage},
         },
     },
-    repository::{file_stamps::FileStamps, user_script, versions::wanted_versions},
+    repository::{file_stamps::FileStamps, versions::wanted_versions},
 };
 use inference::error::Error;
 use machine::{anonymous_bytes, available_bytes};
@@ -42,14 +42,6 @@ impl MultiModel {
         let EndpointLoad { key, url, label } = load;
         let root = &self.keys.settings.root;
         let path = layout::resolve(url, root)?;
-        // The model's own, and the one that is for all models of the endpoint.
-        let script = self.keys.settings.refused_script.as_ref();
-        let scripts = script.into_iter().flat_map(|name| {
-            [path.as_path(), root].map(|it| it.join(user_script::FOLDER).join(name))
-        });
-        if let Some(script) = scripts.into_iter().find(|it| user_script::has_code(it)) {
-            return Err(Error::InvalidRequest(user_script::refusal(&script)));
-        }
         let layout = layout::look(&path, root, key, label, &self.converger.loader)?;
         let needed = memory_budget::needed(self.file_bytes(&layout));
         let usage = || {

@@ -150,8 +150,7 @@ mod tests {
     #[test]
     fn nothing_waits_while_the_machine_is_asked_and_what_was_loaded_meanwhile_counts() {
         let memory = Some(1000 * MIB);
-        let keys =
-            Keys::new(Settings { root: "/m".into(), budget: None, refused_script: None, memory });
+        let keys = Keys::new(Settings { root: "/m".into(), budget: None, memory });
         for key in ["old", "new"] {
             lock(&keys.table).begin(model(key), Failure::default());
         }

@@ -9,7 +9,10 @@ use std::{
 
 use crate::{
     load::{load_error::LoadError, loader::Loader},
-    repository::local::{Found, FoundModel, Names, scan_path},
+    repository::{
+        local::{Found, FoundModel, Names, scan_path},
+        user_script::{self, Fate},
+    },
 };
 use inference::error::Error;
 use serving::{
@@ -81,8 +84,14 @@ pub(super) fn look(
     let shown = path.display();
     // Of everything, before any of it is read.
     hold(path, root)?;
-    let found = scan_path(path, false, &loader.descriptions)
-        .map_err(|it| Error::InvalidRequest(it.to_string()))?;
+    let found = match loader.scripts().fate_of_endpoint_model(path, root, &loader.descriptions) {
+        Some(Fate::Runs(script)) => user_script::model(&script, path, false),
+        Some(Fate::IsLeft(script, reason)) => {
+            return Err(Error::InvalidRequest(user_script::refusal(&script, reason)));
+        }
+        None => scan_path(path, false, &loader.descriptions)
+            .map_err(|it| Error::InvalidRequest(it.to_string()))?,
+    };
     if let Some((_, reason)) = found.refused.into_iter().next() {
         return Err(Error::InvalidRequest(reason));
     }

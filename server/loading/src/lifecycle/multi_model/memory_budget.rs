@@ -70,7 +70,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn settings(budget: Option<u64>, memory: Option<u64>) -> MultiModel {
-        MultiModel { root: "/m".into(), budget, refused_script: None, memory }
+        MultiModel { root: "/m".into(), budget, memory }
     }
 
     fn fits(needed: u64, settings: &MultiModel, loading: u64, taken: u64) -> bool {
