@@ -221,7 +221,7 @@ fn an_engine_that_is_none_is_refused_with_all_that_there_are() {
         .copy("m/1/model.onnx", "model_repository/fraud/1/model.onnx")
         .file("m/config.pbtxt", "backend: \"nonsense\"");
     let error = Start::new(&repository).try_run().err().unwrap().to_string();
-    let expected = "backend 'nonsense' is not among this server's: onnxruntime, pytorch, tensorflow, fil, \
+    let expected = "backend 'nonsense' is not among this server's: onnxruntime, pytorch, tensorflow, fil, python, \
                     identity, steps";
     assert!(error.contains(expected), "{error}");
 }

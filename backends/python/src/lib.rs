@@ -2,8 +2,8 @@
 //!
 //! Nothing of Python is in this process. A worker (crate `isolation`) becomes a Python interpreter, which runs the
 //! [`runtime`] of this crate: Python files that are embedded in the program. They speak a worker's messages in JSON,
-//! and call the model's code. So any CPython from 3.9 on will do, that of a virtual environment too, and no byte of it is
-//! needed where there is no such model.
+//! and call the model's code. So any CPython from 3.9 on will do, that of a virtual environment too. No byte of it
+//! is needed where there is no such model.
 #![forbid(unsafe_code)]
 
 mod interpreter;

@@ -69,7 +69,7 @@ pub fn check(
     engines: Vec<Arc<dyn Backend>>,
     depth: CheckDepth,
 ) -> Result<CheckedModels, AppError> {
-    startup::user_scripts(&config.startup)?;
+    startup::user_scripts(config, &engines)?;
     let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
     let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
     let parts = Parts {
