@@ -28,7 +28,8 @@ pub(crate) fn echo(inputs: Vec<NamedTensor>) -> InferenceResponse {
         id: None,
         rows: None,
         outputs: inputs,
-        timings: None, parameters: Vec::new(),
+        timings: None,
+        parameters: Vec::new(),
     }
 }
 
