@@ -1,7 +1,7 @@
 //! The engine `python`: models that are Python code, as Triton's Python backend has them.
 //!
 //! Nothing of Python is in this process. A worker (crate `isolation`) becomes a Python interpreter, which runs the
-//! [`runtime`] of this crate: Python files that are embedded in the program. They speak a worker's messages in JSON,
+//! `runtime` of this crate: Python files that are embedded in the program. They speak a worker's messages in JSON,
 //! and call the model's code. So any CPython from 3.9 on will do, that of a virtual environment too. No byte of it
 //! is needed where there is no such model.
 #![forbid(unsafe_code)]
