@@ -394,7 +394,7 @@ fn weights_without_a_graph_are_fetched_where_one_is_made_for_them() {
     for file in files {
         let content = fs::read(folder.join(file)).unwrap();
         hub.write(&format!("org/sst2/{file}"), &content);
-        let text = String::from_utf8_lossy(&content).replace("\"bert\"", "\"llama\"");
+        let text = String::from_utf8_lossy(&content).replace("\"bert\"", "\"gpt2\"");
         let other = if file == "config.json" { text.into_bytes() } else { content };
         hub.write(&format!("org/unknown/{file}"), &other);
     }
