@@ -30,7 +30,7 @@ fn of_other_servers() -> Repository {
         .model("llm", &config("backend: 'tensorrtllm'"))
         .model("vllm", &config("backend: 'vllm'"))
         .model("dali", &config("backend: 'dali'"))
-        .file("code/1/model.py", "class TritonPythonModel: pass\n")
+        .model("code", &config("backend: 'mlflow'"))
         .model(
             "stream",
             &config("backend: 'identity' model_transaction_policy { decoupled: true }"),
@@ -77,7 +77,7 @@ fn what_only_other_servers_serve_is_named_with_what_to_do() {
         ("llm", "no models that write a text token by token"),
         ("vllm", "no models that write a text token by token"),
         ("dali", "as a pipeline"),
-        ("code", "muster runs no code that comes with a model"),
+        ("code", "muster does not run MLflow's own loader"),
         ("stream", "decoupled: true } is not supported: each request gets one answer"),
     ] {
         let line = line(&text, model);

@@ -153,7 +153,12 @@ fn of_what_only_other_servers_have_it_is_said_what_to_do() {
         "backend 'vllm' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster serves no models \
          that write a text token by token",
     );
-    refused("platform: 'mlflow'", &[], "X");
+    refused(
+        "backend: 'mlflow'",
+        &[],
+        "backend 'mlflow' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster does not run \
+         MLflow's own loader: write a model.py that calls mlflow.pyfunc.load_model",
+    );
 }
 
 #[test]
