@@ -199,6 +199,67 @@ class TritonPythonModel:
     assert_eq!(reply["outputs"][0]["data"], serde_json::json!(["x", "\u{0}y"]));
 }
 
+/// Counts what came in a sequence, by the control tensor that tells its start.
+const COUNTER: &str = r#"
+import numpy as np
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb.get_input_tensor_by_name(request, "x").as_numpy()
+            start = pb.get_input_tensor_by_name(request, "START").as_numpy()
+            self.sum = x if start.flat[0] else self.sum + x
+            answers.append(pb.InferenceResponse([pb.Tensor("y", self.sum)]))
+        return answers
+"#;
+
+#[test]
+fn requests_of_a_sequence_come_one_by_one_and_a_warm_up_is_a_request() {
+    let config = |rows: u32| {
+        format!(
+            r#"backend: "python" max_batch_size: {rows}
+            input {{ name: "x" data_type: TYPE_FP32 dims: [ 2 ] }}
+            output {{ name: "y" data_type: TYPE_FP32 dims: [ 2 ] }}
+            instance_group {{ count: 1 kind: KIND_CPU }}
+            sequence_batching {{ control_input {{ name: "START" control {{
+                kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] }} }} }}"#
+        )
+    };
+    let warmed = ALONE.to_owned()
+        + r#"model_warmup { name: "w" batch_size: 1 inputs { key: "x" value {
+            data_type: TYPE_FP32 dims: [ 2 ] zero_data: true } } }"#;
+    let repository = with_model("m", COUNTER, Some(&config(1)))
+        .file("warm/1/model.py", FAULTS)
+        .file("warm/config.pbtxt", &warmed)
+        .file("wide/1/model.py", COUNTER)
+        .file("wide/config.pbtxt", config(4));
+    let Some(interpreter) = python("requirements.txt") else { return };
+    let interpreter = format!("--python={}", interpreter.display());
+    let mut server = Process::start(&repository, &["--exit-on-error=false", &interpreter], &[]);
+    server.wait_for_line("write max_batch_size: 1, or 0");
+    let part = |first: i32, start: bool, end: bool| {
+        format!(
+            r#"{{"parameters":{{"sequence_id":7,"sequence_start":{start},"sequence_end":{end}}},
+            "inputs":[{{"name":"x","datatype":"FP32","shape":[1,2],"data":[{first},1]}}]}}"#
+        )
+    };
+    let asked = [part(1, true, false), part(2, false, false), part(3, false, true)];
+    let mut client = server.client();
+    wait_for("the models", || {
+        let mut is_ready =
+            |name: &str| client.get(&format!("/v2/models/{name}/ready")).status == 200;
+        (is_ready("m") && is_ready("warm")).then_some(())
+    });
+    let sums = asked.map(|it| {
+        let reply = client.post(&infer("m"), &[], it).expect(200).json();
+        reply["outputs"][0]["data"][0].as_f64().unwrap()
+    });
+    assert_eq!(sums, [1.0, 3.0, 6.0]);
+    assert_eq!(client.post(&infer("warm"), &[], body("r", 10)).status, 200);
+}
+
 #[test]
 fn five_lines_are_a_model() {
     let code = "import numpy as np\n\nclass Model:\n    def predict(self, x: np.ndarray) -> np.ndarray:\n        \

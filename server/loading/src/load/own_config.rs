@@ -6,7 +6,7 @@ use crate::{
     config::complete::RowsKnown,
     load::{create_error::CreateError, loader::Loader, placement::Plan, version_load::Load},
 };
-use serving::config::raw;
+use serving::config::{model::Scheduling, raw};
 
 impl Loader {
     /// The configuration as the model's own code has completed it; `None` where it has added nothing.
@@ -38,6 +38,14 @@ impl Loader {
             return Ok(());
         }
         let mut completed = self.complete(load, model, RowsKnown::Independent)?;
+        let is_sequential = matches!(completed.config.scheduling, Scheduling::Sequences(_));
+        if is_sequential && 1 < completed.config.max_batch_size {
+            return Err(CreateError::Refused(format!(
+                "sequence_batching with max_batch_size {}: code of users is given requests of sequences one by one; \
+                 write max_batch_size: 1, or 0",
+                completed.config.max_batch_size
+            )));
+        }
         completed.show_instances(&plan.groups);
         model.settle(&self.reader.to_json(&completed.raw).to_string().into());
         Ok(())
