@@ -9,11 +9,12 @@ use crate::support::{
 };
 
 /// Every feature of the manifest.
-const FEATURES: [&str; 10] = [
+const FEATURES: [&str; 11] = [
     "browser",
     "embeddings",
     "isolation",
     "pipelines",
+    "python",
     "pytorch",
     "sources",
     "stores",
