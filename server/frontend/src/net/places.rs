@@ -26,10 +26,10 @@ use crate::seldom::seldom;
 /// The value of a seat's `idle_since` while a request is in flight.
 const BUSY: u64 = u64::MAX;
 
-/// Of so many places one is freed at a time: a search goes through all of them.
+/// Of so many open connections one is closed at a time: a search goes through all of them.
 const FREED_OF: usize = 1024;
 
-/// The same where memory is short: what idle connections hold is little.
+/// Of so many places one is freed at a time where memory is short: what idle connections hold is little.
 const FREED_OF_WHERE_SHORT: usize = 256;
 
 /// A connection that has been idle for less than that is not closed for want of memory: its client is about to ask, and
@@ -132,9 +132,12 @@ impl Places {
         }
     }
 
-    /// Frees the place of the oldest idle connection, first of peers that have half of all places.
+    /// Frees the place of the oldest idle connection, first of peers that have half of all places. The number follows
+    /// the connections that are open, not the places: where file descriptors end long before the places, the newest
+    /// would be closed, too.
     fn free_oldest(&self, open: &mut Open) -> bool {
-        self.free(open, (self.limit / FREED_OF).max(1), BUSY)
+        let count = (open.seats.len() / FREED_OF).max(1);
+        self.free(open, count, BUSY)
     }
 
     /// The same of so many that have been idle since before that time.
@@ -386,6 +389,15 @@ mod tests {
         let [old, new] = [1, 2].map(|it| places.take(peer(it)).unwrap());
         assert!(places.make_room());
         assert!(is_evicted(&old).await && !is_evicted(&new).await);
+    }
+
+    #[tokio::test]
+    async fn where_descriptors_end_before_the_places_a_connection_that_just_came_stays() {
+        let places = places_for(1 << 20);
+        let [old, middle, new] = [1, 2, 3].map(|it| places.take(peer(it)).unwrap());
+        assert!(places.make_room());
+        assert!(is_evicted(&old).await);
+        assert!(!is_evicted(&middle).await && !is_evicted(&new).await);
     }
 
     #[tokio::test(start_paused = true)]
