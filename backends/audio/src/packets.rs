@@ -24,10 +24,10 @@ use crate::{
     mp3,
     sniff::without_tags,
     vorbis,
-    watched::{StillWanted, Watched},
+    watched::{StillWanted, WatchedSound},
 };
 
-impl MediaSource for Watched<'_> {
+impl MediaSource for WatchedSound<'_> {
     fn is_seekable(&self) -> bool {
         true
     }
@@ -65,7 +65,7 @@ impl<'a> Stream<'a> {
         if format == Format::Flac {
             check_flac(file)?;
         }
-        let source = Box::new(Watched::new(bytes, wanted));
+        let source = Box::new(WatchedSound::new(bytes, wanted));
         let stream = MediaSourceStream::new(source, MediaSourceStreamOptions::default());
         let options = FormatOptions::default();
         let reader: Result<Box<dyn FormatReader + 'a>, Error> = match format {

@@ -9,14 +9,14 @@ pub type StillWanted<'a> = &'a (dyn Fn() -> bool + Sync);
 const PIECE: usize = 64 << 10;
 
 /// The bytes, and who is asked.
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchedSound<'a> {
     bytes: Cursor<&'a [u8]>,
     wanted: StillWanted<'a>,
 }
 
-impl<'a> Watched<'a> {
-    pub(crate) fn new(bytes: &'a [u8], wanted: StillWanted<'a>) -> Watched<'a> {
-        Watched { bytes: Cursor::new(bytes), wanted }
+impl<'a> WatchedSound<'a> {
+    pub(crate) fn new(bytes: &'a [u8], wanted: StillWanted<'a>) -> WatchedSound<'a> {
+        WatchedSound { bytes: Cursor::new(bytes), wanted }
     }
 
     /// How many bytes there are.
@@ -25,7 +25,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for WatchedSound<'_> {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         if !(self.wanted)() {
             return Err(Error::other("it is not wanted any more"));
@@ -35,7 +35,7 @@ impl Read for Watched<'_> {
     }
 }
 
-impl Seek for Watched<'_> {
+impl Seek for WatchedSound<'_> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         self.bytes.seek(to)
     }

@@ -6,7 +6,7 @@ use crate::{
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
-    heads::{Body, Head, ROWS, TOKENS},
+    heads::{Body, EncoderHead, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
     relative::{Compared, Relative},
 };
@@ -88,7 +88,7 @@ pub(crate) struct Family {
     /// The name of a layer's table of distances, where the family may have them in the place of positions.
     pub(crate) relative: Option<&'static str>,
     /// Heads by the end of the class's name.
-    pub(crate) heads: &'static [(&'static str, Head)],
+    pub(crate) heads: &'static [(&'static str, EncoderHead)],
     /// Parts of names of tensors that a model of the family may have and the graph has no use for.
     pub(crate) unused: &'static [&'static str],
 }
@@ -164,7 +164,7 @@ pub(crate) fn add(
         vocabulary: config.size("vocab_size", defaults.vocabulary)?,
         activation: config.word(keys.activation, defaults.activation)?,
     };
-    let head = Head::of(config, family.heads)?;
+    let head = EncoderHead::of(config, family.heads)?;
     let (x, tokens) = encoder.states(graph)?;
     let body = Body {
         config,

@@ -13,7 +13,7 @@ pub(crate) const TOKENS: Dim<'_> = Dim::Any("sequence_length");
 
 /// What stands behind the encoder, by the end of the class's name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Head {
+pub(crate) enum EncoderHead {
     /// The hidden states.
     Hidden,
     /// A dense layer over the first token with a function behind it, then the classes. `activation`: `None` for that
@@ -48,15 +48,15 @@ pub(crate) struct Body<'a> {
     pub(crate) tokens: Tokens,
 }
 
-impl Head {
+impl EncoderHead {
     /// The head that the class of these weights has; `heads` are those of the family.
     ///
     /// # Errors
     /// Where the class is none of these.
     pub(crate) fn of(
         config: Config<'_>,
-        heads: &[(&'static str, Head)],
-    ) -> Result<Head, GraphError> {
+        heads: &[(&'static str, EncoderHead)],
+    ) -> Result<EncoderHead, GraphError> {
         let class = config.architecture()?;
         let known = heads.iter().find(|(end, _)| class.ends_with(end));
         known.map(|it| it.1).ok_or_else(|| config.no_class(heads.iter().map(|it| it.0)))
@@ -74,8 +74,8 @@ impl Head {
     ) -> Result<(), GraphError> {
         let Body { config, hidden, embedded, vocabulary, ref tokens, .. } = *body;
         match self {
-            Head::Hidden => states(graph, x, tokens, hidden),
-            Head::Sequence { dense, activation: function, out } => {
+            EncoderHead::Hidden => states(graph, x, tokens, hidden),
+            EncoderHead::Sequence { dense, activation: function, out } => {
                 let first = first_tokens(graph, x, tokens);
                 let dense = linear(graph, &first, dense, [hidden; 2])?;
                 let function = function.unwrap_or(config.word(POOLED, "gelu")?);
@@ -84,16 +84,16 @@ impl Head {
                 let logits = linear(graph, &dense, out, [hidden, labels])?;
                 graph.output("logits", &logits, &[ROWS, Dim::Fixed(labels)]);
             }
-            Head::Token { out } => {
+            EncoderHead::Token { out } => {
                 let labels = config.labels()?;
                 let logits = linear(graph, x, out, [hidden, labels])?;
                 of_tokens(graph, &logits, tokens, labels);
             }
-            Head::Span { out } => {
+            EncoderHead::Span { out } => {
                 let logits = linear(graph, x, out, [hidden, 2])?;
                 span(graph, &logits, tokens);
             }
-            Head::Vocabulary { dense, activation: function, norm, decoder, bias } => {
+            EncoderHead::Vocabulary { dense, activation: function, norm, decoder, bias } => {
                 let dense = linear(graph, x, dense, [hidden, embedded])?;
                 let (key, usual) = body.activation;
                 let dense = activation(graph, &dense, key, function.unwrap_or(usual))?;

@@ -156,7 +156,7 @@ impl Tensor {
         name: &str,
         element: ElementType,
         dims: &[i64],
-        place: &crate::place::Place,
+        place: &crate::place::TensorLocation,
     ) -> Tensor {
         let entry = |key: &str, value: String| Entry { key: key.to_owned(), value };
         Tensor {

@@ -25,7 +25,7 @@ pub struct Plain {
 
 /// Where the bytes of a tensor lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TensorLocation {
     /// The name of the file in the folder.
     pub(crate) file: String,
     /// Bytes from the beginning of the file.
@@ -34,7 +34,7 @@ pub(crate) struct Place {
     pub(crate) length: u64,
 }
 
-impl Place {
+impl TensorLocation {
     /// The bytes. Blocking.
     pub(crate) fn bytes(&self, folder: &Path) -> Result<Vec<u8>, GraphError> {
         let read = || -> std::io::Result<Vec<u8>> {

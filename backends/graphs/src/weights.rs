@@ -12,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{error::GraphError, onnx::ElementType, place::Place};
+use crate::{error::GraphError, onnx::ElementType, place::TensorLocation};
 
 /// The file of a folder whose weights are in one.
 pub(crate) const FILE: &str = "model.safetensors";
@@ -28,7 +28,7 @@ const LONGEST_HEADER: u64 = 100_000_000;
 pub(crate) struct Weight {
     pub(crate) element: ElementType,
     pub(crate) dims: Vec<usize>,
-    pub(crate) place: Place,
+    pub(crate) place: TensorLocation,
 }
 
 /// All tensors of a folder by their names, and which of them were used.
@@ -41,7 +41,7 @@ pub(crate) struct Weights {
 
 /// A tensor in a header.
 #[derive(Deserialize)]
-struct Entry {
+struct HeaderEntry {
     dtype: String,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
@@ -110,7 +110,8 @@ impl Weights {
         let tensors = tensors(&header, size - begin).map_err(wrong)?;
         self.files.push(name.to_owned());
         for (tensor, (element, dims, from, to)) in tensors {
-            let place = Place { file: name.to_owned(), offset: begin + from, length: to - from };
+            let place =
+                TensorLocation { file: name.to_owned(), offset: begin + from, length: to - from };
             if self.tensors.insert(tensor.clone(), Weight { element, dims, place }).is_some() {
                 return Err(GraphError::file(name, format!("'{tensor}' is in two files")));
             }
@@ -154,10 +155,10 @@ impl Weights {
 }
 
 /// A tensor of a header: its type, its shape, and where it begins and ends behind the header.
-type Found = (ElementType, Vec<usize>, u64, u64);
+type HeaderTensor = (ElementType, Vec<usize>, u64, u64);
 
 /// The tensors of a header, of which `data` bytes lie behind it. They cover all of these, and none another.
-fn tensors(header: &[u8], data: u64) -> Result<BTreeMap<String, Found>, String> {
+fn tensors(header: &[u8], data: u64) -> Result<BTreeMap<String, HeaderTensor>, String> {
     let header: BTreeMap<String, serde_json::Value> =
         serde_json::from_slice(header).map_err(|it| format!("its header is no JSON: {it}"))?;
     let mut found = BTreeMap::new();
@@ -165,7 +166,8 @@ fn tensors(header: &[u8], data: u64) -> Result<BTreeMap<String, Found>, String> 
         if name == "__metadata__" {
             continue;
         }
-        let entry: Entry = serde_json::from_value(value).map_err(|it| format!("'{name}': {it}"))?;
+        let entry: HeaderEntry =
+            serde_json::from_value(value).map_err(|it| format!("'{name}': {it}"))?;
         let (from, to) = entry.data_offsets;
         let Some(element) = element(&entry.dtype) else {
             // Positions and the like are no weights: they have no place in a graph.

@@ -1,6 +1,6 @@
 //! The middle of an image; an image that is too small is put into zeros.
 
-use crate::{part::Part, rgb::Rgb};
+use crate::{part::ImagePart, rgb::Rgb};
 
 /// A crop around the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,11 @@ impl Crop {
     }
 
     /// What is left of an image of this size, where nothing is filled up.
-    pub(crate) fn part(&self, width: u32, height: u32) -> Option<Part> {
+    pub(crate) fn part(&self, width: u32, height: u32) -> Option<ImagePart> {
         let is_cut = self.width <= width && self.height <= height;
         is_cut.then(|| {
             let range = |span: Span| span.from as u32..(span.from + span.length) as u32;
-            Part {
+            ImagePart {
                 columns: range(self.span(width, self.width)),
                 rows: range(self.span(height, self.height)),
             }

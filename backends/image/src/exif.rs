@@ -96,19 +96,19 @@ impl<'a> Numbers<'a> {
     }
 
     /// The entries of the directory at `at`: tag, type, count, and where the value or its place is written.
-    pub(crate) fn entries(self, at: usize) -> impl Iterator<Item = Entry> {
+    pub(crate) fn entries(self, at: usize) -> impl Iterator<Item = TiffEntry> {
         let count = usize::from(self.u16(at).unwrap_or(0)).min(MOST_ENTRIES);
         (0..count).map_while(move |index| {
             let at = at.checked_add(2 + index * 12)?;
             let (tag, kind, count) = (self.u16(at)?, self.u16(at + 2)?, self.u32(at + 4)?);
-            Some(Entry { tag, kind, count, at: at + 8 })
+            Some(TiffEntry { tag, kind, count, at: at + 8 })
         })
     }
 }
 
 /// An entry of a directory of TIFF.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct TiffEntry {
     pub(crate) tag: u16,
     pub(crate) kind: u16,
     pub(crate) count: u32,

@@ -9,7 +9,7 @@ use crate::{
     header::Header,
     palette::Palette,
     rgb::Rgb,
-    watched::{StillWanted, Watched},
+    watched::{StillWanted, WatchedImage},
 };
 
 pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
@@ -32,7 +32,8 @@ pub(crate) fn decode(
     if let Some(limit) = std::num::NonZeroU64::new(header.decoded_bytes) {
         options.set_memory_limit(MemoryLimit::Bytes(limit));
     }
-    let mut decoder = options.read_info(Watched::new(bytes, wanted)).map_err(|it| broken(&it))?;
+    let mut decoder =
+        options.read_info(WatchedImage::new(bytes, wanted)).map_err(|it| broken(&it))?;
     let global = decoder.global_palette().map(<[u8]>::to_vec);
     let frame = decoder.read_next_frame().map_err(|it| broken(&it))?;
     let frame = frame.ok_or_else(|| broken(&"it has no frame"))?;

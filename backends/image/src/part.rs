@@ -6,15 +6,15 @@ use crate::rgb::Rgb;
 
 /// Rows and columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ImagePart {
     pub(crate) columns: Range<u32>,
     pub(crate) rows: Range<u32>,
 }
 
-impl Part {
+impl ImagePart {
     /// All of an image of this size.
-    pub(crate) fn whole(width: u32, height: u32) -> Part {
-        Part { columns: 0..width, rows: 0..height }
+    pub(crate) fn whole(width: u32, height: u32) -> ImagePart {
+        ImagePart { columns: 0..width, rows: 0..height }
     }
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     /// All of an image.
     pub(crate) fn of(image: &'a Rgb) -> View<'a> {
-        View::new(image, &Part::whole(image.width, image.height))
+        View::new(image, &ImagePart::whole(image.width, image.height))
     }
 
     /// `part` lies within the image.
-    pub(crate) fn new(image: &'a Rgb, part: &Part) -> View<'a> {
+    pub(crate) fn new(image: &'a Rgb, part: &ImagePart) -> View<'a> {
         let stride = image.stride();
         let first = part.rows.start as usize * stride + part.columns.start as usize * 3;
         let (width, height) = (part.columns.len() as u32, part.rows.len() as u32);

@@ -9,7 +9,7 @@ use crate::{
     header::Header,
     palette::{Palette, samples},
     rgb::Rgb,
-    watched::{StillWanted, Watched},
+    watched::{StillWanted, WatchedImage},
 };
 
 /// Bytes of a chunk beside its data: length, name, check sum.
@@ -60,7 +60,7 @@ pub(crate) fn decode(
 ) -> Result<Rgb, ImageError> {
     let broken = |error: png::DecodingError| ImageError::broken(Format::Png, error);
     let limits = png::Limits { bytes: usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX) };
-    let mut decoder = png::Decoder::new_with_limits(Watched::new(bytes, wanted), limits);
+    let mut decoder = png::Decoder::new_with_limits(WatchedImage::new(bytes, wanted), limits);
     decoder.set_transformations(Transformations::IDENTITY);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);

@@ -4,7 +4,7 @@ use crate::{
     crop::Crop,
     error::ImageError,
     filter::Filter,
-    part::Part,
+    part::ImagePart,
     pixels::{OutputShape, Pixels},
     resize_pillow::resize_part,
     rgb::Rgb,
@@ -124,7 +124,7 @@ impl Processor {
         // What the first crop cuts off need not be made.
         let first = self.crops.first().and_then(|it| it.part(width, height));
         let crops = &self.crops[usize::from(first.is_some())..];
-        let part = first.unwrap_or_else(|| Part::whole(width, height));
+        let part = first.unwrap_or_else(|| ImagePart::whole(width, height));
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
         let mut current = resize_part(image, (width, height), filter, &part);
         for crop in crops {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     filter::Filter,
-    part::{Part, View},
+    part::{ImagePart, View},
     passes::{across, down},
     rgb::Rgb,
     weights::Weights,
@@ -15,7 +15,7 @@ use crate::{
 /// `width` and `height` are at least one. Costs about a multiplication per weight, of which there are as many as the
 /// filter covers pixels of `image`.
 pub fn resize(image: &Rgb, width: u32, height: u32, filter: Filter) -> Rgb {
-    resize_part(image, (width, height), filter, &Part::whole(width, height))
+    resize_part(image, (width, height), filter, &ImagePart::whole(width, height))
 }
 
 /// A part of the image at another size. Costs as much as what it is made of.
@@ -23,7 +23,7 @@ pub(crate) fn resize_part(
     image: &Rgb,
     (width, height): (u32, u32),
     filter: Filter,
-    part: &Part,
+    part: &ImagePart,
 ) -> Rgb {
     if (image.width, image.height) == (width, height) {
         return View::new(image, part).to_rgb();
@@ -67,7 +67,7 @@ fn rows_go_first(image: &Rgb, width: u32, height: u32) -> bool {
 }
 
 /// Positions are sums of the scale, as the reference has them: the roundings of the sums decide about pixels.
-fn nearest(image: &Rgb, width: u32, height: u32, part: &Part) -> Rgb {
+fn nearest(image: &Rgb, width: u32, height: u32, part: &ImagePart) -> Rgb {
     let positions = |from: u32, to: u32, part: &Range<u32>| -> Vec<usize> {
         let scale = f64::from(from) / f64::from(to);
         let mut at = scale * 0.5;

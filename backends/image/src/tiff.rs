@@ -10,12 +10,12 @@ use tiff::{
 use crate::{
     cmyk,
     error::ImageError,
-    exif::{self, Entry, Numbers},
+    exif::{self, Numbers, TiffEntry},
     format::Format,
     header::Header,
     palette::samples,
     rgb::Rgb,
-    watched::{StillWanted, Watched},
+    watched::{StillWanted, WatchedImage},
 };
 
 const WIDTH: u16 = 256;
@@ -99,7 +99,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
 }
 
 /// The first number of an entry.
-fn value(numbers: Numbers<'_>, entry: Entry) -> Option<u32> {
+fn value(numbers: Numbers<'_>, entry: TiffEntry) -> Option<u32> {
     match (entry.kind, entry.count) {
         (3, 1 | 2) => numbers.u16(entry.at).map(u32::from),
         (3, _) => numbers.u16(numbers.u32(entry.at)? as usize).map(u32::from),
@@ -131,11 +131,12 @@ pub(crate) fn decode(
     wanted: StillWanted<'_>,
 ) -> Result<Rgb, ImageError> {
     let Some(palette) = palette(bytes) else {
-        return converted(read(Watched::new(bytes, wanted), header)?, header, None);
+        return converted(read(WatchedImage::new(bytes, wanted), header)?, header, None);
     };
     // The decoder knows no palettes. It is given the indices as shades of grey.
     let kind = if bytes.first() == Some(&b'I') { [1, 0] } else { [0, 1] };
-    let reader = Replaced { reader: Watched::new(bytes, wanted), at: palette.kind_at as u64, kind };
+    let reader =
+        Replaced { reader: WatchedImage::new(bytes, wanted), at: palette.kind_at as u64, kind };
     converted(read(reader, header)?, header, Some(&palette.colours))
 }
 
@@ -262,7 +263,7 @@ mod tests {
             expect[at..at + 2].copy_from_slice(&[1, 0]);
             for (from, length) in (0..10).flat_map(|from| (1..=10 - from).map(move |it| (from, it)))
             {
-                let reader = Watched::new(&bytes, &|| true);
+                let reader = WatchedImage::new(&bytes, &|| true);
                 let mut replaced = Replaced { reader, at: at as u64, kind: [1, 0] };
                 replaced.seek(SeekFrom::Start(from as u64)).unwrap();
                 let mut out = vec![0; length];

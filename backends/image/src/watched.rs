@@ -9,19 +9,19 @@ pub type StillWanted<'a> = &'a dyn Fn() -> bool;
 const PIECE: usize = 1024;
 
 /// The bytes, and who is asked.
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchedImage<'a> {
     bytes: &'a [u8],
     at: usize,
     wanted: StillWanted<'a>,
 }
 
-impl<'a> Watched<'a> {
-    pub(crate) fn new(bytes: &'a [u8], wanted: StillWanted<'a>) -> Watched<'a> {
-        Watched { bytes, at: 0, wanted }
+impl<'a> WatchedImage<'a> {
+    pub(crate) fn new(bytes: &'a [u8], wanted: StillWanted<'a>) -> WatchedImage<'a> {
+        WatchedImage { bytes, at: 0, wanted }
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for WatchedImage<'_> {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         let given = self.fill_buf()?;
         let length = given.len().min(out.len());
@@ -31,7 +31,7 @@ impl Read for Watched<'_> {
     }
 }
 
-impl BufRead for Watched<'_> {
+impl BufRead for WatchedImage<'_> {
     fn fill_buf(&mut self) -> Result<&[u8]> {
         if !(self.wanted)() {
             return Err(Error::other("it is not wanted any more"));
@@ -45,7 +45,7 @@ impl BufRead for Watched<'_> {
     }
 }
 
-impl Seek for Watched<'_> {
+impl Seek for WatchedImage<'_> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         let from = |base: usize, by: i64| (base as u64).checked_add_signed(by);
         let at = match to {

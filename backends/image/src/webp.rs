@@ -9,7 +9,7 @@ use crate::{
     header::Header,
     rgb::Rgb,
     vp8::partitions_fit,
-    watched::{StillWanted, Watched},
+    watched::{StillWanted, WatchedImage},
 };
 
 /// Most chunks that are passed in the search for the orientation.
@@ -122,7 +122,7 @@ pub(crate) fn decode(
 ) -> Result<Rgb, ImageError> {
     let broken = |error: image_webp::DecodingError| ImageError::broken(Format::WebP, error);
     check_frames(bytes, header)?;
-    let mut decoder = WebPDecoder::new(Watched::new(bytes, wanted)).map_err(broken)?;
+    let mut decoder = WebPDecoder::new(WatchedImage::new(bytes, wanted)).map_err(broken)?;
     decoder.set_memory_limit(usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX));
     if decoder.dimensions() != (header.width, header.height) {
         return Err(ImageError::broken(Format::WebP, "its size is not the one of its header"));

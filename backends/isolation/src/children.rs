@@ -27,10 +27,10 @@ const STACK: usize = 256 << 10;
 /// A worker asks the system to end it with the thread that started it, so that all are started by one thread, which
 /// lives as long as this does.
 #[derive(Debug, Clone, Default)]
-pub struct Children(Arc<Mutex<Known>>);
+pub struct Children(Arc<Mutex<KnownChildren>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownChildren {
     /// The statuses that will be asked for, as far as they are there.
     wanted: HashMap<u32, Option<ExitStatus>>,
     /// To the thread that starts children, once there is one.
@@ -81,7 +81,7 @@ impl Children {
         taken.map(|(_, status)| ExitStatus::from_raw(status.as_raw())).or(kept)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownChildren> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use backend::{Backend, Device, Foresight, ModelSource};
 
 use crate::{
     mark::Mark,
-    place::{Decision, Known, Place, decide, reconsidered},
+    place::{Decision, KnownModel, ModelPlace, decide, reconsidered},
     stamp::Stamp,
 };
 
@@ -84,14 +84,14 @@ impl Decisions {
         engine: &dyn Backend,
         source: &ModelSource,
         is_bounded: bool,
-    ) -> Place {
+    ) -> ModelPlace {
         if let Some(found) = self.find(engine.name(), source) {
             return found.place;
         }
         // Before the files are read by somebody else.
         let stamp = Stamp::of(source, engine.description().settings_of_files);
         let foresight = engine.foresee(source).unwrap_or(Foresight::Weights(stamp.bytes()));
-        let decision = decide(Known {
+        let decision = decide(KnownModel {
             is_bounded,
             brings_code: !source.op_libraries.is_empty(),
             has_ended_server: self.mark(engine.name(), source).is_some_and(|it| it.is_there()),
@@ -99,8 +99,10 @@ impl Decisions {
         });
         let (model, why) = (&source.name, &decision.why);
         match decision.place {
-            Place::Server => tracing::info!(model, "it runs in the server's process: {why}"),
-            Place::OwnProcess => tracing::info!(model, "it runs in a process of its own: {why}"),
+            ModelPlace::Server => tracing::info!(model, "it runs in the server's process: {why}"),
+            ModelPlace::OwnProcess => {
+                tracing::info!(model, "it runs in a process of its own: {why}")
+            }
         }
         let place = decision.place;
         let subject = Subject {
@@ -124,19 +126,20 @@ impl Decisions {
         took: Duration,
     ) -> Option<String> {
         let why = reconsidered(took)?;
-        let changed = Decision { place: Place::OwnProcess, is_foreseen: true, why: why.clone() };
-        self.change(engine, source, Place::Server, changed).then_some(why)
+        let changed =
+            Decision { place: ModelPlace::OwnProcess, is_foreseen: true, why: why.clone() };
+        self.change(engine, source, ModelPlace::Server, changed).then_some(why)
     }
 
     /// A process of its own cannot load it for that reason, and the server's has: so do later loads.
     pub(crate) fn belongs_in_the_server(&self, engine: &str, source: &ModelSource, reason: &str) {
         let why = format!("a process of its own cannot load it: {reason}");
-        let changed = Decision { place: Place::Server, is_foreseen: false, why };
-        self.change(engine, source, Place::OwnProcess, changed);
+        let changed = Decision { place: ModelPlace::Server, is_foreseen: false, why };
+        self.change(engine, source, ModelPlace::OwnProcess, changed);
     }
 
     /// Another decision takes the place of one for `from` that what comes later may change.
-    fn change(&self, engine: &str, source: &ModelSource, from: Place, to: Decision) -> bool {
+    fn change(&self, engine: &str, source: &ModelSource, from: ModelPlace, to: Decision) -> bool {
         let mut kept = self.kept();
         let same = kept.iter_mut().find(|it| it.0.is_same(engine, source));
         let same = same.filter(|(_, it)| it.place == from && it.is_foreseen);
@@ -178,11 +181,11 @@ mod tests {
         }
     }
 
-    fn place(decisions: &Decisions, source: &ModelSource) -> Place {
+    fn place(decisions: &Decisions, source: &ModelSource) -> ModelPlace {
         decisions.place(&Engine, source, false)
     }
 
-    fn found(decisions: &Decisions, source: &ModelSource) -> Option<Place> {
+    fn found(decisions: &Decisions, source: &ModelSource) -> Option<ModelPlace> {
         decisions.find("identity", source).map(|it| it.place)
     }
 
@@ -194,14 +197,14 @@ mod tests {
         let decisions = Decisions::default();
         let mut source = ModelSource::new("m", &path);
         assert_eq!(found(&decisions, &source), None);
-        assert_eq!(place(&decisions, &source), Place::Server);
-        assert_eq!(found(&decisions, &source), Some(Place::Server));
+        assert_eq!(place(&decisions, &source), ModelPlace::Server);
+        assert_eq!(found(&decisions, &source), Some(ModelPlace::Server));
         assert!(decisions.find("other", &source).is_none());
         assert_eq!(found(&decisions, &ModelSource::new("n", &path)), None);
         source.options.insert("bytes".into(), "100000000".into());
         assert_eq!(found(&decisions, &source), None);
-        assert_eq!(place(&decisions, &source), Place::OwnProcess);
-        assert_eq!(found(&decisions, &source), Some(Place::OwnProcess));
+        assert_eq!(place(&decisions, &source), ModelPlace::OwnProcess);
+        assert_eq!(found(&decisions, &source), Some(ModelPlace::OwnProcess));
         // One decision for each version of a model.
         assert_eq!(found(&decisions, &ModelSource::new("m", &path)), None);
         fs::write(&path, "longer").unwrap();
@@ -213,9 +216,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = ModelSource::new("m", folder.path().join("m.pt"));
         let file = fs::File::create(&source.path).unwrap();
-        assert_eq!(place(&Decisions::default(), &source), Place::Server);
+        assert_eq!(place(&Decisions::default(), &source), ModelPlace::Server);
         file.set_len(40 << 20).unwrap();
-        assert_eq!(place(&Decisions::default(), &source), Place::OwnProcess);
+        assert_eq!(place(&Decisions::default(), &source), ModelPlace::OwnProcess);
     }
 
     #[test]
@@ -228,13 +231,13 @@ mod tests {
         assert_eq!(reconsider(slow), None);
         place(&decisions, &source);
         assert_eq!(reconsider(Duration::from_millis(3)), None);
-        assert_eq!(found(&decisions, &source), Some(Place::Server));
+        assert_eq!(found(&decisions, &source), Some(ModelPlace::Server));
         assert!(reconsider(slow).is_some_and(|it| it.contains("100.0ms")));
-        assert_eq!(place(&decisions, &source), Place::OwnProcess);
+        assert_eq!(place(&decisions, &source), ModelPlace::OwnProcess);
         assert_eq!(reconsider(slow), None, "once");
         // A process of its own could not load it.
         decisions.belongs_in_the_server("identity", &source, "no");
-        assert_eq!((reconsider(slow), place(&decisions, &source)), (None, Place::Server));
+        assert_eq!((reconsider(slow), place(&decisions, &source)), (None, ModelPlace::Server));
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
             place(&decisions, &source(number));
         }
         let found = |number| found(&decisions, &source(number));
-        assert_eq!([found(0), found(1)], [None, Some(Place::Server)]);
+        assert_eq!([found(0), found(1)], [None, Some(ModelPlace::Server)]);
         assert_eq!(decisions.kept().len(), KEPT);
     }
 
@@ -254,14 +257,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let start = || Decisions::new(Some(folder.path().join("kept")));
         let source = ModelSource::new("m", "/nowhere/m");
-        assert_eq!(place(&start(), &source), Place::Server);
+        assert_eq!(place(&start(), &source), ModelPlace::Server);
         start().mark("identity", &source).unwrap().put();
         let next = start();
-        assert_eq!(place(&next, &source), Place::OwnProcess);
+        assert_eq!(place(&next, &source), ModelPlace::OwnProcess);
         let why = next.find("identity", &source).unwrap().why;
         assert!(why.contains("when the server ended last"), "{why}");
-        assert_eq!(place(&start(), &ModelSource::new("n", "/nowhere/m")), Place::Server);
+        assert_eq!(place(&start(), &ModelSource::new("n", "/nowhere/m")), ModelPlace::Server);
         next.mark("identity", &source).unwrap().remove();
-        assert_eq!(place(&start(), &source), Place::Server);
+        assert_eq!(place(&start(), &source), ModelPlace::Server);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     mark::Mark,
     message::Loaded,
     model::{Home, IsolatedModel},
-    place::Place,
+    place::ModelPlace,
     program::Program,
     recycle::Recycler,
     sandbox::{Kernel, Sandbox, remove_leftovers},
@@ -61,14 +61,14 @@ pub struct Settings {
 
 impl Settings {
     /// Where that model runs; `None` where that is to be decided.
-    fn place(&self, source: &ModelSource) -> Result<Option<Place>, BackendError> {
+    fn place(&self, source: &ModelSource) -> Result<Option<ModelPlace>, BackendError> {
         let said = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(PARAMETER));
         let Some(said) = said.map(|(_, value)| value.trim()) else {
             return Ok(self.place_unsaid(source));
         };
         let place = match said {
-            it if it == Place::OwnProcess.name() => return Ok(Some(Place::OwnProcess)),
-            it if it == Place::Server.name() => Some(Place::Server),
+            it if it == ModelPlace::OwnProcess.name() => return Ok(Some(ModelPlace::OwnProcess)),
+            it if it == ModelPlace::Server.name() => Some(ModelPlace::Server),
             "auto" => place_of_devices(source),
             other => {
                 return Err(BackendError::Load(format!(
@@ -80,7 +80,7 @@ impl Settings {
         };
         // A strict sandbox is there for models that nobody vouches for.
         let is_strict = self.program.sandbox == Sandbox::Strict;
-        match is_strict && self.place_unsaid(source) != Some(Place::Server) {
+        match is_strict && self.place_unsaid(source) != Some(ModelPlace::Server) {
             true => Err(BackendError::Load(format!(
                 "model '{}': parameter '{PARAMETER}': {said} is not for the model to say where \
                  --worker-sandbox=strict; leave the parameter out, or the model out of --isolation",
@@ -91,11 +91,11 @@ impl Settings {
     }
 
     /// Where a model runs whose configuration does not say.
-    fn place_unsaid(&self, source: &ModelSource) -> Option<Place> {
+    fn place_unsaid(&self, source: &ModelSource) -> Option<ModelPlace> {
         match &self.which {
-            Which::Named(models) if models.contains(&source.name) => Some(Place::OwnProcess),
-            Which::Named(_) => Some(Place::Server),
-            Which::All => Some(Place::OwnProcess),
+            Which::Named(models) if models.contains(&source.name) => Some(ModelPlace::OwnProcess),
+            Which::Named(_) => Some(ModelPlace::Server),
+            Which::All => Some(ModelPlace::OwnProcess),
             Which::Auto => place_of_devices(source),
         }
     }
@@ -103,10 +103,10 @@ impl Settings {
 
 /// Where a model runs whose place is to be decided; `None` where its files tell. On a GPU each process takes memory of
 /// its own, whatever runs there. What is to be bounded is a process of its own.
-fn place_of_devices(source: &ModelSource) -> Option<Place> {
+fn place_of_devices(source: &ModelSource) -> Option<ModelPlace> {
     let has_gpu = source.placements.iter().any(|it| it.device != Device::Cpu);
     let is_bounded = WorkerLimits::of(source).is_ok_and(|it| !it.names().is_empty());
-    has_gpu.then_some(if is_bounded { Place::OwnProcess } else { Place::Server })
+    has_gpu.then_some(if is_bounded { ModelPlace::OwnProcess } else { ModelPlace::Server })
 }
 
 /// The settings of all engines of a server, and what is done once for all of them.
@@ -237,7 +237,7 @@ impl Backend for Isolated {
         let limits = WorkerLimits::of(source)?;
         let decisions = &self.isolation.decisions;
         let said = match self.description().runs_apart {
-            true => Some(Place::OwnProcess),
+            true => Some(ModelPlace::OwnProcess),
             false => settings.place(source)?,
         };
         let is_bounded = !limits.names().is_empty();
@@ -245,10 +245,10 @@ impl Backend for Isolated {
         let is_safe = !self.description().runs_native_code && !is_bounded;
         let place = match said {
             Some(said) => said,
-            None if is_safe => Place::Server,
+            None if is_safe => ModelPlace::Server,
             None => decisions.place(&*self.engine, source, is_bounded),
         };
-        if place == Place::Server {
+        if place == ModelPlace::Server {
             for parameter in limits.names() {
                 tracing::warn!(
                     model = source.name,

@@ -16,7 +16,7 @@ use crate::{
     frame::Encoding,
     lost_gpu::has_lost_gpu,
     open::{Asked, Ended, Host, Lost, Open, Ran, note_fault},
-    recycle::{Place, Recycler, lock},
+    recycle::{RecycledLane, Recycler, lock},
     vitals::Vitals,
     warm_up::again,
 };
@@ -24,7 +24,7 @@ use crate::{
 /// One instance. Where its worker has died since the last run, it moves to the next one.
 pub(crate) struct Lane {
     host: Host,
-    open: Place,
+    open: RecycledLane,
     /// Replaces a worker that holds too much memory, or has answered enough, where that is asked for.
     recycler: Option<Arc<Recycler>>,
     /// Those of the runs that come.
@@ -66,7 +66,7 @@ impl Lane {
     }
 
     /// Where it is open.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &RecycledLane {
         &self.open
     }
 

@@ -20,19 +20,19 @@ const LONG_RUN: Duration = Duration::from_millis(17);
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ModelPlace {
     /// In the server's process.
     Server,
     /// In a process of its own.
     OwnProcess,
 }
 
-impl Place {
+impl ModelPlace {
     /// Its name in the parameter `ISOLATION`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Place::Server => "in_process",
-            Place::OwnProcess => "process",
+            ModelPlace::Server => "in_process",
+            ModelPlace::OwnProcess => "process",
         }
     }
 }
@@ -40,7 +40,7 @@ impl Place {
 /// Where a model runs, and why: words for those who look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
-    pub(crate) place: Place,
+    pub(crate) place: ModelPlace,
     /// Does it rest on what the files tell? Else no run changes it.
     pub(crate) is_foreseen: bool,
     pub(crate) why: String,
@@ -54,7 +54,7 @@ impl fmt::Display for Decision {
 
 /// What is known of a model before it is loaded.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownModel {
     /// Does its configuration bound what its process may take?
     pub(crate) is_bounded: bool,
     /// Does it bring libraries of operators, whose code is anybody's?
@@ -65,19 +65,21 @@ pub(crate) struct Known {
 }
 
 /// Where a model runs.
-pub(crate) fn decide(known: Known) -> Decision {
-    let apart = |why: String| Decision { place: Place::OwnProcess, is_foreseen: true, why };
-    let within = |why: String| Decision { place: Place::Server, is_foreseen: true, why };
+pub(crate) fn decide(known: KnownModel) -> Decision {
+    let apart = |why: String| Decision { place: ModelPlace::OwnProcess, is_foreseen: true, why };
+    let within = |why: String| Decision { place: ModelPlace::Server, is_foreseen: true, why };
     match known {
-        Known { is_bounded: true, .. } => {
+        KnownModel { is_bounded: true, .. } => {
             apart("its configuration bounds what its process may take".to_owned())
         }
-        Known { brings_code: true, .. } => apart("it brings libraries of operators".to_owned()),
-        Known { has_ended_server: true, .. } => apart(
+        KnownModel { brings_code: true, .. } => {
+            apart("it brings libraries of operators".to_owned())
+        }
+        KnownModel { has_ended_server: true, .. } => apart(
             "it was being loaded, or made its first run, when the server ended last".to_owned(),
         ),
-        Known { foresight: Foresight::Unknown(why), .. } => apart(why),
-        Known { foresight: Foresight::Weights(bytes), .. } => {
+        KnownModel { foresight: Foresight::Unknown(why), .. } => apart(why),
+        KnownModel { foresight: Foresight::Weights(bytes), .. } => {
             let (weights, least) = (mib(bytes), mib(LEAST_WEIGHTS));
             match bytes < LEAST_WEIGHTS {
                 true => within(format!("its runs read weights of {weights}, less than {least}")),
@@ -103,24 +105,24 @@ fn mib(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn known(bytes: u64) -> Known {
+    fn known(bytes: u64) -> KnownModel {
         let foresight = Foresight::Weights(bytes);
-        Known { is_bounded: false, brings_code: false, has_ended_server: false, foresight }
+        KnownModel { is_bounded: false, brings_code: false, has_ended_server: false, foresight }
     }
 
     #[test]
     fn a_model_is_in_the_server_where_a_process_of_its_own_would_be_much_beside_its_weights() {
         let place = |known| decide(known).place;
-        assert_eq!(place(known(0)), Place::Server);
-        assert_eq!(place(known(LEAST_WEIGHTS - 1)), Place::Server);
-        assert_eq!(place(known(LEAST_WEIGHTS)), Place::OwnProcess);
+        assert_eq!(place(known(0)), ModelPlace::Server);
+        assert_eq!(place(known(LEAST_WEIGHTS - 1)), ModelPlace::Server);
+        assert_eq!(place(known(LEAST_WEIGHTS)), ModelPlace::OwnProcess);
         for more in [
-            Known { is_bounded: true, ..known(0) },
-            Known { brings_code: true, ..known(0) },
-            Known { has_ended_server: true, ..known(0) },
-            Known { foresight: Foresight::Unknown("it has loops".to_owned()), ..known(0) },
+            KnownModel { is_bounded: true, ..known(0) },
+            KnownModel { brings_code: true, ..known(0) },
+            KnownModel { has_ended_server: true, ..known(0) },
+            KnownModel { foresight: Foresight::Unknown("it has loops".to_owned()), ..known(0) },
         ] {
-            assert_eq!(place(more), Place::OwnProcess);
+            assert_eq!(place(more), ModelPlace::OwnProcess);
         }
     }
 
@@ -139,7 +141,7 @@ mod tests {
         let large = words(160 << 20);
         assert_eq!(large, "process: its runs read weights of 160.0 MiB, no less than 32.0 MiB");
         let foresight = Foresight::Unknown("its loops may be long".to_owned());
-        let unknown = decide(Known { foresight, ..known(0) }).to_string();
+        let unknown = decide(KnownModel { foresight, ..known(0) }).to_string();
         assert_eq!(unknown, "process: its loops may be long");
     }
 }

@@ -26,7 +26,7 @@ const PAUSE: u32 = 10;
 const USELESS_PAUSE: Duration = Duration::from_secs(60);
 
 /// A lane, as the recycler moves it.
-pub(crate) type Place = Arc<Mutex<Open>>;
+pub(crate) type RecycledLane = Arc<Mutex<Open>>;
 
 /// Replaces the workers of one model version on one device.
 pub(crate) struct Recycler {
@@ -57,7 +57,7 @@ impl Recycler {
     }
 
     /// A lane is there, and moves along from now on.
-    pub(crate) fn has_lane(&self, host: &Host, place: &Place) {
+    pub(crate) fn has_lane(&self, host: &Host, place: &RecycledLane) {
         let mut lanes = self.lanes();
         lanes.retain(|(_, it)| 0 < it.strong_count());
         lanes.push((host.clone(), Arc::downgrade(place)));
@@ -160,7 +160,7 @@ impl Recycler {
         Ok(new)
     }
 
-    fn living(&self) -> Vec<(Host, Place)> {
+    fn living(&self) -> Vec<(Host, RecycledLane)> {
         let lanes = self.lanes();
         lanes.iter().filter_map(|(host, it)| Some((host.clone(), it.upgrade()?))).collect()
     }

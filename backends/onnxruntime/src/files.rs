@@ -8,7 +8,7 @@ use std::{
 
 use backend::BackendError;
 
-use crate::{graph::Graph, walk::Found};
+use crate::{graph::Graph, walk::FoundFiles};
 
 /// A model of fewer bytes is small: it is optimised anew at each start, which takes some ten milliseconds, and on a GPU
 /// each instance has a session of its own.
@@ -52,7 +52,7 @@ impl ModelFiles {
     /// A file that is no ONNX model, or weights that are not there: ONNX Runtime says what is wrong with it.
     pub(crate) fn of<'a>(graph: impl Into<Graph<'a>>) -> io::Result<ModelFiles> {
         let graph = graph.into();
-        let (found, model) = (Found::of(graph)?, graph.path);
+        let (found, model) = (FoundFiles::of(graph)?, graph.path);
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut beside = 0u64;
         for name in &found.weights {

@@ -22,7 +22,7 @@ use crate::{
     native::{Keeping, Kind, Port, Session},
     opener::{Opener, read_unzipped},
     options::Settings,
-    place::{Place, Weights, check_providers},
+    place::{DeviceSessions, Weights, check_providers},
     trim::Trims,
     wide::Wide,
 };
@@ -32,7 +32,7 @@ pub(crate) struct OnnxModel {
     opener: Arc<Opener>,
     spec: ModelSpec,
     /// One for each device on which there will be instances.
-    places: Vec<Place>,
+    places: Vec<DeviceSessions>,
     /// Runs on all processors, of instances on the CPU; `None` where there are none.
     wide: Option<Arc<Wide>>,
     trims: Trims,
@@ -87,9 +87,9 @@ impl OnnxModel {
             Device::Cpu | Device::Gpu(_) => Weights::Own,
         };
         let place = |(placement, settings): (Placement, Settings)| {
-            Place::new(placement, settings, weights(placement.device))
+            DeviceSessions::new(placement, settings, weights(placement.device))
         };
-        let places: Vec<Place> = settings.into_iter().map(place).collect();
+        let places: Vec<DeviceSessions> = settings.into_iter().map(place).collect();
         let of_cpu = places.iter().find(|it| it.device == Device::Cpu);
         let wide = of_cpu.map(|it| it.settings.wide(source)).transpose()?.flatten();
         let has_plain_shapes = files.as_ref().is_some_and(|it| it.has_plain_shapes);

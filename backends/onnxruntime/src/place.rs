@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A device on which a model has instances, and where they get their sessions from.
-pub(crate) struct Place {
+pub(crate) struct DeviceSessions {
     pub(crate) device: Device,
     pub(crate) settings: Settings,
     sessions: Sessions,
@@ -41,9 +41,13 @@ pub(crate) enum Weights {
     Own,
 }
 
-impl Place {
+impl DeviceSessions {
     /// A place without a session yet. `settings` are those of one instance there.
-    pub(crate) fn new(placement: Placement, settings: Settings, weights: Weights) -> Place {
+    pub(crate) fn new(
+        placement: Placement,
+        settings: Settings,
+        weights: Weights,
+    ) -> DeviceSessions {
         let Placement { device, instances } = placement;
         let settings = match (weights, device) {
             (Weights::Shared, Device::Cpu) => settings.shared_by(instances),
@@ -56,7 +60,7 @@ impl Place {
             }
             Weights::Shared | Weights::Own => Sessions::Own(Mutex::new(None)),
         };
-        Place { device, settings, sessions }
+        DeviceSessions { device, settings, sessions }
     }
 
     /// Gives it a session that was made with its settings.
@@ -163,7 +167,7 @@ mod tests {
         let threads = |index: usize, weights| {
             let placement = source.placements[index];
             let settings = Settings::of(&source, placement.device).unwrap();
-            Place::new(placement, settings, weights).settings.intra_threads
+            DeviceSessions::new(placement, settings, weights).settings.intra_threads
         };
         // Two that bring three helpers each, and whoever calls.
         assert_eq!((threads(1, Weights::Shared), threads(1, Weights::Own)), (7, 4));

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What was found on the way.
-pub(crate) struct Found {
+pub(crate) struct FoundFiles {
     /// Bytes of the file.
     pub(crate) length: u64,
     /// Names of files of weights, relative to it.
@@ -27,18 +27,18 @@ pub(crate) struct Found {
     pub(crate) time_follows_values: bool,
 }
 
-impl Found {
+impl FoundFiles {
     /// Walks a graph.
     ///
     /// # Errors
     /// A file that cannot be read, or is no ONNX model.
-    pub(crate) fn of(graph: Graph<'_>) -> io::Result<Found> {
+    pub(crate) fn of(graph: Graph<'_>) -> io::Result<FoundFiles> {
         let (mut walk, length) = Walk::begin(graph)?;
         walk.message(Kind::Model, length)?;
         if walk.quantizes && walk.shares_rows.is_none() && Values::of(graph)?.has_computed_scale() {
             walk.shares_rows = Some("QuantizeLinear");
         }
-        Ok(Found {
+        Ok(FoundFiles {
             length,
             weight_bytes: (walk.locations == walk.lengths).then_some(walk.length),
             weights: walk.weights,
@@ -322,7 +322,8 @@ pub(crate) mod tests {
 
     #[test]
     fn operators_whose_outputs_have_shapes_that_follow_from_values_are_found() {
-        let is_plain = |name| Found::of(model(name).as_path().into()).unwrap().has_plain_shapes;
+        let is_plain =
+            |name| FoundFiles::of(model(name).as_path().into()).unwrap().has_plain_shapes;
         assert!(is_plain("mlp.onnx") && is_plain("matmul.onnx"));
         assert!(!is_plain("long.onnx"), "it has a loop");
     }
@@ -340,7 +341,7 @@ pub(crate) mod tests {
                 graph.extend(field(1, &node));
             }
             fs::write(folder.join("model.onnx"), field(7, &graph)).unwrap();
-            Found::of(folder.join("model.onnx").as_path().into()).unwrap().shares_rows
+            FoundFiles::of(folder.join("model.onnx").as_path().into()).unwrap().shares_rows
         };
         assert_eq!(shared(&[("DynamicQuantizeLinear", &["x"])]), Some("DynamicQuantizeLinear"));
         assert_eq!(shared(&[("QuantizeLinear", &["x", "constant"])]), None);
@@ -353,7 +354,8 @@ pub(crate) mod tests {
     #[test]
     fn the_time_of_a_graph_that_holds_a_loop_follows_values_also_where_it_stands_in_a_branch_or_a_function()
      {
-        let follows = |name| Found::of(model(name).as_path().into()).unwrap().time_follows_values;
+        let follows =
+            |name| FoundFiles::of(model(name).as_path().into()).unwrap().time_follows_values;
         assert!(follows("long.onnx"), "it has a loop");
         assert!(!follows("mlp.onnx") && !follows("matmul.onnx"));
         let folder = std::env::temp_dir().join(format!("muster-loops-{}", std::process::id()));
@@ -361,7 +363,7 @@ pub(crate) mod tests {
         let follows = |bytes: &[u8]| {
             let path = folder.join("model.onnx");
             fs::write(&path, bytes).unwrap();
-            Found::of(path.as_path().into()).unwrap().time_follows_values
+            FoundFiles::of(path.as_path().into()).unwrap().time_follows_values
         };
         let node = |operator: &[u8]| field(4, operator);
         let part = |node: &[u8]| {

@@ -17,7 +17,7 @@ use crate::{
         similarity::similarity,
     },
     parts::Parts,
-    reply::{Entry, Features, Reply},
+    reply::{Features, Reply, SparseEntry},
     request::Similarity,
 };
 
@@ -101,7 +101,7 @@ pub(crate) fn finish(
         }
         ContextKind::Sparse => match only(rows)? {
             Reduced::Sparse(found) => {
-                let entries = found.into_iter().map(|(index, value)| Entry { index, value });
+                let entries = found.into_iter().map(|(index, value)| SparseEntry { index, value });
                 Ok(Reply::Sparse(entries.collect()))
             }
             _ => Err(foreign()),

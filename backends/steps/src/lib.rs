@@ -91,7 +91,7 @@ pub use outputs::{GraphOutput, RowOutput, RowPlace, outputs_of_row};
 #[cfg(feature = "pipelines")]
 pub use pipeline::{Opened, Pipeline};
 pub use reply::{
-    Answer, Entity, Entry, Features, Fill, Label, Object, Objects, Ranked, Reply, Towers,
+    Answer, Entity, Features, Fill, Label, Object, Objects, Ranked, Reply, SparseEntry, Towers,
 };
 pub use request::{
     AnswerParameters, DetectionParameters, Function, Input, Parameters, Similarity, Strategy, TopK,
@@ -99,7 +99,7 @@ pub use request::{
 pub use result::{ResultForm, result_json};
 pub use side::Side;
 pub use step::{GraphInput, Prepared, Row, RowShape, Step};
-pub use task::{Classes, Embedder, Head, Plan};
+pub use task::{Classes, Embedder, Plan, TaskHead};
 #[cfg(feature = "pipelines")]
 pub use text::Tokenizer;
 pub use text::{Detail, Encode, Encoded, Encoding, Strategy as TruncationStrategy, Truncation};

@@ -6,7 +6,7 @@ use crate::{
     error::RowError,
     folder::{Config, TokenizerConfig},
     signature::{Inputs, Outputs},
-    task::{Embedder, Head, Plan},
+    task::{Embedder, Plan, TaskHead},
     text::{Detail, Encode, TextLimits, Tokenizer},
 };
 
@@ -37,7 +37,7 @@ pub(crate) fn prompt_tokens(
     plan: &Plan,
     tokenizer: &Tokenizer,
 ) -> Result<BTreeMap<String, usize>, RowError> {
-    let Head::Embedder(embedder) = &plan.head else { return Ok(BTreeMap::new()) };
+    let TaskHead::Embedder(embedder) = &plan.head else { return Ok(BTreeMap::new()) };
     if embedder.pooling.include_prompt {
         return Ok(BTreeMap::new());
     }

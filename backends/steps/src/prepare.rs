@@ -11,7 +11,7 @@ use crate::{
     request::{Function, Input, Parameters},
     rows::{Texts, still},
     step::{Prepared, Row},
-    task::{Embedder, Head},
+    task::{Embedder, TaskHead},
     tasks,
     text::{Detail, Strategy},
 };
@@ -33,7 +33,9 @@ pub(crate) fn prepare(
     match (task, &parts.task.head) {
         (
             Task::TextClassification,
-            Head::Classifier(classes) | Head::Ranker(classes, _) | Head::Entailment(classes),
+            TaskHead::Classifier(classes)
+            | TaskHead::Ranker(classes, _)
+            | TaskHead::Entailment(classes),
         ) => {
             let function = match (parameters.function, parameters.raw_scores) {
                 (Some(function), _) => function,
@@ -43,52 +45,52 @@ pub(crate) fn prepare(
             let context = ContextKind::Labels { function, top_k: parameters.top_k };
             one_row(&texts(false), input, WorkKind::Logits, context)
         }
-        (Task::Rerank, Head::Ranker(_, activation)) => {
+        (Task::Rerank, TaskHead::Ranker(_, activation)) => {
             ranking(&texts(true), input, *activation, wanted)
         }
-        (Task::Rerank, Head::Embedder(embedder)) => {
+        (Task::Rerank, TaskHead::Embedder(embedder)) => {
             let Input::Ranking(query, others) = input else { return Err(wrong(task)) };
             let similarity = parameters.similarity.unwrap_or(embedder.similarity);
             let context = ContextKind::RankingByVectors { similarity };
             compared(&texts(true), embedder, (query, others), context, wanted)
         }
-        (Task::SentenceSimilarity, Head::Embedder(embedder)) => {
+        (Task::SentenceSimilarity, TaskHead::Embedder(embedder)) => {
             let Input::Sentences(source, others) = input else { return Err(wrong(task)) };
             let similarity = parameters.similarity.unwrap_or(embedder.similarity);
             let context = ContextKind::Similarities { similarity };
             compared(&texts(true), embedder, (source, others), context, wanted)
         }
-        (Task::SentenceEmbedding, Head::Embedder(embedder)) => {
+        (Task::SentenceEmbedding, TaskHead::Embedder(embedder)) => {
             let normalize = Some(parameters.normalize.unwrap_or(true));
             let row = vector_row(&texts(true), embedder, input, normalize)?;
             Ok(Prepared { rows: vec![row], context: Context(ContextKind::Embedding) })
         }
-        (Task::FeatureExtraction, Head::Embedder(_)) if parts.outputs.tokens.is_some() => {
+        (Task::FeatureExtraction, TaskHead::Embedder(_)) if parts.outputs.tokens.is_some() => {
             // The reference has no prompts for these, so a folder's usual one is not meant.
             let name = parameters.prompt_name.as_deref().unwrap_or_default();
             let prompt = parts.task.prompts.find(Some(name))?;
             let features = ContextKind::Features;
             prompted_row(&texts(false), input, prompt, WorkKind::Features, features)
         }
-        (Task::TokenClassification, Head::Tokens(_)) => match *input {
+        (Task::TokenClassification, TaskHead::Tokens(_)) => match *input {
             Input::Text(text) => tasks::entities(parts, parameters, text),
             _ => Err(wrong(task)),
         },
-        (Task::QuestionAnswering, Head::Answers) => match *input {
+        (Task::QuestionAnswering, TaskHead::Answers) => match *input {
             Input::Pair(question, context) => tasks::answers(parts, parameters, question, context),
             _ => Err(wrong(task)),
         },
-        (Task::FillMask, Head::Masks) => match *input {
+        (Task::FillMask, TaskHead::Masks) => match *input {
             Input::Text(text) => tasks::fills(parts, parameters, text, wanted),
             _ => Err(wrong(task)),
         },
-        (Task::ZeroShotClassification, Head::Entailment(classes)) => match *input {
+        (Task::ZeroShotClassification, TaskHead::Entailment(classes)) => match *input {
             Input::Candidates(text, labels) => {
                 tasks::candidates(parts, parameters, classes, (text, labels), wanted)
             }
             _ => Err(wrong(task)),
         },
-        (Task::SparseEmbedding, Head::Sparse(_)) => match input {
+        (Task::SparseEmbedding, TaskHead::Sparse(_)) => match input {
             Input::Text(_) | Input::Ids(_) => {
                 let prompt = parts.task.prompts.find(parameters.prompt_name.as_deref())?;
                 let texts = texts(true);

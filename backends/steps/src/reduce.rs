@@ -14,7 +14,7 @@ use crate::{
     },
     outputs::RowOutput,
     signature::Outputs,
-    task::Head,
+    task::TaskHead,
 };
 
 /// The outcome of one row.
@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 /// When an output is missing or has not the shape that the task needs, or a value is no number.
 pub(crate) fn reduce(
-    head: &Head,
+    head: &TaskHead,
     plan: &Outputs,
     work: &WorkKind,
     outputs: &[RowOutput<'_>],
@@ -37,7 +37,7 @@ pub(crate) fn reduce(
     match work {
         WorkKind::Logits => Ok(Reduced::Values(whole_logits(output(Some(0))?)?)),
         WorkKind::Pool(work) => {
-            let Head::Embedder(embedder) = head else { return Err(foreign()) };
+            let TaskHead::Embedder(embedder) = head else { return Err(foreign()) };
             let vector = match plan.vector {
                 Some(at) => from_vector(output(Some(at))?, &embedder.chain, *work)?,
                 None => {
@@ -65,7 +65,7 @@ pub(crate) fn reduce(
         }
         WorkKind::Fills(work) => Ok(Reduced::Fills(best(output(plan.tokens)?, work)?)),
         WorkKind::Sparse => {
-            let Head::Sparse(splade) = head else { return Err(foreign()) };
+            let TaskHead::Sparse(splade) = head else { return Err(foreign()) };
             Ok(Reduced::Sparse(weights(output(plan.tokens)?, *splade)?))
         }
         WorkKind::Objects(_)

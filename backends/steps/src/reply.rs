@@ -26,7 +26,7 @@ pub enum Reply {
     /// For each mask of the text what it may stand for, best first.
     Fills(Vec<Vec<Fill>>),
     /// The values above zero of a vector over the vocabulary, by index.
-    Sparse(Vec<Entry>),
+    Sparse(Vec<SparseEntry>),
     /// The vector of a whole image.
     Pooled(Vec<f32>),
     /// The vectors of an image and of a text, or of one of them; one of them for each of several texts.
@@ -256,7 +256,7 @@ pub struct Fill {
 
 /// One value of a sparse vector.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Entry {
+pub struct SparseEntry {
     /// Id of the token.
     pub index: u32,
     /// Its weight.

@@ -215,7 +215,7 @@ fn list<T>(out: &mut String, items: &[T], mut item: impl FnMut(&mut String, &T))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::{Entry, Features, Objects, Ranked};
+    use crate::reply::{Features, Objects, Ranked, SparseEntry};
 
     const ONE: ResultForm<'_> = ResultForm { text: "a \"b\"", is_best_only: true };
 
@@ -258,7 +258,10 @@ mod tests {
             Features { tokens: 2, width: 2, values: vec![0.0, 1.0, 2.0, 3.0], pooled: Vec::new() };
         says(Reply::Features(features), "[[[0.0,1.0],[2.0,3.0]]]");
         says(Reply::Ranking(vec![Ranked { index: 1, score: 0.5 }]), r#"[{"index":1,"score":0.5}]"#);
-        says(Reply::Sparse(vec![Entry { index: 7, value: 2.0 }]), r#"[{"index":7,"value":2.0}]"#);
+        says(
+            Reply::Sparse(vec![SparseEntry { index: 7, value: 2.0 }]),
+            r#"[{"index":7,"value":2.0}]"#,
+        );
     }
 
     #[test]

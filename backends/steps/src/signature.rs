@@ -10,7 +10,7 @@ use crate::{
     folder::Config,
     outputs::GraphOutput,
     step::{GraphInput, RowShape},
-    task::Head,
+    task::TaskHead,
     text::Encoded,
 };
 
@@ -210,7 +210,11 @@ impl Outputs {
     ///
     /// # Errors
     /// When there is none that it can read.
-    pub(crate) fn plan(spec: &ModelSpec, head: &Head, file: &str) -> Result<Outputs, FolderError> {
+    pub(crate) fn plan(
+        spec: &ModelSpec,
+        head: &TaskHead,
+        file: &str,
+    ) -> Result<Outputs, FolderError> {
         let mut plan = Outputs {
             outputs: Vec::new(),
             vector: None,
@@ -219,20 +223,20 @@ impl Outputs {
             by_shape: None,
         };
         match head {
-            Head::Classifier(_) | Head::Ranker(..) | Head::Entailment(_) => {
+            TaskHead::Classifier(_) | TaskHead::Ranker(..) | TaskHead::Entailment(_) => {
                 plan.add(find(spec, &["logits"], 2, file)?, false);
             }
-            Head::Tokens(_) | Head::Masks | Head::Sparse(_) => {
+            TaskHead::Tokens(_) | TaskHead::Masks | TaskHead::Sparse(_) => {
                 plan.add(find(spec, &["logits"], 3, file)?, true);
                 plan.tokens = Some(0);
             }
-            Head::Answers => {
+            TaskHead::Answers => {
                 for name in ["start_logits", "end_logits"] {
                     plan.add(find_named(spec, &[name], 2, file)?, true);
                 }
                 plan.tokens = Some(0);
             }
-            Head::Embedder(embedder) => {
+            TaskHead::Embedder(embedder) => {
                 let own = find_named(spec, &["sentence_embedding"], 2, file).ok();
                 if let Some(own) = own.filter(|_| !embedder.is_pooling_given) {
                     plan.vector = Some(plan.outputs.len());

@@ -17,7 +17,7 @@ pub struct Plan {
     /// The one that the folder is for.
     pub name: Task,
     /// What is made of the graph's outputs.
-    pub head: Head,
+    pub head: TaskHead,
     /// Prompts for texts that become vectors.
     pub prompts: Prompts,
     /// Most tokens of an input, special ones included.
@@ -34,7 +34,7 @@ pub struct Plan {
 
 /// What is made of a graph's outputs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Head {
+pub enum TaskHead {
     /// Classes of a text.
     Classifier(Classes),
     /// One number for a pair, and what a folder puts behind it.
@@ -75,31 +75,33 @@ pub struct Embedder {
     pub similarity: Similarity,
 }
 
-impl Head {
+impl TaskHead {
     /// The tasks that it answers.
     pub fn tasks(&self) -> &'static [Task] {
         match self {
-            Head::Classifier(_) => &[Task::TextClassification],
-            Head::Ranker(..) => &[Task::Rerank, Task::TextClassification],
-            Head::Entailment(_) => &[Task::ZeroShotClassification, Task::TextClassification],
-            Head::Tokens(_) => &[Task::TokenClassification],
-            Head::Answers => &[Task::QuestionAnswering],
-            Head::Masks => &[Task::FillMask],
-            Head::Embedder(_) => {
+            TaskHead::Classifier(_) => &[Task::TextClassification],
+            TaskHead::Ranker(..) => &[Task::Rerank, Task::TextClassification],
+            TaskHead::Entailment(_) => &[Task::ZeroShotClassification, Task::TextClassification],
+            TaskHead::Tokens(_) => &[Task::TokenClassification],
+            TaskHead::Answers => &[Task::QuestionAnswering],
+            TaskHead::Masks => &[Task::FillMask],
+            TaskHead::Embedder(_) => {
                 &[Task::SentenceEmbedding, Task::FeatureExtraction, Task::SentenceSimilarity]
             }
-            Head::Sparse(_) => &[Task::SparseEmbedding],
+            TaskHead::Sparse(_) => &[Task::SparseEmbedding],
         }
     }
 
     /// The classes, where it has any.
     pub fn classes(&self) -> Option<&Classes> {
         match self {
-            Head::Classifier(classes)
-            | Head::Ranker(classes, _)
-            | Head::Entailment(classes)
-            | Head::Tokens(classes) => Some(classes),
-            Head::Answers | Head::Masks | Head::Embedder(_) | Head::Sparse(_) => None,
+            TaskHead::Classifier(classes)
+            | TaskHead::Ranker(classes, _)
+            | TaskHead::Entailment(classes)
+            | TaskHead::Tokens(classes) => Some(classes),
+            TaskHead::Answers | TaskHead::Masks | TaskHead::Embedder(_) | TaskHead::Sparse(_) => {
+                None
+            }
         }
     }
 }
@@ -126,20 +128,20 @@ pub(crate) fn plan(folder: &Folder, task: Task) -> Result<Plan, FolderError> {
     })
 }
 
-fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {
+fn head(folder: &Folder, task: Task) -> Result<TaskHead, FolderError> {
     Ok(match task {
-        Task::TextClassification => Head::Classifier(classes(folder)),
-        Task::ZeroShotClassification => Head::Entailment(classes(folder)),
-        Task::TokenClassification => Head::Tokens(classes(folder)),
-        Task::Rerank => Head::Ranker(classes(folder), activation(folder)?),
-        Task::QuestionAnswering => Head::Answers,
-        Task::FillMask => Head::Masks,
+        Task::TextClassification => TaskHead::Classifier(classes(folder)),
+        Task::ZeroShotClassification => TaskHead::Entailment(classes(folder)),
+        Task::TokenClassification => TaskHead::Tokens(classes(folder)),
+        Task::Rerank => TaskHead::Ranker(classes(folder), activation(folder)?),
+        Task::QuestionAnswering => TaskHead::Answers,
+        Task::FillMask => TaskHead::Masks,
         Task::SparseEmbedding => {
             let modules = folder.modules.as_ref();
-            Head::Sparse(modules.and_then(|it| it.splade).unwrap_or_default())
+            TaskHead::Sparse(modules.and_then(|it| it.splade).unwrap_or_default())
         }
         Task::FeatureExtraction | Task::SentenceEmbedding | Task::SentenceSimilarity => {
-            Head::Embedder(embedder(folder)?)
+            TaskHead::Embedder(embedder(folder)?)
         }
         Task::ImageClassification
         | Task::ObjectDetection

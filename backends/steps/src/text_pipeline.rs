@@ -20,7 +20,7 @@ use crate::{
     side::Side,
     signature::{Inputs, Outputs},
     step::{GraphInput, Prepared},
-    task::{Head, Plan, plan},
+    task::{Plan, TaskHead, plan},
     text::{Detail, Encode, TextLimits, Tokenizer, Truncation},
     tokenize,
     tokens::{TextToken, Tokenizing},
@@ -88,7 +88,7 @@ impl TextPipeline {
 
     /// See [`crate::Pipeline::ranks_by_vectors`].
     pub(crate) fn ranks_by_vectors(&self) -> bool {
-        matches!(self.parts.task.head, Head::Embedder(_))
+        matches!(self.parts.task.head, TaskHead::Embedder(_))
     }
 
     /// The tokenizer, for routes that give tokens.
@@ -143,7 +143,7 @@ impl TextPipeline {
 
     /// Length of the vectors that it gives, where the folder or the graph says it.
     pub fn dimensions(&self) -> Option<usize> {
-        let Head::Embedder(embedder) = &self.parts.task.head else { return None };
+        let TaskHead::Embedder(embedder) = &self.parts.task.head else { return None };
         self.parts.dimensions(embedder)
     }
 
@@ -168,22 +168,24 @@ impl TextPipeline {
     /// See [`crate::Pipeline::describe`].
     pub(crate) fn describe(&self) -> String {
         let head = match &self.parts.task.head {
-            Head::Classifier(classes) | Head::Entailment(classes) | Head::Tokens(classes) => {
+            TaskHead::Classifier(classes)
+            | TaskHead::Entailment(classes)
+            | TaskHead::Tokens(classes) => {
                 let (count, function) = (classes.labels.len(), classes.function.name());
                 match &self.parts.task.head {
-                    Head::Classifier(_) => format!("{}, {function}", plural(count, "label")),
+                    TaskHead::Classifier(_) => format!("{}, {function}", plural(count, "label")),
                     _ => plural(count, "label"),
                 }
             }
-            Head::Ranker(_, activation) => format!("{activation:?}").to_lowercase(),
-            Head::Answers => "spans of the context".to_owned(),
-            Head::Masks => plural(self.parts.tokenizer.vocabulary(), "token"),
-            Head::Embedder(embedder) => match self.parts.outputs.vector {
+            TaskHead::Ranker(_, activation) => format!("{activation:?}").to_lowercase(),
+            TaskHead::Answers => "spans of the context".to_owned(),
+            TaskHead::Masks => plural(self.parts.tokenizer.vocabulary(), "token"),
+            TaskHead::Embedder(embedder) => match self.parts.outputs.vector {
                 Some(_) => "vectors of the graph".to_owned(),
                 None => format!("pooling {}", embedder.pooling.name()),
             },
-            Head::Sparse(splade) if splade.is_sum => "splade, sum".to_owned(),
-            Head::Sparse(_) => "splade, max".to_owned(),
+            TaskHead::Sparse(splade) if splade.is_sum => "splade, sum".to_owned(),
+            TaskHead::Sparse(_) => "splade, max".to_owned(),
         };
         let dimensions = match self.dimensions() {
             Some(dimensions) => format!(", {dimensions} dimensions"),
@@ -211,8 +213,8 @@ fn plural(count: usize, what: &str) -> String {
 }
 
 /// The graph's classes are as many as the labels.
-fn check_labels(folder: &Folder, head: &Head, outputs: &Outputs) -> Result<(), FolderError> {
-    if let Head::Ranker(classes, _) = head
+fn check_labels(folder: &Folder, head: &TaskHead, outputs: &Outputs) -> Result<(), FolderError> {
+    if let TaskHead::Ranker(classes, _) = head
         && folder.config.has_labels
         && classes.labels.len() != 1
     {

@@ -6,7 +6,7 @@ use backend::{DataType, Element, Shape, Tensor};
 use formats::{
     elements::TensorBuilder,
     json::{
-        BytesForm, Reader,
+        BytesForm, JsonReader,
         write::{self, BytesAs},
     },
 };
@@ -116,7 +116,7 @@ fn read<T: Element + DeserializeOwned>(name: &str, values: &[T], text: impl Fn(&
 fn decoded(body: &[u8], dtype: DataType) -> Option<Tensor> {
     let grant = Grant::uncounted();
     let mut builder = TensorBuilder::new(dtype, Some(NUMBERS), &grant);
-    let read = Reader::document(body, &grant, |reader| {
+    let read = JsonReader::document(body, &grant, |reader| {
         reader.object(|reader, _| reader.elements(&mut builder, BytesForm::Text))
     });
     read.ok().and_then(|()| builder.finish(Shape::new(&[NUMBERS])).ok())

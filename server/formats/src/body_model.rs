@@ -1,6 +1,6 @@
 //! The model that a body with texts names, before it is decoded.
 
-use crate::json::{Reader, Token};
+use crate::json::{JsonReader, Token};
 use inference::{error::Error, grant::Grant};
 
 /// Most bytes of a name as it stands in a body, for which nothing is asked.
@@ -13,13 +13,13 @@ const LONGEST_NAME: usize = 1 << 10;
 pub fn model_name(body: &[u8]) -> Result<Option<String>, Error> {
     let mut name = None;
     let grant = Grant::uncounted();
-    let mut reader = Reader::preview(body, &grant)?;
+    let mut reader = JsonReader::preview(body, &grant)?;
     reader.object(|reader, key| match &*key {
         "model" if reader.peek()? == Token::Null => reader.null(),
         "model" => {
             let start = reader.mark();
             // Before a copy is made of it.
-            let given = reader.revisit(start, Reader::raw_value)?.len();
+            let given = reader.revisit(start, JsonReader::raw_value)?.len();
             if LONGEST_NAME < given {
                 let problem =
                     format_args!("expected a name of at most {LONGEST_NAME} bytes, found {given}");

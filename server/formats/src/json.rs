@@ -18,7 +18,7 @@ mod text;
 mod token;
 pub mod write;
 
-pub use reader::{MAX_DEPTH, Mark, Place, Reader};
+pub use reader::{JsonReader, MAX_DEPTH, Mark, ValueStart};
 pub use tensor::BytesForm;
 pub use token::Token;
 

@@ -281,17 +281,17 @@ fn named_outputs(types: &str) -> Vec<&str> {
 }
 
 /// One entry of an `Accept` header.
-struct Entry<'a> {
+struct AcceptEntry<'a> {
     name: &'a str,
     /// Thousandths.
     weight: u32,
 }
 
 /// The entries that name something, heaviest first, equal ones in their order.
-fn entries(accept: &str) -> Vec<Entry<'_>> {
+fn entries(accept: &str) -> Vec<AcceptEntry<'_>> {
     let named = accept.split(',').filter(|it| !essence(it).is_empty());
-    let mut entries: Vec<Entry<'_>> =
-        named.map(|it| Entry { name: essence(it), weight: weight(it) }).collect();
+    let mut entries: Vec<AcceptEntry<'_>> =
+        named.map(|it| AcceptEntry { name: essence(it), weight: weight(it) }).collect();
     entries.sort_by_key(|it| std::cmp::Reverse(it.weight));
     entries
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::json::{Reader, Token};
+use crate::json::{JsonReader, Token};
 use inference::{
     error::Error,
     messages,
@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 1 << 10;
 ///
 /// # Errors
 /// When there are too many, or its name is too long.
-pub fn check(reader: &Reader<'_>, count: usize, name: &str) -> Result<(), Error> {
+pub fn check(reader: &JsonReader<'_>, count: usize, name: &str) -> Result<(), Error> {
     if count >= MOST {
         return Err(reader.error(format_args!("expected at most {MOST} parameters")));
     }
@@ -60,7 +60,7 @@ pub fn invalid(name: &str, problem: String) -> Error {
 ///
 /// # Errors
 /// When it is none of them.
-pub fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
+pub fn scalar(reader: &mut JsonReader<'_>, name: &str) -> Result<Parameter, Error> {
     match reader.peek()? {
         Token::String => {
             let text = reader.string()?;
@@ -70,7 +70,7 @@ pub fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
         Token::Number => {
             let place = reader.mark();
             // Whatever is no whole number of 64 bits is a floating-point one.
-            match reader.revisit(place, Reader::number::<i64>) {
+            match reader.revisit(place, JsonReader::number::<i64>) {
                 Ok(number) => {
                     reader.skip_value()?;
                     Ok(Parameter::Int(number))
@@ -91,7 +91,7 @@ pub fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
 ///
 /// # Errors
 /// When it is no JSON.
-pub fn any(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
+pub fn any(reader: &mut JsonReader<'_>, name: &str) -> Result<Parameter, Error> {
     match reader.peek()? {
         Token::Object | Token::Array | Token::Null => {
             let text = reader.raw_value()?;
@@ -105,7 +105,7 @@ pub fn any(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
 ///
 /// # Errors
 /// When it is no string.
-pub fn in_lower_case(reader: &mut Reader<'_>) -> Result<Parameter, Error> {
+pub fn in_lower_case(reader: &mut JsonReader<'_>) -> Result<Parameter, Error> {
     /// A character may be longer in lower case, and the text is copied while it grows and once it is whole.
     const COPIES: usize = 4;
     let text = reader.string()?;

@@ -8,7 +8,7 @@ use backend::{NamedTensor, Shape, Tensor};
 
 use crate::{
     inputs,
-    json::{Mark, Reader, Token},
+    json::{JsonReader, Mark, Token},
     parameter, rows,
 };
 use inference::{
@@ -31,7 +31,7 @@ pub type Parameters = Vec<(Arc<str>, Parameter)>;
 pub fn inputs(
     signature: &Signature,
     task: Task,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(Vec<NamedTensor>, bool), Error> {
     let is_list = reader.peek()? == Token::Array;
     match holds_objects(reader)? {
@@ -53,7 +53,7 @@ pub fn inputs(
 ///
 /// # Errors
 /// When it is neither.
-pub fn parameters(reader: &mut Reader<'_>) -> Result<Parameters, Error> {
+pub fn parameters(reader: &mut JsonReader<'_>) -> Result<Parameters, Error> {
     let mut parameters = Granted::new(reader.grant());
     match reader.peek()? {
         Token::Null => reader.null()?,
@@ -77,7 +77,7 @@ fn of_text(signature: &Signature) -> &Signature {
 }
 
 /// The keys of the object at the reader whose values are lists.
-fn lists(reader: &mut Reader<'_>) -> Vec<String> {
+fn lists(reader: &mut JsonReader<'_>) -> Vec<String> {
     let start = reader.mark();
     let mut lists = Vec::new();
     let _ = reader.revisit(start, |reader| {
@@ -126,7 +126,7 @@ fn for_all_rows(inputs: Vec<NamedTensor>, lists: &[String]) -> Result<Vec<NamedT
 }
 
 /// What is wrong with a list at that place that begins with a text and has an object behind it.
-fn among_texts<'a>(reader: &mut Reader<'a>, start: Mark<'a>) -> Option<Error> {
+fn among_texts<'a>(reader: &mut JsonReader<'a>, start: Mark<'a>) -> Option<Error> {
     let mut found = None;
     let _ = reader.revisit(start, |reader| {
         reader.array(|reader, at| match (at, reader.peek()?) {
@@ -143,11 +143,11 @@ fn among_texts<'a>(reader: &mut Reader<'a>, start: Mark<'a>) -> Option<Error> {
 }
 
 /// Is the value at the reader an object, or a list of them?
-fn holds_objects(reader: &mut Reader<'_>) -> Result<bool, Error> {
+fn holds_objects(reader: &mut JsonReader<'_>) -> Result<bool, Error> {
     let start = reader.mark();
     let first = match reader.peek()? {
         Token::Array => match rows::first_item(reader, &start)? {
-            Some(first) => reader.revisit(first, Reader::peek)?,
+            Some(first) => reader.revisit(first, JsonReader::peek)?,
             None => Token::Array,
         },
         other => other,

@@ -4,7 +4,7 @@ use backend::NamedTensor;
 
 use crate::{
     inputs::only_input,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     number::Excerpt,
     table::{Table, check_columns},
 };
@@ -43,7 +43,7 @@ impl<'s> Records<'s> {
     ///
     /// # Errors
     /// When it is no object, has a key that the first one lacks, lacks one and must not, or a value does not fit.
-    pub fn push(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    pub fn push(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         self.rows += 1;
         let record = self.rows;
         let table = match &mut self.table {
@@ -89,7 +89,11 @@ impl<'s> Records<'s> {
 const UNKNOWN: usize = 8;
 
 /// The keys of the object at the reader, which is not read.
-fn keys(signature: &Signature, gaps: Gaps, reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
+fn keys(
+    signature: &Signature,
+    gaps: Gaps,
+    reader: &mut JsonReader<'_>,
+) -> Result<Vec<String>, Error> {
     if reader.peek()? != Token::Object {
         return Err(reader.error("expected an object with the columns as keys"));
     }
@@ -128,7 +132,7 @@ mod tests {
     fn read(body: &str) -> Result<String, Error> {
         let signature = named();
         let grant = Grant::all(0);
-        let mut reader = Reader::new(body.as_bytes(), &grant)?;
+        let mut reader = JsonReader::new(body.as_bytes(), &grant)?;
         Ok(show_inputs(&read_list(&signature, &mut reader, List::RowsOrOne)?))
     }
 

@@ -8,7 +8,7 @@ use backend::{DataType, NamedTensor, Shape};
 use crate::{
     elements::TensorBuilder,
     inputs::{is_column, names_of, only_input},
-    json::{BytesForm, Mark, Reader, Token},
+    json::{BytesForm, JsonReader, Mark, Token},
     number::Excerpt,
     records::Records,
     shapes,
@@ -35,7 +35,7 @@ pub enum List {
 /// of its input's type. Each names the place.
 pub fn read_list(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
     list: List,
 ) -> Result<Vec<NamedTensor>, Error> {
     let start = reader.mark();
@@ -66,7 +66,7 @@ pub fn read_list(
 /// When an element is not of its input's type, or a key is not an input.
 pub fn read_columns(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let start = reader.mark();
     let named = match only_input(signature) {
@@ -90,7 +90,7 @@ pub fn read_columns(
 /// Those of [`read_columns`].
 pub fn read_row_or_columns(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     if names_columns(signature, reader)? {
         let mut rows = RowBuilder::new(signature, reader.grant());
@@ -147,7 +147,7 @@ impl<'s> RowBuilder<'s> {
     ///
     /// # Errors
     /// When it is unlike the first row, or an element is not of its input's type.
-    pub fn push(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    pub fn push(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         if self.rows == 0 && names_columns(self.signature, reader)? {
             self.records = Some(Records::whole(self.signature, self.grant));
         }
@@ -181,7 +181,7 @@ impl<'s> RowBuilder<'s> {
         }
     }
 
-    fn push_value(&mut self, port: &'s Port, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn push_value(&mut self, port: &'s Port, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         let start = reader.mark();
         let form = form_of(self.signature, port);
         if let Some(column) = self.columns.iter_mut().find(|it| it.port.name == port.name) {
@@ -236,7 +236,7 @@ pub fn in_record(record: usize, error: Error) -> Error {
 /// Reads an object keyed by the names of inputs.
 fn read_named<'s>(
     signature: &'s Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<(&'s Port, NamedTensor)>, Error> {
     if reader.peek()? != Token::Object {
         return Err(reader.error(needs_names(signature)));
@@ -253,7 +253,7 @@ fn read_named<'s>(
 fn read_value(
     signature: &Signature,
     port: &Port,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<NamedTensor, Error> {
     let mut builder = TensorBuilder::of(port, None, reader.grant());
     let shape = reader.shaped_elements(&mut builder, form_of(signature, port))?;
@@ -269,7 +269,7 @@ pub fn form_of(signature: &Signature, port: &Port) -> BytesForm {
 }
 
 /// Is the value at `mark` an object keyed by names? It is not where it is `{"b64": ..}` for `port`.
-fn is_named<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>, port: &Port) -> Result<bool, Error> {
+fn is_named<'a>(reader: &mut JsonReader<'a>, mark: &Mark<'a>, port: &Port) -> Result<bool, Error> {
     reader.revisit(mark.clone(), |reader| {
         if reader.peek()? != Token::Object {
             return Ok(false);
@@ -282,7 +282,7 @@ fn is_named<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>, port: &Port) -> Result
 }
 
 /// Is the value at the reader an object whose first key is the name of a column?
-fn names_columns(signature: &Signature, reader: &mut Reader<'_>) -> Result<bool, Error> {
+fn names_columns(signature: &Signature, reader: &mut JsonReader<'_>) -> Result<bool, Error> {
     if only_input(signature).is_none_or(|it| it.labels.is_empty()) {
         return Ok(false);
     }
@@ -294,7 +294,7 @@ fn names_columns(signature: &Signature, reader: &mut Reader<'_>) -> Result<bool,
 }
 
 /// The first key of the object that stands at the reader, which is of no use afterwards.
-fn first_key<'a>(reader: &mut Reader<'a>) -> Option<Cow<'a, str>> {
+fn first_key<'a>(reader: &mut JsonReader<'a>) -> Option<Cow<'a, str>> {
     let mut first = None;
     let _ = reader.object(|_, key| {
         first = Some(key);
@@ -304,7 +304,10 @@ fn first_key<'a>(reader: &mut Reader<'a>) -> Option<Cow<'a, str>> {
 }
 
 /// Where the first element of the array at `mark` is; `None` where the array is empty.
-pub fn first_item<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>) -> Result<Option<Mark<'a>>, Error> {
+pub fn first_item<'a>(
+    reader: &mut JsonReader<'a>,
+    mark: &Mark<'a>,
+) -> Result<Option<Mark<'a>>, Error> {
     reader.revisit(mark.clone(), |reader| {
         let mut first = None;
         let result = reader.array(|reader, _| {
@@ -323,7 +326,11 @@ pub fn enough() -> Error {
     Error::InvalidRequest(String::new())
 }
 
-fn input<'s>(signature: &'s Signature, reader: &Reader<'_>, key: &str) -> Result<&'s Port, Error> {
+fn input<'s>(
+    signature: &'s Signature,
+    reader: &JsonReader<'_>,
+    key: &str,
+) -> Result<&'s Port, Error> {
     signature.input(key).ok_or_else(|| {
         let names = signature.inputs.iter().map(|it| &*it.name);
         let hint = nearest(key, names).map(|it| format!(", did you mean '{it}'?"));

@@ -1,7 +1,7 @@
 //! Which signature of a model a body of JSON names, whatever else is in it.
 
 use crate::{
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     rows::enough,
 };
 use inference::grant::Grant;
@@ -14,11 +14,11 @@ pub const SIGNATURE_NAME: &str = "signature_name";
 pub fn signature_name(body: &[u8]) -> Option<String> {
     let mut found = None;
     let grant = Grant::uncounted();
-    let mut reader = Reader::preview(body, &grant).ok()?;
+    let mut reader = JsonReader::preview(body, &grant).ok()?;
     if reader.peek().ok()? != Token::Object {
         return None;
     }
-    let mut named = |reader: &mut Reader<'_>| {
+    let mut named = |reader: &mut JsonReader<'_>| {
         if reader.peek()? != Token::String {
             return reader.skip_value();
         }

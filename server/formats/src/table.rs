@@ -12,7 +12,7 @@ use crate::{
     elements::{ElementError, TensorBuilder},
     expansion::MOST_CELLS,
     inputs,
-    json::{BytesForm, Reader, Token},
+    json::{BytesForm, JsonReader, Token},
     number::Excerpt,
     shapes,
 };
@@ -134,7 +134,7 @@ impl<'s> Table<'s> {
     ///
     /// # Errors
     /// With the row, counted from 1, and the column, when the value does not fit.
-    pub fn read_cell(&mut self, at: usize, reader: &mut Reader<'_>) -> Result<(), Error> {
+    pub fn read_cell(&mut self, at: usize, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         let (record, whole) = (self.rows + 1, self.whole.is_some());
         let Some(column) = self.columns.get_mut(at) else { return reader.skip_value() };
         column.read(reader, record, whole).map_err(|error| match error {
@@ -232,7 +232,12 @@ impl<'s> Table<'s> {
 }
 
 impl Column<'_> {
-    fn read(&mut self, reader: &mut Reader<'_>, record: usize, whole: bool) -> Result<(), Error> {
+    fn read(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        record: usize,
+        whole: bool,
+    ) -> Result<(), Error> {
         if self.port.is_none() {
             return reader.skip_value();
         }
@@ -349,7 +354,7 @@ fn most_columns(signature: &Signature) -> usize {
 ///
 /// # Errors
 /// When it is neither a string nor an integer.
-pub fn column_name(reader: &mut Reader<'_>) -> Result<String, Error> {
+pub fn column_name(reader: &mut JsonReader<'_>) -> Result<String, Error> {
     match reader.peek()? {
         Token::Number => Ok(reader.number::<i64>()?.to_string()),
         _ => {

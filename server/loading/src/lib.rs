@@ -20,7 +20,7 @@ pub use crate::{
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{
         catalogue::Catalogue,
-        local::{Found, FoundModel, Names},
+        local::{FoundModel, FoundModels, Names},
         model_list::{ListedModel, listed_models},
         user_script,
     },

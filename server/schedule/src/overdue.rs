@@ -14,12 +14,12 @@ use super::{
     shared::Shared,
     slot::Slot,
     state::State,
-    watchdog::Watched,
+    watchdog::WatchedRuns,
     work::Done,
     worker,
 };
 
-impl Watched for Shared {
+impl WatchedRuns for Shared {
     fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
         let overdue = state.runs.overdue(now);

@@ -96,7 +96,7 @@ impl RunLimit {
 }
 
 /// What has runs that may last too long.
-pub(crate) trait Watched: Send + Sync {
+pub(crate) trait WatchedRuns: Send + Sync {
     /// Ends the runs that have lasted too long by now. When the next will have; `None` where none runs that may.
     fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant>;
 }
@@ -110,13 +110,13 @@ pub struct Watchdog {
 
 #[derive(Default)]
 struct Watching {
-    schedulers: Vec<Weak<dyn Watched>>,
+    schedulers: Vec<Weak<dyn WatchedRuns>>,
     has_thread: bool,
 }
 
 impl Watchdog {
     /// Looks after the runs of that scheduler, too, for as long as it lives.
-    pub(crate) fn watch(self: &Arc<Self>, scheduler: Weak<dyn Watched>) {
+    pub(crate) fn watch(self: &Arc<Self>, scheduler: Weak<dyn WatchedRuns>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.schedulers.push(scheduler);
         if watched.has_thread {

@@ -12,8 +12,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     digest::Digest,
-    download::{Turn, Wanted, make_sure_of_room, missing},
-    error::Problem,
+    download::{Turn, WantedFile, make_sure_of_room, missing},
+    error::SourceProblem,
     http::Http,
 };
 
@@ -34,12 +34,12 @@ pub(crate) struct Item {
     /// What its content is called here.
     pub(crate) blob: String,
     /// Where it is from.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedFile,
 }
 
 /// A model that is here.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct CachedModel {
     /// Its revision.
     pub(crate) revision: String,
     /// The directory of that.
@@ -62,9 +62,9 @@ impl Folder {
     }
 
     /// Makes its directories.
-    pub(crate) fn make(&self) -> Result<(), Problem> {
+    pub(crate) fn make(&self) -> Result<(), SourceProblem> {
         let blobs = self.path().join("blobs");
-        fs::create_dir_all(&blobs).map_err(|it| Problem::disk("make", &blobs, &it))?;
+        fs::create_dir_all(&blobs).map_err(|it| SourceProblem::disk("make", &blobs, &it))?;
         let tag = self.cache.join(TAG.0);
         if !tag.exists() {
             // It is of use to others alone.
@@ -89,7 +89,7 @@ impl Folder {
     }
 
     /// Waits until nobody else fetches this content.
-    pub(crate) async fn turn(&self, blob: &str) -> Result<Turn, Problem> {
+    pub(crate) async fn turn(&self, blob: &str) -> Result<Turn, SourceProblem> {
         let folder = self.cache.join(".locks").join(&self.name);
         Turn::wait(&folder.join(format!("{blob}.lock"))).await
     }
@@ -97,8 +97,8 @@ impl Folder {
     /// Brings contents here that are not, each under its name in `blobs`, several at the same time.
     ///
     /// # Errors
-    /// When the disk has no room for all of them, and those of [`Wanted::bring`].
-    pub(crate) async fn bring(&self, http: &Http, items: &[Item]) -> Result<(), Problem> {
+    /// When the disk has no room for all of them, and those of [`WantedFile::bring`].
+    pub(crate) async fn bring(&self, http: &Http, items: &[Item]) -> Result<(), SourceProblem> {
         self.make()?;
         let bytes = items.iter().filter(|it| !self.blob(&it.blob).is_file());
         let bytes = bytes.map(|it| missing(&it.wanted, &self.blob(&it.blob)));
@@ -110,7 +110,7 @@ impl Folder {
         all.try_collect().await
     }
 
-    async fn bring_one(&self, http: &Http, item: &Item) -> Result<(), Problem> {
+    async fn bring_one(&self, http: &Http, item: &Item) -> Result<(), SourceProblem> {
         let Item { file, blob, wanted } = item;
         let _turn = self.turn(blob).await?;
         let path = self.blob(blob);
@@ -122,7 +122,12 @@ impl Folder {
     }
 
     /// Makes a file that lies in this folder a content by its SHA-256, and puts a link to it into a revision. Blocking.
-    pub(crate) fn adopt(&self, revision: &str, file: &str, from: &Path) -> Result<Digest, Problem> {
+    pub(crate) fn adopt(
+        &self,
+        revision: &str,
+        file: &str,
+        from: &Path,
+    ) -> Result<Digest, SourceProblem> {
         // It may come from an archive, which says who may read it.
         let moved = || -> io::Result<Digest> {
             fs::set_permissions(from, Permissions::from_mode(0o644))?;
@@ -130,13 +135,13 @@ impl Folder {
             fs::rename(from, self.blob(digest.hex()))?;
             Ok(digest)
         };
-        let digest = moved().map_err(|it| Problem::disk("keep", from, &it))?;
+        let digest = moved().map_err(|it| SourceProblem::disk("keep", from, &it))?;
         self.link(revision, file, digest.hex())?;
         Ok(digest)
     }
 
     /// Puts a link to a content into a revision, under a relative path without `..`.
-    pub(crate) fn link(&self, revision: &str, file: &str, blob: &str) -> Result<(), Problem> {
+    pub(crate) fn link(&self, revision: &str, file: &str, blob: &str) -> Result<(), SourceProblem> {
         let link = self.snapshot(revision).join(file);
         let made = || -> io::Result<()> {
             if let Some(folder) = link.parent() {
@@ -145,7 +150,7 @@ impl Folder {
             let up = "../".repeat(file.split('/').count() + 1);
             replace(&link, |it| symlink(format!("{up}blobs/{blob}"), it))
         };
-        made().map_err(|it| Problem::disk("link", &link, &it))
+        made().map_err(|it| SourceProblem::disk("link", &link, &it))
     }
 
     /// The revision that a branch or a tag was when it was last fetched.
@@ -155,7 +160,7 @@ impl Folder {
     }
 
     /// Notes which revision a branch or a tag is.
-    pub(crate) fn note_reference(&self, name: &str, revision: &str) -> Result<(), Problem> {
+    pub(crate) fn note_reference(&self, name: &str, revision: &str) -> Result<(), SourceProblem> {
         if self.reference(name).as_deref() == Some(revision) {
             return Ok(());
         }
@@ -166,7 +171,7 @@ impl Folder {
             }
             replace(&path, |it| fs::write(it, revision))
         };
-        written().map_err(|it| Problem::disk("write", &path, &it))
+        written().map_err(|it| SourceProblem::disk("write", &path, &it))
     }
 
     /// The files of a revision that are here, by name; none where the revision is not.
@@ -175,9 +180,9 @@ impl Folder {
     }
 
     /// A revision that is here, with all its files.
-    pub(crate) fn found(&self, revision: &str) -> Found {
+    pub(crate) fn found(&self, revision: &str) -> CachedModel {
         let (directory, files) = (self.snapshot(revision), self.files(revision));
-        Found { revision: revision.to_owned(), directory, files }
+        CachedModel { revision: revision.to_owned(), directory, files }
     }
 }
 

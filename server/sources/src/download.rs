@@ -15,7 +15,7 @@ use reqwest::{
 
 use crate::{
     digest::Digest,
-    error::Problem,
+    error::SourceProblem,
     http::{ATTEMPTS, Ask, Http, pause, reason, shown},
 };
 
@@ -24,7 +24,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// A file that is to be fetched.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedFile {
     pub(crate) ask: Ask,
     /// Its bytes, where somebody has said how many they are.
     pub(crate) size: Option<u64>,
@@ -44,16 +44,16 @@ enum Broken {
     /// Another attempt may go on.
     Off(String),
     /// It will not.
-    For(Problem),
+    For(SourceProblem),
 }
 
-impl From<Problem> for Broken {
-    fn from(problem: Problem) -> Broken {
+impl From<SourceProblem> for Broken {
+    fn from(problem: SourceProblem) -> Broken {
         Broken::For(problem)
     }
 }
 
-impl Wanted {
+impl WantedFile {
     /// Brings the file to `path`. What is there incomplete, as `<path>.incomplete`, is gone on with.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Wanted {
     ///
     /// # Cancel safety
     /// The same.
-    pub(crate) async fn bring(&self, http: &Http, path: &Path) -> Result<(), Problem> {
+    pub(crate) async fn bring(&self, http: &Http, path: &Path) -> Result<(), SourceProblem> {
         let part = incomplete(path);
         let origin = self.bring_part(http, &part).await?;
         if let Err(problem) = self.check(&part).await {
@@ -77,11 +77,11 @@ impl Wanted {
                 return Err(problem);
             }
         }
-        fs::rename(&part, path).map_err(|it| Problem::disk("write", path, &it))
+        fs::rename(&part, path).map_err(|it| SourceProblem::disk("write", path, &it))
     }
 
     /// Attempts until all of it is here. Those that bring more than any before are not counted.
-    async fn bring_part(&self, http: &Http, part: &Path) -> Result<Origin, Problem> {
+    async fn bring_part(&self, http: &Http, part: &Path) -> Result<Origin, SourceProblem> {
         let (mut failures, mut most) = (0, length(part));
         loop {
             let reason = match self.attempt(http, part).await {
@@ -93,7 +93,7 @@ impl Wanted {
             most = most.max(length(part));
             if failures == ATTEMPTS {
                 let reason = format!("{reason}, {ATTEMPTS} times");
-                return Err(Problem::Away { url: shown(&self.ask.url), reason });
+                return Err(SourceProblem::Away { url: shown(&self.ask.url), reason });
             }
             tracing::warn!(file = %shown(&self.ask.url), "gone on with after a pause: {reason}");
             tokio::time::sleep(pause(failures)).await;
@@ -106,7 +106,7 @@ impl Wanted {
     }
 
     async fn attempt(&self, http: &Http, part: &Path) -> Result<Origin, Broken> {
-        let disk = |it: io::Error| Broken::For(Problem::disk("write", part, &it));
+        let disk = |it: io::Error| Broken::For(SourceProblem::disk("write", part, &it));
         // Where nobody has said how long it is, its digest tells whether what is here belongs to it.
         let mut have = match (self.size, &self.digest) {
             (Some(size), _) if length(part) <= size => length(part),
@@ -123,10 +123,10 @@ impl Wanted {
         }
         let mut answer = match http.send(&ask).await {
             // All of it may be here: its digest tells.
-            Err(Problem::Refused { status: 416, .. }) if self.size.is_none() && 0 < have => {
+            Err(SourceProblem::Refused { status: 416, .. }) if self.size.is_none() && 0 < have => {
                 return Ok(Origin::Several);
             }
-            Err(Problem::Refused { status: 416, .. }) => {
+            Err(SourceProblem::Refused { status: 416, .. }) => {
                 remove(part)?;
                 return Err(Broken::Off(
                     "it has no bytes where it was to be gone on with".to_owned(),
@@ -173,16 +173,16 @@ impl Wanted {
         }
     }
 
-    async fn check(&self, part: &Path) -> Result<(), Problem> {
+    async fn check(&self, part: &Path) -> Result<(), SourceProblem> {
         let Some(expected) = &self.digest else { return Ok(()) };
         let (kind, path) = (expected.clone(), part.to_owned());
         // Beside the other transfers, which are cut off when nobody reads them for long.
         let found = tokio::task::spawn_blocking(move || kind.of_file(&path)).await;
         let found = found.unwrap_or_else(|it| Err(io::Error::other(it)));
-        let found = found.map_err(|it| Problem::disk("read", part, &it))?;
+        let found = found.map_err(|it| SourceProblem::disk("read", part, &it))?;
         match found == *expected {
             true => Ok(()),
-            false => Err(Problem::Digest {
+            false => Err(SourceProblem::Digest {
                 file: shown(&self.ask.url),
                 expected: expected.to_string(),
                 found: found.to_string(),
@@ -202,32 +202,33 @@ fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |it| it.len())
 }
 
-fn remove(path: &Path) -> Result<(), Problem> {
+fn remove(path: &Path) -> Result<(), SourceProblem> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Problem::disk("remove", path, &error))
+            Err(SourceProblem::disk("remove", path, &error))
         }
         _ => Ok(()),
     }
 }
 
 /// Bytes of files that are to be fetched which are not here yet.
-pub(crate) fn missing(wanted: &Wanted, path: &Path) -> u64 {
+pub(crate) fn missing(wanted: &WantedFile, path: &Path) -> u64 {
     wanted.size.unwrap_or(0).saturating_sub(length(&incomplete(path)))
 }
 
 /// Fails where the disk of a directory has less room than so many bytes.
-pub(crate) fn make_sure_of_room(dir: &Path, needed: u64) -> Result<(), Problem> {
+pub(crate) fn make_sure_of_room(dir: &Path, needed: u64) -> Result<(), SourceProblem> {
     let free = free_bytes(dir)?;
     match needed <= free {
         true => Ok(()),
-        false => Err(Problem::Room { dir: dir.display().to_string(), free, needed }),
+        false => Err(SourceProblem::Room { dir: dir.display().to_string(), free, needed }),
     }
 }
 
 /// Bytes that the disk of a directory has room for.
-pub(crate) fn free_bytes(dir: &Path) -> Result<u64, Problem> {
-    let found = rustix::fs::statvfs(dir).map_err(|it| Problem::disk("look at", dir, &it.into()))?;
+pub(crate) fn free_bytes(dir: &Path) -> Result<u64, SourceProblem> {
+    let found =
+        rustix::fs::statvfs(dir).map_err(|it| SourceProblem::disk("look at", dir, &it.into()))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
@@ -241,8 +242,8 @@ impl Turn {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(crate) async fn wait(path: &Path) -> Result<Turn, Problem> {
-        let disk = |it: io::Error| Problem::disk("lock", path, &it);
+    pub(crate) async fn wait(path: &Path) -> Result<Turn, SourceProblem> {
+        let disk = |it: io::Error| SourceProblem::disk("lock", path, &it);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(disk)?;
         }

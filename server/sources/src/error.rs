@@ -13,12 +13,12 @@ pub struct SourceError {
     /// The model's whole name.
     pub name: String,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: SourceProblem,
 }
 
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum SourceProblem {
     /// The other side was asked and refused.
     #[error("{url} answered {status}{said}{hint}")]
     Refused {
@@ -162,9 +162,9 @@ pub enum LockError {
     },
 }
 
-impl Problem {
+impl SourceProblem {
     /// What the system said when a file or a directory was touched.
-    pub(crate) fn disk(doing: &'static str, path: &Path, error: &io::Error) -> Problem {
-        Problem::Disk { doing, path: path.display().to_string(), reason: error.to_string() }
+    pub(crate) fn disk(doing: &'static str, path: &Path, error: &io::Error) -> SourceProblem {
+        SourceProblem::Disk { doing, path: path.display().to_string(), reason: error.to_string() }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::{
-    cache::Found,
-    error::{Problem, SourceError},
+    cache::CachedModel,
+    error::{SourceError, SourceProblem},
     fetched::Fetched,
     http::Http,
     hub,
@@ -32,7 +32,11 @@ pub fn fetch(
     Ok(Fetched { path, name: name.model().to_owned() })
 }
 
-fn locked(name: &Name, settings: &SourceSettings, usage: LockUse) -> Result<PathBuf, Problem> {
+fn locked(
+    name: &Name,
+    settings: &SourceSettings,
+    usage: LockUse,
+) -> Result<PathBuf, SourceProblem> {
     let Some(lock) = &settings.lock_file else { return Ok(bring(name, settings, None)?.0) };
     let mut lock = LockFile::read(lock)?;
     let key = name.to_string();
@@ -44,15 +48,15 @@ fn locked(name: &Name, settings: &SourceSettings, usage: LockUse) -> Result<Path
 }
 
 /// What makes the pin of a model that is here.
-type MakePin = Box<dyn FnOnce() -> Result<Pin, Problem>>;
+type MakePin = Box<dyn FnOnce() -> Result<Pin, SourceProblem>>;
 
 fn bring(
     name: &Name,
     settings: &SourceSettings,
     pin: Option<&Pin>,
-) -> Result<(PathBuf, MakePin), Problem> {
+) -> Result<(PathBuf, MakePin), SourceProblem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(Problem::System)?;
+    let runtime = runtime.map_err(SourceProblem::System)?;
     runtime.block_on(async {
         let http = Http::new()?;
         let found = match name {
@@ -65,7 +69,7 @@ fn bring(
                 return Ok((path, Box::new(move || Ok(pin)) as MakePin));
             }
         };
-        let Found { revision, directory, files } = found;
+        let CachedModel { revision, directory, files } = found;
         let path = directory.clone();
         Ok((path, Box::new(move || Pin::of(&revision, &directory, &files)) as MakePin))
     })

@@ -11,7 +11,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use crate::error::Problem;
+use crate::error::SourceProblem;
 
 /// How often something is asked for that does not come through.
 pub(crate) const ATTEMPTS: u32 = 5;
@@ -76,14 +76,14 @@ impl Ask {
 
 impl Http {
     /// Makes ready; nothing is asked yet.
-    pub(crate) fn new() -> Result<Http, Problem> {
+    pub(crate) fn new() -> Result<Http, SourceProblem> {
         let client = Client::builder()
             .redirect(Policy::none())
             .connect_timeout(Duration::from_secs(10))
             .read_timeout(STALL)
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
             .build();
-        let client = client.map_err(|it| Problem::System(std::io::Error::other(it)))?;
+        let client = client.map_err(|it| SourceProblem::System(std::io::Error::other(it)))?;
         Ok(Http { client })
     }
 
@@ -91,7 +91,7 @@ impl Http {
     ///
     /// # Errors
     /// When the other side refuses, or cannot be asked.
-    pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, Problem> {
+    pub(crate) async fn send(&self, ask: &Ask) -> Result<Response, SourceProblem> {
         succeeded(self.answer(ask).await?).await
     }
 
@@ -99,13 +99,13 @@ impl Http {
     ///
     /// # Errors
     /// When the other side cannot be asked.
-    pub(crate) async fn answer(&self, ask: &Ask) -> Result<Response, Problem> {
+    pub(crate) async fn answer(&self, ask: &Ask) -> Result<Response, SourceProblem> {
         let mut attempt = 1;
         loop {
             let answer = self.follow(ask).await;
             let wait = match &answer {
                 Ok(it) => may_pass(it.status()).then(|| wait(it.headers(), attempt)),
-                Err(Problem::Away { .. }) => Some(pause(attempt)),
+                Err(SourceProblem::Away { .. }) => Some(pause(attempt)),
                 Err(_) => None,
             };
             let Some(wait) = wait.filter(|_| attempt < ATTEMPTS) else { return answer };
@@ -123,7 +123,7 @@ impl Http {
     ///
     /// # Errors
     /// As [`Http::document`], and when it is something else.
-    pub(crate) async fn json(&self, ask: &Ask) -> Result<Value, Problem> {
+    pub(crate) async fn json(&self, ask: &Ask) -> Result<Value, SourceProblem> {
         let document = self.document(ask).await?;
         serde_json::from_slice(&document)
             .map_err(|it| unexpected(&ask.url, &format!("expected JSON, it is none: {it}")))
@@ -133,12 +133,12 @@ impl Http {
     ///
     /// # Errors
     /// As [`Http::send`], and when it is too long or breaks off.
-    pub(crate) async fn document(&self, ask: &Ask) -> Result<Vec<u8>, Problem> {
+    pub(crate) async fn document(&self, ask: &Ask) -> Result<Vec<u8>, SourceProblem> {
         read(self.send(ask).await?).await
     }
 
     /// Asks once, and goes where the answers lead.
-    async fn follow(&self, ask: &Ask) -> Result<Response, Problem> {
+    async fn follow(&self, ask: &Ask) -> Result<Response, SourceProblem> {
         let mut url = ask.url.clone();
         for _ in 0..MOST_HOPS {
             let mut request = self.client.request(ask.method.clone(), url.clone());
@@ -158,12 +158,12 @@ impl Http {
             let is_downgrade = url.scheme() == "https" && next.scheme() != "https";
             if is_downgrade || !["http", "https"].contains(&next.scheme()) {
                 let problem = format!("expected to be led to https, was led to {}", shown(&next));
-                return Err(Problem::Answer { url: shown(&url), problem });
+                return Err(SourceProblem::Answer { url: shown(&url), problem });
             }
             url = next;
         }
         let problem = format!("expected at most {MOST_HOPS} redirects, there are more");
-        Err(Problem::Answer { url: shown(&ask.url), problem })
+        Err(SourceProblem::Answer { url: shown(&ask.url), problem })
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn pause(attempt: u32) -> Duration {
 ///
 /// # Errors
 /// What it says then.
-pub(crate) async fn succeeded(answer: Response) -> Result<Response, Problem> {
+pub(crate) async fn succeeded(answer: Response) -> Result<Response, SourceProblem> {
     let status = answer.status();
     match status.is_client_error() || status.is_server_error() {
         true => Err(refused(answer).await),
@@ -206,7 +206,7 @@ pub(crate) async fn succeeded(answer: Response) -> Result<Response, Problem> {
 ///
 /// # Errors
 /// When it is too long or breaks off.
-pub(crate) async fn read(mut answer: Response) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn read(mut answer: Response) -> Result<Vec<u8>, SourceProblem> {
     let url = answer.url().clone();
     let mut document = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(|it| away(&url, &it))? {
@@ -221,7 +221,7 @@ pub(crate) async fn read(mut answer: Response) -> Result<Vec<u8>, Problem> {
 }
 
 /// What the other side says in refusing: in a header, or in a short document.
-async fn refused(mut answer: Response) -> Problem {
+async fn refused(mut answer: Response) -> SourceProblem {
     let (url, status) = (shown(answer.url()), answer.status().as_u16());
     let header = answer.headers().get("x-error-message").and_then(|it| it.to_str().ok());
     let said = match header.map(str::to_owned) {
@@ -238,7 +238,7 @@ async fn refused(mut answer: Response) -> Problem {
     };
     let said: String = said.chars().filter(|it| !it.is_control()).take(LONGEST_SAID).collect();
     let said = if said.is_empty() { said } else { format!(": {said}") };
-    Problem::Refused { url, status, said, hint: "" }
+    SourceProblem::Refused { url, status, said, hint: "" }
 }
 
 /// What a document says in refusing: that of MLflow has a message, that of a registry of images a list of errors.
@@ -249,13 +249,13 @@ fn message(document: &[u8]) -> String {
 }
 
 /// What came is not what was expected.
-pub(crate) fn unexpected(url: &Url, problem: &str) -> Problem {
-    Problem::Answer { url: shown(url), problem: problem.to_owned() }
+pub(crate) fn unexpected(url: &Url, problem: &str) -> SourceProblem {
+    SourceProblem::Answer { url: shown(url), problem: problem.to_owned() }
 }
 
 /// The other side could not be asked, or broke off.
-fn away(url: &Url, error: &reqwest::Error) -> Problem {
-    Problem::Away { url: shown(url), reason: reason(error) }
+fn away(url: &Url, error: &reqwest::Error) -> SourceProblem {
+    SourceProblem::Away { url: shown(url), reason: reason(error) }
 }
 
 /// What happened on the way, without the address.

@@ -6,11 +6,11 @@ use reqwest::{
 };
 
 use crate::{
-    cache::{Folder, Found, Item, is_blob, is_commit, is_inside},
+    cache::{CachedModel, Folder, Item, is_blob, is_commit, is_inside},
     choose::{self, ChoiceError, choose},
     digest::Digest,
-    download::Wanted,
-    error::{LockError, Problem},
+    download::WantedFile,
+    error::{LockError, SourceProblem},
     http::{Ask, Http, Redirects, bearer, unexpected},
     lock::Pin,
     name::HubName,
@@ -35,9 +35,9 @@ pub(crate) async fn fetch(
     name: &HubName,
     settings: &SourceSettings,
     pin: Option<&Pin>,
-) -> Result<Found, Problem> {
+) -> Result<CachedModel, SourceProblem> {
     let hub = &settings.hub;
-    let cache = hub.cache.as_deref().ok_or(Problem::NoCache)?;
+    let cache = hub.cache.as_deref().ok_or(SourceProblem::NoCache)?;
     let folder = Folder::new(cache, format!("models--{}", name.repository.replace('/', "--")));
     let credentials = hub.token.as_ref().and_then(|it| bearer(it.reveal()));
     let hub = Hub { http, settings: hub, repository: &name.repository, credentials, folder };
@@ -50,7 +50,7 @@ pub(crate) async fn fetch(
     }
     let (commit, files) = match hub.look(revision).await {
         Ok(found) => found,
-        Err(problem @ Problem::Away { .. }) => {
+        Err(problem @ SourceProblem::Away { .. }) => {
             let Some(kept) = hub.kept(revision, &settings.graphs)? else { return Err(problem) };
             tracing::warn!(
                 "the copy that is here is served, as the hub cannot be asked: {problem}"
@@ -79,7 +79,11 @@ pub(crate) async fn fetch(
 
 impl Hub<'_> {
     /// The directory of a revision that was fetched earlier, where what is to be served is in it.
-    fn kept(&self, revision: &str, graphs: &[String]) -> Result<Option<Found>, Problem> {
+    fn kept(
+        &self,
+        revision: &str,
+        graphs: &[String],
+    ) -> Result<Option<CachedModel>, SourceProblem> {
         let of_name = is_commit(revision).then(|| revision.to_owned());
         let Some(commit) = self.folder.reference(revision).or(of_name) else { return Ok(None) };
         let files = self.folder.files(&commit);
@@ -101,17 +105,17 @@ impl Hub<'_> {
         graphs::is_of_known_family(&self.folder.snapshot(commit)).then_some(weights)
     }
 
-    fn found(&self, revision: String, files: Vec<String>) -> Found {
-        Found { directory: self.folder.snapshot(&revision), revision, files }
+    fn found(&self, revision: String, files: Vec<String>) -> CachedModel {
+        CachedModel { directory: self.folder.snapshot(&revision), revision, files }
     }
 
     /// The files of a pin. Nobody is asked for those that are here.
-    async fn pinned(&self, pin: &Pin) -> Result<Found, Problem> {
+    async fn pinned(&self, pin: &Pin) -> Result<CachedModel, SourceProblem> {
         let files: Vec<String> = pin.files.keys().cloned().collect();
         if !is_commit(&pin.revision) || !files.iter().all(|it| is_inside(it)) {
             let problem = "expected a commit and paths within the model's folder".to_owned();
             let path = self.repository.to_owned();
-            return Err(Problem::Lock(LockError::Content { path, problem }));
+            return Err(SourceProblem::Lock(LockError::Content { path, problem }));
         }
         let directory = self.folder.snapshot(&pin.revision);
         if self.settings.is_offline && !files.iter().all(|it| directory.join(it).is_file()) {
@@ -122,13 +126,13 @@ impl Hub<'_> {
         Ok(self.found(pin.revision.clone(), files))
     }
 
-    fn not_here(&self) -> Problem {
+    fn not_here(&self) -> SourceProblem {
         let path = self.folder.snapshot("");
-        Problem::Offline { dir: path.parent().unwrap_or(&path).display().to_string() }
+        SourceProblem::Offline { dir: path.parent().unwrap_or(&path).display().to_string() }
     }
 
     /// The commit that a revision is, and the names of its files.
-    async fn look(&self, revision: &str) -> Result<(String, Vec<String>), Problem> {
+    async fn look(&self, revision: &str) -> Result<(String, Vec<String>), SourceProblem> {
         let mut url = self.address("api/models")?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.extend(self.repository.split('/')).extend(["revision", revision]);
@@ -158,7 +162,7 @@ impl Hub<'_> {
         commit: &str,
         files: &[String],
         pin: Option<&Pin>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), SourceProblem> {
         let is_here = |file: &&String| self.folder.snapshot(commit).join(file).is_file();
         let mut wanted = Vec::new();
         for file in files.iter().filter(|it| !is_here(it)) {
@@ -180,7 +184,7 @@ impl Hub<'_> {
     }
 
     /// What a file of a commit is: its content's name and size.
-    async fn describe(&self, commit: &str, file: &str) -> Result<Item, Problem> {
+    async fn describe(&self, commit: &str, file: &str) -> Result<Item, SourceProblem> {
         let mut url = self.address(self.repository)?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.extend(["resolve", commit]).extend(file.split('/'));
@@ -199,18 +203,18 @@ impl Hub<'_> {
         let size = text("x-linked-size").or_else(|| content_length(&answer));
         let size = size.and_then(|it| it.parse().ok());
         let size = size.ok_or_else(|| unexpected("expected its size, there is none"))?;
-        let wanted = Wanted { ask, size: Some(size), digest: Digest::of_blob(&blob) };
+        let wanted = WantedFile { ask, size: Some(size), digest: Digest::of_blob(&blob) };
         Ok(Item { file: file.to_owned(), blob, wanted })
     }
 
-    fn address(&self, path: &str) -> Result<Url, Problem> {
+    fn address(&self, path: &str) -> Result<Url, SourceProblem> {
         let text = format!("{}/{path}", self.settings.endpoint);
-        Url::parse(&text).map_err(|it| Problem::Answer { url: text, problem: it.to_string() })
+        Url::parse(&text).map_err(|it| SourceProblem::Answer { url: text, problem: it.to_string() })
     }
 
     /// The same, with what to do.
-    fn explain(&self, problem: Problem) -> Problem {
-        let Problem::Refused { url, status, said, .. } = problem else { return problem };
+    fn explain(&self, problem: SourceProblem) -> SourceProblem {
+        let SourceProblem::Refused { url, status, said, .. } = problem else { return problem };
         let has_token = self.settings.token.is_some();
         let hint = match (status, has_token) {
             (401, false) => {
@@ -224,7 +228,7 @@ impl Hub<'_> {
             (404, _) => "; the hub has no such model, revision or file",
             _ => "",
         };
-        Problem::Refused { url, status, said, hint }
+        SourceProblem::Refused { url, status, said, hint }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     digest::Digest,
-    error::{LockError, Problem},
+    error::{LockError, SourceProblem},
     lock_use::LockUse,
 };
 
@@ -33,9 +33,9 @@ const VERSION: u64 = 1;
 
 impl LockFile {
     /// Reads it; one that is not there has no models.
-    pub(crate) fn read(path: &Path) -> Result<LockFile, Problem> {
+    pub(crate) fn read(path: &Path) -> Result<LockFile, SourceProblem> {
         let problem = |problem: String| {
-            Problem::Lock(LockError::Content { path: path.display().to_string(), problem })
+            SourceProblem::Lock(LockError::Content { path: path.display().to_string(), problem })
         };
         let text = match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -48,11 +48,11 @@ impl LockFile {
     }
 
     /// The pin of a model; `None` where it is to get one.
-    pub(crate) fn pin(&self, name: &str, usage: LockUse) -> Result<Option<&Pin>, Problem> {
+    pub(crate) fn pin(&self, name: &str, usage: LockUse) -> Result<Option<&Pin>, SourceProblem> {
         match (self.models.get(name), usage) {
             (_, LockUse::Renew) | (None, LockUse::Extend) => Ok(None),
             (Some(pin), _) => Ok(Some(pin)),
-            (None, LockUse::Obey) => Err(Problem::Lock(LockError::Missing {
+            (None, LockUse::Obey) => Err(SourceProblem::Lock(LockError::Missing {
                 path: self.path.display().to_string(),
                 name: name.to_owned(),
             })),
@@ -60,7 +60,7 @@ impl LockFile {
     }
 
     /// Puts a model into the file, which is replaced as a whole.
-    pub(crate) fn put(&mut self, name: String, pin: Pin) -> Result<(), Problem> {
+    pub(crate) fn put(&mut self, name: String, pin: Pin) -> Result<(), SourceProblem> {
         if self.models.get(&name) == Some(&pin) {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl LockFile {
         let mut beside = self.path.clone().into_os_string();
         beside.push(".tmp");
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
-        written.map_err(|it| Problem::disk("write", &self.path, &it))
+        written.map_err(|it| SourceProblem::disk("write", &self.path, &it))
     }
 
     fn document(&self) -> Value {
@@ -112,13 +112,19 @@ fn parse(text: &str) -> Result<BTreeMap<String, Pin>, String> {
 
 impl Pin {
     /// The pin of files that are here. Blocking.
-    pub(crate) fn of(revision: &str, directory: &Path, files: &[String]) -> Result<Pin, Problem> {
+    pub(crate) fn of(
+        revision: &str,
+        directory: &Path,
+        files: &[String],
+    ) -> Result<Pin, SourceProblem> {
         let mut digests = BTreeMap::new();
         for file in files {
             let path = directory.join(file);
             let digest = match of_link(&path) {
                 Some(digest) => digest,
-                None => Digest::sha256(&path).map_err(|it| Problem::disk("read", &path, &it))?,
+                None => {
+                    Digest::sha256(&path).map_err(|it| SourceProblem::disk("read", &path, &it))?
+                }
             };
             digests.insert(file.clone(), digest);
         }
@@ -132,12 +138,14 @@ impl Pin {
     }
 
     /// Fails where a file that is here has another content. Blocking.
-    pub(crate) fn check(&self, directory: &Path) -> Result<(), Problem> {
+    pub(crate) fn check(&self, directory: &Path) -> Result<(), SourceProblem> {
         for (file, expected) in &self.files {
             let path = directory.join(file);
             let found = match of_link(&path).filter(|it| it.is_like(expected)) {
                 Some(digest) => digest,
-                None => expected.of_file(&path).map_err(|it| Problem::disk("read", &path, &it))?,
+                None => {
+                    expected.of_file(&path).map_err(|it| SourceProblem::disk("read", &path, &it))?
+                }
             };
             self.compare(file, &found)?;
         }
@@ -145,10 +153,10 @@ impl Pin {
     }
 
     /// Fails where a file has another digest of the same kind.
-    pub(crate) fn compare(&self, file: &str, found: &Digest) -> Result<(), Problem> {
+    pub(crate) fn compare(&self, file: &str, found: &Digest) -> Result<(), SourceProblem> {
         match self.files.get(file) {
             Some(expected) if expected.is_like(found) && expected != found => {
-                Err(Problem::Lock(LockError::Changed {
+                Err(SourceProblem::Lock(LockError::Changed {
                     file: file.to_owned(),
                     expected: expected.to_string(),
                     found: found.to_string(),

@@ -3,9 +3,9 @@
 use reqwest::Url;
 
 use crate::{
-    cache::{Folder, Found, Item, files_below, is_blob, is_inside},
+    cache::{CachedModel, Folder, Item, files_below, is_blob, is_inside},
     digest::Digest,
-    error::{LockError, Problem},
+    error::{LockError, SourceProblem},
     http::Http,
     lock::Pin,
     mlflow_api::{Place, Registry, Version, explain},
@@ -28,7 +28,7 @@ pub(crate) async fn fetch(
     name: &MlflowName,
     settings: &SourceSettings,
     pin: Option<&Pin>,
-) -> Result<Found, Problem> {
+) -> Result<CachedModel, SourceProblem> {
     let registry = Registry::new(http, name, &settings.mlflow)?;
     // Names that differ may be one word when they are plain.
     let whole = Digest::of_bytes(format!("{}\n{}", registry.address, name.model).as_bytes());
@@ -46,14 +46,14 @@ pub(crate) async fn fetch(
 
 impl Model<'_> {
     /// The version that the name means now. Where nobody can be asked, the one that it was.
-    async fn newest(&self) -> Result<Found, Problem> {
+    async fn newest(&self) -> Result<CachedModel, SourceProblem> {
         let reference = match &self.name.version {
             MlflowVersion::Number(number) => format!("version/{number}"),
             MlflowVersion::Alias(alias) => format!("alias/{alias}"),
             MlflowVersion::Latest => "latest".to_owned(),
         };
         let version = match self.registry.look(&self.name.version).await {
-            Err(problem @ Problem::Away { .. }) => {
+            Err(problem @ SourceProblem::Away { .. }) => {
                 let Some(kept) = self.folder.reference(&reference) else { return Err(problem) };
                 tracing::warn!(
                     "the copy that is here is served, as the registry cannot be asked: {problem}"
@@ -65,7 +65,7 @@ impl Model<'_> {
         let server = match self.registry.place(version.number).await? {
             Place::Here(directory) => {
                 let files = files_below(&directory);
-                return Ok(Found { revision: version.revision, directory, files });
+                return Ok(CachedModel { revision: version.revision, directory, files });
             }
             Place::Server(server, root) => (server, root),
         };
@@ -75,13 +75,16 @@ impl Model<'_> {
     }
 
     /// The version of a pin. Nobody is asked where its files are here.
-    async fn pinned(&self, pin: &Pin) -> Result<Found, Problem> {
+    async fn pinned(&self, pin: &Pin) -> Result<CachedModel, SourceProblem> {
         let number = pin.revision.split_once('-').and_then(|it| it.0.parse().ok());
         let is_plain = is_blob(&pin.revision) && pin.files.keys().all(|it| is_inside(it));
         let Some(number) = number.filter(|_| is_plain) else {
             let problem =
                 "expected <version>-<time> and paths within the model's folder".to_owned();
-            return Err(Problem::Lock(LockError::Content { path: self.name.to_string(), problem }));
+            return Err(SourceProblem::Lock(LockError::Content {
+                path: self.name.to_string(),
+                problem,
+            }));
         };
         let mut directory = self.folder.snapshot(&pin.revision);
         if !pin.files.keys().all(|it| directory.join(it).is_file()) {
@@ -96,7 +99,7 @@ impl Model<'_> {
         }
         pin.check(&directory)?;
         let files = pin.files.keys().cloned().collect();
-        Ok(Found { revision: pin.revision.clone(), directory, files })
+        Ok(CachedModel { revision: pin.revision.clone(), directory, files })
     }
 
     /// Brings the artifacts of a version here which are not. Nobody but a server's disk knows their digests, so each is
@@ -106,7 +109,7 @@ impl Model<'_> {
         version: &Version,
         (server, root): (Url, String),
         pin: Option<&Pin>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), SourceProblem> {
         let revision = &version.revision;
         let _turn = self.folder.turn(revision).await?;
         let directory = self.folder.snapshot(revision);
@@ -130,7 +133,7 @@ impl Model<'_> {
             let path = self.folder.blob(blob);
             if let Some(pin) = pin {
                 let found =
-                    Digest::sha256(&path).map_err(|it| Problem::disk("read", &path, &it))?;
+                    Digest::sha256(&path).map_err(|it| SourceProblem::disk("read", &path, &it))?;
                 if let Err(problem) = pin.compare(file, &found) {
                     let _ = std::fs::remove_file(&path);
                     return Err(problem);

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::{
     cache::{Item, is_inside},
-    download::Wanted,
-    error::Problem,
+    download::WantedFile,
+    error::SourceProblem,
     http::{Ask, Http, basic, bearer, unexpected},
     mlflow_name::{MlflowName, MlflowVersion},
     source_settings::MlflowSettings,
@@ -55,7 +55,7 @@ impl<'a> Registry<'a> {
         http: &'a Http,
         name: &'a MlflowName,
         settings: &MlflowSettings,
-    ) -> Result<Registry<'a>, Problem> {
+    ) -> Result<Registry<'a>, SourceProblem> {
         let address = server(settings.registry.as_deref())?;
         let tracking = match &settings.tracking {
             Some(_) => server(settings.tracking.as_deref())?,
@@ -67,7 +67,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Asks the registry for the version that is meant.
-    pub(crate) async fn look(&self, version: &MlflowVersion) -> Result<Version, Problem> {
+    pub(crate) async fn look(&self, version: &MlflowVersion) -> Result<Version, SourceProblem> {
         let (path, query) = match version {
             MlflowVersion::Number(number) => {
                 ("model-versions/get", Some(("version", number.to_string())))
@@ -104,13 +104,16 @@ impl<'a> Registry<'a> {
     }
 
     /// Asks the registry where the artifacts of a version lie.
-    pub(crate) async fn place(&self, number: u64) -> Result<Place, Problem> {
+    pub(crate) async fn place(&self, number: u64) -> Result<Place, SourceProblem> {
         let query = Some(("version", number.to_string()));
         let (url, document) = self.ask("model-versions/get-download-uri", query).await?;
         let uri = document["artifact_uri"].as_str();
         let uri = uri.ok_or_else(|| unexpected(&url, "expected an address as 'artifact_uri'"))?;
-        let elsewhere =
-            |why| Problem::Elsewhere { uri: uri.to_owned(), why, name: self.name.to_string() };
+        let elsewhere = |why| SourceProblem::Elsewhere {
+            uri: uri.to_owned(),
+            why,
+            name: self.name.to_string(),
+        };
         if let Some(path) = uri.strip_prefix("mlflow-artifacts:") {
             return self
                 .proxied(path)
@@ -142,7 +145,7 @@ impl<'a> Registry<'a> {
     }
 
     /// The files below a path of a server.
-    pub(crate) async fn list(&self, server: &Url, root: &str) -> Result<Vec<Item>, Problem> {
+    pub(crate) async fn list(&self, server: &Url, root: &str) -> Result<Vec<Item>, SourceProblem> {
         let mut items = Vec::new();
         let mut open = vec![String::new()];
         let mut seen = 0;
@@ -170,7 +173,7 @@ impl<'a> Registry<'a> {
                     below(server, ARTIFACTS, &format!("{root}/{file}")),
                     ask.credentials.clone(),
                 );
-                let wanted = Wanted { ask, size: integer(&entry["file_size"]), digest: None };
+                let wanted = WantedFile { ask, size: integer(&entry["file_size"]), digest: None };
                 items.push(Item { file, blob: String::new(), wanted });
             }
         }
@@ -192,7 +195,7 @@ impl<'a> Registry<'a> {
         &self,
         path: &str,
         query: Option<(&str, String)>,
-    ) -> Result<(Url, Value), Problem> {
+    ) -> Result<(Url, Value), SourceProblem> {
         let mut url = below(&self.address, "api/2.0/mlflow", path);
         url.query_pairs_mut().append_pair("name", &self.name.model);
         if let Some((key, value)) = query {
@@ -205,8 +208,8 @@ impl<'a> Registry<'a> {
 }
 
 /// The address of a server of MLflow's.
-fn server(given: Option<&str>) -> Result<Url, Problem> {
-    let none = || Problem::NoRegistry { given: given.map(shown_uri) };
+fn server(given: Option<&str>) -> Result<Url, SourceProblem> {
+    let none = || SourceProblem::NoRegistry { given: given.map(shown_uri) };
     let url = Url::parse(given.ok_or_else(none)?).map_err(|_| none())?;
     let is_plain = url.username().is_empty() && url.password().is_none();
     let is_one = ["http", "https"].contains(&url.scheme()) && url.query().is_none() && is_plain;
@@ -237,8 +240,8 @@ fn integer(value: &Value) -> Option<u64> {
 }
 
 /// The same, with what to do.
-pub(crate) fn explain(problem: Problem, settings: &MlflowSettings) -> Problem {
-    let Problem::Refused { url, status, said, .. } = problem else { return problem };
+pub(crate) fn explain(problem: SourceProblem, settings: &MlflowSettings) -> SourceProblem {
+    let SourceProblem::Refused { url, status, said, .. } = problem else { return problem };
     let has_credentials = settings.user.is_some() || settings.token.is_some();
     let hint = match (status, has_credentials) {
         (401, false) => {
@@ -253,7 +256,7 @@ pub(crate) fn explain(problem: Problem, settings: &MlflowSettings) -> Problem {
         }
         _ => "",
     };
-    Problem::Refused { url, status, said, hint }
+    SourceProblem::Refused { url, status, said, hint }
 }
 
 #[cfg(test)]

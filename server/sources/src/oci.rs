@@ -9,10 +9,10 @@ use reqwest::{
 };
 
 use crate::{
-    cache::{Folder, Found, Item, files_below, is_inside},
+    cache::{CachedModel, Folder, Item, files_below, is_inside},
     digest::Digest,
-    download::{Wanted, free_bytes},
-    error::{LockError, Problem},
+    download::{WantedFile, free_bytes},
+    error::{LockError, SourceProblem},
     http::{Ask, Http, bearer, read, succeeded, unexpected},
     lock::Pin,
     oci_layers::{clear, unpack},
@@ -55,7 +55,7 @@ pub(crate) async fn fetch(
     name: &OciName,
     settings: &SourceSettings,
     pin: Option<&Pin>,
-) -> Result<Found, Problem> {
+) -> Result<CachedModel, SourceProblem> {
     let login = settings.docker_config.as_ref().and_then(|it| kept(it, &name.host));
     let folder = format!("oci--{}--{}", plain(&name.host), name.repository.replace('/', "--"));
     let folder = Folder::new(&settings.cache, folder);
@@ -69,14 +69,14 @@ pub(crate) async fn fetch(
 
 impl Registry<'_> {
     /// The image that the name means now. Where nobody can be asked, the one that its tag was.
-    async fn newest(&self) -> Result<Found, Problem> {
+    async fn newest(&self) -> Result<CachedModel, SourceProblem> {
         let tag = match &self.name.reference {
             OciReference::Digest(digest) => return self.of_digest(digest).await,
             OciReference::Tag(tag) => tag,
         };
         let mut caller = Caller::default();
         let answer = match self.manifest(tag, &mut caller).await {
-            Err(problem @ Problem::Away { .. }) => {
+            Err(problem @ SourceProblem::Away { .. }) => {
                 let Some(kept) = self.folder.reference(&format!("tag/{tag}")) else {
                     return Err(problem);
                 };
@@ -96,12 +96,15 @@ impl Registry<'_> {
     }
 
     /// The image of a pin. Nobody is asked where its files are here.
-    async fn pinned(&self, pin: &Pin) -> Result<Found, Problem> {
+    async fn pinned(&self, pin: &Pin) -> Result<CachedModel, SourceProblem> {
         let digest = Digest::of_blob(&pin.revision).filter(|it| matches!(it, Digest::Sha256(_)));
         let is_plain = pin.files.keys().all(|it| is_inside(it));
         let Some(digest) = digest.filter(|_| is_plain) else {
             let problem = "expected a digest and paths within the model's folder".to_owned();
-            return Err(Problem::Lock(LockError::Content { path: self.name.to_string(), problem }));
+            return Err(SourceProblem::Lock(LockError::Content {
+                path: self.name.to_string(),
+                problem,
+            }));
         };
         let directory = self.folder.snapshot(digest.hex());
         if !pin.files.keys().all(|it| directory.join(it).is_file()) {
@@ -111,10 +114,10 @@ impl Registry<'_> {
         }
         pin.check(&directory)?;
         let files = pin.files.keys().cloned().collect();
-        Ok(Found { revision: digest.hex().to_owned(), directory, files })
+        Ok(CachedModel { revision: digest.hex().to_owned(), directory, files })
     }
 
-    async fn of_digest(&self, digest: &str) -> Result<Found, Problem> {
+    async fn of_digest(&self, digest: &str) -> Result<CachedModel, SourceProblem> {
         if !self.is_here(digest) {
             let mut caller = Caller::default();
             let answer = self.manifest(&format!("sha256:{digest}"), &mut caller).await?;
@@ -134,7 +137,11 @@ impl Registry<'_> {
     }
 
     /// The manifest of a tag, or of `sha256:<digest>`.
-    async fn manifest(&self, reference: &str, caller: &mut Caller) -> Result<Answer, Problem> {
+    async fn manifest(
+        &self,
+        reference: &str,
+        caller: &mut Caller,
+    ) -> Result<Answer, SourceProblem> {
         let url = self.address("manifests", reference)?;
         let ask = || Ask::get(url.clone(), None).with(ACCEPT, HeaderValue::from_static(ACCEPTED));
         let document = read(self.ask(ask(), caller).await?).await?;
@@ -143,14 +150,14 @@ impl Registry<'_> {
             && expected != digest
         {
             let (expected, found) = (expected.to_string(), digest.to_string());
-            return Err(Problem::Digest { file: url.to_string(), expected, found });
+            return Err(SourceProblem::Digest { file: url.to_string(), expected, found });
         }
         let manifest = Manifest::parse(&document).map_err(|it| unexpected(&url, &it))?;
         Ok(Answer { digest, manifest, url })
     }
 
     /// Asks, and once more where the registry wants to know by whom.
-    async fn ask(&self, ask: Ask, caller: &mut Caller) -> Result<Response, Problem> {
+    async fn ask(&self, ask: Ask, caller: &mut Caller) -> Result<Response, SourceProblem> {
         let first = Ask { credentials: caller.credentials.clone(), ..ask.clone() };
         let answer = self.http.answer(&first).await?;
         let headers = answer.headers().get_all(WWW_AUTHENTICATE).iter();
@@ -167,7 +174,7 @@ impl Registry<'_> {
     }
 
     /// Gets credentials by what the registry wants to know.
-    async fn log_in(&self, caller: &mut Caller) -> Result<(), Problem> {
+    async fn log_in(&self, caller: &mut Caller) -> Result<(), SourceProblem> {
         caller.credentials = match &caller.challenge {
             None => None,
             Some(Challenge::Basic) => self.login.clone(),
@@ -188,7 +195,7 @@ impl Registry<'_> {
     }
 
     /// Brings the layers of an image here and makes its revision of them.
-    async fn bring(&self, answer: Answer, caller: &mut Caller) -> Result<(), Problem> {
+    async fn bring(&self, answer: Answer, caller: &mut Caller) -> Result<(), SourceProblem> {
         let digest = answer.digest;
         let layers = match answer.manifest {
             Manifest::Image(layers) => layers,
@@ -214,7 +221,7 @@ impl Registry<'_> {
         let items = self.items(&layers, caller)?;
         match self.folder.bring(self.http, &items).await {
             // A token is for some minutes.
-            Err(Problem::Refused { status: 401, .. }) if caller.challenge.is_some() => {
+            Err(SourceProblem::Refused { status: 401, .. }) if caller.challenge.is_some() => {
                 self.log_in(caller).await?;
                 self.folder.bring(self.http, &self.items(&layers, caller)?).await?;
             }
@@ -225,7 +232,7 @@ impl Registry<'_> {
     }
 
     /// The contents of layers, each once.
-    fn items(&self, layers: &[Layer], caller: &Caller) -> Result<Vec<Item>, Problem> {
+    fn items(&self, layers: &[Layer], caller: &Caller) -> Result<Vec<Item>, SourceProblem> {
         let mut seen = BTreeSet::new();
         let each = layers.iter().filter(|it| seen.insert(it.digest.clone()));
         each.map(|layer| {
@@ -235,23 +242,24 @@ impl Registry<'_> {
                 Content::Archive => layer.digest.to_string(),
             };
             let ask = Ask::get(url, caller.credentials.clone());
-            let wanted = Wanted { ask, size: Some(layer.size), digest: Some(layer.digest.clone()) };
+            let wanted =
+                WantedFile { ask, size: Some(layer.size), digest: Some(layer.digest.clone()) };
             Ok(Item { file, blob: layer.digest.hex().to_owned(), wanted })
         })
         .collect()
     }
 
     /// Makes a revision of layers that are here. Blocking.
-    fn put_together(&self, revision: &str, layers: &[Layer]) -> Result<(), Problem> {
+    fn put_together(&self, revision: &str, layers: &[Layer]) -> Result<(), SourceProblem> {
         let of_archives = layers.iter().filter(|it| it.content == Content::Archive);
         let archives: Vec<PathBuf> =
             of_archives.map(|it| self.folder.blob(it.digest.hex())).collect();
         let unpacked = self.folder.path().join(format!("unpacked-{revision}"));
-        let disk = |it| Problem::disk("remove", &unpacked, &it);
+        let disk = |it| SourceProblem::disk("remove", &unpacked, &it);
         clear(&unpacked).map_err(disk)?;
         let paths: Vec<_> = archives.iter().map(PathBuf::as_path).collect();
         let done = free_bytes(&self.folder.path())
-            .and_then(|free| unpack(&paths, &unpacked, free).map_err(Problem::Archive))
+            .and_then(|free| unpack(&paths, &unpacked, free).map_err(SourceProblem::Archive))
             .and_then(|()| self.adopt(revision, &unpacked));
         clear(&unpacked).map_err(disk)?;
         clear(&unpacked.with_extension("layer")).map_err(disk)?;
@@ -269,13 +277,13 @@ impl Registry<'_> {
     }
 
     /// Makes unpacked files contents of a revision: those of the folder of models, where there is one.
-    fn adopt(&self, revision: &str, unpacked: &std::path::Path) -> Result<(), Problem> {
+    fn adopt(&self, revision: &str, unpacked: &std::path::Path) -> Result<(), SourceProblem> {
         let models = unpacked.join(MODELS);
         let root = if models.is_dir() { &models } else { unpacked };
         for file in files_below(root) {
             if !is_inside(&file) {
                 let problem = format!("its file {file:?} would lie outside of its folder");
-                return Err(Problem::Answer { url: self.name.to_string(), problem });
+                return Err(SourceProblem::Answer { url: self.name.to_string(), problem });
             }
             self.folder.adopt(revision, &file, &root.join(&file))?;
         }
@@ -283,17 +291,17 @@ impl Registry<'_> {
     }
 
     /// An address of the repository.
-    fn address(&self, kind: &str, reference: &str) -> Result<Url, Problem> {
+    fn address(&self, kind: &str, reference: &str) -> Result<Url, SourceProblem> {
         let OciName { host, repository, .. } = self.name;
         let scheme = if self.name.is_local() { "http" } else { "https" };
         let host = if host == DOCKER_HUB { "registry-1.docker.io" } else { host };
         let text = format!("{scheme}://{host}/v2/{repository}/{kind}/{reference}");
-        Url::parse(&text).map_err(|it| Problem::Answer { url: text, problem: it.to_string() })
+        Url::parse(&text).map_err(|it| SourceProblem::Answer { url: text, problem: it.to_string() })
     }
 
     /// The same, with what to do.
-    fn explain(&self, problem: Problem) -> Problem {
-        let Problem::Refused { url, status, said, .. } = problem else { return problem };
+    fn explain(&self, problem: SourceProblem) -> SourceProblem {
+        let SourceProblem::Refused { url, status, said, .. } = problem else { return problem };
         let hint = match (status, &self.login) {
             (401 | 403, None) => {
                 "; the registry has no such image, or it is private: 'docker login' writes a login to \
@@ -304,7 +312,7 @@ impl Registry<'_> {
             (404, _) => "; the registry has no such image, tag or digest",
             _ => "",
         };
-        Problem::Refused { url, status, said, hint }
+        SourceProblem::Refused { url, status, said, hint }
     }
 }
 

@@ -7,16 +7,22 @@ use reqwest::Url;
 use crate::{
     cache::Folder,
     digest::Digest,
-    download::Wanted,
-    error::Problem,
+    download::WantedFile,
+    error::SourceProblem,
     http::{Ask, Http},
     name::WebName,
 };
 
 /// Brings the file here, unless it is, and returns where it lies.
-pub(crate) async fn fetch(http: &Http, name: &WebName, cache: &Path) -> Result<PathBuf, Problem> {
-    let url = Url::parse(&name.url)
-        .map_err(|it| Problem::Answer { url: name.shown().to_owned(), problem: it.to_string() })?;
+pub(crate) async fn fetch(
+    http: &Http,
+    name: &WebName,
+    cache: &Path,
+) -> Result<PathBuf, SourceProblem> {
+    let url = Url::parse(&name.url).map_err(|it| SourceProblem::Answer {
+        url: name.shown().to_owned(),
+        problem: it.to_string(),
+    })?;
     let host = url.host_str().unwrap_or_default();
     let folder = Folder::new(cache, format!("https--{}", plain(host)));
     let path = folder.snapshot(&name.sha256).join(&name.file);
@@ -29,7 +35,7 @@ pub(crate) async fn fetch(http: &Http, name: &WebName, cache: &Path) -> Result<P
     let blob = folder.blob(&name.sha256);
     if !blob.is_file() {
         let digest = Some(Digest::Sha256(name.sha256.clone()));
-        let wanted = Wanted { ask: Ask::get(url, None), size: None, digest };
+        let wanted = WantedFile { ask: Ask::get(url, None), size: None, digest };
         wanted.bring(http, &blob).await?;
     }
     folder.link(&name.sha256, &name.file, &name.sha256)?;

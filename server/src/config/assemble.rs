@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     engines, isolation, lifecycle,
-    models_from::{Place, has_remote, models_from},
+    models_from::{ModelsPlace, has_remote, models_from},
     recommending,
     server_config::ServerConfig,
     startup, surroundings,
@@ -74,7 +74,7 @@ pub(super) fn resolve(
     features::refuse(&FEATURES, &sources, problems);
     let vertex_ai = listeners::has_vertex_ai(&sources, problems);
     let is_multi_model = multi_model::is_on(&sources, problems);
-    let Place { from, is_platforms: platform_folder, wanted } =
+    let ModelsPlace { from, is_platforms: platform_folder, wanted } =
         models_from(serve, is_multi_model, vertex_ai, &sources, environment, problems);
     let port_by_platform =
         environment.variable(variables::BIND_TO_PORT).is_some_and(|it| !it.is_empty());

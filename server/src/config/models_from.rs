@@ -18,7 +18,7 @@ const HOSTED_MODEL: &str = "/opt/ml/model";
 const LOCAL_REPOSITORY: &str = "model_repository";
 
 /// Where models are.
-pub(super) struct Place {
+pub(super) struct ModelsPlace {
     /// Where they are; of a model that is to be fetched, what was given.
     pub(super) from: ModelsFrom,
     /// That is the platform's folder, or a model takes its place because it is empty.
@@ -27,14 +27,14 @@ pub(super) struct Place {
     pub(super) wanted: Option<Name>,
 }
 
-impl Place {
-    fn of(from: ModelsFrom) -> Place {
-        Place { from, is_platforms: false, wanted: None }
+impl ModelsPlace {
+    fn of(from: ModelsFrom) -> ModelsPlace {
+        ModelsPlace { from, is_platforms: false, wanted: None }
     }
 
     /// A model somewhere else.
-    fn elsewhere(text: &str, name: Name) -> Place {
-        Place { wanted: Some(name), ..Place::of(ModelsFrom::Path(text.into())) }
+    fn elsewhere(text: &str, name: Name) -> ModelsPlace {
+        ModelsPlace { wanted: Some(name), ..ModelsPlace::of(ModelsFrom::Path(text.into())) }
     }
 }
 
@@ -46,10 +46,13 @@ pub(super) fn models_from(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> Place {
+) -> ModelsPlace {
     if is_multi_model {
         let from = of_multi_model(serve.path.as_ref(), sources, environment, problems);
-        return Place { is_platforms: multi_model::is_by_platform(sources), ..Place::of(from) };
+        return ModelsPlace {
+            is_platforms: multi_model::is_by_platform(sources),
+            ..ModelsPlace::of(from)
+        };
     }
     let mut repositories: Vec<PathBuf> = Vec::new();
     for path in sources.read_all("model-repository", value::path, problems) {
@@ -67,7 +70,7 @@ pub(super) fn models_from(
                 path.display()
             ));
         }
-        return Place::of(ModelsFrom::Named(named));
+        return ModelsPlace::of(ModelsFrom::Named(named));
     }
     let model_id = serve.text_embeddings.as_ref().and_then(|it| it.model(environment, problems));
     if let Some(path) = serve.path.as_ref().or(model_id.as_ref()) {
@@ -81,7 +84,7 @@ pub(super) fn models_from(
                  of them",
                 path.display()
             ));
-            return Place::of(ModelsFrom::Path(path.clone()));
+            return ModelsPlace::of(ModelsFrom::Path(path.clone()));
         }
         return named_by(path, parse, environment, problems);
     }
@@ -103,10 +106,10 @@ pub(super) fn models_from(
                 None => problems.push(format!("{given}: expected a directory, there is none")),
             }
         }
-        return Place::of(ModelsFrom::Repositories(repositories));
+        return ModelsPlace::of(ModelsFrom::Repositories(repositories));
     }
     if let Some(path) = vertex::storage(vertex_ai, environment, problems) {
-        return Place::of(ModelsFrom::Path(path));
+        return ModelsPlace::of(ModelsFrom::Path(path));
     }
     let folder = platform_folder(environment, problems);
     let is_directory = |it: &Path| environment.kind_of(it) == Some(PathKind::Directory);
@@ -116,7 +119,7 @@ pub(super) fn models_from(
     // What lies in the platform's folder goes before the name of a model.
     if let Some(hub) = hub.filter(|_| !is_there || environment.is_empty_directory(hosted)) {
         let place = named_by(Path::new(&hub), Name::parse_id, environment, problems);
-        return Place { is_platforms: is_there, ..place };
+        return ModelsPlace { is_platforms: is_there, ..place };
     }
     if let Some((variable, path)) = folder {
         if !is_there {
@@ -125,10 +128,13 @@ pub(super) fn models_from(
                 path.display()
             ));
         }
-        return Place { is_platforms: true, ..Place::of(ModelsFrom::Path(path)) };
+        return ModelsPlace { is_platforms: true, ..ModelsPlace::of(ModelsFrom::Path(path)) };
     }
     if is_there {
-        return Place { is_platforms: true, ..Place::of(ModelsFrom::Path(HOSTED_MODEL.into())) };
+        return ModelsPlace {
+            is_platforms: true,
+            ..ModelsPlace::of(ModelsFrom::Path(HOSTED_MODEL.into()))
+        };
     }
     let is_there = environment.kind_of(Path::new(LOCAL_REPOSITORY)) == Some(PathKind::Directory);
     if !is_there && !serve.rehearsed {
@@ -139,7 +145,7 @@ pub(super) fn models_from(
              /path/to/models:{HOSTED_MODEL}:ro"
         ));
     }
-    Place::of(ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]))
+    ModelsPlace::of(ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]))
 }
 
 /// The place of the one model that somebody has named: what exists here goes before the name of one elsewhere, which
@@ -149,23 +155,23 @@ fn named_by(
     parse: fn(&str) -> Option<Result<Name, NameError>>,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> Place {
+) -> ModelsPlace {
     if environment.kind_of(path).is_some() {
-        return Place::of(ModelsFrom::Path(path.to_owned()));
+        return ModelsPlace::of(ModelsFrom::Path(path.to_owned()));
     }
     let text = path.to_str().unwrap_or_default();
     match parse(text) {
-        Some(Ok(name)) => return Place::elsewhere(text, name),
+        Some(Ok(name)) => return ModelsPlace::elsewhere(text, name),
         Some(Err(expected)) => problems.push(format!("muster serve: expected {expected}")),
         None if StoreUrl::is_one(text) => {
             if let Err(expected) = StoreUrl::parse(text) {
                 problems.push(format!("muster serve: expected {expected}"));
             }
-            return Place::of(ModelsFrom::Repositories(vec![path.to_owned()]));
+            return ModelsPlace::of(ModelsFrom::Repositories(vec![path.to_owned()]));
         }
         None => problems.push(format!("the model '{}' does not exist", path.display())),
     }
-    Place::of(ModelsFrom::Path(path.to_owned()))
+    ModelsPlace::of(ModelsFrom::Path(path.to_owned()))
 }
 
 /// Is one of them in an object store?

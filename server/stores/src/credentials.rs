@@ -80,12 +80,12 @@ pub(super) fn credentials(
 }
 
 /// What Triton's file says of one prefix of addresses.
-struct Entry {
+struct CredentialsEntry {
     fields: BTreeMap<String, String>,
     source: String,
 }
 
-impl Entry {
+impl CredentialsEntry {
     fn get(&self, field: &str) -> Option<&str> {
         self.fields.get(field).map(|it| &**it).filter(|it| !it.is_empty())
     }
@@ -96,7 +96,7 @@ fn entry(
     url: &StoreUrl,
     path: &str,
     read: &dyn Fn(&Path) -> io::Result<String>,
-) -> Result<Option<Entry>, CredentialsError> {
+) -> Result<Option<CredentialsEntry>, CredentialsError> {
     let problem = |it: &str| CredentialsError(format!("{CREDENTIAL_FILE}='{path}': {it}"));
     let text = read(Path::new(path)).map_err(|it| problem(&format!("cannot read {path}: {it}")))?;
     // The parser's own words could repeat a part of the file.
@@ -142,7 +142,7 @@ fn entry(
             )));
         }
     };
-    Ok(Some(Entry { fields, source: format!("{CREDENTIAL_FILE} '{path}', {place}") }))
+    Ok(Some(CredentialsEntry { fields, source: format!("{CREDENTIAL_FILE} '{path}', {place}") }))
 }
 
 /// The variables that begin so, by names in small letters.
@@ -157,7 +157,7 @@ const S3_KEYS: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_s
 
 fn s3(
     variables: &Variables,
-    entry: Option<Entry>,
+    entry: Option<CredentialsEntry>,
     read: &dyn Fn(&Path) -> io::Result<String>,
     anonymous: bool,
 ) -> Result<Credentials, CredentialsError> {
@@ -266,7 +266,7 @@ fn with_profile(
     }
 }
 
-fn gcs(variables: &Variables, entry: Option<Entry>) -> Credentials {
+fn gcs(variables: &Variables, entry: Option<CredentialsEntry>) -> Credentials {
     let mut found = Credentials { options: options(variables, "GOOGLE_"), source: String::new() };
     if let Some(host) = variables.get("STORAGE_EMULATOR_HOST") {
         let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
@@ -289,7 +289,7 @@ fn gcs(variables: &Variables, entry: Option<Entry>) -> Credentials {
 fn azure(
     url: &StoreUrl,
     variables: &Variables,
-    entry: Option<Entry>,
+    entry: Option<CredentialsEntry>,
 ) -> Result<Credentials, CredentialsError> {
     let mut found = Credentials { options: options(variables, "AZURE_"), source: String::new() };
     let pick = |field: &str, variable: &str| match &entry {

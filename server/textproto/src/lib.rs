@@ -12,4 +12,4 @@ mod scalars;
 pub mod tensorflow;
 
 pub use parse::parse;
-pub use problem::{Problem, ReadError};
+pub use problem::{ReadError, TextProblem};

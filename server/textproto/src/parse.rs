@@ -8,7 +8,7 @@ use prost_reflect::{
 use super::{
     lex::{TokenKind, token_at},
     parser::{Broken, Parser},
-    problem::Problem,
+    problem::TextProblem,
 };
 
 /// The message that `text` describes. `whole` is what errors call all of it: `a model's configuration`.
@@ -21,7 +21,7 @@ pub fn parse(
     desc: MessageDescriptor,
     whole: &'static str,
     text: &str,
-) -> Result<DynamicMessage, Vec<Problem>> {
+) -> Result<DynamicMessage, Vec<TextProblem>> {
     let token = token_at(text, 0);
     let mut parser = Parser { text, whole, token, path: vec![], problems: vec![] };
     let message = parser.message(desc, None);

@@ -4,7 +4,7 @@ use prost_reflect::{FieldDescriptor, MessageDescriptor, Value};
 
 use super::{
     lex::{Token, TokenKind, token_at},
-    problem::Problem,
+    problem::TextProblem,
 };
 use inference::signature::nearest;
 
@@ -16,7 +16,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) token: Token<'a>,
     /// Names of the fields around the current place.
     pub(crate) path: Vec<String>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<TextProblem>,
 }
 
 /// The text cannot be followed any further; the reason is among the problems.
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         });
         match rival {
             Some((other, first)) => {
-                let line = Problem::new(self.text, *first, String::new()).line;
+                let line = TextProblem::new(self.text, *first, String::new()).line;
                 let text = match other == field {
                     true => format!("'{}' is given twice, first in line {line}", field.name()),
                     false => format!(
@@ -157,9 +157,9 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn problem(&mut self, token: Token<'a>, text: &str) {
-        let problem = Problem::new(self.text, token.start, text.to_owned());
+        let problem = TextProblem::new(self.text, token.start, text.to_owned());
         // What could not be read at this place cannot be skipped either; once is enough.
-        let known = |it: &Problem| (it.line, it.column) == (problem.line, problem.column);
+        let known = |it: &TextProblem| (it.line, it.column) == (problem.line, problem.column);
         if !self.problems.last().is_some_and(known) {
             self.problems.push(problem);
         }

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     encoder::{BERT, Defaults, Family, KEYS, Positions},
     error::GraphError,
-    heads::Head,
+    heads::EncoderHead,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -38,16 +38,20 @@ pub(super) const FAMILY: Family = Family {
     bias: None,
     relative: None,
     heads: &[
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: "albert.pooler", activation: Some("tanh"), out: "classifier" },
+            EncoderHead::Sequence {
+                dense: "albert.pooler",
+                activation: Some("tanh"),
+                out: "classifier",
+            },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
-        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+        ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "predictions.dense",
                 activation: None,
                 norm: "predictions.LayerNorm",

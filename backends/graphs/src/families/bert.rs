@@ -3,7 +3,7 @@
 use crate::{
     blocks::LayerNames,
     encoder::{BERT, Family, KEYS, Positions},
-    heads::Head,
+    heads::EncoderHead,
 };
 
 /// The names in a layer, which several families share.
@@ -32,20 +32,20 @@ pub(super) const FAMILY: Family = Family {
     bias: None,
     relative: Some("attention.self.distance_embedding"),
     heads: &[
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence {
+            EncoderHead::Sequence {
                 dense: "bert.pooler.dense",
                 activation: Some("tanh"),
                 out: "classifier",
             },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
-        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+        ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "cls.predictions.transform.dense",
                 activation: None,
                 norm: "cls.predictions.transform.LayerNorm",

@@ -13,7 +13,7 @@ use crate::{
     encoder::KEYS,
     error::GraphError,
     family::Family,
-    heads::{Body, Head, ROWS, TOKENS},
+    heads::{Body, EncoderHead, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
     relative::{at_distances, of_distances, turned},
 };
@@ -32,17 +32,17 @@ const NAMES: LayerNames = LayerNames {
     ..LAYER
 };
 
-const HEADS: &[(&str, Head)] = &[
-    ("Model", Head::Hidden),
+const HEADS: &[(&str, EncoderHead)] = &[
+    ("Model", EncoderHead::Hidden),
     (
         "ForSequenceClassification",
-        Head::Sequence { dense: "pooler.dense", activation: None, out: "classifier" },
+        EncoderHead::Sequence { dense: "pooler.dense", activation: None, out: "classifier" },
     ),
-    ("ForTokenClassification", Head::Token { out: "classifier" }),
-    ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+    ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+    ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
     (
         "ForMaskedLM",
-        Head::Vocabulary {
+        EncoderHead::Vocabulary {
             dense: "cls.predictions.transform.dense",
             activation: None,
             norm: "cls.predictions.transform.LayerNorm",
@@ -83,7 +83,7 @@ struct Relative {
 }
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let head = Head::of(config, HEADS)?;
+    let head = EncoderHead::of(config, HEADS)?;
     config.must_be_on("legacy")?;
     let sizes = Sizes::of(config, &KEYS, [1536, 24, 6144], 1e-7)?;
     let hidden = sizes.hidden;

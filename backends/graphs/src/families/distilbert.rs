@@ -3,7 +3,7 @@
 use crate::{
     blocks::LayerNames,
     encoder::{BERT, Defaults, Family, Keys, Positions},
-    heads::Head,
+    heads::EncoderHead,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -35,16 +35,20 @@ pub(super) const FAMILY: Family = Family {
     bias: None,
     relative: None,
     heads: &[
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: "pre_classifier", activation: Some("relu"), out: "classifier" },
+            EncoderHead::Sequence {
+                dense: "pre_classifier",
+                activation: Some("relu"),
+                out: "classifier",
+            },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
-        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+        ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "vocab_transform",
                 activation: None,
                 norm: "vocab_layer_norm",

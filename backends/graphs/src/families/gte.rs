@@ -9,7 +9,7 @@ use crate::{
     error::GraphError,
     family::Family,
     gated::{Encoder, Names, Up, WORDS},
-    heads::{Body, Head},
+    heads::{Body, EncoderHead},
     rotary::Frequencies,
 };
 
@@ -26,17 +26,17 @@ const NAMES: Names = Names {
 };
 
 /// Heads by the end of the class's name, with the prefix of the encoder.
-const fn heads(pooler: &'static str) -> [(&'static str, Head); 4] {
+const fn heads(pooler: &'static str) -> [(&'static str, EncoderHead); 4] {
     [
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence { dense: pooler, activation: Some("tanh"), out: "classifier" },
+            EncoderHead::Sequence { dense: pooler, activation: Some("tanh"), out: "classifier" },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "lm_head.dense",
                 activation: Some("gelu"),
                 norm: "lm_head.norm",
@@ -53,7 +53,7 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         true => ["new.", "new.pooler.dense"],
         false => ["gte.", "gte.pooler.dense"],
     };
-    let head = Head::of(config, &heads(pooler))?;
+    let head = EncoderHead::of(config, &heads(pooler))?;
     config.must_be("position_embedding_type", "rope")?;
     config.must_be("layer_norm_type", "layer_norm")?;
     config.must_be_off("logn_attention_scale")?;

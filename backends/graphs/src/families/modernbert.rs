@@ -19,7 +19,7 @@ pub(super) const FAMILY: Family = Family { model_types: &["modernbert"], add, un
 
 /// What stands behind the encoder.
 #[derive(Debug, Clone, Copy)]
-enum Head {
+enum EncoderHead {
     Hidden,
     Sequence,
     Token,
@@ -27,12 +27,12 @@ enum Head {
     Vocabulary,
 }
 
-const HEADS: &[(&str, Head)] = &[
-    ("ForSequenceClassification", Head::Sequence),
-    ("ForTokenClassification", Head::Token),
-    ("ForQuestionAnswering", Head::Span),
-    ("ForMaskedLM", Head::Vocabulary),
-    ("Model", Head::Hidden),
+const HEADS: &[(&str, EncoderHead)] = &[
+    ("ForSequenceClassification", EncoderHead::Sequence),
+    ("ForTokenClassification", EncoderHead::Token),
+    ("ForQuestionAnswering", EncoderHead::Span),
+    ("ForMaskedLM", EncoderHead::Vocabulary),
+    ("Model", EncoderHead::Hidden),
 ];
 
 const WORDS: &str = "embeddings.tok_embeddings.weight";
@@ -173,32 +173,32 @@ impl Model<'_> {
     fn add_head(
         &self,
         graph: &mut Builder,
-        head: Head,
+        head: EncoderHead,
         x: &Value,
         tokens: &Tokens,
     ) -> Result<(), GraphError> {
         let (config, hidden) = (self.config, self.sizes.hidden);
         match head {
-            Head::Hidden => states(graph, x, tokens, hidden),
-            Head::Sequence => {
+            EncoderHead::Hidden => states(graph, x, tokens, hidden),
+            EncoderHead::Sequence => {
                 let pooled = self.pooled(graph, x, tokens)?;
                 let dense = self.dense(graph, &pooled)?;
                 let labels = config.labels()?;
                 let logits = linear(graph, &dense, "classifier", [hidden, labels])?;
                 graph.output("logits", &logits, &[ROWS, Dim::Fixed(labels)]);
             }
-            Head::Token => {
+            EncoderHead::Token => {
                 let dense = self.dense(graph, x)?;
                 let labels = config.labels()?;
                 let logits = linear(graph, &dense, "classifier", [hidden, labels])?;
                 of_tokens(graph, &logits, tokens, labels);
             }
-            Head::Span => {
+            EncoderHead::Span => {
                 let dense = self.dense(graph, x)?;
                 let logits = linear(graph, &dense, "classifier", [hidden, 2])?;
                 span(graph, &logits, tokens);
             }
-            Head::Vocabulary => {
+            EncoderHead::Vocabulary => {
                 let dense = self.dense(graph, x)?;
                 let dims = [self.vocabulary, hidden];
                 let weight = decoder_weight(graph, "decoder", &self.name(WORDS), dims)?;

@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     encoder::{BERT, Defaults, Family, KEYS, Positions},
     error::GraphError,
-    heads::Head,
+    heads::EncoderHead,
     onnx::Attribute,
 };
 
@@ -34,20 +34,20 @@ pub(super) const FAMILY: Family = Family {
     bias: Some(bias),
     relative: None,
     heads: &[
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence {
+            EncoderHead::Sequence {
                 dense: "classifier.dense",
                 activation: Some("tanh"),
                 out: "classifier.out_proj",
             },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
-        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+        ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "lm_head.dense",
                 activation: Some("gelu"),
                 norm: "lm_head.layer_norm",

@@ -9,7 +9,7 @@ use crate::{
     error::GraphError,
     family::Family,
     gated::{Encoder, Names, Up, WORDS},
-    heads::{Body, Head},
+    heads::{Body, EncoderHead},
     rotary::Frequencies,
 };
 
@@ -28,20 +28,20 @@ const NAMES: Names = Names {
     norm: "norm2",
 };
 
-const HEADS: &[(&str, Head)] = &[
-    ("Model", Head::Hidden),
+const HEADS: &[(&str, EncoderHead)] = &[
+    ("Model", EncoderHead::Hidden),
     (
         "ForSequenceClassification",
-        Head::Sequence {
+        EncoderHead::Sequence {
             dense: "nomic_bert.pooler.dense",
             activation: Some("tanh"),
             out: "classifier",
         },
     ),
-    ("ForTokenClassification", Head::Token { out: "classifier" }),
+    ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
     (
         "ForMaskedLM",
-        Head::Vocabulary {
+        EncoderHead::Vocabulary {
             dense: "cls.predictions.transform.dense",
             activation: None,
             norm: "cls.predictions.transform.layer_norm",
@@ -61,7 +61,7 @@ const OLD_KEYS: Keys = Keys {
 };
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let head = Head::of(config, HEADS)?;
+    let head = EncoderHead::of(config, HEADS)?;
     let is_old = config.has(OLD_KEYS.hidden);
     let keys = if is_old { OLD_KEYS } else { KEYS };
     config.must_be_nothing("num_experts")?;

@@ -4,7 +4,7 @@
 use super::bert::LAYER;
 use crate::{
     encoder::{BERT, Defaults, Family, KEYS, Positions},
-    heads::Head,
+    heads::EncoderHead,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -21,20 +21,20 @@ pub(super) const FAMILY: Family = Family {
     bias: None,
     relative: None,
     heads: &[
-        ("Model", Head::Hidden),
+        ("Model", EncoderHead::Hidden),
         (
             "ForSequenceClassification",
-            Head::Sequence {
+            EncoderHead::Sequence {
                 dense: "classifier.dense",
                 activation: Some("tanh"),
                 out: "classifier.out_proj",
             },
         ),
-        ("ForTokenClassification", Head::Token { out: "classifier" }),
-        ("ForQuestionAnswering", Head::Span { out: "qa_outputs" }),
+        ("ForTokenClassification", EncoderHead::Token { out: "classifier" }),
+        ("ForQuestionAnswering", EncoderHead::Span { out: "qa_outputs" }),
         (
             "ForMaskedLM",
-            Head::Vocabulary {
+            EncoderHead::Vocabulary {
                 dense: "lm_head.dense",
                 activation: Some("gelu"),
                 norm: "lm_head.layer_norm",

@@ -6,7 +6,7 @@ use super::{avx2, bilinear_avx2, sse2};
 use crate::{
     filter::Filter,
     neighbours::{of_column, of_row},
-    part::{Part, View},
+    part::{ImagePart, View},
     rgb::Rgb,
     weights::{BITS, Weights},
 };
@@ -64,7 +64,7 @@ fn all_ways_give_the_same_bytes() {
 fn a_part_of_an_image_ends_where_it_ends() {
     let image = noise(61, 23);
     for (columns, rows) in [(7..50, 3..20), (0..61, 22..23), (60..61, 0..23), (11..61, 5..23)] {
-        let view = View::new(&image, &Part { columns: columns.clone(), rows: rows.clone() });
+        let view = View::new(&image, &ImagePart { columns: columns.clone(), rows: rows.clone() });
         let copy = view.to_rgb();
         let of_width = Weights::new(copy.width, 17, Filter::Lanczos, 0..17);
         let of_height = Weights::new(copy.height, 9, Filter::Bicubic, 0..9);

@@ -28,16 +28,16 @@ const HEAD: &str = "optimised model, form 1";
 pub(super) const ASIDE: &str = ".aside-";
 
 /// The place of an entry.
-pub(super) struct Entry<'a> {
+pub(super) struct CacheEntry<'a> {
     folder: &'a Path,
     path: PathBuf,
     key: &'a Key,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CacheEntry<'a> {
     /// In that cache, under that key.
-    pub(super) fn new(folder: &'a Path, key: &'a Key) -> Entry<'a> {
-        Entry { folder, path: folder.join(key.name()), key }
+    pub(super) fn new(folder: &'a Path, key: &'a Key) -> CacheEntry<'a> {
+        CacheEntry { folder, path: folder.join(key.name()), key }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -183,7 +183,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("muster-publish-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let key = Key::of_text("a key");
-        let entry = Entry::new(&folder, &key);
+        let entry = CacheEntry::new(&folder, &key);
         let [first, second] = ["first", "second"].map(|content| {
             let aside = Aside::new(&folder).unwrap();
             fs::write(aside.model(), content).unwrap();
@@ -208,14 +208,14 @@ mod tests {
         let (key, other) = (Key::of_text("a key"), Key::of_text("another key"));
         let aside = Aside::new(&folder).unwrap();
         fs::write(aside.model(), "graph").unwrap();
-        Entry::new(&folder, &key).publish(aside).unwrap();
+        CacheEntry::new(&folder, &key).publish(aside).unwrap();
         fs::rename(folder.join(key.name()), folder.join(other.name())).unwrap();
-        let problem = Entry::new(&folder, &other).checked_while(|_| panic!("it was taken"));
+        let problem = CacheEntry::new(&folder, &other).checked_while(|_| panic!("it was taken"));
         assert_eq!(problem, Err::<(), _>("entry is not as it was written".to_owned()));
 
         let nothing = Aside::new(&folder).unwrap();
-        Entry::new(&folder, &key).publish(nothing).unwrap_err();
-        assert!(!Entry::new(&folder, &key).exists());
+        CacheEntry::new(&folder, &key).publish(nothing).unwrap_err();
+        assert!(!CacheEntry::new(&folder, &key).exists());
         fs::remove_dir_all(&folder).unwrap();
     }
 }

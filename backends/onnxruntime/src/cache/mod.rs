@@ -26,7 +26,7 @@ use crate::{
     native::{Session, Source},
     options::Settings,
 };
-use entry::{Aside, Entry};
+use entry::{Aside, CacheEntry};
 use key::Key;
 use trouble::Trouble;
 
@@ -94,7 +94,7 @@ struct Load<'a> {
 impl Load<'_> {
     fn session(&self) -> Result<Session, Trouble> {
         let key = Key::of(self.files, self.settings)?;
-        let entry = Entry::new(self.folder, &key);
+        let entry = CacheEntry::new(self.folder, &key);
         if let Some(session) = self.kept(&entry)? {
             return Ok(session);
         }
@@ -105,7 +105,7 @@ impl Load<'_> {
     }
 
     /// A session from the entry. `None` if there is none, and if it was damaged, in which case it is gone.
-    fn kept(&self, entry: &Entry<'_>) -> Result<Option<Session>, Trouble> {
+    fn kept(&self, entry: &CacheEntry<'_>) -> Result<Option<Session>, Trouble> {
         if !entry.exists() {
             return Ok(None);
         }
@@ -125,7 +125,7 @@ impl Load<'_> {
     }
 
     /// Makes the entry from the model.
-    fn make(&self, entry: &Entry<'_>, key: &Key) -> Result<(), Trouble> {
+    fn make(&self, entry: &CacheEntry<'_>, key: &Key) -> Result<(), Trouble> {
         let failed = |error| Trouble::File(self.folder.to_owned(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder).map_err(failed)?;
         let aside = Aside::new(self.folder).map_err(failed)?;

@@ -16,7 +16,7 @@ const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What is this?
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    Entry,
+    CacheEntry,
     /// Being written or removed, or left behind by a process that died.
     Aside,
     /// Not the cache's.
@@ -31,7 +31,7 @@ pub(super) fn tidy(folder: &Path) {
     for file in files.flatten() {
         let path = file.path();
         let (used, allowed) = match kind(&file.file_name().to_string_lossy()) {
-            Kind::Entry => (path.join(LIST), UNUSED),
+            Kind::CacheEntry => (path.join(LIST), UNUSED),
             Kind::Aside => (path.clone(), DAY),
             Kind::Foreign => continue,
         };
@@ -49,7 +49,7 @@ fn kind(name: &str) -> Kind {
     let is_key = name.len() == 32 && name.bytes().all(|it| it.is_ascii_hexdigit());
     match name.starts_with(ASIDE) {
         true => Kind::Aside,
-        false if is_key => Kind::Entry,
+        false if is_key => Kind::CacheEntry,
         false => Kind::Foreign,
     }
 }

@@ -31,13 +31,13 @@ const BOX: &str = "box";
 const CLASS: &str = "class";
 
 #[derive(Clone, Copy)]
-enum Head {
+enum DetectionHead {
     Yolo(Layout),
     Queries(Queries),
 }
 
 struct Detect {
-    head: Head,
+    head: DetectionHead,
     labels: Vec<Arc<str>>,
     thresholds: Thresholds,
 }
@@ -53,14 +53,14 @@ pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> 
     // Models of one kind differ in how many boxes they give at most.
     let kind = |usual: Queries| known.filter(|it| it.name() == usual.name()).unwrap_or(usual);
     let head = settings.named("head", &HEADS, |name| match name {
-        "yolo" => Some(Head::Yolo(Layout::Yolo { classes })),
-        "yolo_v5" => Some(Head::Yolo(Layout::YoloV5 { classes })),
-        "end2end" => Some(Head::Yolo(Layout::EndToEnd { classes: Some(classes) })),
-        "detr" => Some(Head::Queries(kind(Queries::Softmax))),
-        "rt_detr" => Some(Head::Queries(kind(Queries::Sigmoid))),
+        "yolo" => Some(DetectionHead::Yolo(Layout::Yolo { classes })),
+        "yolo_v5" => Some(DetectionHead::Yolo(Layout::YoloV5 { classes })),
+        "end2end" => Some(DetectionHead::Yolo(Layout::EndToEnd { classes: Some(classes) })),
+        "detr" => Some(DetectionHead::Queries(kind(Queries::Softmax))),
+        "rt_detr" => Some(DetectionHead::Queries(kind(Queries::Sigmoid))),
         _ => None,
     })?;
-    let Some(head) = head.or(known.map(Head::Queries)) else {
+    let Some(head) = head.or(known.map(DetectionHead::Queries)) else {
         return Err(BackendError::Load(format!(
             "parameter 'head' is missing: it says how boxes lie in the outputs, and is one of {}",
             HEADS.join(", ")
@@ -68,7 +68,7 @@ pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> 
     };
     let size = port(SIZE, INTEGERS, &[None, Some(2)]);
     let inputs = match head {
-        Head::Yolo(layout) => {
+        DetectionHead::Yolo(layout) => {
             let row = match layout {
                 Layout::Yolo { classes } => [Some(4 + classes), None],
                 Layout::YoloV5 { classes } => [None, Some(5 + classes)],
@@ -78,7 +78,7 @@ pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> 
             let scale = port(SCALE, FLOATS, &[None, Some(4)]);
             vec![port(OUTPUT, FLOATS, &[None, row[0], row[1]]), size, scale]
         }
-        Head::Queries(queries) => {
+        DetectionHead::Queries(queries) => {
             // The last of DETR's classes is that nothing is there.
             let width = if queries == Queries::Softmax { classes + 1 } else { classes };
             let boxes = port(BOXES, FLOATS, &[None, None, Some(4)]);
@@ -97,10 +97,13 @@ pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> 
     Ok(Opened { spec, run: Box::new(Detect { head, labels: config.labels, thresholds }) })
 }
 
-fn thresholds(settings: &StepSettings<'_>, head: Head) -> Result<Thresholds, BackendError> {
+fn thresholds(
+    settings: &StepSettings<'_>,
+    head: DetectionHead,
+) -> Result<Thresholds, BackendError> {
     let usual = match head {
-        Head::Yolo(_) => Thresholds::YOLO,
-        Head::Queries(_) => {
+        DetectionHead::Yolo(_) => Thresholds::YOLO,
+        DetectionHead::Queries(_) => {
             if let Some(key) = ["iou", "agnostic"].iter().find(|it| settings.text(it).is_some()) {
                 let problem =
                     "boxes of queries do not displace each other; it is for yolo and yolo_v5";
@@ -130,7 +133,7 @@ impl Run for Detect {
     fn run(&self, call: &Call<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         let sizes = call.integers(SIZE)?;
         let found = match self.head {
-            Head::Yolo(layout) => {
+            DetectionHead::Yolo(layout) => {
                 let (output, scales) = (call.floats(OUTPUT)?, call.floats(SCALE)?);
                 let rows = rows(OUTPUT, &output, &[(SIZE, &sizes.dims), (SCALE, &scales.dims)])?;
                 let one = |row: usize| {
@@ -141,7 +144,7 @@ impl Run for Detect {
                 };
                 (0..rows).map(one).collect::<Result<Vec<_>, BackendError>>()?
             }
-            Head::Queries(kind) => {
+            DetectionHead::Queries(kind) => {
                 let (logits, boxes) = (call.floats(LOGITS)?, call.floats(BOXES)?);
                 let rows = rows(LOGITS, &logits, &[(BOXES, &boxes.dims), (SIZE, &sizes.dims)])?;
                 let one = |row: usize| {

@@ -16,7 +16,7 @@ use crate::{
     folder::Splade,
     head::splade::weights,
     outputs::RowOutput,
-    reply::{Entry, Reply},
+    reply::{Reply, SparseEntry},
     result::{ResultForm, result_json},
 };
 
@@ -86,7 +86,7 @@ impl Run for Sparse {
             }
             _ => {
                 let form = ResultForm { text: "", is_best_only: false };
-                let entry = |it: &(u32, f32)| Entry { index: it.0, value: it.1 };
+                let entry = |it: &(u32, f32)| SparseEntry { index: it.0, value: it.1 };
                 let reply = |it: &Vec<(u32, f32)>| Reply::Sparse(it.iter().map(entry).collect());
                 let results = vectors.iter().map(|it| result_json(&reply(it), &form));
                 call.text_output(RESULT, &[rows, 1], results)

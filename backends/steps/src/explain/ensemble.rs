@@ -16,7 +16,7 @@ use crate::{
     parts::Parts,
     side::Side,
     step::RowShape,
-    task::Head,
+    task::TaskHead,
 };
 
 /// Names of the models behind that of the ensemble.
@@ -34,23 +34,23 @@ pub(crate) fn ensemble(
 ) -> Result<ExplainedEnsemble, NoEnsemble> {
     let source = Source { parts, folder, tokenizer };
     let fed = source.fed()?;
-    if matches!(parts.task.head, Head::Answers) && parts.task.padding_side == Side::Left {
+    if matches!(parts.task.head, TaskHead::Answers) && parts.task.padding_side == Side::Left {
         return Err(NoEnsemble::new(
             "its tokenizer pads on the left, and the question would come second",
         ));
     }
     let head = source.head();
-    let is_unbatched = matches!(parts.task.head, Head::Answers | Head::Entailment(_));
+    let is_unbatched = matches!(parts.task.head, TaskHead::Answers | TaskHead::Entailment(_));
     let (first, second) = source.texts();
     let mut inputs = vec![port(first, DataType::Bytes, Some(1))];
     match parts.task.head {
-        Head::Classifier(_) | Head::Ranker(..) => {
+        TaskHead::Classifier(_) | TaskHead::Ranker(..) => {
             let pair = port(TEXT_PAIR, DataType::Bytes, Some(1));
             inputs.push(ExplainedPort { is_optional: true, ..pair });
         }
-        Head::Answers => inputs.push(port(second, DataType::Bytes, Some(1))),
-        Head::Entailment(_) => inputs.push(port(second, DataType::Bytes, None)),
-        Head::Tokens(_) | Head::Masks | Head::Embedder(_) | Head::Sparse(_) => {}
+        TaskHead::Answers => inputs.push(port(second, DataType::Bytes, Some(1))),
+        TaskHead::Entailment(_) => inputs.push(port(second, DataType::Bytes, None)),
+        TaskHead::Tokens(_) | TaskHead::Masks | TaskHead::Embedder(_) | TaskHead::Sparse(_) => {}
     }
     let mut members = vec![source.tokens(&fed, &head), source.graph(&fed, &head)];
     let ports = head.outputs;
@@ -107,16 +107,17 @@ impl Source<'_> {
     /// Is a text that is too long cut, where no request says it?
     fn truncation(&self) -> &'static str {
         let (usual, strategy) = match self.parts.task.head {
-            Head::Classifier(_) | Head::Masks => (false, "longest_first"),
-            Head::Answers => (true, "only_second"),
-            Head::Entailment(_) => (true, "only_first"),
-            Head::Ranker(..) | Head::Tokens(_) | Head::Embedder(_) | Head::Sparse(_) => {
-                (true, "longest_first")
-            }
+            TaskHead::Classifier(_) | TaskHead::Masks => (false, "longest_first"),
+            TaskHead::Answers => (true, "only_second"),
+            TaskHead::Entailment(_) => (true, "only_first"),
+            TaskHead::Ranker(..)
+            | TaskHead::Tokens(_)
+            | TaskHead::Embedder(_)
+            | TaskHead::Sparse(_) => (true, "longest_first"),
         };
         let is_cut = self.parts.task.truncate.unwrap_or(usual);
         // Windows are cut from the context, whatever the folder says.
-        let is_cut = is_cut || matches!(self.parts.task.head, Head::Answers);
+        let is_cut = is_cut || matches!(self.parts.task.head, TaskHead::Answers);
         if is_cut { strategy } else { "none" }
     }
 
@@ -124,7 +125,7 @@ impl Source<'_> {
         let task = &self.parts.task;
         let mut parameters = vec![("file", file(self.tokenizer))];
         let longest = match task.head {
-            Head::Answers => task.max_tokens.min(384),
+            TaskHead::Answers => task.max_tokens.min(384),
             _ => task.max_tokens,
         };
         parameters.push(("max_length", text(longest.to_string())));
@@ -132,10 +133,10 @@ impl Source<'_> {
         if task.truncation_side == Side::Left {
             parameters.push(("truncation_side", text(Side::Left.name())));
         }
-        if let Head::Answers = task.head {
+        if let TaskHead::Answers = task.head {
             parameters.push(("stride", text((longest / 2).min(128).to_string())));
         }
-        if let Head::Entailment(_) = task.head {
+        if let TaskHead::Entailment(_) = task.head {
             parameters.push(("template", text("This example is {}.")));
         }
         if self.parts.inputs.fixed_tokens.is_some() {
@@ -153,7 +154,10 @@ impl Source<'_> {
         let mut inputs = vec![(TEXT.to_owned(), first.to_owned())];
         let takes_pairs = matches!(
             task.head,
-            Head::Classifier(_) | Head::Ranker(..) | Head::Answers | Head::Entailment(_)
+            TaskHead::Classifier(_)
+                | TaskHead::Ranker(..)
+                | TaskHead::Answers
+                | TaskHead::Entailment(_)
         );
         if takes_pairs {
             inputs.push((TEXT_PAIR.to_owned(), second.to_owned()));
@@ -194,7 +198,7 @@ impl Source<'_> {
         if self.classes().is_some() && self.labels() == CONFIG {
             files.push(CONFIG.to_owned());
         }
-        if let Head::Embedder(embedder) = &self.parts.task.head {
+        if let TaskHead::Embedder(embedder) = &self.parts.task.head {
             let layers = embedder.chain.iter().filter_map(|it| match it {
                 Link::Dense(layer) => Some(layer.folder.clone()),
                 Link::Normalize => None,
@@ -224,16 +228,16 @@ impl Source<'_> {
         let mut lacks =
             vec!["parameters of a request: what a step does is in its configuration".to_owned()];
         match self.parts.task.head {
-            Head::Ranker(..) => {
+            TaskHead::Ranker(..) => {
                 lacks.push(
                     "a query with a list of texts: each pair is a row, whose score is that of a ranking"
                         .to_owned(),
                 );
             }
-            Head::Entailment(_) => {
+            TaskHead::Entailment(_) => {
                 lacks.push("several texts in one request, and the output result".to_owned());
             }
-            Head::Answers => lacks.push("several questions in one request".to_owned()),
+            TaskHead::Answers => lacks.push("several questions in one request".to_owned()),
             _ => {}
         }
         lacks

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     folder::{Activation, Link},
     request::Function,
-    task::{Embedder, Head},
+    task::{Embedder, TaskHead},
 };
 
 /// What the name of the ensemble is followed by in that of the step.
@@ -42,11 +42,11 @@ impl Source<'_> {
             self.plan(step, parameters, own, reads, outputs)
         };
         match &self.parts.task.head {
-            Head::Classifier(classes_of) => {
+            TaskHead::Classifier(classes_of) => {
                 let function = ("function", text(classes_of.function.name()));
                 plan("classify", vec![labels, function], &["logits"], &[], classes())
             }
-            Head::Ranker(classes_of, activation) => {
+            TaskHead::Ranker(classes_of, activation) => {
                 // A pair gets what it gets in a ranking of the folder, where the folder says what that is; otherwise
                 // texts and pairs get what they get as classes.
                 let function = match activation {
@@ -56,7 +56,7 @@ impl Source<'_> {
                 let function = ("function", text(function));
                 plan("classify", vec![labels, function], &["logits"], &[], classes())
             }
-            Head::Entailment(_) => {
+            TaskHead::Entailment(_) => {
                 let outputs = classes().into_iter().take(2).collect();
                 let mut head = plan("entail", vec![labels], &["logits"], &[], outputs);
                 if let Some(member) = &mut head.member {
@@ -64,7 +64,7 @@ impl Source<'_> {
                 }
                 head
             }
-            Head::Tokens(_) => {
+            TaskHead::Tokens(_) => {
                 let reads = ["offsets", "input_ids", "special_tokens_mask"];
                 let parameters = vec![labels, tokenizer, ("strategy", text("none"))];
                 let mut head = plan("entities", parameters, &["logits"], &reads, vec![result()]);
@@ -73,7 +73,7 @@ impl Source<'_> {
                 }
                 head
             }
-            Head::Answers => {
+            TaskHead::Answers => {
                 let own = ["start_logits", "end_logits"];
                 let reads = ["offsets", "word_ids"];
                 let mut head = plan("answer", Vec::new(), &own, &reads, vec![result()]);
@@ -82,11 +82,11 @@ impl Source<'_> {
                 }
                 head
             }
-            Head::Masks => {
+            TaskHead::Masks => {
                 plan("mask", vec![tokenizer], &["logits"], &["input_ids"], vec![result()])
             }
-            Head::Embedder(embedder) => self.embedder(embedder),
-            Head::Sparse(splade) => {
+            TaskHead::Embedder(embedder) => self.embedder(embedder),
+            TaskHead::Sparse(splade) => {
                 let pooling = if splade.is_sum { "sum" } else { "max" };
                 let activation = if splade.is_logarithm_twice { "log1p_relu" } else { "relu" };
                 let parameters = vec![("pooling", text(pooling)), ("activation", text(activation))];

@@ -5,7 +5,7 @@ use inference::task::{CANDIDATE_LABELS, CONTEXT, QUESTION, TEXT, TEXT_PAIR};
 use crate::{
     folder::Folder,
     parts::Parts,
-    task::{Classes, Head},
+    task::{Classes, TaskHead},
 };
 
 /// The file with a model's configuration.
@@ -25,14 +25,14 @@ pub(super) struct Source<'a> {
 
 impl Source<'_> {
     fn head_is_of_texts(&self) -> bool {
-        matches!(self.parts.task.head, Head::Embedder(_) | Head::Sparse(_))
+        matches!(self.parts.task.head, TaskHead::Embedder(_) | TaskHead::Sparse(_))
     }
 
     /// The names of the texts.
     pub(super) fn texts(&self) -> (&'static str, &'static str) {
         match self.parts.task.head {
-            Head::Answers => (QUESTION, CONTEXT),
-            Head::Entailment(_) => (TEXT, CANDIDATE_LABELS),
+            TaskHead::Answers => (QUESTION, CONTEXT),
+            TaskHead::Entailment(_) => (TEXT, CANDIDATE_LABELS),
             _ => (TEXT, TEXT_PAIR),
         }
     }
@@ -42,8 +42,8 @@ impl Source<'_> {
         let outputs = &self.parts.outputs;
         let names = outputs.outputs.iter().map(|it| it.name.as_ref().to_owned());
         match self.parts.task.head {
-            Head::Answers => names.collect(),
-            Head::Embedder(_) => {
+            TaskHead::Answers => names.collect(),
+            TaskHead::Embedder(_) => {
                 let at = outputs.vector.or(outputs.tokens).unwrap_or(0);
                 vec![outputs.name(at).to_owned()]
             }

@@ -73,7 +73,7 @@ pub(super) fn shared_by<'a>(
         let used: HashSet<*const Node> = reached.iter().map(|it| std::ptr::from_ref(*it)).collect();
         let bodies = functions.values().copied().chain([graph.nodes.as_slice()]);
         let is_used = |it: &&Node| used.contains(&std::ptr::from_ref(*it));
-        bodies.into_iter().find_map(|body| Body::of(body).computed_range(is_used))
+        bodies.into_iter().find_map(|body| FunctionBody::of(body).computed_range(is_used))
     };
     shared.or_else(computed).map(|it| it.op.as_str())
 }
@@ -90,15 +90,15 @@ fn is_shared(node: &Node) -> bool {
 }
 
 /// The nodes of a function, or of the graph outside of functions.
-struct Body<'a> {
+struct FunctionBody<'a> {
     all: &'a [Node],
     by_name: HashMap<&'a str, &'a Node>,
 }
 
-impl<'a> Body<'a> {
-    fn of(nodes: &'a [Node]) -> Body<'a> {
+impl<'a> FunctionBody<'a> {
+    fn of(nodes: &'a [Node]) -> FunctionBody<'a> {
         let by_name = nodes.iter().map(|it| (it.name.as_str(), it)).collect();
-        Body { all: nodes, by_name }
+        FunctionBody { all: nodes, by_name }
     }
 
     /// The first node whose range is computed from what is sent: an end of it is made of a reduction of that.

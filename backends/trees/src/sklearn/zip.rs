@@ -25,13 +25,13 @@ const DEFLATED: usize = 8;
 /// An archive.
 pub(super) struct Zip<'a> {
     bytes: &'a [u8],
-    entries: BTreeMap<&'a [u8], Entry>,
+    entries: BTreeMap<&'a [u8], ZipEntry>,
     /// Bytes that may still be read.
     left: Cell<usize>,
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct ZipEntry {
     method: usize,
     crc: u32,
     packed: usize,
@@ -61,7 +61,7 @@ impl<'a> Zip<'a> {
             }
             let name = number(head, 28, 2);
             let start = at + CENTRAL_BYTES;
-            let entry = Entry {
+            let entry = ZipEntry {
                 method: number(head, 10, 2),
                 crc: number(head, 16, 4) as u32,
                 packed: number(head, 20, 4),

@@ -12,7 +12,7 @@ mod tree;
 use crate::{
     error::FormatError,
     forest::document::{Document, Library, Origin, Rounding},
-    treelite::{bytes::Bytes, header::Header, model::Outputs, tree::Reader},
+    treelite::{bytes::Bytes, header::Header, model::Outputs, tree::TreeliteReader},
 };
 
 /// Could a file that begins so be a checkpoint, of whatever version?
@@ -41,7 +41,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, FormatError> {
     document.base = vec![0.0; outputs.sums()];
     document.added_last = outputs.base_scores(&header)?;
     document.trees.reserve_exact(header.trees);
-    let mut reader = Reader::new(&header, &outputs, bytes.length());
+    let mut reader = TreeliteReader::new(&header, &outputs, bytes.length());
     for number in 0..header.trees {
         document.trees.push(reader.tree(&mut bytes, number)?);
     }

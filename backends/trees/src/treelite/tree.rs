@@ -21,7 +21,7 @@ const GREATER: u8 = 4;
 const GREATER_OR_EQUAL: u8 = 5;
 
 /// Reads trees one by one.
-pub(super) struct Reader<'a> {
+pub(super) struct TreeliteReader<'a> {
     header: &'a Header,
     outputs: &'a Outputs,
     /// That of the first split. The others are brought into its form.
@@ -69,10 +69,14 @@ impl Counts<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TreeliteReader<'a> {
     /// `length` is that of the file.
-    pub(super) fn new(header: &'a Header, outputs: &'a Outputs, length: usize) -> Reader<'a> {
-        Reader { header, outputs, comparison: None, values_left: length / 4 + VALUES }
+    pub(super) fn new(
+        header: &'a Header,
+        outputs: &'a Outputs,
+        length: usize,
+    ) -> TreeliteReader<'a> {
+        TreeliteReader { header, outputs, comparison: None, values_left: length / 4 + VALUES }
     }
 
     /// What sends a feature left in all trees that were read.

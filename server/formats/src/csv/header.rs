@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use backend::DataType;
 use smallvec::SmallVec;
 
-use super::reader::{Reader, start, text};
+use super::reader::{CsvReader, start, text};
 use crate::inputs::{is_column, only_input};
 use inference::{grant::Grant, signature::Signature};
 
@@ -16,7 +16,7 @@ pub(super) fn is<'n>(
     mut names: impl Iterator<Item = Cow<'n, str>>,
     grant: &Grant,
 ) -> bool {
-    let mut reader = Reader::new(text, grant);
+    let mut reader = CsvReader::new(text, grant);
     names.all(|name| matches!(reader.next(), Ok(Some(field)) if field.text.trim_ascii() == name))
 }
 
@@ -91,8 +91,8 @@ pub fn begins_with_words(signature: &Signature, body: &[u8]) -> bool {
 }
 
 /// A reader of the body, if it is a text, for names of so many bytes: each of their quotes is doubled.
-fn reader(body: &[u8], longest: usize) -> Option<Reader<'_>> {
-    text(body).ok().map(|it| Reader::preview(it, 2 * longest))
+fn reader(body: &[u8], longest: usize) -> Option<CsvReader<'_>> {
+    text(body).ok().map(|it| CsvReader::preview(it, 2 * longest))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use backend::{DataType, NamedTensor};
 pub use header::{begins_with_words, is_headed, names_columns};
-use reader::{Reader, text};
+use reader::{CsvReader, text};
 
 use crate::{
     elements::{ElementError, TensorBuilder},
@@ -44,12 +44,12 @@ pub fn decode(
 ) -> Result<Vec<NamedTensor>, Error> {
     expansion::hold_ports(signature, grant)?;
     let text = text(body)?;
-    let columns = count_columns(Reader::preview(text, 0))?;
+    let columns = count_columns(CsvReader::preview(text, 0))?;
     if columns == 0 {
         return Err(no_records());
     }
     let mut groups = groups(signature, columns, grant)?;
-    let mut reader = Reader::new(text, grant);
+    let mut reader = CsvReader::new(text, grant);
     let names = groups.iter().flat_map(|it| (0..it.columns).map(|at| it.column_name(at)));
     if header::is(text, names, grant) {
         while reader.next()?.is_some_and(|it| !it.last) {}
@@ -72,7 +72,7 @@ pub fn decode_table(
     grant: &Grant,
 ) -> Result<Vec<NamedTensor>, Error> {
     expansion::hold_ports(signature, grant)?;
-    let mut reader = Reader::new(text(body)?, grant);
+    let mut reader = CsvReader::new(text(body)?, grant);
     let mut names = Granted::new(grant);
     while let Some(field) = reader.next()? {
         let name = field.text.trim_ascii();
@@ -186,7 +186,7 @@ pub fn push_number(builder: &mut TensorBuilder<'_>, field: &str) -> Result<(), E
 fn read_rows(
     groups: &mut [Group<'_>],
     columns: usize,
-    reader: &mut Reader<'_>,
+    reader: &mut CsvReader<'_>,
 ) -> Result<usize, Error> {
     for rows in 0.. {
         let mut column = 0;
@@ -261,7 +261,7 @@ fn assign<'a>(ports: &[&'a Port], given: usize, grant: &'a Grant) -> Option<Vec<
 }
 
 /// Fields of the first record.
-fn count_columns(mut reader: Reader<'_>) -> Result<usize, Error> {
+fn count_columns(mut reader: CsvReader<'_>) -> Result<usize, Error> {
     let mut columns = 0;
     while let Some(field) = reader.next()? {
         columns += 1;
@@ -273,7 +273,7 @@ fn count_columns(mut reader: Reader<'_>) -> Result<usize, Error> {
 }
 
 /// Fields up to the end of the record.
-fn count_columns_of_rest(reader: &mut Reader<'_>) -> usize {
+fn count_columns_of_rest(reader: &mut CsvReader<'_>) -> usize {
     let mut more = 0;
     while let Ok(Some(field)) = reader.next() {
         more += 1;

@@ -14,7 +14,7 @@ pub(super) fn text(body: &[u8]) -> Result<&str, Error> {
 }
 
 /// Walks the fields of a CSV text. Line ends are LF or CRLF; lines with nothing on them are no records.
-pub(super) struct Reader<'a> {
+pub(super) struct CsvReader<'a> {
     rest: &'a str,
     /// Of the record that the next field belongs to, counted from 1.
     record: usize,
@@ -42,15 +42,15 @@ pub(super) struct Field<'a> {
     pub(super) last: bool,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str, grant: &'a Grant) -> Reader<'a> {
-        Reader { grant: Some(grant), ..Reader::preview(text, usize::MAX) }
+impl<'a> CsvReader<'a> {
+    pub(super) fn new(text: &'a str, grant: &'a Grant) -> CsvReader<'a> {
+        CsvReader { grant: Some(grant), ..CsvReader::preview(text, usize::MAX) }
     }
 
     /// A reader for a look at the text. Fields of more bytes than that keep their doubled quotes, so that it takes no
     /// memory for them.
-    pub(super) fn preview(text: &'a str, longest_copy: usize) -> Reader<'a> {
-        Reader {
+    pub(super) fn preview(text: &'a str, longest_copy: usize) -> CsvReader<'a> {
+        CsvReader {
             rest: text.get(start(text.as_bytes())..).unwrap_or_default(),
             record: 0,
             fresh: true,
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
+impl CsvReader<'_> {
     /// Makes room for a quoted field of so many bytes, in place of the last one.
     fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
         self.unquoted.clear();
@@ -173,7 +173,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<Vec<String>>, Error> {
         let grant = Grant::all(0);
-        let mut reader = Reader::new(text, &grant);
+        let mut reader = CsvReader::new(text, &grant);
         let (mut records, mut record) = (Vec::new(), Vec::new());
         while let Some(field) = reader.next()? {
             assert_eq!(field.record, records.len() + 1);

@@ -25,14 +25,14 @@ pub struct Mark<'a> {
 
 /// The beginning of a value, as long as the reader is in the same array or object.
 #[derive(Debug, Clone, Copy)]
-pub struct Place(usize);
+pub struct ValueStart(usize);
 
 /// Reads one JSON document from front to back.
 ///
 /// Each method reads one value and what whitespace precedes it. After an error the reader is of no further
 /// use, but for making other errors about the same place.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct JsonReader<'a> {
     /// Strings are checked to be UTF-8 where they are read; nothing else in JSON has bytes above 127.
     pub(super) text: &'a [u8],
     /// Who is asked for the memory of what cannot be borrowed from the text.
@@ -49,22 +49,27 @@ pub struct Reader<'a> {
     pub(super) repeated: fn(&str) -> String,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// A reader at the beginning of `body`. Strings with escapes, and sets of keys, are asked of `grant`.
     ///
     /// # Errors
     /// When the body begins with a byte order mark.
-    pub fn new(text: &'a [u8], grant: &'a Grant) -> Result<Reader<'a>, Error> {
+    pub fn new(text: &'a [u8], grant: &'a Grant) -> Result<JsonReader<'a>, Error> {
         if text.starts_with("\u{feff}".as_bytes()) {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
-        Ok(Reader::inside(text, 0, 0, grant))
+        Ok(JsonReader::inside(text, 0, 0, grant))
     }
 
     /// A reader at a value inside a document, so deep in arrays and objects. What is in front of it was read before.
-    pub fn inside(text: &'a [u8], position: usize, depth: usize, grant: &'a Grant) -> Reader<'a> {
-        Reader {
+    pub fn inside(
+        text: &'a [u8],
+        position: usize,
+        depth: usize,
+        grant: &'a Grant,
+    ) -> JsonReader<'a> {
+        JsonReader {
             text,
             grant,
             position,
@@ -85,21 +90,21 @@ impl<'a> Reader<'a> {
     /// them.
     ///
     /// # Errors
-    /// As [`Reader::new`].
-    pub fn preview(text: &'a [u8], grant: &'a Grant) -> Result<Reader<'a>, Error> {
-        Ok(Reader { distinct_keys: false, ..Reader::new(text, grant)? })
+    /// As [`JsonReader::new`].
+    pub fn preview(text: &'a [u8], grant: &'a Grant) -> Result<JsonReader<'a>, Error> {
+        Ok(JsonReader { distinct_keys: false, ..JsonReader::new(text, grant)? })
     }
 
     /// Reads the one value of a document, and that nothing follows it.
     ///
     /// # Errors
-    /// Those of `value`, of [`Reader::new`] and of [`Reader::finish`].
+    /// Those of `value`, of [`JsonReader::new`] and of [`JsonReader::finish`].
     pub fn document<T>(
         body: &'a [u8],
         grant: &'a Grant,
-        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+        value: impl FnOnce(&mut JsonReader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut reader = Reader::new(body, grant)?;
+        let mut reader = JsonReader::new(body, grant)?;
         let value = value(&mut reader)?;
         reader.finish()?;
         Ok(value)
@@ -108,13 +113,13 @@ impl<'a> Reader<'a> {
     /// The same of a body of one of Triton's extensions: of what is no JSON, the error opens as Triton's.
     ///
     /// # Errors
-    /// Those of [`Reader::document`].
+    /// Those of [`JsonReader::document`].
     pub fn request<T>(
         body: &'a [u8],
         grant: &'a Grant,
-        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+        value: impl FnOnce(&mut JsonReader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        Reader::document(body, grant, value).map_err(|error| match error {
+        JsonReader::document(body, grant, value).map_err(|error| match error {
             Error::InvalidRequest(text)
                 if !text.contains(&messages::nested_too_deeply(MAX_DEPTH))
                     && !is_json(body, grant) =>
@@ -200,7 +205,7 @@ impl<'a> Reader<'a> {
     /// Those of `field`; a key that occurs twice.
     pub fn object(
         &mut self,
-        mut field: impl FnMut(&mut Reader<'a>, Cow<'a, str>) -> Result<(), Error>,
+        mut field: impl FnMut(&mut JsonReader<'a>, Cow<'a, str>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.open(b'{', "an object")?;
         let mut seen = Seen::of(self.grant);
@@ -236,7 +241,7 @@ impl<'a> Reader<'a> {
     /// Those of `item`.
     pub fn array(
         &mut self,
-        mut item: impl FnMut(&mut Reader<'a>, usize) -> Result<(), Error>,
+        mut item: impl FnMut(&mut JsonReader<'a>, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.open(b'[', "an array")?;
         if self.next_byte() == Some(b']') {
@@ -329,14 +334,14 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Where the next value begins, for [`Reader::error_from`]. Takes no more than a number does.
-    pub fn place(&mut self) -> Place {
+    /// Where the next value begins, for [`JsonReader::error_from`]. Takes no more than a number does.
+    pub fn place(&mut self) -> ValueStart {
         self.next_byte();
-        Place(self.position)
+        ValueStart(self.position)
     }
 
     /// Bytes of text between `place` and where the reader stands.
-    pub fn length_since(&self, place: Place) -> usize {
+    pub fn length_since(&self, place: ValueStart) -> usize {
         self.position.saturating_sub(place.0)
     }
 
@@ -354,10 +359,10 @@ impl<'a> Reader<'a> {
     pub fn revisit<T>(
         &self,
         mark: Mark<'a>,
-        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+        value: impl FnOnce(&mut JsonReader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Mark { position, depth, path } = mark;
-        let mut other = Reader { position, depth, path, ..*self };
+        let mut other = JsonReader { position, depth, path, ..*self };
         value(&mut other)
     }
 
@@ -372,7 +377,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An error about the value at `place`, behind which the reader stands, in the same array or object.
-    pub fn error_from(&self, place: Place, problem: impl fmt::Display) -> Error {
+    pub fn error_from(&self, place: ValueStart, problem: impl fmt::Display) -> Error {
         self.error_at(place.0, problem)
     }
 
@@ -484,7 +489,7 @@ impl<'a> Reader<'a> {
 /// Is it one JSON document, whatever is in it?
 fn is_json(body: &[u8], grant: &Grant) -> bool {
     let read = || {
-        let mut reader = Reader::preview(body, grant)?;
+        let mut reader = JsonReader::preview(body, grant)?;
         reader.skip_value()?;
         reader.finish()
     };

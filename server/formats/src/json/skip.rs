@@ -1,10 +1,10 @@
 //! Values that are read past: checked as strictly as the others, and not kept.
 
-use super::{MAX_DEPTH, Reader, Token};
+use super::{JsonReader, MAX_DEPTH, Token};
 use crate::number;
 use inference::error::Error;
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Checks one value and moves behind it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use backend::Shape;
 
-use super::{base64, file, path::Step, reader::Reader};
+use super::{base64, file, path::Step, reader::JsonReader};
 use crate::{
     elements::{Booleans, Column, ElementError, RowCodes, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
@@ -23,7 +23,7 @@ pub enum BytesForm {
     File,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Reads a scalar or an array, flat or nested in any way, and adds its elements in their order.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     /// Reads a scalar or an array whose nesting is its shape, and adds its elements.
     ///
     /// # Errors
-    /// As [`Reader::elements`]; and the first array that is not as long or as deep as those before it.
+    /// As [`JsonReader::elements`]; and the first array that is not as long or as deep as those before it.
     pub fn shaped_elements(
         &mut self,
         into: &mut TensorBuilder<'_>,
@@ -87,7 +87,12 @@ trait Sink {
 
     /// Reads the element that stands at the reader, and may read on as far as `most` elements of the same
     /// array; ends behind an element. Keeps those for which there is `room`. Returns how many it has read.
-    fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error>;
+    fn take(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        room: usize,
+        most: usize,
+    ) -> Result<usize, Error>;
 
     /// Adds a number that a text stands for. False where elements are none.
     ///
@@ -105,7 +110,12 @@ impl<T: Number> Sink for Granted<'_, T> {
 
     /// The hot loop of every JSON request: all numbers up to the next bracket.
     #[inline]
-    fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error> {
+    fn take(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        room: usize,
+        most: usize,
+    ) -> Result<usize, Error> {
         let text = reader.rest();
         // What follows the last number that was read, and what follows the comma behind it.
         let (mut rest, mut next) = (text, text);
@@ -158,7 +168,7 @@ impl Sink for Booleans<'_> {
         self.0.reserve(elements)
     }
 
-    fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
+    fn take(&mut self, reader: &mut JsonReader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let value = reader.bool()?;
         if room > 0 {
             self.0.push(u8::from(value))?;
@@ -178,7 +188,7 @@ impl Sink for StringSink<'_, '_> {
         Ok(())
     }
 
-    fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
+    fn take(&mut self, reader: &mut JsonReader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let is_object = reader.next_byte() == Some(b'{');
         let start = self.strings.begin()?;
         let out = &mut self.strings.0;
@@ -198,7 +208,7 @@ impl Sink for StringSink<'_, '_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// The bytes of `{"b64": "..."}`, which may be any.
     ///
     /// # Errors
@@ -262,7 +272,7 @@ struct Walk<'w> {
 type Levels = SmallVec<[usize; 8]>;
 
 impl Walk<'_> {
-    fn run<S: Sink>(&mut self, reader: &mut Reader<'_>, sink: &mut S) -> Result<Shape, Error> {
+    fn run<S: Sink>(&mut self, reader: &mut JsonReader<'_>, sink: &mut S) -> Result<Shape, Error> {
         // Where nothing is promised, a row of many would count all that is behind it.
         if self.most < usize::MAX {
             let room = self.most.saturating_sub(*self.count);
@@ -344,7 +354,7 @@ impl Walk<'_> {
     /// It is none of the texts that there are, or no string of JSON.
     fn coded<S: Sink>(
         &self,
-        reader: &mut Reader<'_>,
+        reader: &mut JsonReader<'_>,
         room: usize,
         sink: &mut S,
     ) -> Result<bool, ElementError> {
@@ -379,19 +389,24 @@ fn at_most(text: &[u8], promised: usize) -> usize {
 }
 
 /// Adds the place inside the array to the reader's path, for an error.
-fn enter(reader: &mut Reader<'_>, levels: &Levels) {
+fn enter(reader: &mut JsonReader<'_>, levels: &Levels) {
     reader.path.extend(levels.iter().map(|&index| Step::Index(index)));
 }
 
 #[cold]
-fn irregular(reader: &mut Reader<'_>, levels: &Levels, expected: &str, found: &str) -> Error {
+fn irregular(reader: &mut JsonReader<'_>, levels: &Levels, expected: &str, found: &str) -> Error {
     enter(reader, levels);
     reader.error(format_args!("expected {expected}, found {found}"))
 }
 
 /// The error of the element at `start` once more, with its place.
 #[cold]
-fn located<S: Sink>(reader: &mut Reader<'_>, start: usize, levels: &Levels, sink: &mut S) -> Error {
+fn located<S: Sink>(
+    reader: &mut JsonReader<'_>,
+    start: usize,
+    levels: &Levels,
+    sink: &mut S,
+) -> Error {
     enter(reader, levels);
     reader.position = start;
     match sink.take(reader, 0, 1) {
@@ -426,7 +441,7 @@ mod tests {
 
         fn take(
             &mut self,
-            reader: &mut Reader<'_>,
+            reader: &mut JsonReader<'_>,
             room: usize,
             most: usize,
         ) -> Result<usize, Error> {
@@ -447,7 +462,8 @@ mod tests {
             count: &mut count,
             codes: None,
         };
-        let read = Reader::document(body.as_bytes(), &grant, |reader| walk.run(reader, &mut sink));
+        let read =
+            JsonReader::document(body.as_bytes(), &grant, |reader| walk.run(reader, &mut sink));
         (sink.calls, read.ok().map(|_| sink.values.len()))
     }
 
@@ -476,7 +492,7 @@ mod tests {
         let grant = Grant::all(0);
         let mut sink = Counted::of(&grant);
         let mut count = 0;
-        let mut reader = Reader::new(b"[1][2][3]", &grant).unwrap();
+        let mut reader = JsonReader::new(b"[1][2][3]", &grant).unwrap();
         for _ in 0..3 {
             let (nesting, most) = (Nesting::Regular, usize::MAX);
             let mut walk = Walk { kind: "a number", nesting, most, count: &mut count, codes: None };
@@ -493,7 +509,7 @@ mod tests {
         let most = usize::MAX / 2;
         let (kind, nesting) = ("a number", Nesting::Any);
         let mut walk = Walk { kind, nesting, most, count: &mut count, codes: None };
-        let read = Reader::document(b"[1,2,3]", &grant, |reader| walk.run(reader, &mut values));
+        let read = JsonReader::document(b"[1,2,3]", &grant, |reader| walk.run(reader, &mut values));
         assert!(read.is_ok());
         assert!(grant.granted() < 16 * size_of::<f32>(), "{}", grant.granted());
     }

@@ -12,14 +12,14 @@ use inference::error::Error;
 #[track_caller]
 fn refused<'a, T: fmt::Debug>(
     body: &'a [u8],
-    read: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+    read: impl FnOnce(&mut JsonReader<'a>) -> Result<T, Error>,
     text: &str,
 ) {
-    assert_eq!(Reader::document(body, grant(), read).unwrap_err().to_string(), text);
+    assert_eq!(JsonReader::document(body, grant(), read).unwrap_err().to_string(), text);
 }
 
 fn shaped(dtype: DataType, form: BytesForm, body: &str) -> Result<Tensor, Error> {
-    Reader::document(body.as_bytes(), grant(), |reader| {
+    JsonReader::document(body.as_bytes(), grant(), |reader| {
         let mut builder = TensorBuilder::new(dtype, None, grant());
         let shape = reader.shaped_elements(&mut builder, form)?;
         Ok(builder.finish(shape).unwrap())
@@ -39,12 +39,12 @@ fn irregular(body: &str, text: &str) {
 }
 
 fn skip(body: &[u8]) -> Result<(), Error> {
-    Reader::document(body, grant(), Reader::skip_value)
+    JsonReader::document(body, grant(), JsonReader::skip_value)
 }
 
 #[test]
 fn an_object_is_read_key_by_key_with_the_path_in_errors() {
-    let read = |reader: &mut Reader<'_>| {
+    let read = |reader: &mut JsonReader<'_>| {
         reader.object(|reader, key| match key.as_ref() {
             "inputs" => {
                 reader.array(|reader, _| reader.object(|reader, _| reader.usize().map(drop)))
@@ -53,7 +53,7 @@ fn an_object_is_read_key_by_key_with_the_path_in_errors() {
         })
     };
     assert_eq!(
-        Reader::document(br#" { "x" : [1,{}] , "inputs" : [ { "a" : 1 } ] } "#, grant(), read),
+        JsonReader::document(br#" { "x" : [1,{}] , "inputs" : [ { "a" : 1 } ] } "#, grant(), read),
         Ok(())
     );
     let text = "inputs[1].shape: expected an integer >= 0, found '-1', at byte 29";
@@ -67,17 +67,19 @@ fn an_object_is_read_key_by_key_with_the_path_in_errors() {
 
 #[test]
 fn a_repeated_key_is_refused_however_it_is_written() {
-    let read = |reader: &mut Reader<'_>| reader.object(|reader, _| reader.skip_value());
+    let read = |reader: &mut JsonReader<'_>| reader.object(|reader, _| reader.skip_value());
     refused(br#"{"a":1,"\u0061":2}"#, read, "the key 'a' is repeated, at byte 7");
     let many: Vec<String> = (0..1000).map(|it| format!("\"{it}\":0")).collect();
-    assert!(Reader::document(format!("{{{}}}", many.join(",")).as_bytes(), grant(), read).is_ok());
+    assert!(
+        JsonReader::document(format!("{{{}}}", many.join(",")).as_bytes(), grant(), read).is_ok()
+    );
     let again = format!("{{{},\"999\":0}}", many.join(","));
-    assert!(Reader::document(again.as_bytes(), grant(), read).is_err());
+    assert!(JsonReader::document(again.as_bytes(), grant(), read).is_err());
 }
 
 #[test]
 fn strings_are_freed_of_escapes_and_borrowed_where_there_are_none() {
-    let read = |body| Reader::document(body, grant(), Reader::string);
+    let read = |body| JsonReader::document(body, grant(), JsonReader::string);
     assert!(matches!(read(br#""plain""#), Ok(Cow::Borrowed("plain"))));
     let long = format!("\"{}\\n{}\"", "x".repeat(100), "ü".repeat(100));
     assert_eq!(read(long.as_bytes()).unwrap(), format!("{}\n{}", "x".repeat(100), "ü".repeat(100)));
@@ -89,7 +91,7 @@ fn strings_are_freed_of_escapes_and_borrowed_where_there_are_none() {
 
 #[test]
 fn unsound_strings_are_refused_where_they_break() {
-    let string = Reader::string;
+    let string = JsonReader::string;
     refused(b"\"ab", string, "the string does not end, at byte 3");
     refused(b"\"a\nb\"", string, "control character 0x0a in a string; expected \\u000a, at byte 2");
     refused(b"\"a\0\"", string, "control character 0x00 in a string; expected \\u0000, at byte 2");
@@ -174,7 +176,7 @@ fn base64_is_read_where_it_is_allowed() {
 #[test]
 fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
     let mut builder = TensorBuilder::new(DataType::Bytes, Some(1), grant());
-    let mut reader = Reader::new(br#"["a",["b"],"c"]"#, grant()).unwrap();
+    let mut reader = JsonReader::new(br#"["a",["b"],"c"]"#, grant()).unwrap();
     reader.elements(&mut builder, BytesForm::Text).unwrap();
     assert_eq!(builder.count(), 3);
     assert!(builder.finish(Shape::new(&[1])).is_ok());
@@ -182,7 +184,7 @@ fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
 
 #[test]
 fn a_marked_value_is_read_again() {
-    let mut reader = Reader::new(b"[[1,2],3]", grant()).unwrap();
+    let mut reader = JsonReader::new(b"[[1,2],3]", grant()).unwrap();
     let mark = reader.mark();
     assert_eq!(reader.skip_value(), Ok(()));
     let mut builder = TensorBuilder::new(DataType::Int64, None, grant());
@@ -263,9 +265,9 @@ proptest! {
     fn any_string_survives_writing_and_reading(text in any::<String>()) {
         let mut out = Vec::new();
         write::string(&mut out, &text);
-        prop_assert_eq!(Reader::document(&out, grant(), Reader::string).unwrap(), text.as_str());
+        prop_assert_eq!(JsonReader::document(&out, grant(), JsonReader::string).unwrap(), text.as_str());
         let by_serde = serde_json::to_string(&text).unwrap();
-        prop_assert_eq!(Reader::document(by_serde.as_bytes(), grant(), Reader::string).unwrap(), text);
+        prop_assert_eq!(JsonReader::document(by_serde.as_bytes(), grant(), JsonReader::string).unwrap(), text);
     }
 
     #[test]

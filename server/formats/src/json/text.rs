@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::{Reader, plain::plain_length};
+use super::{JsonReader, plain::plain_length};
 use inference::{error::Error, granted::Granted};
 
 /// Bytes that are kept of a key with escapes in a look at a document: more than the name of any input has.
 const LONGEST_KEY: usize = 1 << 10;
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// A string; `what` says in errors what was expected.
     pub(super) fn string_or(&mut self, what: &str) -> Result<Cow<'a, str>, Error> {
         self.take(b'"', what)?;
@@ -20,8 +20,8 @@ impl<'a> Reader<'a> {
         self.unescaped(plain, usize::MAX)
     }
 
-    /// The key of an object, read as [`Reader::string_or`] reads it; in a look at a document only as much of it as a
-    /// name may have, so that the look takes no memory for a long one.
+    /// The key of an object, read as [`JsonReader::string_or`] reads it; in a look at a document only as much of it as
+    /// a name may have, so that the look takes no memory for a long one.
     pub(super) fn key(&mut self) -> Result<Cow<'a, str>, Error> {
         const WHAT: &str = "a key";
         if self.distinct_keys {

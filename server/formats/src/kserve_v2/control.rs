@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
 use super::format::suggestion;
-use crate::json::{Reader, Token};
+use crate::json::{JsonReader, Token};
 use inference::{error::Error, grant::Grant};
 
 /// In front of the name of a file that comes along.
@@ -63,12 +63,12 @@ pub fn unload_request(body: &[u8]) -> Result<bool, Error> {
 
 fn parameters(
     body: &[u8],
-    mut read: impl FnMut(&mut Reader<'_>, &str) -> Result<(), Error>,
+    mut read: impl FnMut(&mut JsonReader<'_>, &str) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if body.trim_ascii().is_empty() {
         return Ok(());
     }
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "parameters" if reader.peek()? == Token::Null => reader.null(),
             "parameters" => reader.object(|reader, key| read(reader, &key)),

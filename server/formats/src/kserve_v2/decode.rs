@@ -17,7 +17,7 @@ use super::{
 use crate::{
     booleans::check_booleans,
     elements::TensorBuilder,
-    json::{BytesForm, Mark, Reader, Token},
+    json::{BytesForm, JsonReader, Mark, Token},
     medium,
     number::Excerpt,
 };
@@ -93,7 +93,7 @@ struct RequestedOutput {
 impl<'s> Decoding<'s> {
     fn run(&mut self, header: &[u8]) -> Result<(), Error> {
         let mut inputs = false;
-        Reader::request(header, self.grant, |reader| {
+        JsonReader::request(header, self.grant, |reader| {
             reader.takes_missing(self.signature.takes_missing);
             reader.object(|reader, key| match key.as_ref() {
                 "id" => optional(reader, |reader| {
@@ -141,7 +141,7 @@ impl<'s> Decoding<'s> {
         (request, ReplyFormat { binary_by_default, outputs, shared }, texts)
     }
 
-    fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn input(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         let place = reader.place();
         let mut entry = InputEntry::default();
         reader.object(|reader, key| {
@@ -192,7 +192,7 @@ impl<'s> Decoding<'s> {
     /// The tensor of an input whose entry has been read.
     fn tensor<'a>(
         &mut self,
-        reader: &Reader<'a>,
+        reader: &JsonReader<'a>,
         port: &Port,
         shape: Shape,
         entry: InputEntry<'a, '_>,
@@ -269,7 +269,7 @@ impl<'s> Decoding<'s> {
     }
 
     /// Reads the name of an input that has not been given yet.
-    fn input_port(&self, reader: &mut Reader<'_>) -> Result<&'s Port, Error> {
+    fn input_port(&self, reader: &mut JsonReader<'_>) -> Result<&'s Port, Error> {
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.input(&name) else {
@@ -286,7 +286,7 @@ impl<'s> Decoding<'s> {
         Ok(port)
     }
 
-    fn output(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn output(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         let place = reader.place();
         let mut name = None;
         let (mut binary, mut classes, mut region) = (None, None, RegionKeys::default());
@@ -326,7 +326,7 @@ impl<'s> Decoding<'s> {
     }
 
     /// Reads the name of an output that has not been asked for yet.
-    fn output_name(&self, reader: &mut Reader<'_>) -> Result<Arc<str>, Error> {
+    fn output_name(&self, reader: &mut JsonReader<'_>) -> Result<Arc<str>, Error> {
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.output(&name) else {
@@ -361,7 +361,7 @@ enum Data<'a> {
 }
 
 impl<'a> InputEntry<'a, '_> {
-    fn data(&mut self, reader: &mut Reader<'a>) -> Result<(), Error> {
+    fn data(&mut self, reader: &mut JsonReader<'a>) -> Result<(), Error> {
         let elements = self.shape.as_ref().and_then(Shape::elements);
         let known = self.port.is_some_and(|it| Some(it.dtype) == self.dtype);
         let grant = reader.grant();
@@ -385,7 +385,7 @@ impl<'a> InputEntry<'a, '_> {
         Ok(())
     }
 
-    fn parameters(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn parameters(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         reader.object(|reader, key| {
             match key.as_ref() {
                 "binary_data_size" => self.binary_size = Some(reader.usize()?),
@@ -398,8 +398,8 @@ impl<'a> InputEntry<'a, '_> {
 
 /// A value that may also be `null`, as some clients write what they leave out.
 fn optional<'a>(
-    reader: &mut Reader<'a>,
-    read: impl FnOnce(&mut Reader<'a>) -> Result<(), Error>,
+    reader: &mut JsonReader<'a>,
+    read: impl FnOnce(&mut JsonReader<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match reader.peek()? {
         Token::Null => reader.null(),
@@ -410,7 +410,7 @@ fn optional<'a>(
 /// Most dimensions of a shape: more than any model has.
 const MOST_DIMS: usize = 64;
 
-fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
+fn shape(reader: &mut JsonReader<'_>) -> Result<Shape, Error> {
     let mut dims = SmallVec::<[usize; 4]>::new();
     reader.array(|reader, at| {
         dims.push(reader.usize()?);
@@ -422,7 +422,7 @@ fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
     Ok(Shape::new(&dims))
 }
 
-fn datatype(reader: &mut Reader<'_>) -> Result<DataType, Error> {
+fn datatype(reader: &mut JsonReader<'_>) -> Result<DataType, Error> {
     let place = reader.place();
     let name = reader.string()?;
     DataType::from_name(&name).ok_or_else(|| {
@@ -431,6 +431,6 @@ fn datatype(reader: &mut Reader<'_>) -> Result<DataType, Error> {
     })
 }
 
-fn unknown_key(reader: &Reader<'_>, key: &str, known: &[&str]) -> Error {
+fn unknown_key(reader: &JsonReader<'_>, key: &str, known: &[&str]) -> Error {
     reader.error(format_args!("unknown key{}", suggestion(key, known.iter().copied())))
 }

@@ -3,7 +3,7 @@
 use super::format::suggestion;
 use crate::{
     EncodedReply,
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
 };
 use inference::{
     error::Error,
@@ -155,7 +155,7 @@ pub fn index_request(body: &[u8]) -> Result<bool, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(ready);
     }
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| match key.as_ref() {
             "ready" => {
                 if reader.peek()? != Token::Bool {

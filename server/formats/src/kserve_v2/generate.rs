@@ -11,7 +11,7 @@ use crate::{
     elements::TensorBuilder,
     expansion,
     json::{
-        BytesForm, Reader, Token,
+        BytesForm, JsonReader, Token,
         write::{self, BytesAs, NotText},
     },
     number::Excerpt,
@@ -73,7 +73,7 @@ struct Decoding<'s> {
 
 impl Decoding<'_> {
     fn run(&mut self, body: &[u8]) -> Result<(), Error> {
-        Reader::request(body, self.grant, |reader| {
+        JsonReader::request(body, self.grant, |reader| {
             reader.on_repeated_keys(|key| messages::input_exists(&Excerpt(key).to_string()));
             reader.object(|reader, key| match (key.as_ref(), reader.peek()?) {
                 ("id" | "parameters", Token::Null) => reader.null(),
@@ -89,7 +89,7 @@ impl Decoding<'_> {
     }
 
     /// The value of a key that is an input or a parameter.
-    fn value(&mut self, reader: &mut Reader<'_>, key: &str) -> Result<(), Error> {
+    fn value(&mut self, reader: &mut JsonReader<'_>, key: &str) -> Result<(), Error> {
         let Some(port) = self.signature.input(key) else {
             return self.parameters.read(reader, key);
         };
@@ -128,7 +128,7 @@ impl Decoding<'_> {
 }
 
 /// Refuses a value that is neither an array nor of the JSON type of these elements.
-fn check_token(reader: &mut Reader<'_>, dtype: DataType) -> Result<(), Error> {
+fn check_token(reader: &mut JsonReader<'_>, dtype: DataType) -> Result<(), Error> {
     let (wanted, name) = match dtype {
         DataType::Bytes => (Token::String, "string"),
         DataType::Bool => (Token::Bool, "boolean"),

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::format::suggestion;
 use crate::{
     EncodedReply,
-    json::{Reader, write},
+    json::{JsonReader, write},
 };
 use inference::{error::Error, grant::Grant};
 
@@ -26,7 +26,7 @@ pub struct SystemRegion {
 /// When it is something else.
 pub fn register_request(body: &[u8]) -> Result<SystemRegion, Error> {
     let (mut key, mut offset, mut byte_size) = (None, 0, None);
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             match name.as_ref() {
                 "key" => key = Some(reader.string()?.into_owned()),
@@ -48,7 +48,7 @@ pub fn register_request(body: &[u8]) -> Result<SystemRegion, Error> {
 /// When it is something else.
 pub fn cuda_register_request(body: &[u8]) -> Result<Vec<u8>, Error> {
     let (mut handle, mut device, mut byte_size) = (None, None, None);
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             match name.as_ref() {
                 "raw_handle" => reader.object(|reader, name| match name.as_ref() {
@@ -97,7 +97,7 @@ pub fn status<'a>(regions: impl IntoIterator<Item = (&'a str, &'a SystemRegion)>
     EncodedReply::json(out)
 }
 
-fn unknown(reader: &Reader<'_>, given: &str, known: &[&str]) -> Error {
+fn unknown(reader: &JsonReader<'_>, given: &str, known: &[&str]) -> Error {
     reader.error(format_args!("unknown key{}", suggestion(given, known.iter().copied())))
 }
 

@@ -37,7 +37,7 @@ use crate::{
     body_memo::BodyMemo,
     elements::TensorBuilder,
     expansion,
-    json::{BytesForm, Reader},
+    json::{BytesForm, JsonReader},
 };
 use decode::DATA_DEPTH;
 use inference::{
@@ -93,7 +93,7 @@ pub fn decode_with(
     expansion::hold_ports(signature, grant).map_err(unnamed)?;
     let json = body.get(..header_length.unwrap_or(body.len())).unwrap_or_default();
     let known = memo.recall(signature, header_length, &body, |name, shape, at| {
-        let mut reader = Reader::inside(json, *at, DATA_DEPTH, grant);
+        let mut reader = JsonReader::inside(json, *at, DATA_DEPTH, grant);
         reader.takes_missing(signature.takes_missing);
         read_again(signature.input(name)?, shape, reader, at)
     });
@@ -116,7 +116,7 @@ pub fn decode_with(
 fn read_again(
     port: &Port,
     shape: &Shape,
-    mut reader: Reader<'_>,
+    mut reader: JsonReader<'_>,
     at: &mut usize,
 ) -> Option<Tensor> {
     let elements = shape.elements()?;

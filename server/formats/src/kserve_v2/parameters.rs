@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     parameter,
     signature_name::SIGNATURE_NAME,
 };
@@ -48,7 +48,7 @@ impl<'g> Parameters<'g> {
     ///
     /// # Errors
     /// When it is of the wrong type, or the name is reserved.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<(), Error> {
+    pub(super) fn read(&mut self, reader: &mut JsonReader<'_>, name: &str) -> Result<(), Error> {
         match name {
             "binary_data_output" => self.binary_by_default = reader.bool()?,
             "priority" => self.priority = reader.number()?,
@@ -85,7 +85,7 @@ impl<'g> Parameters<'g> {
     }
 }
 
-fn sequence_id(reader: &mut Reader<'_>) -> Result<Option<SequenceId>, Error> {
+fn sequence_id(reader: &mut JsonReader<'_>) -> Result<Option<SequenceId>, Error> {
     match reader.peek()? {
         Token::String => {
             let id = reader.string()?;

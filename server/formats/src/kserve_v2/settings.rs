@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     EncodedReply,
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
 };
 use inference::{error::Error, grant::Grant, log_value::LogValue};
 
@@ -22,7 +22,7 @@ pub fn trace_request(body: &[u8]) -> Result<BTreeMap<String, Option<Vec<String>>
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Null => reader.null().map(|()| None)?,
@@ -43,7 +43,7 @@ pub fn trace_request(body: &[u8]) -> Result<BTreeMap<String, Option<Vec<String>>
     Ok(changes)
 }
 
-fn trace_value(reader: &mut Reader<'_>) -> Result<String, Error> {
+fn trace_value(reader: &mut JsonReader<'_>) -> Result<String, Error> {
     match reader.peek()? {
         Token::String => Ok(reader.string()?.into_owned()),
         Token::Number => Ok(reader.number::<i64>()?.to_string()),
@@ -84,7 +84,7 @@ pub fn log_request(body: &[u8]) -> Result<Vec<(String, LogValue)>, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(changes);
     }
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, name| {
             let value = match reader.peek()? {
                 Token::Bool => LogValue::Bool(reader.bool()?),

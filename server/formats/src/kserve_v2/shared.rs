@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 use bytes::Bytes;
 
-use crate::{booleans::check_booleans, json::Reader};
+use crate::{booleans::check_booleans, json::JsonReader};
 use inference::{error::Error, messages, signature::Port};
 
 /// What of a request and its reply lies in shared memory.
@@ -104,7 +104,7 @@ pub(super) struct RegionKeys {
 
 impl RegionKeys {
     /// Reads the value of one parameter of an input or output; one that means nothing here is read past.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>, key: &str) -> Result<(), Error> {
+    pub(super) fn read(&mut self, reader: &mut JsonReader<'_>, key: &str) -> Result<(), Error> {
         match key {
             "shared_memory_region" => self.region = Some(reader.string()?.into_owned()),
             "shared_memory_offset" => self.offset = Some(reader.number()?),

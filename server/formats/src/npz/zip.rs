@@ -53,8 +53,8 @@ pub(super) fn files(
     let mut inflation = INFLATION;
     for _ in 0..count {
         // A byte of a name that is no UTF-8 becomes three.
-        grant.take(|_| 3 * Entry::name_length(rest))?;
-        let (entry, tail) = Entry::read(rest)?;
+        grant.take(|_| 3 * ZipEntry::name_length(rest))?;
+        let (entry, tail) = ZipEntry::read(rest)?;
         rest = tail;
         total = total.saturating_add(entry.plain);
         if let Some(limit) = limit.filter(|&it| it < total as u64) {
@@ -107,7 +107,7 @@ fn directory(archive: &[u8]) -> Result<(usize, usize), Error> {
 }
 
 /// One entry of the directory.
-struct Entry {
+struct ZipEntry {
     name: String,
     method: u16,
     checksum: u32,
@@ -119,13 +119,13 @@ struct Entry {
     offset: usize,
 }
 
-impl Entry {
+impl ZipEntry {
     /// Bytes of the name of the entry that a directory begins with.
     fn name_length(directory: &[u8]) -> usize {
         short(directory, 28).into()
     }
 
-    fn read(directory: &[u8]) -> Result<(Entry, &[u8]), Error> {
+    fn read(directory: &[u8]) -> Result<(ZipEntry, &[u8]), Error> {
         const HEAD: usize = 46;
         let damaged = || invalid("the archive's directory is damaged");
         let (head, rest) = directory.split_at_checked(HEAD).ok_or_else(damaged)?;
@@ -144,7 +144,7 @@ impl Entry {
             let problem = format_args!("file '{name}' has 4 GiB or more, which is not read");
             return Err(invalid(problem));
         }
-        let entry = Entry {
+        let entry = ZipEntry {
             name,
             method: short(head, 10),
             checksum: long(head, 16),

@@ -4,7 +4,7 @@ use backend::{DataType, NamedTensor};
 
 use crate::{
     inputs,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     rows::{self, List, RowBuilder},
     shapes,
 };
@@ -27,14 +27,14 @@ pub fn takes_text(port: &Port) -> bool {
 /// When there is none, or a value is not of its input's type.
 pub fn read_inputs(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let start = reader.mark();
     let first = match reader.peek()? {
         Token::Array => {
             let first = rows::first_item(reader, &start)?;
             let first = first.ok_or_else(|| reader.error("expected at least one, found none"))?;
-            reader.revisit(first, Reader::peek)?
+            reader.revisit(first, JsonReader::peek)?
         }
         other => other,
     };

@@ -7,7 +7,7 @@ use crate::samples::{grant, model, show_inputs};
 fn read(signature: &Signature, names: &[&str], rows: &str) -> Result<String, Error> {
     let mut table =
         Table::new(signature, names.iter().map(|it| (*it).to_owned()).collect(), grant())?;
-    Reader::document(rows.as_bytes(), grant(), |reader| {
+    JsonReader::document(rows.as_bytes(), grant(), |reader| {
         reader.array(|reader, _| {
             reader.array(|reader, at| table.read_cell(at, reader))?;
             table.end_row()

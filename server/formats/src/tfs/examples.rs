@@ -13,7 +13,7 @@ use super::{
 use crate::{
     elements::TensorBuilder,
     expansion,
-    json::{BytesForm, Mark, Reader, Token},
+    json::{BytesForm, JsonReader, Mark, Token},
     shapes,
 };
 use inference::{
@@ -45,12 +45,12 @@ pub fn decode_examples(
     let sharing = Sharing::of(body.len());
     let inputs = match takes_serialized(signature) {
         true => {
-            let examples = Reader::document(body, grant, |reader| {
+            let examples = JsonReader::document(body, grant, |reader| {
                 read_serialized(signature, sharing, reader)
             })?;
             input_of(signature, examples)?
         }
-        false => Reader::document(body, grant, |reader| {
+        false => JsonReader::document(body, grant, |reader| {
             reader.takes_missing(signature.takes_missing);
             read(signature, sharing, reader)
         })?,
@@ -62,7 +62,7 @@ pub fn decode_examples(
 fn read(
     signature: &Signature,
     sharing: Sharing,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let (context, examples) = read_places(signature, reader)?;
     let shared = match context {
@@ -75,7 +75,7 @@ fn read(
 fn read_serialized<'g>(
     signature: &Signature,
     mut sharing: Sharing,
-    reader: &mut Reader<'g>,
+    reader: &mut JsonReader<'g>,
 ) -> Result<Examples<'g>, Error> {
     let (context, examples) = read_places(signature, reader)?;
     let context = match context {
@@ -88,7 +88,7 @@ fn read_serialized<'g>(
 /// Where the context is, if there is one, and where the examples are.
 fn read_places<'a>(
     signature: &Signature,
-    reader: &mut Reader<'a>,
+    reader: &mut JsonReader<'a>,
 ) -> Result<(Option<Mark<'a>>, Mark<'a>), Error> {
     // The context may stand behind the examples that it is for.
     let (mut context, mut examples) = (None, None);
@@ -112,7 +112,7 @@ type Shared<'s, 'a> = (&'s Port, Mark<'a>);
 
 fn read_context<'s, 'a>(
     signature: &'s Signature,
-    reader: &mut Reader<'a>,
+    reader: &mut JsonReader<'a>,
 ) -> Result<Vec<Shared<'s, 'a>>, Error> {
     let mut shared = Vec::new();
     reader.object(|reader, key| {
@@ -128,7 +128,7 @@ fn read_rows<'a>(
     signature: &Signature,
     shared: &[Shared<'_, 'a>],
     mut sharing: Sharing,
-    reader: &mut Reader<'a>,
+    reader: &mut JsonReader<'a>,
 ) -> Result<Vec<NamedTensor>, Error> {
     if reader.peek()? != Token::Array {
         let given = reader.peek()?;
@@ -284,7 +284,7 @@ impl<'s> Column<'s> {
     }
 
     /// Reads the value of one example.
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn read(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         let start = reader.place();
         let shape = reader.shaped_elements(&mut self.builder, BytesForm::TextOrBase64)?;
         self.end(&shape).map_err(|problem| reader.error_from(start, problem))

@@ -4,7 +4,7 @@ use backend::NamedTensor;
 
 use crate::{
     EncodedReply, expansion,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     number::Excerpt,
     reply,
     rows::{self, List},
@@ -62,7 +62,7 @@ pub fn decode_predict(
     grant: &Grant,
 ) -> Result<(InferenceRequest, Form), Error> {
     expansion::hold_ports(signature, grant)?;
-    let (inputs, form) = Reader::document(body, grant, |reader| {
+    let (inputs, form) = JsonReader::document(body, grant, |reader| {
         reader.takes_missing(signature.takes_missing);
         read_predict(signature, reader)
     })?;
@@ -79,7 +79,7 @@ pub fn decode_predict(
 /// Reads the object with `instances` or `inputs` that stands at the reader.
 pub fn read_predict(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(Vec<NamedTensor>, Form), Error> {
     let mut found: Option<(Vec<NamedTensor>, Form)> = None;
     reader.object(|reader, key| {
@@ -111,7 +111,7 @@ pub fn read_predict(
 
 /// The name of a signature must be that of this one, as which the body is read: the only one, or the one that the body
 /// names first.
-pub fn check_signature(signature: &Signature, reader: &mut Reader<'_>) -> Result<(), Error> {
+pub fn check_signature(signature: &Signature, reader: &mut JsonReader<'_>) -> Result<(), Error> {
     let start = reader.mark();
     let (own, given) = (signature.name(), reader.string()?);
     // Clients that name none may send an empty one.

@@ -4,7 +4,7 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 
 use super::{example_error::ExampleError, sharing::Sharing};
-use crate::json::{Reader, Token};
+use crate::json::{JsonReader, Token};
 use inference::{error::Error, grant::Grant, granted::Granted, signature::Signature};
 
 /// What TensorFlow calls the input of serialized examples.
@@ -64,7 +64,7 @@ pub fn input_of(signature: &Signature, examples: Examples<'_>) -> Result<Vec<Nam
 /// Reads the list of examples that stands at the reader. The context stands in front of each, as its features hold
 /// where an example does not have them.
 pub(super) fn read_examples<'g>(
-    reader: &mut Reader<'g>,
+    reader: &mut JsonReader<'g>,
     context: &[u8],
     sharing: &mut Sharing,
 ) -> Result<Examples<'g>, Error> {
@@ -84,7 +84,7 @@ pub(super) fn read_examples<'g>(
 }
 
 /// Reads an object of features as a `tf.Example`.
-pub(super) fn read_example<'g>(reader: &mut Reader<'g>) -> Result<Granted<'g, u8>, Error> {
+pub(super) fn read_example<'g>(reader: &mut JsonReader<'g>) -> Result<Granted<'g, u8>, Error> {
     let features = read_features(reader)?;
     let mut example = Granted::new(reader.grant());
     example.extend_from_slice(&head(1, features.len()))?;
@@ -93,7 +93,7 @@ pub(super) fn read_example<'g>(reader: &mut Reader<'g>) -> Result<Granted<'g, u8
 }
 
 /// Reads the message `Features`.
-fn read_features<'g>(reader: &mut Reader<'g>) -> Result<Granted<'g, u8>, Error> {
+fn read_features<'g>(reader: &mut JsonReader<'g>) -> Result<Granted<'g, u8>, Error> {
     let mut features = Granted::new(reader.grant());
     reader.object(|reader, name| {
         let mut feature = Feature { kind: None, list: Granted::new(reader.grant()) };
@@ -132,7 +132,7 @@ struct Feature<'g> {
 
 impl Feature<'_> {
     /// Reads one value.
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+    fn read(&mut self, reader: &mut JsonReader<'_>) -> Result<(), Error> {
         match reader.peek()? {
             Token::String => {
                 self.begin(reader, Kind::Texts)?;
@@ -168,7 +168,7 @@ impl Feature<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, reader: &Reader<'_>, kind: Kind) -> Result<(), Error> {
+    fn begin(&mut self, reader: &JsonReader<'_>, kind: Kind) -> Result<(), Error> {
         match *self.kind.get_or_insert(kind) {
             first if first == kind => Ok(()),
             first => {
@@ -237,7 +237,7 @@ mod tests {
     use crate::samples::{grant, within_grant};
 
     fn example(json: &str) -> Result<Vec<u8>, Error> {
-        Reader::document(json.as_bytes(), grant(), read_example).map(Granted::into_vec)
+        JsonReader::document(json.as_bytes(), grant(), read_example).map(Granted::into_vec)
     }
 
     /// What is in the feature `x`.
@@ -263,8 +263,9 @@ mod tests {
     fn check_memory(json: &str) {
         within_grant(0, &json[..10], |grant| {
             let mut sharing = Sharing::of(json.len());
-            let read = |reader: &mut Reader<'_>| read_examples(reader, &[], &mut sharing).map(drop);
-            Reader::document(json.as_bytes(), grant, read).unwrap();
+            let read =
+                |reader: &mut JsonReader<'_>| read_examples(reader, &[], &mut sharing).map(drop);
+            JsonReader::document(json.as_bytes(), grant, read).unwrap();
         });
     }
 
@@ -281,7 +282,7 @@ mod tests {
         let mut sharing = Sharing::of(100);
         let json = br#"[{"x": "a"}, {}]"#;
         let examples =
-            Reader::document(json, grant(), |it| read_examples(it, &[7, 8], &mut sharing));
+            JsonReader::document(json, grant(), |it| read_examples(it, &[7, 8], &mut sharing));
         let Examples { elements, count } = examples.unwrap();
         let one = example(r#"{"x": "a"}"#).unwrap();
         let all = [&[2 + one.len() as u8, 0, 0, 0, 7, 8], &*one, &[4, 0, 0, 0, 7, 8, 0x0a, 0]];

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{room::USUAL_BUFFER, watch::Activity};
-use crate::net::{arrival::Arrival, footprint::Part, places::ConnectionPlace};
+use crate::net::{arrival::Arrival, footprint::ConnectionBytes, places::ConnectionPlace};
 
 /// How often room is asked for that there is not.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub(super) struct Heard<'p, S> {
     activity: Arc<Activity>,
     place: &'p ConnectionPlace,
     /// Room for read buffers beyond the usual, which hold frames until these are complete.
-    room: Part,
+    room: ConnectionBytes,
     /// Bytes that were read into usual ones since the last other one.
     usual: usize,
     wait: Option<Wait>,

@@ -7,7 +7,7 @@ use hyper::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::watch::Activity;
-use crate::net::footprint::Part;
+use crate::net::footprint::ConnectionBytes;
 use formats::body_memo::BodyMemo;
 
 /// About how many bytes a connection takes with one call, and with what it remembers.
@@ -34,7 +34,7 @@ pub const USUAL_BUFFER: usize = 24 << 10;
 /// The memory of one connection.
 #[derive(Debug)]
 pub struct Room {
-    part: Part,
+    part: ConnectionBytes,
     /// Calls that there is room for.
     calls: usize,
     /// May the peer send much ahead? Once it may, nobody can forbid it: that takes room until the connection ends.
@@ -53,7 +53,7 @@ pub enum Fate {
 
 impl Room {
     /// The room of a connection, which has [`FOOTPRINT`] at first.
-    pub fn new(part: Part) -> Room {
+    pub fn new(part: ConnectionBytes) -> Room {
         Room { part, calls: 1, is_wide: false, is_leaving: false }
     }
 
@@ -70,7 +70,11 @@ impl Room {
 
     /// Is there room for so many calls at once, of which the last has these metadata? The second is what these take
     /// beyond the usual.
-    pub fn admits(&mut self, calls: usize, metadata: &HeaderMap) -> Option<Option<Part>> {
+    pub fn admits(
+        &mut self,
+        calls: usize,
+        metadata: &HeaderMap,
+    ) -> Option<Option<ConnectionBytes>> {
         if self.calls < calls {
             if !self.part.grow_to(Room::bytes(calls, self.is_wide)) {
                 self.part.footprint().press(OF_CALL);

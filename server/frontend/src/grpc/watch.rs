@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    net::{footprint::Part, places::Seat},
+    net::{footprint::ConnectionBytes, places::Seat},
     settings::{
         grpc::{ConnectionAge, Keepalive},
         limits::Timeouts,
@@ -127,7 +127,7 @@ impl Activity {
 pub struct Call {
     activity: Arc<Activity>,
     /// The memory of its metadata beyond the usual.
-    room: Option<Part>,
+    room: Option<ConnectionBytes>,
 }
 
 impl Call {
@@ -141,7 +141,7 @@ impl Call {
     }
 
     /// Holds that memory as long as it lives.
-    pub fn hold(&mut self, room: Option<Part>) {
+    pub fn hold(&mut self, room: Option<ConnectionBytes>) {
         self.room = room;
     }
 

@@ -13,7 +13,7 @@ use inference::error::Error;
 pub const MOST_PARTS: usize = 1 << 14;
 
 /// Why a message cannot be parsed.
-pub enum Problem {
+pub enum WireProblem {
     /// The message is malformed.
     Malformed(String),
     /// The message has too many parts.
@@ -27,22 +27,22 @@ pub enum Problem {
     },
 }
 
-impl From<DecodeError> for Problem {
-    fn from(error: DecodeError) -> Problem {
-        Problem::Malformed(error.to_string())
+impl From<DecodeError> for WireProblem {
+    fn from(error: DecodeError) -> WireProblem {
+        WireProblem::Malformed(error.to_string())
     }
 }
 
-impl Problem {
+impl WireProblem {
     /// The error for a message of that name.
     pub fn error(self, message: &str) -> Error {
         Error::InvalidRequest(match self {
-            Problem::Malformed(text) => format!("the message is no {message}: {text}"),
-            Problem::Parts => format!(
+            WireProblem::Malformed(text) => format!("the message is no {message}: {text}"),
+            WireProblem::Parts => format!(
                 "the request has too many inputs, outputs, raw tensors, dimensions and parameters together; \
                  expected at most {MOST_PARTS}"
             ),
-            Problem::Key { given, most } => {
+            WireProblem::Key { given, most } => {
                 format!("expected a parameter's key of at most {most} bytes, given {given}")
             }
         })
@@ -57,10 +57,10 @@ impl Parts {
     /// Counts `more` parts.
     ///
     /// # Errors
-    /// [`Problem::Parts`] when they are too many.
-    pub fn count(&mut self, parts: usize) -> Result<(), Problem> {
+    /// [`WireProblem::Parts`] when they are too many.
+    pub fn count(&mut self, parts: usize) -> Result<(), WireProblem> {
         self.0 += parts;
-        if self.0 <= MOST_PARTS { Ok(()) } else { Err(Problem::Parts) }
+        if self.0 <= MOST_PARTS { Ok(()) } else { Err(WireProblem::Parts) }
     }
 }
 
@@ -118,7 +118,7 @@ pub fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
 ///
 /// # Errors
 /// When the value is malformed.
-pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
+pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), WireProblem> {
     Ok(skip_field(kind, number, rest, DecodeContext::default())?)
 }
 
@@ -126,7 +126,7 @@ pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem
 ///
 /// # Errors
 /// When it is of another kind, or malformed.
-pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
+pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, WireProblem> {
     check_wire_type(WireType::Varint, kind)?;
     Ok(decode_varint(rest)?)
 }
@@ -135,9 +135,9 @@ pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
 ///
 /// # Errors
 /// When it is of another kind, or reaches past the end.
-pub fn double(kind: WireType, rest: &mut &[u8]) -> Result<f64, Problem> {
+pub fn double(kind: WireType, rest: &mut &[u8]) -> Result<f64, WireProblem> {
     check_wire_type(WireType::SixtyFourBit, kind)?;
-    let cut = || Problem::Malformed(format!("a number of 8 bytes, {} are left", rest.len()));
+    let cut = || WireProblem::Malformed(format!("a number of 8 bytes, {} are left", rest.len()));
     let (bytes, behind) = rest.split_first_chunk().ok_or_else(cut)?;
     *rest = behind;
     Ok(f64::from_le_bytes(*bytes))
@@ -147,12 +147,12 @@ pub fn double(kind: WireType, rest: &mut &[u8]) -> Result<f64, Problem> {
 ///
 /// # Errors
 /// When it is of another kind, or reaches past the end.
-pub fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Problem> {
+pub fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], WireProblem> {
     check_wire_type(WireType::LengthDelimited, kind)?;
     let length = decode_varint(rest)?;
     let there = usize::try_from(length).ok().and_then(|it| rest.split_at_checked(it));
     let (value, behind) = there.ok_or_else(|| {
-        Problem::Malformed(format!("a field of {length} bytes, {} are left", rest.len()))
+        WireProblem::Malformed(format!("a field of {length} bytes, {} are left", rest.len()))
     })?;
     *rest = behind;
     Ok(value)
@@ -162,7 +162,7 @@ pub fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Pr
 ///
 /// # Errors
 /// When it is of another kind, or not UTF-8.
-pub fn text<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a str, Problem> {
+pub fn text<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a str, WireProblem> {
     let bytes = delimited(kind, rest)?;
-    std::str::from_utf8(bytes).map_err(|error| Problem::Malformed(format!("a name: {error}")))
+    std::str::from_utf8(bytes).map_err(|error| WireProblem::Malformed(format!("a name: {error}")))
 }

@@ -12,7 +12,7 @@ const MOST_WORDS: usize = 8;
 
 /// The head of a request, by which a protocol knows its own.
 #[derive(Clone, Copy)]
-pub struct Head<'a> {
+pub struct RequestHead<'a> {
     /// The method.
     pub method: &'a Method,
     /// The path.
@@ -23,14 +23,14 @@ pub struct Head<'a> {
     length: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RequestHead<'a> {
     /// The head of these parts.
-    pub fn of(parts: &'a Parts) -> Head<'a> {
-        Head::new(&parts.method, parts.uri.path(), &parts.headers)
+    pub fn of(parts: &'a Parts) -> RequestHead<'a> {
+        RequestHead::new(&parts.method, parts.uri.path(), &parts.headers)
     }
 
     /// A head of these.
-    pub fn new(method: &'a Method, path: &'a str, headers: &'a HeaderMap) -> Head<'a> {
+    pub fn new(method: &'a Method, path: &'a str, headers: &'a HeaderMap) -> RequestHead<'a> {
         let (mut words, mut length) = ([""; MOST_WORDS], 0);
         let trimmed = path.strip_prefix('/').unwrap_or(path);
         let mut rest = Some(trimmed.strip_suffix('/').unwrap_or(trimmed));
@@ -42,7 +42,7 @@ impl<'a> Head<'a> {
             rest = end.and_then(|it| text.get(it + 1..));
             length += 1;
         }
-        Head { method, path, headers, words, length }
+        RequestHead { method, path, headers, words, length }
     }
 
     /// The words of the path, between its slashes.
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_path_has_as_many_words_as_can_matter() {
         let headers = HeaderMap::new();
-        let words = |path| Head::new(&Method::GET, path, &headers).words().join(" ");
+        let words = |path| RequestHead::new(&Method::GET, path, &headers).words().join(" ");
         assert_eq!(words("/v2/models/m/"), "v2 models m");
         assert_eq!(words("/"), "");
         assert_eq!(words("/a/b/c/d/e/f/g/h/i/j/k"), "a b c d e f g h");

@@ -3,7 +3,7 @@
 use hyper::{Method, Response, body::Incoming};
 
 use super::{
-    address::{Head, unknown},
+    address::{RequestHead, unknown},
     answer::{self, forget},
     body::Segments,
     cors,
@@ -40,14 +40,14 @@ impl<P: Protocol> HttpFront<P> {
 
     /// The access that a request with this head needs; `None` where its address asks for nothing.
     pub fn need(&self, parts: &Parts) -> Option<Need> {
-        let operation = self.protocols.route(&Head::of(parts))?.ok()?;
+        let operation = self.protocols.route(&RequestHead::of(parts))?.ok()?;
         Some(self.protocols.need(&operation, &parts.method))
     }
 
     /// Answers a request.
     pub async fn answer(&self, parts: &Parts, mut body: Incoming) -> Response<Segments> {
         let HttpFront { service, protocols } = self;
-        let head = Head::of(parts);
+        let head = RequestHead::of(parts);
         if *head.method == Method::OPTIONS
             && let Some(response) = self.options(&head)
         {
@@ -85,9 +85,9 @@ impl<P: Protocol> HttpFront<P> {
 
     /// The reply to `OPTIONS`. Nobody's permission is asked for it: a browser that asks for a page sends no token, and
     /// learns no more than which methods there are.
-    fn options(&self, head: &Head<'_>) -> Option<Response<Segments>> {
+    fn options(&self, head: &RequestHead<'_>) -> Option<Response<Segments>> {
         let is_taken = |it: &Method| {
-            let head = Head::new(it, head.path, head.headers);
+            let head = RequestHead::new(it, head.path, head.headers);
             // `*` is the server as a whole.
             head.path == "*" || self.protocols.route(&head).is_some_and(|it| it.is_ok())
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 
 use super::{
-    address::Head,
+    address::RequestHead,
     protocol::Protocol,
     routes::{Listed, Route},
 };
@@ -27,7 +27,7 @@ pub fn misled<P: Protocol>(protocols: &P) -> Vec<String> {
 /// The access that a request there needs; `None` where no protocol takes it.
 fn need<P: Protocol>(protocols: &P, route: &Route) -> Option<Need> {
     let (path, headers) = (sample(route), HeaderMap::new());
-    let operation = protocols.route(&Head::new(&route.method, &path, &headers))?.ok()?;
+    let operation = protocols.route(&RequestHead::new(&route.method, &path, &headers))?.ok()?;
     Some(protocols.need(&operation, &route.method))
 }
 

@@ -3,7 +3,7 @@
 use hyper::{Method, Response, body::Incoming};
 
 use super::{
-    address::{GET, Head, check_method},
+    address::{GET, RequestHead, check_method},
     answer::Answer,
     body::Segments,
     failed::Failed,
@@ -36,7 +36,7 @@ pub struct Page;
 impl Protocol for Prometheus {
     type Operation<'a> = Page;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Page, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Page, Error>> {
         let is_ours = head.words() == ["metrics"];
         is_ours.then(|| check_method(head.method, GET).map(|()| Page))
     }
@@ -50,7 +50,7 @@ impl Protocol for Prometheus {
         Need::reading(Category::Metrics)
     }
 
-    fn label(&self, _: Option<&Page>, _: &Head<'_>) -> Label {
+    fn label(&self, _: Option<&Page>, _: &RequestHead<'_>) -> Label {
         Label::Other
     }
 

@@ -3,7 +3,7 @@
 use hyper::{Method, Response, StatusCode, body::Incoming};
 
 use super::{
-    address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts, respond,
+    address::RequestHead, answer::Answer, body::Segments, failed::Failed, parts::Parts, respond,
     routes::Route, service::Service,
 };
 use crate::{either::Either, exchange::intake::Received};
@@ -22,7 +22,7 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// # Errors
     /// [`Error::NotFound`] for an unknown address below one of its own, [`Error::MethodNotAllowed`] for a known one,
     /// [`Error::InvalidRequest`] where the address is malformed.
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Self::Operation<'a>, Error>>;
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Self::Operation<'a>, Error>>;
 
     /// All that it takes, for documents that clients are made from. A test of each protocol asks [`Protocol::route`]
     /// for every one of them.
@@ -32,7 +32,7 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     fn need(&self, operation: &Self::Operation<'_>, method: &Method) -> Need;
 
     /// As metrics name those who ask for it. `None` is an address of this protocol that asks for nothing.
-    fn label(&self, operation: Option<&Self::Operation<'_>>, head: &Head<'_>) -> Label;
+    fn label(&self, operation: Option<&Self::Operation<'_>>, head: &RequestHead<'_>) -> Label;
 
     /// Answers a request that its client may make.
     fn answer(
@@ -70,7 +70,7 @@ pub trait Protocol: Clone + Send + Sync + 'static {
 impl<A: Protocol, B: Protocol> Protocol for (A, B) {
     type Operation<'a> = Either<A::Operation<'a>, B::Operation<'a>>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Self::Operation<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Self::Operation<'a>, Error>> {
         match self.0.route(head) {
             Some(found) => Some(found.map(Either::First)),
             None => self.1.route(head).map(|it| it.map(Either::Other)),
@@ -90,7 +90,7 @@ impl<A: Protocol, B: Protocol> Protocol for (A, B) {
         }
     }
 
-    fn label(&self, operation: Option<&Self::Operation<'_>>, head: &Head<'_>) -> Label {
+    fn label(&self, operation: Option<&Self::Operation<'_>>, head: &RequestHead<'_>) -> Label {
         match operation {
             Some(Either::First(operation)) => self.0.label(Some(operation), head),
             Some(Either::Other(operation)) => self.1.label(Some(operation), head),
@@ -120,7 +120,7 @@ impl<A: Protocol, B: Protocol> Protocol for (A, B) {
     ) -> Response<Segments> {
         let is_first = match operation {
             Some(operation) => matches!(operation, Either::First(_)),
-            None => self.0.route(&Head::of(failed.parts)).is_some(),
+            None => self.0.route(&RequestHead::of(failed.parts)).is_some(),
         };
         match is_first {
             true => self.0.failure(service, operation.and_then(Either::first), failed),
@@ -134,7 +134,7 @@ impl<A: Protocol, B: Protocol> Protocol for (A, B) {
         parts: &Parts,
         body: Result<Received, Error>,
     ) -> Response<Segments> {
-        match self.0.route(&Head::of(parts)) {
+        match self.0.route(&RequestHead::of(parts)) {
             Some(_) => self.0.message(service, parts, body).await,
             None => self.1.message(service, parts, body).await,
         }
@@ -145,7 +145,7 @@ impl<A: Protocol, B: Protocol> Protocol for (A, B) {
 impl Protocol for () {
     type Operation<'a> = std::convert::Infallible;
 
-    fn route<'a>(&self, _: &Head<'a>) -> Option<Result<Self::Operation<'a>, Error>> {
+    fn route<'a>(&self, _: &RequestHead<'a>) -> Option<Result<Self::Operation<'a>, Error>> {
         None
     }
 
@@ -157,7 +157,7 @@ impl Protocol for () {
         match *operation {}
     }
 
-    fn label(&self, _: Option<&Self::Operation<'_>>, _: &Head<'_>) -> Label {
+    fn label(&self, _: Option<&Self::Operation<'_>>, _: &RequestHead<'_>) -> Label {
         Label::Other
     }
 

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     exchange::intake::QUICK,
-    net::{arrival::Arrival, footprint::Part},
+    net::{arrival::Arrival, footprint::ConnectionBytes},
     settings::limits::Timeouts,
 };
 use inference::yielding::{Holder, Yielding};
@@ -51,7 +51,7 @@ pub struct TimedStream<S> {
     /// When the present wait for the peer began: at the first byte of a head, or when the peer last sent anything.
     waiting_since: Instant,
     /// What has arrived of the next head.
-    head: Head,
+    head: HeadProgress,
     /// When the peer last took a part of a reply that it has not taken completely.
     writing_since: Option<Instant>,
     /// The value of `progress` at the last look.
@@ -61,7 +61,7 @@ pub struct TimedStream<S> {
     /// What is left of an answer that is written in the place of another one.
     instead: Bytes,
     /// Room for what is read ahead and kept, beyond [`FIRST_BUFFER`].
-    room: Part,
+    room: ConnectionBytes,
     /// Bytes of the present request's head, which are kept until it is answered.
     kept: usize,
     reply: SlowReply,
@@ -95,20 +95,24 @@ impl SlowReply {
 
 /// What has arrived of a request's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Head {
+enum HeadProgress {
     Nothing,
     /// Empty lines, which some clients send behind a body. They belong to no request.
     EmptyLines,
-    Part,
+    ConnectionBytes,
 }
 
-impl Head {
+impl HeadProgress {
     /// The same when that has come, too; nothing comes at the end.
-    fn and(self, bytes: &[u8]) -> Head {
+    fn and(self, bytes: &[u8]) -> HeadProgress {
         match self {
-            _ if bytes.is_empty() => Head::Nothing,
-            Head::Nothing | Head::EmptyLines if bytes.iter().all(is_line_end) => Head::EmptyLines,
-            Head::Nothing | Head::EmptyLines | Head::Part => Head::Part,
+            _ if bytes.is_empty() => HeadProgress::Nothing,
+            HeadProgress::Nothing | HeadProgress::EmptyLines if bytes.iter().all(is_line_end) => {
+                HeadProgress::EmptyLines
+            }
+            HeadProgress::Nothing | HeadProgress::EmptyLines | HeadProgress::ConnectionBytes => {
+                HeadProgress::ConnectionBytes
+            }
         }
     }
 }
@@ -123,7 +127,7 @@ impl<S> TimedStream<S> {
         stream: S,
         timeouts: Timeouts,
         progress: Arc<Progress>,
-        room: Part,
+        room: ConnectionBytes,
         marks: Arc<Marks>,
     ) -> TimedStream<S> {
         TimedStream {
@@ -132,7 +136,7 @@ impl<S> TimedStream<S> {
             progress,
             timer: Box::pin(tokio::time::sleep(timeouts.idle)),
             waiting_since: Instant::now(),
-            head: Head::Nothing,
+            head: HeadProgress::Nothing,
             writing_since: None,
             seen: 0,
             unread: Bytes::new(),
@@ -176,7 +180,7 @@ impl<S> TimedStream<S> {
         if progress != self.seen {
             self.seen = progress;
             self.waiting_since = Instant::now();
-            self.head = Head::Nothing;
+            self.head = HeadProgress::Nothing;
             if self.progress.phase() == Phase::Idle {
                 self.kept = 0;
             }
@@ -209,10 +213,14 @@ impl<S> TimedStream<S> {
         }
         match phase {
             Phase::Busy => None,
-            Phase::Idle if self.head != Head::Nothing && self.progress.is_late_for_heads() => {
+            Phase::Idle
+                if self.head != HeadProgress::Nothing && self.progress.is_late_for_heads() =>
+            {
                 Some(self.waiting_since)
             }
-            Phase::Idle if self.head == Head::Part => Some(self.waiting_since + self.timeouts.head),
+            Phase::Idle if self.head == HeadProgress::ConnectionBytes => {
+                Some(self.waiting_since + self.timeouts.head)
+            }
             Phase::Idle => Some(self.waiting_since + self.timeouts.idle),
         }
     }
@@ -220,7 +228,7 @@ impl<S> TimedStream<S> {
     /// When the connection is at rest if nothing happens; `None` while something is wanted of it.
     fn rests_at(&self) -> Option<Instant> {
         // Where empty lines were read, what reads HTTP holds them, and would not end.
-        let is_wanted = self.head != Head::Nothing || self.writing_since.is_some();
+        let is_wanted = self.head != HeadProgress::Nothing || self.writing_since.is_some();
         let may_rest = self.progress.may_rest() && !is_wanted;
         may_rest.then(|| self.waiting_since + REST_AFTER)
     }
@@ -307,7 +315,7 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
         match self.poll_unread(context, buffer) {
             Poll::Ready(outcome) => {
                 let phase = self.progress.phase();
-                if phase != Phase::Idle || self.head != Head::Part {
+                if phase != Phase::Idle || self.head != HeadProgress::ConnectionBytes {
                     self.waiting_since = Instant::now();
                 }
                 let came = buffer.filled().get(before..).unwrap_or_default();
@@ -317,13 +325,14 @@ impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
                         self.head = self.head.and(came);
                         self.kept += came.len();
                     }
-                    Phase::Busy => self.head = Head::Nothing,
+                    Phase::Busy => self.head = HeadProgress::Nothing,
                 }
                 Poll::Ready(outcome)
             }
             Poll::Pending => {
                 if self.progress.is_last_look() {
-                    let arriving = self.head == Head::Part || self.stream.has_arrived();
+                    let arriving =
+                        self.head == HeadProgress::ConnectionBytes || self.stream.has_arrived();
                     self.progress.set_arriving(arriving);
                 }
                 let soonest = self.soonest();

@@ -40,30 +40,30 @@ const CUDA_HANDLE: usize = 64;
 pub struct SharedMemory {
     allowed: bool,
     /// Guards the table of regions. Held for a look or a change, never while bytes are copied.
-    regions: Mutex<BTreeMap<String, Entry>>,
+    regions: Mutex<BTreeMap<String, RegionEntry>>,
 }
 
 /// A region in the table.
 #[derive(Debug)]
-enum Entry {
+enum RegionEntry {
     Registered(Arc<Registered>),
     /// It has been unregistered while requests used it, and is there for as long as one of them is, as in Triton.
     Leaving(Weak<Registered>),
 }
 
-impl Entry {
+impl RegionEntry {
     /// The region; `None` where the last request that used it has gone.
     fn get(&self) -> Option<Arc<Registered>> {
         match self {
-            Entry::Registered(it) => Some(it.clone()),
-            Entry::Leaving(it) => it.upgrade(),
+            RegionEntry::Registered(it) => Some(it.clone()),
+            RegionEntry::Leaving(it) => it.upgrade(),
         }
     }
 
     /// The same once it is unregistered.
-    fn unregistered(self) -> Entry {
+    fn unregistered(self) -> RegionEntry {
         match self {
-            Entry::Registered(it) => Entry::Leaving(Arc::downgrade(&it)),
+            RegionEntry::Registered(it) => RegionEntry::Leaving(Arc::downgrade(&it)),
             leaving => leaving,
         }
     }
@@ -116,7 +116,7 @@ impl SharedMemory {
             )));
         }
         let name = region.name.clone();
-        regions.insert(name, Entry::Registered(Arc::new(Registered { region, object })));
+        regions.insert(name, RegionEntry::Registered(Arc::new(Registered { region, object })));
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl SharedMemory {
     pub fn unregister(&self, name: Option<&str>) -> Result<(), Error> {
         self.check_allowed()?;
         let mut regions = self.lock();
-        let removed: Vec<(String, Entry)> = match name {
+        let removed: Vec<(String, RegionEntry)> = match name {
             Some(name) => regions.remove_entry(name).into_iter().collect(),
             None => std::mem::take(&mut *regions).into_iter().collect(),
         };
@@ -180,7 +180,7 @@ impl SharedMemory {
     pub fn status(&self, name: Option<&str>) -> Result<Vec<Region>, Error> {
         let mut regions = self.lock();
         forget_gone(&mut regions);
-        let region = |it: &Entry| Some(it.get()?.region.clone());
+        let region = |it: &RegionEntry| Some(it.get()?.region.clone());
         match name {
             None => Ok(regions.values().filter_map(region).collect()),
             Some(name) => {
@@ -195,7 +195,7 @@ impl SharedMemory {
     /// # Errors
     /// [`Error::NotFound`] for an unknown region, [`Error::InvalidRequest`] for a part beyond it.
     pub fn window(&self, region: &str, offset: u64, byte_size: u64) -> Result<Window, Error> {
-        let registered = self.lock().get(region).and_then(Entry::get);
+        let registered = self.lock().get(region).and_then(RegionEntry::get);
         let registered = registered.ok_or_else(|| unknown(region))?;
         Window::of(registered, offset, byte_size)
     }
@@ -207,8 +207,8 @@ impl SharedMemory {
         }
     }
 
-    fn check_free(&self, regions: &BTreeMap<String, Entry>, name: &str) -> Result<(), Error> {
-        match regions.get(name).and_then(Entry::get) {
+    fn check_free(&self, regions: &BTreeMap<String, RegionEntry>, name: &str) -> Result<(), Error> {
+        match regions.get(name).and_then(RegionEntry::get) {
             None => Ok(()),
             Some(it) => Err(Error::AlreadyExists(format!(
                 "{}: for the object '{}'; unregister it first",
@@ -218,7 +218,7 @@ impl SharedMemory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RegionEntry>> {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -236,10 +236,10 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Takes those out of the table that nobody uses any more.
-fn forget_gone(regions: &mut BTreeMap<String, Entry>) {
+fn forget_gone(regions: &mut BTreeMap<String, RegionEntry>) {
     regions.retain(|_, it| match it {
-        Entry::Registered(_) => true,
-        Entry::Leaving(it) => 0 < it.strong_count(),
+        RegionEntry::Registered(_) => true,
+        RegionEntry::Leaving(it) => 0 < it.strong_count(),
     });
 }
 

@@ -41,18 +41,18 @@ impl Footprint {
     }
 
     /// Takes so many bytes; `None` where there are no more.
-    pub fn take(self: &Arc<Footprint>, bytes: usize) -> Option<Part> {
+    pub fn take(self: &Arc<Footprint>, bytes: usize) -> Option<ConnectionBytes> {
         let permit = self.account.take(bytes)?;
         self.note();
-        Some(Part { permit, footprint: self.clone() })
+        Some(ConnectionBytes { permit, footprint: self.clone() })
     }
 
     /// Takes so many bytes, whether there are as many or not: others make room for them.
-    pub fn cover(self: &Arc<Footprint>, bytes: usize) -> Part {
+    pub fn cover(self: &Arc<Footprint>, bytes: usize) -> ConnectionBytes {
         let mut permit = Permit::nothing(&self.account);
         permit.cover(bytes);
         self.note();
-        Part { permit, footprint: self.clone() }
+        ConnectionBytes { permit, footprint: self.clone() }
     }
 
     /// The slowest bodies, and the calls that have been silent for longest, make room for so many bytes.
@@ -118,12 +118,12 @@ impl Footprint {
 
 /// Bytes of one connection, held while this lives.
 #[derive(Debug)]
-pub struct Part {
+pub struct ConnectionBytes {
     permit: Permit,
     footprint: Arc<Footprint>,
 }
 
-impl Part {
+impl ConnectionBytes {
     /// Its bytes.
     pub fn bytes(&self) -> usize {
         self.permit.units()
@@ -171,7 +171,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ConnectionBytes {
     fn drop(&mut self) {
         self.permit.resize(0);
         self.signal();

@@ -20,7 +20,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::footprint::{Footprint, Part};
+use super::footprint::{ConnectionBytes, Footprint};
 use crate::seldom::seldom;
 
 /// The value of a seat's `idle_since` while a request is in flight.
@@ -259,7 +259,7 @@ pub struct ConnectionPlace {
     number: u64,
     places: Arc<Places>,
     /// What the connection holds at rest.
-    _part: Part,
+    _part: ConnectionBytes,
 }
 
 impl ConnectionPlace {
@@ -269,12 +269,12 @@ impl ConnectionPlace {
     }
 
     /// Nothing, which may grow.
-    pub fn no_room(&self) -> Part {
+    pub fn no_room(&self) -> ConnectionBytes {
         self.places.footprint.cover(0)
     }
 
     /// Room for so many bytes, where there is some at once.
-    pub fn room(&self, bytes: usize) -> Option<Part> {
+    pub fn room(&self, bytes: usize) -> Option<ConnectionBytes> {
         self.places.footprint.take(bytes)
     }
 
@@ -285,7 +285,7 @@ impl ConnectionPlace {
 
     /// Room for so many bytes. Where there is none, idle connections and slow bodies make room; `None` where that
     /// takes longer than a second.
-    pub async fn wait_for_room(&self, bytes: usize) -> Option<Part> {
+    pub async fn wait_for_room(&self, bytes: usize) -> Option<ConnectionBytes> {
         for _ in 0..TRIES {
             let part = self.room(bytes);
             if part.is_some() {

@@ -8,7 +8,7 @@ use formats::{
 use frontend::{
     grpc::{metadata, services::Services},
     http::{
-        address::{Head, percent_decode},
+        address::{RequestHead, percent_decode},
         encoding, framing,
         protocol::Protocol,
     },
@@ -46,7 +46,7 @@ pub(super) const ROUTER: Target = Target {
         let method = &methods[usize::from(*method) % methods.len()];
         oracle::within(HEAD, path.len(), || {
             let headers = HeaderMap::new();
-            let head = Head::new(method, &path, &headers);
+            let head = RequestHead::new(method, &path, &headers);
             let texts =
                 TextSettings { served_model_name: None, truncates: true, tei_batch_status: 422 };
             let embeddings = Embeddings { settings: Arc::new(texts) };

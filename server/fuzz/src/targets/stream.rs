@@ -6,7 +6,7 @@ use bytes::Bytes;
 use formats::expansion::Limit;
 use frontend::{
     exchange::intake::Limits,
-    http::websocket::reader::{Event, Reader},
+    http::websocket::reader::{Event, MessageReader},
     settings::limits::BodyPace,
 };
 use inference::limits::Budget;
@@ -81,7 +81,7 @@ pub(super) const WEBSOCKET: Target = Target {
         // A buffer is made as long as announced, which is at most the limit.
         let bound = Limit { free: 3 * LARGEST + (64 << 10), ratio: 4, most: usize::MAX };
         oracle::within(bound, data.len(), || {
-            let mut reader = Reader::new(limits);
+            let mut reader = MessageReader::new(limits);
             while !rest.is_empty() {
                 let room = reader.room();
                 let count = room.len().min(rest.len()).min(1 + usize::from(*length) * 16);

@@ -9,7 +9,7 @@ use embeddings::codec::{
     tei::{embed, per_token, predict, similarity, tokens, vertex},
     terms::Terms,
 };
-use formats::{EncodedReply, body_model, expansion, json::Reader};
+use formats::{EncodedReply, body_model, expansion, json::JsonReader};
 use inference::{
     error::Error,
     grant::Grant,
@@ -194,7 +194,7 @@ fn run<F>(
     let answered = answer(&request);
     if let Some(reply) = seen.result(encode(&format, signature, &answered, &Grant::all(LOOSE))) {
         let json = reply.body.concat();
-        let read = Reader::document(&json, &Grant::uncounted(), |reader| reader.skip_value());
+        let read = JsonReader::document(&json, &Grant::uncounted(), |reader| reader.skip_value());
         read.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&json)));
     }
 }

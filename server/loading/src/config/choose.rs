@@ -10,7 +10,7 @@ use crate::{
             unsupported::unsupported,
         },
         elsewhere::advice,
-        engines::{Engines, Known},
+        engines::{Engines, KnownFormat},
     },
     repository::{flat::is_beside_a_graph, inspect},
 };
@@ -23,7 +23,7 @@ use serving::config::{
 
 /// Where a model was found.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct VersionFiles<'a> {
     /// Name of the model's folder.
     pub model: &'a str,
     /// The version folder that was looked into.
@@ -64,7 +64,7 @@ type Chosen = (String, String, Option<&'static str>);
 /// does not have, or no sign of any engine: then the files that could be served are named.
 pub fn choose(
     raw: Option<&RawConfig>,
-    found: Found<'_>,
+    found: VersionFiles<'_>,
     engines: &Engines,
     completion: Completion,
 ) -> Result<EngineChoice, ConfigErrors> {
@@ -106,7 +106,7 @@ pub fn choose(
 }
 
 /// The file that takes the place of the usual one of a format.
-fn file_of_format<'a>(usual: &str, found: Found<'a>, engines: &Engines) -> Option<&'a str> {
+fn file_of_format<'a>(usual: &str, found: VersionFiles<'a>, engines: &Engines) -> Option<&'a str> {
     let format = engines.formats().into_iter().find(|it| it.format.file == usual)?.format;
     if found.files.iter().any(|it| it == usual) {
         return None;
@@ -118,7 +118,7 @@ fn file_of_format<'a>(usual: &str, found: Found<'a>, engines: &Engines) -> Optio
 
 /// A file with another name than the usual one: by the format's other names, else the first of those that are one
 /// model together, else the only one with its ending, else the only one that is of the format by its bytes.
-fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
+fn other_of_format<'a>(format: &Format, found: VersionFiles<'a>) -> Option<&'a str> {
     let has_content = |file: &str| has_content(file, format, found);
     let named = |name: &&str| found.files.iter().find(|it| it == name);
     let mut others = format.other_files.iter().filter_map(named).map(String::as_str);
@@ -136,13 +136,13 @@ fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
 }
 
 /// The only such file.
-fn only<'a>(found: Found<'a>, is_one: impl Fn(&&'a str) -> bool) -> Option<&'a str> {
+fn only<'a>(found: VersionFiles<'a>, is_one: impl Fn(&&'a str) -> bool) -> Option<&'a str> {
     let mut files = found.files.iter().map(String::as_str).filter(is_one);
     files.next().filter(|_| files.next().is_none())
 }
 
 /// Is a file of the directory of that format by its content? What is the model itself has been looked at before.
-fn has_content(file: &str, format: &Format, found: Found<'_>) -> bool {
+fn has_content(file: &str, format: &Format, found: VersionFiles<'_>) -> bool {
     found.directory.is_file()
         || !is_beside_a_graph(found.directory, file)
             && inspect::has_content_of(&found.directory.join(file), format)
@@ -173,7 +173,7 @@ fn given(
             None => (String::new(), backend.to_owned(), None),
         });
     }
-    let is_present = |it: &&&Known| files.iter().any(|file| file == it.format.file);
+    let is_present = |it: &&&KnownFormat| files.iter().any(|file| file == it.format.file);
     let mut of_platform = formats.iter().filter(|it| it.format.platform == platform);
     let first = of_platform.clone().next();
     let Some(known) = of_platform.find(|it| is_present(&it)).or(first) else {
@@ -198,7 +198,7 @@ fn given(
 /// The engine by the model's file, else by the ending of the model's name.
 fn detected(
     raw: &RawConfig,
-    found: Found<'_>,
+    found: VersionFiles<'_>,
     engines: &Engines,
     completion: Completion,
 ) -> Result<Chosen, String> {
@@ -209,19 +209,20 @@ fn detected(
     let formats = engines.formats();
     let known = match raw.default_model_filename.as_str() {
         "" => {
-            let usual = |it: &&Known| {
+            let usual = |it: &&KnownFormat| {
                 let file = it.format.file;
                 found.files.iter().any(|it| it == file) && has_content(file, &it.format, found)
             };
-            let has_usual = |it: &Known| found.files.iter().any(|file| file == it.format.file);
+            let has_usual =
+                |it: &KnownFormat| found.files.iter().any(|file| file == it.format.file);
             let other =
-                |it: &&Known| !has_usual(it) && other_of_format(&it.format, found).is_some();
+                |it: &&KnownFormat| !has_usual(it) && other_of_format(&it.format, found).is_some();
             let served = || formats.iter().filter(|it| it.format.is_served);
             formats.iter().find(usual).or_else(|| served().find(other))
         }
         file => {
-            let has_ending = |it: &&Known| ending(it.format.file) == ending(file);
-            let has_content = |it: &&Known| {
+            let has_ending = |it: &&KnownFormat| ending(it.format.file) == ending(file);
+            let has_content = |it: &&KnownFormat| {
                 let format = &it.format;
                 format.content.is_some()
                     && format.has_name(file)
@@ -230,7 +231,7 @@ fn detected(
             formats.iter().find(has_ending).or_else(|| formats.iter().find(has_content))
         }
     };
-    if let Some(Known { backend, format }) = known {
+    if let Some(KnownFormat { backend, format }) = known {
         return Ok((format.platform.to_owned(), (*backend).to_owned(), Some(format.file)));
     }
     let names = engines.names();

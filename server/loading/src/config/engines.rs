@@ -31,7 +31,7 @@ pub struct Engines(Vec<(&'static str, &'static EngineDescription)>);
 
 /// A format, and the engine that opens it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KnownFormat {
     /// Name of the engine.
     pub(crate) backend: &'static str,
     /// What it opens.
@@ -76,12 +76,12 @@ impl Engines {
     }
 
     /// All formats, also those that are known elsewhere, in the order in which files are looked for.
-    pub(crate) fn formats(&self) -> Vec<Known> {
+    pub(crate) fn formats(&self) -> Vec<KnownFormat> {
         let own = self.0.iter().flat_map(|(backend, it)| {
-            it.formats.iter().map(|format| Known { backend, format: *format })
+            it.formats.iter().map(|format| KnownFormat { backend, format: *format })
         });
-        let elsewhere = ELSEWHERE.map(|(backend, format)| Known { backend, format });
-        let mut formats: Vec<Known> = own.chain(elsewhere).collect();
+        let elsewhere = ELSEWHERE.map(|(backend, format)| KnownFormat { backend, format });
+        let mut formats: Vec<KnownFormat> = own.chain(elsewhere).collect();
         formats.sort_by_key(|it| it.format.rank);
         formats
     }

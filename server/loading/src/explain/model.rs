@@ -10,7 +10,7 @@ use steps::{Dir, ExplainedEnsemble, FileNote, named_graph};
 
 use crate::{
     config::{
-        choose::{Completion, Found, choose},
+        choose::{Completion, VersionFiles, choose},
         engines::Engines,
         pbtxt::ConfigReader,
     },
@@ -143,7 +143,7 @@ impl Explainer<'_> {
             return tensors(&reason);
         }
         let files = files_of(path, self.descriptions)?;
-        let place = Found { model: &found.name, directory: path, files: &files };
+        let place = VersionFiles { model: &found.name, directory: path, files: &files };
         let choice = choose(raw.as_ref(), place, self.descriptions, Completion::On)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;

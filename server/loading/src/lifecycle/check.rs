@@ -14,7 +14,7 @@ use crate::{
         select,
     },
     load::{check_version::VersionOutlook, checksum::check_files},
-    repository::{catalogue::Wanted, local::FoundModel, versions::wanted_versions},
+    repository::{catalogue::WantedModels, local::FoundModel, versions::wanted_versions},
 };
 use inference::error::Error;
 use serving::{
@@ -92,7 +92,7 @@ impl Control {
     /// # Errors
     /// Why there is nothing to check: no model, or a repository that cannot be listed.
     pub fn check(&self, depth: CheckDepth) -> Result<CheckedModels, Error> {
-        let mut found = self.look_at_start(Wanted::All)?;
+        let mut found = self.look_at_start(WantedModels::All)?;
         let mut notes = std::mem::take(&mut found.warnings);
         if let Some(rule) = &self.settings.hosted {
             let others = select::select(rule, &mut found, &self.converger.catalogue.places())?;

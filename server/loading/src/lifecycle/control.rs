@@ -27,7 +27,7 @@ use crate::{
         reaper::Reaper,
     },
     load::loader::Loader,
-    repository::catalogue::{Catalogue, Wanted},
+    repository::catalogue::{Catalogue, WantedModels},
     settings::control::ModelControl,
 };
 use inference::{error::Error, messages};
@@ -210,7 +210,7 @@ impl serving::Control for Control {
             return manager.shown_index();
         }
         let mut refused = BTreeMap::new();
-        match self.converger.catalogue.look(Wanted::These(&[])) {
+        match self.converger.catalogue.look(WantedModels::These(&[])) {
             Ok(found) => {
                 let there: BTreeSet<ModelId> =
                     found.models.into_keys().chain(found.remote).collect();

@@ -16,9 +16,9 @@ use std::{
 use crate::{
     lifecycle::converge::Converger,
     repository::{
-        current_list::{CurrentList, Entry},
+        current_list::{CurrentList, ListEntry},
         file_stamps::FileStamps,
-        local::{Found, FoundModel},
+        local::{FoundModel, FoundModels},
         model_list::{ListedModel, listed_models, wanted},
     },
     settings::named_models::{LabelRule, NamedModels as Source},
@@ -38,7 +38,7 @@ struct Tried {
     text: String,
     problem: String,
     /// The models that there were then, all in all.
-    entries: Arc<Vec<Entry>>,
+    entries: Arc<Vec<ListEntry>>,
     /// Its models before that, and at the last look.
     at_first: OnDisk,
     at_last: OnDisk,
@@ -47,7 +47,7 @@ struct Tried {
 impl Tried {
     /// Is it worth another try? Its models have changed on disk, two looks have found them the same, and no request has
     /// configured others.
-    fn is_worth_it(&mut self, now: OnDisk, entries: &Arc<Vec<Entry>>) -> bool {
+    fn is_worth_it(&mut self, now: OnDisk, entries: &Arc<Vec<ListEntry>>) -> bool {
         let is_settled = now == self.at_last;
         self.at_last = now;
         is_settled && self.at_last != self.at_first && Arc::ptr_eq(entries, &self.entries)
@@ -105,7 +105,7 @@ impl NamedModels {
         self.announce(&models);
         let record = models.iter().map(|it| self.labelled_versions(&it.name));
         let entries = models.iter().cloned().zip(record);
-        configured.set(entries.map(|(model, keep)| Entry { model, keep }).collect());
+        configured.set(entries.map(|(model, keep)| ListEntry { model, keep }).collect());
         let ids: BTreeSet<ModelId> = found.models.keys().cloned().collect();
         let wanted: BTreeMap<String, BTreeSet<u64>> = models
             .iter()
@@ -115,7 +115,7 @@ impl NamedModels {
         self.converger.converge_all(found.models.into_values().collect());
         let mut failures = self.set_labels(&models);
         // Nothing stands for the versions that were kept any more.
-        let entries = models.into_iter().map(|model| Entry { model, keep: BTreeSet::new() });
+        let entries = models.into_iter().map(|model| ListEntry { model, keep: BTreeSet::new() });
         configured.set(entries.collect());
         self.converger.converge_all(self.with_leftovers(configured));
         let known: Vec<ModelId> = self.converger.table.ids();
@@ -150,7 +150,7 @@ impl NamedModels {
             }
         };
         self.announce(&models);
-        let entries = models.into_iter().map(|model| Entry { model, keep: BTreeSet::new() });
+        let entries = models.into_iter().map(|model| ListEntry { model, keep: BTreeSet::new() });
         configured.set(entries.collect());
         Ok(())
     }
@@ -243,8 +243,8 @@ impl NamedModels {
     }
 
     /// The models as they lie on disk, if each has what its policy and its labels ask for.
-    fn check(&self, models: &[ListedModel]) -> Result<Found, Vec<String>> {
-        let (mut found, mut problems) = (Found::default(), Vec::new());
+    fn check(&self, models: &[ListedModel]) -> Result<FoundModels, Vec<String>> {
+        let (mut found, mut problems) = (FoundModels::default(), Vec::new());
         for model in models {
             let name = &model.name;
             if let Err(error) = found.look_at(name, &model.base_path) {
@@ -342,7 +342,7 @@ impl NamedModels {
 
     /// Models of which more versions serve than are wanted.
     fn with_leftovers(&self, configured: &CurrentList) -> Vec<FoundModel> {
-        let mut found = Found::default();
+        let mut found = FoundModels::default();
         configured.look(&mut found, None);
         let entries = configured.entries();
         let has_leftovers = |lies: &FoundModel| {
@@ -369,7 +369,7 @@ fn unavailable(name: &str, label: &str, version: u64, served: &BTreeSet<u64>) ->
 }
 
 fn on_disk(models: &[ListedModel]) -> OnDisk {
-    let mut found = Found::default();
+    let mut found = FoundModels::default();
     for model in models {
         // Why it is not there is said when the file is taken up.
         let _ = found.look_at(&model.name, &model.base_path);

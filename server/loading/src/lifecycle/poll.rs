@@ -10,7 +10,7 @@ use std::{
 use crate::{
     lifecycle::control::Control,
     repository::{
-        catalogue::Wanted,
+        catalogue::WantedModels,
         file_stamps::{FileStamps, leave_out_unfinished},
         local::FoundModel,
     },
@@ -63,7 +63,7 @@ impl Control {
 
     fn look(&self, seen: &mut Seen) {
         let _comparing = lock(&self.comparing);
-        let mut found = match self.converger.catalogue.look(Wanted::All) {
+        let mut found = match self.converger.catalogue.look(WantedModels::All) {
             Ok(found) => found,
             // A disk that is away for a moment is no reason to unload everything.
             Err(error) => return tracing::warn!(%error, "cannot look for changes"),

@@ -2,7 +2,7 @@
 //! for a look at the files of models where no setting says whose container is meant.
 
 use crate::{
-    repository::local::{Found, SERVO},
+    repository::local::{FoundModels, SERVO},
     settings::hosted_start::{HostedStart, HostedWay},
 };
 use inference::error::Error;
@@ -17,7 +17,7 @@ const UNNAMED: [&str; 2] = ["model", SERVO];
 /// The default model is not there, or no setting says which of several it is.
 pub(super) fn select(
     rule: &HostedStart,
-    found: &mut Found,
+    found: &mut FoundModels,
     places: &str,
 ) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> =
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::repository::local::FoundModel;
 
-    fn found(names: &[&str]) -> Found {
+    fn found(names: &[&str]) -> FoundModels {
         let model = |name: &&str| FoundModel {
             name: (*name).to_owned(),
             label: None,
@@ -90,7 +90,7 @@ mod tests {
             renamed: false,
         };
         let models = names.iter().map(|it| (ModelId::named(it), model(it)));
-        Found { models: models.collect(), ..Found::default() }
+        FoundModels { models: models.collect(), ..FoundModels::default() }
     }
 
     /// The names that are loaded.

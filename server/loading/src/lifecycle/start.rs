@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     lifecycle::{control::Control, select},
     repository::{
-        catalogue::Wanted,
-        local::{Found, FoundModel},
+        catalogue::WantedModels,
+        local::{FoundModel, FoundModels},
         scratch_dir,
     },
     settings::control::{AtStart, ControlMode},
@@ -26,10 +26,10 @@ impl Control {
             scratch_dir::remove_leftovers(&self.settings.scratch);
         }
         let wanted = match &self.settings.mode {
-            ControlMode::Explicit(AtStart::These(names)) => Wanted::These(names),
-            ControlMode::None if self.on_demand.is_some() => Wanted::These(&[]),
+            ControlMode::Explicit(AtStart::These(names)) => WantedModels::These(names),
+            ControlMode::None if self.on_demand.is_some() => WantedModels::These(&[]),
             ControlMode::None | ControlMode::Poll(_) | ControlMode::Explicit(AtStart::All) => {
-                Wanted::All
+                WantedModels::All
             }
         };
         let mut found = self.look_at_start(wanted)?;
@@ -68,7 +68,7 @@ impl Control {
     }
 
     /// What there is before anything is loaded.
-    pub(super) fn look_at_start(&self, wanted: Wanted<'_>) -> Result<Found, Error> {
+    pub(super) fn look_at_start(&self, wanted: WantedModels<'_>) -> Result<FoundModels, Error> {
         if let Some(configured) = self.converger.catalogue.configured() {
             self.named_models.configure_start(configured)?;
         }
@@ -77,7 +77,7 @@ impl Control {
     }
 
     /// Of what was found, that which is to be loaded at the start.
-    fn asked_for(&self, found: &mut Found) -> BTreeMap<ModelId, FoundModel> {
+    fn asked_for(&self, found: &mut FoundModels) -> BTreeMap<ModelId, FoundModel> {
         let all = std::mem::take(&mut found.models);
         match &self.settings.mode {
             ControlMode::Explicit(AtStart::All) => all,

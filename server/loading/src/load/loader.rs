@@ -331,7 +331,7 @@ impl Loader {
         path: &Path,
     ) -> Result<EngineChoice, LoadError> {
         let files = files_of(path, &self.descriptions)?;
-        let found = choose::Found { model: &found.name, directory: path, files: &files };
+        let found = choose::VersionFiles { model: &found.name, directory: path, files: &files };
         Ok(choose(raw, found, &self.descriptions, self.completion())?)
     }
 

@@ -27,7 +27,7 @@ use backend::{BackendError, Instance, NamedTensor};
 
 use self::{
     evidence::{Constants, Evidence},
-    trial::{Failure, Kind, Tried},
+    trial::{Kind, TrialFailure, Tried},
 };
 use crate::load::{
     run_limit::RunLimit,
@@ -105,9 +105,9 @@ pub(crate) fn prove(
             let compared = tried.prove_by(&kind);
             limit.check()?;
             return match compared {
-                Err(Failure::Engine(error @ BackendError::Device(_))) => Err(error),
-                Err(Failure::Dependent(more)) => Ok(Proof::Lacking(more)),
-                Err(Failure::NoBatch(reason)) => Ok(Proof::NoBatch(reason)),
+                Err(TrialFailure::Engine(error @ BackendError::Device(_))) => Err(error),
+                Err(TrialFailure::Dependent(more)) => Ok(Proof::Lacking(more)),
+                Err(TrialFailure::NoBatch(reason)) => Ok(Proof::NoBatch(reason)),
                 Ok(()) | Err(_) => Ok(Proof::Lacking(reason)),
             };
         }
@@ -128,9 +128,9 @@ pub(crate) fn prove(
                 break;
             }
             Err(
-                failure @ (Failure::Dependent(_)
-                | Failure::NoBatch(_)
-                | Failure::Engine(BackendError::Device(_) | BackendError::Crashed(_))),
+                failure @ (TrialFailure::Dependent(_)
+                | TrialFailure::NoBatch(_)
+                | TrialFailure::Engine(BackendError::Device(_) | BackendError::Crashed(_))),
             ) => {
                 proved = Err(failure);
             }
@@ -140,13 +140,15 @@ pub(crate) fn prove(
     limit.check()?;
     match proved {
         Ok(()) => Ok(Proof::Independent),
-        Err(Failure::Dependent(reason)) => Ok(Proof::Lacking(reason)),
-        Err(Failure::NoBatch(reason)) => Ok(Proof::NoBatch(reason)),
-        Err(Failure::Engine(error @ BackendError::Device(_))) => Err(error),
-        Err(Failure::Engine(error)) => {
+        Err(TrialFailure::Dependent(reason)) => Ok(Proof::Lacking(reason)),
+        Err(TrialFailure::NoBatch(reason)) => Ok(Proof::NoBatch(reason)),
+        Err(TrialFailure::Engine(error @ BackendError::Device(_))) => Err(error),
+        Err(TrialFailure::Engine(error)) => {
             Ok(Proof::Lacking(format!("it fails when its rows are tried: {error}")))
         }
-        Err(Failure::NoRow) => Ok(Proof::Lacking("its rows cannot be put together".to_owned())),
+        Err(TrialFailure::NoRow) => {
+            Ok(Proof::Lacking("its rows cannot be put together".to_owned()))
+        }
     }
 }
 
@@ -161,13 +163,13 @@ fn one_row(
 ) -> Result<Proof, BackendError> {
     for recipe in recipes {
         let row = recipe.row(0, Loudness::Ordinary, tried.signature, tried.config);
-        let answers = row.ok_or(Failure::NoRow).and_then(|row| tried.run(&[&row]));
+        let answers = row.ok_or(TrialFailure::NoRow).and_then(|row| tried.run(&[&row]));
         tried.limit.check()?;
         match answers {
             Ok(_) => break,
-            Err(Failure::NoBatch(reason)) => return Ok(Proof::NoBatch(reason)),
-            Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
-            Err(Failure::Dependent(_) | Failure::Engine(_) | Failure::NoRow) => (),
+            Err(TrialFailure::NoBatch(reason)) => return Ok(Proof::NoBatch(reason)),
+            Err(TrialFailure::Engine(error @ BackendError::Device(_))) => return Err(error),
+            Err(TrialFailure::Dependent(_) | TrialFailure::Engine(_) | TrialFailure::NoRow) => (),
         }
     }
     Ok(Proof::Independent)
@@ -231,14 +233,14 @@ fn search(
                     best = Some(kind);
                 }
             }
-            Err(Failure::Dependent(reason)) => return Ok(Search::Nothing(reason)),
-            Err(Failure::NoBatch(reason)) => return Ok(Search::NoBatch(reason)),
-            Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
-            Err(Failure::Engine(error @ BackendError::Crashed(_))) => {
+            Err(TrialFailure::Dependent(reason)) => return Ok(Search::Nothing(reason)),
+            Err(TrialFailure::NoBatch(reason)) => return Ok(Search::NoBatch(reason)),
+            Err(TrialFailure::Engine(error @ BackendError::Device(_))) => return Err(error),
+            Err(TrialFailure::Engine(error @ BackendError::Crashed(_))) => {
                 return Ok(Search::Nothing(format!("to try its rows ends its process: {error}")));
             }
-            Err(Failure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
-            Err(Failure::NoRow) => (),
+            Err(TrialFailure::Engine(error)) => drop(refusal.get_or_insert(error.to_string())),
+            Err(TrialFailure::NoRow) => (),
         }
         let best = best.as_ref().map(|it| &it.evidence);
         let is_whole = best.is_some_and(Evidence::is_whole);

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use crate::repository::local::{Found, FoundModel};
+use crate::repository::local::{FoundModel, FoundModels};
 
-impl Found {
+impl FoundModels {
     /// Takes in the model of that name, whose versions are in `base_path`.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ mod tests {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
         fs::write(root.join("7"), "").unwrap();
-        let mut found = Found::default();
+        let mut found = FoundModels::default();
         found.look_at("m", &root).unwrap();
         let model = found.models.values().next().unwrap();
         let versions: Vec<(u64, String)> = model

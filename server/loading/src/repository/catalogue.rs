@@ -12,7 +12,7 @@ use crate::{
     repository::{
         current_list::CurrentList,
         inspect,
-        local::{Found, FoundModel, Names, is_model_name, scan_path},
+        local::{FoundModel, FoundModels, Names, is_model_name, scan_path},
         model_list::with_policy,
         remote::{Copies, Remote},
         user_script::{self, Fate},
@@ -31,7 +31,7 @@ use stores::{
 /// Where models are found.
 #[derive(Debug)]
 pub struct Catalogue {
-    places: Vec<Place>,
+    places: Vec<RepositoryPlace>,
     model_name: Option<String>,
     hosted: bool,
     names: Names,
@@ -44,7 +44,7 @@ pub struct Catalogue {
 const ROOT_MODEL: &str = "model";
 
 #[derive(Debug)]
-enum Place {
+enum RepositoryPlace {
     /// A directory of models.
     Repository(PathBuf),
     /// The same in an object store.
@@ -57,7 +57,7 @@ enum Place {
 
 /// Which models are to be fetched, of those in object stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum WantedModels<'a> {
     All,
     These(&'a [String]),
 }
@@ -75,14 +75,14 @@ impl Catalogue {
         stores: &StoreSettings,
     ) -> Result<Catalogue, StoreError> {
         let open = |path: &PathBuf| match path.to_str().filter(|it| StoreUrl::is_one(it)) {
-            Some(address) => Ok(Place::Remote(Box::new(Remote::open(address, stores)?))),
-            None => Ok(Place::Repository(path.clone())),
+            Some(address) => Ok(RepositoryPlace::Remote(Box::new(Remote::open(address, stores)?))),
+            None => Ok(RepositoryPlace::Repository(path.clone())),
         };
         let places = match &repository.from {
             ModelsFrom::Repositories(all) => all.iter().map(open).collect::<Result<_, _>>()?,
-            ModelsFrom::Path(path) => vec![Place::Path(path.clone())],
+            ModelsFrom::Path(path) => vec![RepositoryPlace::Path(path.clone())],
             ModelsFrom::Named(named) => {
-                vec![Place::CurrentList(CurrentList::new(named.clone()))]
+                vec![RepositoryPlace::CurrentList(CurrentList::new(named.clone()))]
             }
         };
         let is_named = matches!(repository.from, ModelsFrom::Named(_));
@@ -101,18 +101,20 @@ impl Catalogue {
     ///
     /// # Errors
     /// When a repository cannot be listed. A store that cannot be asked has what it had last, if that is known.
-    pub(crate) fn look(&self, wanted: Wanted) -> io::Result<Found> {
-        let mut found = Found::default();
+    pub(crate) fn look(&self, wanted: WantedModels) -> io::Result<FoundModels> {
+        let mut found = FoundModels::default();
         for place in &self.places {
             match (place, wanted) {
-                (Place::Path(path), _) => found = self.look_at_path(path)?,
-                (Place::CurrentList(configured), _) => configured.look(&mut found, None),
-                (Place::Repository(path), _) => found.look_into(path, self.names)?,
+                (RepositoryPlace::Path(path), _) => found = self.look_at_path(path)?,
+                (RepositoryPlace::CurrentList(configured), _) => configured.look(&mut found, None),
+                (RepositoryPlace::Repository(path), _) => found.look_into(path, self.names)?,
                 // How many there are decides what the name is for.
-                (Place::Remote(remote), Wanted::These(names)) if self.model_name.is_none() => {
+                (RepositoryPlace::Remote(remote), WantedModels::These(names))
+                    if self.model_name.is_none() =>
+                {
                     self.look_for(remote, names, &mut found)?;
                 }
-                (Place::Remote(remote), _) => self.look_at_all(remote, &mut found)?,
+                (RepositoryPlace::Remote(remote), _) => self.look_at_all(remote, &mut found)?,
             }
         }
         found.take_unversioned(&self.engines);
@@ -126,26 +128,28 @@ impl Catalogue {
     ///
     /// # Errors
     /// When a repository cannot be listed.
-    pub(crate) fn one(&self, name: &str, copies: Copies) -> io::Result<Found> {
-        let is_path = self.places.iter().any(|it| matches!(it, Place::Path(_)));
+    pub(crate) fn one(&self, name: &str, copies: Copies) -> io::Result<FoundModels> {
+        let is_path = self.places.iter().any(|it| matches!(it, RepositoryPlace::Path(_)));
         if is_path || self.model_name.is_some() {
-            let mut found = self.look(Wanted::All)?;
+            let mut found = self.look(WantedModels::All)?;
             found.models.retain(|id, _| &*id.name == name);
             found.refused.retain(|id, _| &*id.name == name);
             return Ok(found);
         }
-        let mut found = Found::default();
+        let mut found = FoundModels::default();
         let mut failed = Vec::new();
         for place in &self.places {
             match place {
-                Place::Repository(path) => found.look_for(name, path, self.names),
-                Place::Remote(remote) if is_model_name(name) => match remote.one(name, copies) {
-                    Ok(Some(dir)) => found.look(&dir, remote.address(), self.names),
-                    Ok(None) => {}
-                    Err(error) => failed.push((remote, error)),
-                },
-                Place::CurrentList(configured) => configured.look(&mut found, Some(name)),
-                Place::Remote(_) | Place::Path(_) => {}
+                RepositoryPlace::Repository(path) => found.look_for(name, path, self.names),
+                RepositoryPlace::Remote(remote) if is_model_name(name) => {
+                    match remote.one(name, copies) {
+                        Ok(Some(dir)) => found.look(&dir, remote.address(), self.names),
+                        Ok(None) => {}
+                        Err(error) => failed.push((remote, error)),
+                    }
+                }
+                RepositoryPlace::CurrentList(configured) => configured.look(&mut found, Some(name)),
+                RepositoryPlace::Remote(_) | RepositoryPlace::Path(_) => {}
             }
         }
         for (remote, error) in failed {
@@ -164,10 +168,10 @@ impl Catalogue {
     /// first has loaded back to what was there before.
     pub(crate) fn latest(&self, found: FoundModel) -> FoundModel {
         for place in &self.places {
-            if let Place::Remote(remote) = place
+            if let RepositoryPlace::Remote(remote) = place
                 && let Some(dir) = remote.newer(&found.dir)
             {
-                let mut again = Found::default();
+                let mut again = FoundModels::default();
                 again.look(&dir, remote.address(), self.names);
                 again.take_unversioned(&self.engines);
                 let again = again.models.into_values().next();
@@ -185,8 +189,10 @@ impl Catalogue {
     /// The models that are named one by one, where that is how they are found.
     pub(crate) fn configured(&self) -> Option<&CurrentList> {
         self.places.iter().find_map(|it| match it {
-            Place::CurrentList(configured) => Some(configured),
-            Place::Repository(_) | Place::Remote(_) | Place::Path(_) => None,
+            RepositoryPlace::CurrentList(configured) => Some(configured),
+            RepositoryPlace::Repository(_)
+            | RepositoryPlace::Remote(_)
+            | RepositoryPlace::Path(_) => None,
         })
     }
 
@@ -219,14 +225,14 @@ impl Catalogue {
     /// A model was loaded from this directory, whose files are needed for as long as it serves.
     pub(crate) fn serves(&self, dir: &Path) {
         for place in &self.places {
-            if let Place::Remote(remote) = place {
+            if let RepositoryPlace::Remote(remote) = place {
                 remote.serves(dir);
             }
         }
     }
 
     /// Whatever lies there, and in the folders that a platform has put beside it.
-    fn look_at_path(&self, path: &Path) -> io::Result<Found> {
+    fn look_at_path(&self, path: &Path) -> io::Result<FoundModels> {
         let PlatformFolder { channels, root_model, .. } = &self.platform;
         let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
         let scripts = &self.platform.scripts;
@@ -251,25 +257,29 @@ impl Catalogue {
 
     /// Where it looks, for people.
     pub(crate) fn places(&self) -> String {
-        let show = |place: &Place| match place {
-            Place::Repository(path) | Place::Path(path) => path.display().to_string(),
-            Place::Remote(remote) => remote.address().display().to_string(),
-            Place::CurrentList(configured) => configured.places(),
+        let show = |place: &RepositoryPlace| match place {
+            RepositoryPlace::Repository(path) | RepositoryPlace::Path(path) => {
+                path.display().to_string()
+            }
+            RepositoryPlace::Remote(remote) => remote.address().display().to_string(),
+            RepositoryPlace::CurrentList(configured) => configured.places(),
         };
         self.places.iter().map(show).collect::<Vec<_>>().join(", ")
     }
 
     /// What lies there instead of models, by the content of its files; `None` where none says what it is.
     pub(crate) fn what_lies_there(&self) -> Option<String> {
-        let look = |place: &Place| match place {
-            Place::Repository(path) | Place::Path(path) => inspect::what_lies_in(path, 2),
-            Place::Remote(_) | Place::CurrentList(_) => None,
+        let look = |place: &RepositoryPlace| match place {
+            RepositoryPlace::Repository(path) | RepositoryPlace::Path(path) => {
+                inspect::what_lies_in(path, 2)
+            }
+            RepositoryPlace::Remote(_) | RepositoryPlace::CurrentList(_) => None,
         };
         self.places.iter().find_map(look)
     }
 
     /// Fetches everything that the store has.
-    fn look_at_all(&self, remote: &Remote, found: &mut Found) -> io::Result<()> {
+    fn look_at_all(&self, remote: &Remote, found: &mut FoundModels) -> io::Result<()> {
         for (name, brought) in remote.all().map_err(io::Error::other)? {
             self.take_in(found, remote, &name, brought);
         }
@@ -277,7 +287,12 @@ impl Catalogue {
     }
 
     /// Fetches these, and names the others.
-    fn look_for(&self, remote: &Remote, wanted: &[String], found: &mut Found) -> io::Result<()> {
+    fn look_for(
+        &self,
+        remote: &Remote,
+        wanted: &[String],
+        found: &mut FoundModels,
+    ) -> io::Result<()> {
         for name in remote.names().map_err(io::Error::other)? {
             if !wanted.contains(&name) {
                 found.remote.insert(self.names.id(&name, remote.address()));
@@ -293,7 +308,7 @@ impl Catalogue {
 
     fn take_in(
         &self,
-        found: &mut Found,
+        found: &mut FoundModels,
         remote: &Remote,
         name: &str,
         brought: Result<PathBuf, StoreError>,

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     repository::{
-        local::{Found, FoundModel},
+        local::{FoundModel, FoundModels},
         model_list::{ListedModel, with_policy},
     },
     settings::named_models::NamedModels,
@@ -27,14 +27,14 @@ pub(crate) struct CurrentList {
 
 #[derive(Debug, Clone, Default)]
 struct Listed {
-    entries: Arc<Vec<Entry>>,
+    entries: Arc<Vec<ListEntry>>,
     /// Those of all of them.
     directories: Arc<Vec<PathBuf>>,
 }
 
 /// One of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct ListEntry {
     pub(crate) model: ListedModel,
     /// Versions that serve on whatever the policy says, as labels stand for them.
     pub(crate) keep: BTreeSet<u64>,
@@ -47,21 +47,21 @@ impl CurrentList {
     }
 
     /// From now on it is these.
-    pub(crate) fn set(&self, entries: Vec<Entry>) {
+    pub(crate) fn set(&self, entries: Vec<ListEntry>) {
         let directories = entries.iter().map(|it| it.model.base_path.clone()).collect();
         *lock(&self.listed) =
             Listed { entries: Arc::new(entries), directories: Arc::new(directories) };
     }
 
     /// As of now.
-    pub(crate) fn entries(&self) -> Arc<Vec<Entry>> {
+    pub(crate) fn entries(&self) -> Arc<Vec<ListEntry>> {
         lock(&self.listed).entries.clone()
     }
 
     /// Takes all of them in as they lie on disk, or the one of a name. Blocking.
-    pub(crate) fn look(&self, found: &mut Found, name: Option<&str>) {
+    pub(crate) fn look(&self, found: &mut FoundModels, name: Option<&str>) {
         let Listed { entries, directories } = lock(&self.listed).clone();
-        for Entry { model, .. } in &*entries {
+        for ListEntry { model, .. } in &*entries {
             if name.is_some_and(|it| it != model.name) {
                 continue;
             }

@@ -96,7 +96,7 @@ impl Names {
 
 /// Everything that was found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundModels {
     /// Models by name.
     pub models: BTreeMap<ModelId, FoundModel>,
     /// Those that cannot be served, and why.
@@ -143,8 +143,8 @@ const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
 ///
 /// # Errors
 /// When the path cannot be listed.
-pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Result<Found> {
-    let mut found = Found::default();
+pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Result<FoundModels> {
+    let mut found = FoundModels::default();
     if !path.is_dir() {
         found.add(flat(path, file_stem(path)));
         return Ok(found);
@@ -212,7 +212,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     Ok(found)
 }
 
-impl Found {
+impl FoundModels {
     /// Gives the only model that there is another name. Of several each keeps its own, and a warning says so.
     pub fn name_the_only(&mut self, name: &str) {
         let count = self.models.len() + self.refused.len();

@@ -11,7 +11,7 @@ use crate::{
     repository::{
         denied::listing_failed,
         local::{
-            Found, FoundModel, Names, SAVED_MODEL, Style, directory_name, is_model_name,
+            FoundModel, FoundModels, Names, SAVED_MODEL, Style, directory_name, is_model_name,
             subdirectories, versions_in,
         },
     },
@@ -20,7 +20,7 @@ use crate::{
 /// So many folders below that of the platform SavedModels are looked for.
 const DEEPEST: usize = 8;
 
-impl Found {
+impl FoundModels {
     /// Takes in the models of a folder into which a platform has unpacked an archive: directories that hold no
     /// model are passed over, and so are files. SavedModels are found at any depth, as in the containers of TensorFlow
     /// Serving.
@@ -71,7 +71,7 @@ impl Found {
         engines: &Engines,
     ) -> io::Result<()> {
         if model.dir != folder {
-            let mut all = Found::default();
+            let mut all = FoundModels::default();
             all.look_into_archive(folder, Style::Platforms, engines)?;
             let dirs = all.models.values().map(|it| it.dir.as_path());
             let others =

@@ -35,11 +35,11 @@ pub(crate) struct Remote {
     address: PathBuf,
     store: Store,
     /// Guards what is known of the store. Held for a look.
-    known: Mutex<Known>,
+    known: Mutex<StoreListing>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StoreListing {
     /// When it could not be reached, if it has not answered since.
     away: Option<(Instant, StoreError)>,
     /// Names that it gave last; `None` where it has not answered yet.

@@ -4,11 +4,11 @@ use crate::{
     config::engines::Engines,
     repository::{
         flat::only_model_file,
-        local::{Found, FoundModel},
+        local::{FoundModel, FoundModels},
     },
 };
 
-impl Found {
+impl FoundModels {
     /// Finds the files of the models that have no versions. What cannot be listed stays as it is: loading says so.
     pub(crate) fn take_unversioned(&mut self, engines: &Engines) {
         let empty = |it: &&mut FoundModel| it.versions.is_empty();

@@ -11,7 +11,7 @@ use backend::Backend;
 
 use crate::{
     config::engines::Engines,
-    repository::local::{Found, FoundModel, directory_name, flat, scan_path},
+    repository::local::{FoundModel, FoundModels, directory_name, flat, scan_path},
     settings::{ModelsFrom, UserScripts},
 };
 
@@ -137,9 +137,9 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The script as the model of its directory.
-pub(crate) fn model(script: &Path, dir: &Path, hosted: bool) -> Found {
+pub(crate) fn model(script: &Path, dir: &Path, hosted: bool) -> FoundModels {
     let name = if hosted { "model".to_owned() } else { directory_name(dir) };
-    let mut found = Found::default();
+    let mut found = FoundModels::default();
     found.add(FoundModel { dir: dir.to_owned(), ..flat(script, name) });
     found
 }

@@ -11,7 +11,7 @@ use serving::config::{model::VersionPolicy, raw};
 
 /// The versions that the policy asks for.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedVersions<'a> {
     /// Where they lie; at least one.
     pub(crate) here: Vec<(u64, &'a Path)>,
     /// Asked for by number, and not there.
@@ -25,7 +25,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) fn wanted_versions<'a>(
     raw: Option<&raw::ModelConfig>,
     found: &'a FoundModel,
-) -> Result<Wanted<'a>, Error> {
+) -> Result<WantedVersions<'a>, Error> {
     let mut report = Report::default();
     let policy = raw.map_or(VersionPolicy::Latest(1), |it| version_policy(it, &mut report));
     let policy = report.into_result(&found.name, policy);
@@ -58,7 +58,7 @@ pub(crate) fn wanted_versions<'a>(
             found.dir.join("1").display()
         )));
     }
-    Ok(Wanted { here, missing })
+    Ok(WantedVersions { here, missing })
 }
 
 #[cfg(test)]

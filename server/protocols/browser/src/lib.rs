@@ -18,7 +18,7 @@ use frontend::{
     exchange::rendering::Rendering,
     http::{
         Service,
-        address::{GET, Head, check_method},
+        address::{GET, RequestHead, check_method},
         answer::Answer,
         body::Segments,
         failed::Failed,
@@ -75,7 +75,7 @@ pub enum Operation {
 impl Protocol for Browser {
     type Operation<'a> = Operation;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Operation, Error>> {
         let operation = match head.words() {
             ["docs"] => Operation::Page,
             ["openapi.json"] => Operation::Document,
@@ -100,7 +100,7 @@ impl Protocol for Browser {
         }
     }
 
-    fn label(&self, _: Option<&Operation>, _: &Head<'_>) -> Label {
+    fn label(&self, _: Option<&Operation>, _: &RequestHead<'_>) -> Label {
         Label::Other
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let browser = Browser::new();
         let kinds = browser.routes().into_iter().map(|it| {
             let path = sample(&it);
-            kind(&browser.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
+            kind(&browser.route(&RequestHead::new(&it.method, &path, &headers)).unwrap().unwrap())
         });
         assert_eq!(kinds.collect::<BTreeSet<_>>().len(), KINDS);
     }

@@ -17,7 +17,7 @@ use hyper::{Method, Response, body::Incoming};
 
 use formats::errors::ErrorForm;
 use frontend::http::{
-    Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
+    Service, address::RequestHead, answer::Answer, body::Segments, failed::Failed, parts::Parts,
     protocol::Protocol, respond, routes::Route,
 };
 use handlers::TextService;
@@ -36,7 +36,7 @@ pub struct Embeddings {
 impl Protocol for Embeddings {
     type Operation<'a> = Asked<'a>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Asked<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Asked<'a>, Error>> {
         route::route(head).transpose()
     }
 
@@ -48,7 +48,7 @@ impl Protocol for Embeddings {
         asked.operation.family_and_need().1
     }
 
-    fn label(&self, asked: Option<&Asked<'_>>, _: &Head<'_>) -> Label {
+    fn label(&self, asked: Option<&Asked<'_>>, _: &RequestHead<'_>) -> Label {
         asked.map_or(Label::Other, |it| it.operation.family_and_need().0.label())
     }
 

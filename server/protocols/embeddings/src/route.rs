@@ -4,7 +4,9 @@
 use hyper::Method;
 
 use super::operation::{Asked, Operation};
-use frontend::http::address::{GET, Head, ModelPath, POST, check_method, model_path, unknown};
+use frontend::http::address::{
+    GET, ModelPath, POST, RequestHead, check_method, model_path, unknown,
+};
 use inference::{error::Error, signature::nearest, task::Task};
 
 /// What a request asks for; `None` where its address is none of these.
@@ -12,7 +14,7 @@ use inference::{error::Error, signature::nearest, task::Task};
 /// # Errors
 /// [`Error::NotFound`] where there is no such task, [`Error::MethodNotAllowed`] for a known address,
 /// [`Error::InvalidRequest`] where the address is malformed.
-pub fn route<'a>(head: &Head<'a>) -> Result<Option<Asked<'a>>, Error> {
+pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Asked<'a>>, Error> {
     let method = head.method;
     let (operation, model) = match head.words() {
         [""] if method == Method::POST => (Operation::Hub(None), None),
@@ -107,7 +109,7 @@ impl Address {
 ///
 /// # Errors
 /// [`Error::NotFound`] where there is no such task, and where it is no address of the hub.
-fn hub(head: &Head<'_>, parts: &[&str]) -> Result<Operation, Error> {
+fn hub(head: &RequestHead<'_>, parts: &[&str]) -> Result<Operation, Error> {
     match parts {
         ["pipeline"] => Ok(Operation::Hub(None)),
         ["pipeline", name] => {
@@ -139,7 +141,7 @@ mod tests {
     fn routed(method: Method, path: &str) -> Result<Option<Asked<'_>>, Error> {
         let (method, headers) =
             (Box::leak(Box::new(method)), Box::leak(Box::new(HeaderMap::new())));
-        route(&Head::new(method, path, headers))
+        route(&RequestHead::new(method, path, headers))
     }
 
     #[track_caller]

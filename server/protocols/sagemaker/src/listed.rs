@@ -119,7 +119,7 @@ mod tests {
         operation::{MultiModelPath, Operation},
         route::route,
     };
-    use frontend::http::{address::Head, listing::sample};
+    use frontend::http::{address::RequestHead, listing::sample};
     use hyper::HeaderMap;
 
     /// The name of every kind of operation; one that is new belongs among [`KINDS`], too.
@@ -148,7 +148,7 @@ mod tests {
         let mut kinds = BTreeSet::new();
         for it in routes() {
             let path = sample(&it);
-            let operation = route(&Head::new(&it.method, &path, &headers)).unwrap();
+            let operation = route(&RequestHead::new(&it.method, &path, &headers)).unwrap();
             kinds.insert(kind(&operation.unwrap_or_else(|| panic!("{path}"))));
         }
         assert_eq!(kinds.len(), KINDS);

@@ -14,8 +14,8 @@ use formats::errors::ErrorForm;
 use frontend::{
     exchange::intake::Received,
     http::{
-        Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
-        protocol::Protocol, respond, routes::Route,
+        Service, address::RequestHead, answer::Answer, body::Segments, failed::Failed,
+        parts::Parts, protocol::Protocol, respond, routes::Route,
     },
 };
 use inference::{access::Need, error::Error};
@@ -24,7 +24,7 @@ use telemetry::metrics::Protocol as Label;
 impl Protocol for SageMaker {
     type Operation<'a> = Operation<'a>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Operation<'a>, Error>> {
         match runtime::asked(self, head) {
             Some(operation) => Some(Ok(operation)),
             None => route::route(head).transpose(),
@@ -44,7 +44,7 @@ impl Protocol for SageMaker {
         operation.need()
     }
 
-    fn label(&self, operation: Option<&Operation<'_>>, _: &Head<'_>) -> Label {
+    fn label(&self, operation: Option<&Operation<'_>>, _: &RequestHead<'_>) -> Label {
         operation.map_or(Label::Other, |_| Label::Sagemaker)
     }
 

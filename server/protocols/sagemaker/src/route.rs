@@ -3,14 +3,16 @@
 use hyper::Method;
 
 use super::operation::{MultiModelPath, Operation};
-use frontend::http::address::{ANY, GET, GET_OR_DELETE, Head, POST, check_method, percent_decode};
+use frontend::http::address::{
+    ANY, GET, GET_OR_DELETE, POST, RequestHead, check_method, percent_decode,
+};
 use inference::error::Error;
 
 /// What a request asks for of a container; `None` where its address is none of SageMaker's.
 ///
 /// # Errors
 /// [`Error::MethodNotAllowed`] for a known address, [`Error::InvalidRequest`] where the address is malformed.
-pub fn route<'a>(head: &Head<'a>) -> Result<Option<Operation<'a>>, Error> {
+pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Operation<'a>>, Error> {
     let (allowed, operation) = match head.words() {
         ["invocations"] => (POST, Operation::Invocations),
         ["ping"] => (ANY, Operation::Ping),
@@ -57,7 +59,7 @@ mod tests {
     fn routed(method: Method, path: &str) -> Result<Option<Operation<'_>>, Error> {
         let (method, headers) =
             (Box::leak(Box::new(method)), Box::leak(Box::new(HeaderMap::new())));
-        route(&Head::new(method, path, headers))
+        route(&RequestHead::new(method, path, headers))
     }
 
     #[track_caller]

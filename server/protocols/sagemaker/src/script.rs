@@ -18,7 +18,7 @@ use hyper::{
 };
 
 use crate::{front::Hosting, observed::Observed};
-use formats::{EncodedReply, json::Reader};
+use formats::{EncodedReply, json::JsonReader};
 use frontend::{
     exchange::{Decoded, Failure, payload::Payload},
     http::{
@@ -140,7 +140,7 @@ impl Head {
         // Of the text, and beside it.
         grant.hold(text.len())?;
         let mut headers = Vec::new();
-        let read = Reader::document(text.as_bytes(), grant, |reader| {
+        let read = JsonReader::document(text.as_bytes(), grant, |reader| {
             reader.object(|reader, name| {
                 let value = reader.string()?;
                 let name = HeaderName::try_from(&*name).ok();

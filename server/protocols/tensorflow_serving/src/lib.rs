@@ -15,7 +15,7 @@ use hyper::{Method, Response, body::Incoming};
 
 use frontend::http::{
     Service,
-    address::{GET, Head, check_method},
+    address::{GET, RequestHead, check_method},
     answer::Answer,
     body::Segments,
     failed::Failed,
@@ -38,7 +38,7 @@ pub struct TensorFlowServing {
 impl Protocol for TensorFlowServing {
     type Operation<'a> = Operation<'a>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Operation<'a>, Error>> {
         if self.metrics_path.as_deref() == Some(head.path) {
             return Some(check_method(head.method, GET).map(|()| Operation::Metrics));
         }
@@ -53,7 +53,7 @@ impl Protocol for TensorFlowServing {
         operation.need()
     }
 
-    fn label(&self, operation: Option<&Operation<'_>>, _: &Head<'_>) -> Label {
+    fn label(&self, operation: Option<&Operation<'_>>, _: &RequestHead<'_>) -> Label {
         match operation {
             Some(Operation::Metrics) => Label::Other,
             _ => Label::TensorflowServing,

@@ -96,7 +96,7 @@ mod tests {
     use crate::{TensorFlowServing, route::Operation};
     use formats::tfs::Method;
     use frontend::http::{
-        address::Head,
+        address::RequestHead,
         listing::{misled, sample},
         protocol::Protocol,
     };
@@ -124,7 +124,7 @@ mod tests {
         let routes = protocol.routes();
         let kinds = routes.iter().map(|it| {
             let path = sample(it);
-            kind(&protocol.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
+            kind(&protocol.route(&RequestHead::new(&it.method, &path, &headers)).unwrap().unwrap())
         });
         assert_eq!(kinds.collect::<BTreeSet<_>>().len(), KINDS);
         let without = TensorFlowServing { metrics_path: None };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hyper::Method;
 
 use formats::tfs;
-use frontend::http::address::{GET, Head, POST, check_method, model_path, percent_decode};
+use frontend::http::address::{GET, POST, RequestHead, check_method, model_path, percent_decode};
 use inference::{
     access::{Category, Need},
     error::Error,
@@ -66,7 +66,7 @@ fn is_below(path: &str) -> bool {
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] where the address is malformed, [`Error::MethodNotAllowed`].
-pub fn route<'a>(head: &Head<'a>) -> Result<Option<Operation<'a>>, Error> {
+pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Operation<'a>>, Error> {
     if !is_below(head.path) {
         return Ok(None);
     }
@@ -150,7 +150,7 @@ mod tests {
     fn routed(method: Method, path: &str) -> Result<Option<Operation<'_>>, Error> {
         let (method, headers) =
             (Box::leak(Box::new(method)), Box::leak(Box::new(HeaderMap::new())));
-        route(&Head::new(method, path, headers))
+        route(&RequestHead::new(method, path, headers))
     }
 
     fn model<'a>(name: &'a str, version: VersionChoice<'a>) -> VersionPath<'a> {

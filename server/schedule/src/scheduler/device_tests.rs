@@ -14,7 +14,7 @@ use crate::{
     reply::Reply,
     slot::MakeInstance,
     test_process::{TestProcess, on, processes},
-    watchdog::Watched as _,
+    watchdog::WatchedRuns as _,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     slot::Slot,
-    watchdog::{RunPlace, Watched},
+    watchdog::{RunPlace, WatchedRuns},
 };
 
 /// Why a model is not ready of which an instance is lost.
@@ -34,7 +34,7 @@ pub const SEQUENCES_LOST: &str = "; the state of the sequences that were open th
 /// Where no instance could make a run for so long, the model is not ready, and nobody need wait for it.
 const WORTH_WAITING: Duration = Duration::from_secs(1);
 
-impl Watched for Shared {
+impl WatchedRuns for Shared {
     fn end_overdue(self: Arc<Self>, now: Instant) -> Option<Instant> {
         let limit = self.settings.run_limit.of(None, RunPlace::Server);
         let mut state = self.lock();

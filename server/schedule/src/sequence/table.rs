@@ -58,7 +58,7 @@ impl<J> Sequence<J> {
 }
 
 /// The next request of a sequence that does not run.
-pub struct Head<'a, J> {
+pub struct SequenceHead<'a, J> {
     /// Its seat on the instance.
     pub row: usize,
     /// The request.
@@ -226,12 +226,12 @@ impl<J> Table<J> {
     }
 
     /// The next request of each sequence of an instance that has one and does not run.
-    pub fn heads(&self, instance: usize) -> impl Iterator<Item = Head<'_, J>> {
+    pub fn heads(&self, instance: usize) -> impl Iterator<Item = SequenceHead<'_, J>> {
         let rows = self.seats.get(instance).into_iter().flatten().enumerate();
         rows.filter_map(|(row, number)| {
             let sequence = self.sequences.get(number.as_ref()?)?;
             let (_, job) = sequence.jobs.front().filter(|_| !sequence.is_running)?;
-            Some(Head { row, job, carried: sequence.carried.as_ref() })
+            Some(SequenceHead { row, job, carried: sequence.carried.as_ref() })
         })
     }
 

@@ -87,14 +87,14 @@ const PASSWORD_VARIABLE: &str = "TRITONCACHE_REDIS_PASSWORD";
 const FORM: &str = "<cache>,<key>=<value>, as local,size=67108864 or redis,host=localhost";
 
 /// One `--cache-config`: cache, key, value, and where it was given.
-struct Part<'a> {
+struct CacheSetting<'a> {
     cache: &'a str,
     key: &'a str,
     value: &'a str,
     given: &'a Given,
 }
 
-impl Part<'_> {
+impl CacheSetting<'_> {
     /// What is wrong with it. The value of a password is not shown.
     fn problem(&self, expected: &str) -> String {
         format!("{}: expected {expected}", shown(self.given))
@@ -130,7 +130,7 @@ pub fn resolve(
 ) -> Option<CacheSettings> {
     let given = sources.all("cache-config").to_vec();
     let before = problems.len();
-    let parts: Vec<Part<'_>> = given.iter().filter_map(|it| part(it, problems)).collect();
+    let parts: Vec<CacheSetting<'_>> = given.iter().filter_map(|it| part(it, problems)).collect();
     let older = sources.read("response-cache-byte-size", value::bytes, problems);
     if let (Some(_), Some(older), Some(first)) =
         (older, sources.last("response-cache-byte-size"), given.first())
@@ -162,7 +162,7 @@ pub fn resolve(
 }
 
 /// Parses one.
-fn part<'a>(given: &'a Given, problems: &mut Vec<String>) -> Option<Part<'a>> {
+fn part<'a>(given: &'a Given, problems: &mut Vec<String>) -> Option<CacheSetting<'a>> {
     let mut problem = |expected: String| {
         problems.push(format!("{}: expected {expected}", shown(given)));
         None
@@ -187,7 +187,7 @@ fn part<'a>(given: &'a Given, problems: &mut Vec<String>) -> Option<Part<'a>> {
         let hint = hint(key, keys);
         return problem(format!("one of the keys of {cache}: {}{hint}", keys.join(", ")));
     }
-    Some(Part { cache, key, value, given })
+    Some(CacheSetting { cache, key, value, given })
 }
 
 fn hint(given: &str, known: &[&str]) -> String {
@@ -196,14 +196,14 @@ fn hint(given: &str, known: &[&str]) -> String {
 }
 
 /// The last one of each key counts.
-fn local(parts: &[Part<'_>], problems: &mut Vec<String>) -> Option<CacheSettings> {
+fn local(parts: &[CacheSetting<'_>], problems: &mut Vec<String>) -> Option<CacheSettings> {
     let size = parts.last()?.read(value::bytes, problems)?;
     // As in Triton: a cache of nothing is none.
     (size > 0).then_some(CacheSettings::Local { size })
 }
 
 fn redis(
-    parts: &[Part<'_>],
+    parts: &[CacheSetting<'_>],
     environment: &dyn Environment,
     problems: &mut Vec<String>,
 ) -> Option<CacheSettings> {

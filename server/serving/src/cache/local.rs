@@ -13,7 +13,7 @@ use crate::cache::{entry::copied, key::Key};
 use telemetry::metrics::CacheGauges;
 
 /// What an entry takes beside its tensors: itself, and its places in the two maps, which have room to spare.
-const OVERHEAD: u64 = 2 * (size_of::<(Key, Entry)>() + size_of::<(u64, Key)>()) as u64;
+const OVERHEAD: u64 = 2 * (size_of::<(Key, AnswerEntry)>() + size_of::<(u64, Key)>()) as u64;
 
 /// What a tensor takes beside its elements: itself, and the owner of its buffer.
 const TENSOR_OVERHEAD: u64 = (size_of::<NamedTensor>() + 64) as u64;
@@ -29,7 +29,7 @@ pub struct Local {
 
 #[derive(Default)]
 struct State {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Key, AnswerEntry>,
     /// Keys by when they were last used; the first is the next to go.
     order: BTreeMap<u64, Key>,
     /// The last moment.
@@ -40,7 +40,7 @@ struct State {
 }
 
 /// An answer.
-struct Entry {
+struct AnswerEntry {
     outputs: Arc<[NamedTensor]>,
     used: u64,
     bytes: u64,
@@ -97,7 +97,7 @@ impl Local {
         let mut state = self.lock();
         state.now += 1;
         let now = state.now;
-        let entry = Entry { outputs, used: now, bytes };
+        let entry = AnswerEntry { outputs, used: now, bytes };
         if let Some(before) = state.entries.insert(key, entry) {
             // Two equal requests at the same time.
             state.order.remove(&before.used);

@@ -14,11 +14,11 @@ use inference::request::SequenceId;
 #[derive(Default)]
 pub struct Turns {
     /// Guards the lines. There is none for a sequence without a request.
-    lines: Mutex<HashMap<Place, Line>>,
+    lines: Mutex<HashMap<SequenceStep, Line>>,
 }
 
 /// Before which step the requests of which sequence stand.
-type Place = (SequenceId, usize);
+type SequenceStep = (SequenceId, usize);
 
 /// The requests of one sequence before one step.
 #[derive(Default)]
@@ -33,7 +33,7 @@ struct Line {
 /// A place in a line; dropped, it lets the next request pass.
 pub struct Turn {
     turns: Arc<Turns>,
-    place: Place,
+    place: SequenceStep,
     number: u64,
 }
 

@@ -95,7 +95,7 @@ pub(super) async fn prepare(preparing: Preparing<'_>) -> Result<Ready, Error> {
         let (prepared, rooms) = on_threads(&preparing, parts).await?;
         return Ok(Ready { prepared, rooms, here: None });
     }
-    let prepare = preparation(&preparing, Part::default());
+    let prepare = preparation(&preparing, InputsPart::default());
     if is_short {
         let (prepared, room) = pipeline.work(Effort::Short, deadline, prepare).await?;
         return Ok(Ready { prepared, rooms: vec![room], here: Some(bytes) });
@@ -159,7 +159,7 @@ fn parts_of(texts: usize, bytes: usize, threads: usize) -> usize {
 }
 
 /// A share of the inputs of a request.
-struct Part {
+struct InputsPart {
     number: usize,
     of: usize,
     /// Rows that all parts have made so far.
@@ -167,13 +167,13 @@ struct Part {
 }
 
 /// All of them.
-impl Default for Part {
-    fn default() -> Part {
-        Part { number: 0, of: 1, rows: Arc::default() }
+impl Default for InputsPart {
+    fn default() -> InputsPart {
+        InputsPart { number: 0, of: 1, rows: Arc::default() }
     }
 }
 
-impl Part {
+impl InputsPart {
     /// Its places among so many.
     fn range(&self, count: usize) -> Range<usize> {
         let bound = |number: usize| count * number / self.of;
@@ -194,7 +194,7 @@ async fn on_threads(
     let Preparing { pipeline, deadline, .. } = *preparing;
     let rows = Arc::<AtomicUsize>::default();
     let part = |number| {
-        let part = Part { number, of: parts, rows: rows.clone() };
+        let part = InputsPart { number, of: parts, rows: rows.clone() };
         let prepare = preparation(preparing, part);
         (number, Box::pin(pipeline.work(Effort::Long, deadline, prepare)))
     };
@@ -219,7 +219,7 @@ async fn on_threads(
         (None, None) => Ok((done.into_values().flatten().collect(), rooms)),
         // A part of a list does not know the place of a text in all of it.
         (Some(_), Some(_)) => {
-            let prepare = preparation(preparing, Part::default());
+            let prepare = preparation(preparing, InputsPart::default());
             let (prepared, room) = pipeline.work(Effort::Long, deadline, prepare).await?;
             Ok((prepared, vec![room]))
         }
@@ -230,7 +230,7 @@ async fn on_threads(
 /// What prepares a part.
 fn preparation(
     preparing: &Preparing<'_>,
-    part: Part,
+    part: InputsPart,
 ) -> impl FnOnce(&CancelToken) -> Result<(Vec<Prepared>, Room), Error> + Send + use<> {
     let Preparing { pipeline, task, work, asked, .. } = *preparing;
     let (around, inputs, asked) = (pipeline.clone(), work.inputs.clone(), asked.clone());
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn parts_have_each_input_once_and_in_order() {
         for (count, of) in [(16, 2), (17, 3), (100, 7)] {
-            let part = |number| Part { number, of, rows: Arc::default() };
+            let part = |number| InputsPart { number, of, rows: Arc::default() };
             let all: Vec<usize> = (0..of).flat_map(|it| part(it).range(count)).collect();
             assert_eq!(all, (0..count).collect::<Vec<_>>());
         }
@@ -337,8 +337,8 @@ mod tests {
 
     #[test]
     fn rows_of_all_parts_are_counted_together() {
-        let one = Part { number: 0, of: 2, rows: Arc::default() };
-        let other = Part { number: 1, of: 2, rows: one.rows.clone() };
+        let one = InputsPart { number: 0, of: 2, rows: Arc::default() };
+        let other = InputsPart { number: 1, of: 2, rows: one.rows.clone() };
         assert!(one.count(6, 10).is_ok());
         assert!(other.count(5, 10).unwrap_err().to_string().contains("make 11 rows"));
     }

@@ -12,7 +12,7 @@ use inference::{
     task::{Medium, Task},
 };
 use schedule::prepare::CancelToken;
-use steps::{Head, Step, TextPipeline, TextToken, Tokenizing};
+use steps::{Step, TaskHead, TextPipeline, TextToken, Tokenizing};
 
 /// Most tokens of one reply: each takes some hundred bytes.
 const MOST_TOKENS: usize = 1 << 20;
@@ -50,7 +50,7 @@ impl<'a> TextModel<'a> {
     /// How token vectors become the vector of a text: names as `mean`, with `+` between several. `None` where it makes
     /// no vectors, or its graph makes them.
     pub fn pooling(self) -> Option<String> {
-        let Head::Embedder(embedder) = &self.text.task().head else { return None };
+        let TaskHead::Embedder(embedder) = &self.text.task().head else { return None };
         let is_pooled = self.text.own_vector().is_none();
         is_pooled.then(|| embedder.pooling.name())
     }

@@ -5,7 +5,7 @@ use chrono::SecondsFormat;
 use serde_json::{Map, Value, json};
 
 use super::capture_settings::CaptureSettings;
-use super::record::{Part, Record};
+use super::record::{CapturedBody, Record};
 
 /// How a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) fn line(record: &Record, event_id: &str, config: &CaptureSettings) ->
 }
 
 /// As text where the type is one of those that are, and it is text.
-fn encode(part: &Part, config: &CaptureSettings) -> (Encoding, String) {
+fn encode(part: &CapturedBody, config: &CaptureSettings) -> (Encoding, String) {
     let name = part.content_type.split(';').next().unwrap_or_default().trim();
     let is_among = |types: &[String]| types.iter().any(|it| it.eq_ignore_ascii_case(name));
     let encoding = match () {
@@ -82,7 +82,7 @@ fn encode(part: &Part, config: &CaptureSettings) -> (Encoding, String) {
 }
 
 /// The text of a part, without the half of a character at which it may have been cut.
-fn text(part: &Part) -> Option<&str> {
+fn text(part: &CapturedBody) -> Option<&str> {
     match std::str::from_utf8(&part.bytes) {
         Ok(text) => Some(text),
         Err(error) if part.bytes.len() < part.whole && error.error_len().is_none() => {
@@ -101,11 +101,11 @@ mod tests {
     use super::*;
     use crate::capture::record::About;
 
-    fn part(content_type: &str, bytes: &[u8], whole: usize) -> Option<Part> {
-        Some(Part { content_type: content_type.to_owned(), bytes: bytes.to_vec(), whole })
+    fn part(content_type: &str, bytes: &[u8], whole: usize) -> Option<CapturedBody> {
+        Some(CapturedBody { content_type: content_type.to_owned(), bytes: bytes.to_vec(), whole })
     }
 
-    fn captured(input: Option<Part>, output: Option<Part>) -> Value {
+    fn captured(input: Option<CapturedBody>, output: Option<CapturedBody>) -> Value {
         let config = CaptureSettings {
             dir: PathBuf::new(),
             percent: 100.0,

@@ -30,7 +30,7 @@ use inference::{
     outbox::{Inbox, Outbox, Received, outbox},
 };
 pub use record::About;
-use record::{Part, Record};
+use record::{CapturedBody, Record};
 
 /// Records that wait to be written.
 const MOST_WAITING: usize = 1024;
@@ -99,7 +99,7 @@ impl Capture {
         permit: &mut Permit,
         content_type: Option<&str>,
         pieces: &[Bytes],
-    ) -> Option<Part> {
+    ) -> Option<CapturedBody> {
         let whole: usize = pieces.iter().map(Bytes::len).sum();
         let kept = whole.min(self.0.config.body_bytes);
         if !permit.grow_by(kept) {
@@ -110,7 +110,11 @@ impl Capture {
             let room = kept - bytes.len();
             bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
         }
-        Some(Part { content_type: content_type.unwrap_or_default().to_owned(), bytes, whole })
+        Some(CapturedBody {
+            content_type: content_type.unwrap_or_default().to_owned(),
+            bytes,
+            whole,
+        })
     }
 }
 

@@ -23,13 +23,13 @@ pub(super) struct Record {
     pub(super) about: About,
     /// When it came.
     pub(super) at: DateTime<Utc>,
-    pub(super) input: Option<Part>,
-    pub(super) output: Option<Part>,
+    pub(super) input: Option<CapturedBody>,
+    pub(super) output: Option<CapturedBody>,
 }
 
 /// A body.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct CapturedBody {
     pub(super) content_type: String,
     /// Its beginning.
     pub(super) bytes: Vec<u8>,

@@ -132,7 +132,7 @@ fn subscriber(
     let start = |name, output: Output| {
         let Output { sink, looks } = output;
         let started = Writer::start(name, sink, control.shared()).map_err(LogError::Thread);
-        started.map(|(writer, guard)| (Place { writer, looks }, guard))
+        started.map(|(writer, guard)| (LogTarget { writer, looks }, guard))
     };
     let (output, output_guard) = start("log-out", output)?;
     let (errors, errors_guard) = match errors {
@@ -151,15 +151,15 @@ fn subscriber(
 /// Turns events into lines and hands them to the writers. Spans are not logged.
 struct LogLayer {
     filter: Filter,
-    output: Place,
-    errors: Place,
+    output: LogTarget,
+    errors: LogTarget,
     /// May a line about progress stand where the next line goes?
     has_progress: AtomicBool,
 }
 
 /// The writer to a place, and how lines look there.
 #[derive(Clone)]
-struct Place {
+struct LogTarget {
     writer: Writer,
     looks: Looks,
 }

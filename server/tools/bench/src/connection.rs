@@ -15,7 +15,7 @@ use crate::{
     failures::NoReply,
     grpc,
     http2::{Broken, Session},
-    reply::{Fed, Head, Parser},
+    reply::{Fed, Parser, ReplyHead},
     stream::Stream,
     tally::beginning,
     tls::Dialer,
@@ -368,7 +368,7 @@ impl Connection {
     }
 
     /// Takes a piece of the stream; the head of the reply when it is complete.
-    fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<Head>, NoReply> {
+    fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<ReplyHead>, NoReply> {
         let (capture, beginning) = (&mut self.capture, &mut self.beginning);
         let mut keep = |body: &[u8]| {
             let room = BEGINNING.saturating_sub(beginning.len()).min(body.len());
@@ -389,7 +389,7 @@ impl Connection {
             },
             (Speech::Http2(session), Wire::Grpc { message, .. }) => {
                 match session.feed(piece, message, &mut keep) {
-                    Ok(ended) => Ok(ended.map(|it| Head {
+                    Ok(ended) => Ok(ended.map(|it| ReplyHead {
                         status: grpc::http_status(it.code),
                         keep_alive: it.keep_alive,
                     })),
@@ -400,7 +400,7 @@ impl Connection {
         }
     }
 
-    fn finish(&mut self, head: Head, wire: &Wire) -> Outcome {
+    fn finish(&mut self, head: ReplyHead, wire: &Wire) -> Outcome {
         self.busy = false;
         if !(200..300).contains(&head.status) {
             self.content_type.clear();

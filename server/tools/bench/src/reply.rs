@@ -8,7 +8,7 @@ const LONGEST_LINE: usize = 8 * 1024;
 
 /// What of a reply matters to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ReplyHead {
     /// The status code.
     pub(crate) status: u16,
     /// May the connection carry another request?
@@ -21,7 +21,7 @@ pub(crate) enum Fed {
     /// All of it was used and the reply goes on.
     More,
     /// The reply ended after `used` bytes of the piece.
-    Done { head: Head, used: usize },
+    Done { head: ReplyHead, used: usize },
 }
 
 /// The bytes are not an HTTP/1 reply.
@@ -30,7 +30,7 @@ pub(crate) struct Malformed;
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Head,
+    ReplyHead,
     Body { left: u64 },
     ChunkSize,
     ChunkData { left: u64 },
@@ -52,7 +52,7 @@ enum Framing {
 #[derive(Debug)]
 pub(crate) struct Parser {
     state: State,
-    head: Head,
+    head: ReplyHead,
     /// The part of a head or of a line that has come so far. Empty unless a piece ended inside one;
     /// bounded by the two constants, beyond which the reply is malformed.
     partial: Vec<u8>,
@@ -63,8 +63,8 @@ pub(crate) struct Parser {
 impl Parser {
     /// At the beginning of a reply.
     pub(crate) fn new() -> Parser {
-        let head = Head { status: 0, keep_alive: false };
-        Parser { state: State::Head, head, partial: Vec::new(), content_type: String::new() }
+        let head = ReplyHead { status: 0, keep_alive: false };
+        Parser { state: State::ReplyHead, head, partial: Vec::new(), content_type: String::new() }
     }
 
     /// The content type of the last reply, where its status was not 2xx.
@@ -81,7 +81,7 @@ impl Parser {
         let mut rest = input;
         while !rest.is_empty() {
             let ended = match self.state {
-                State::Head => self.take_head(&mut rest)?,
+                State::ReplyHead => self.take_head(&mut rest)?,
                 State::Body { left } => match take(&mut rest, left, body) {
                     0 => true,
                     left => {
@@ -111,17 +111,17 @@ impl Parser {
     }
 
     /// The stream has ended: is that a complete reply?
-    pub(crate) fn end_of_stream(&mut self) -> Option<Head> {
+    pub(crate) fn end_of_stream(&mut self) -> Option<ReplyHead> {
         matches!(self.state, State::UntilClose).then(|| self.finish())
     }
 
     /// Forgets a reply that was given up.
     pub(crate) fn reset(&mut self) {
-        self.state = State::Head;
+        self.state = State::ReplyHead;
         self.partial.clear();
     }
 
-    fn finish(&mut self) -> Head {
+    fn finish(&mut self) -> ReplyHead {
         self.reset();
         self.head
     }
@@ -151,7 +151,7 @@ impl Parser {
         self.partial.clear();
         self.head = head;
         self.state = match framing {
-            Framing::Interim => State::Head,
+            Framing::Interim => State::ReplyHead,
             Framing::Length(0) => return Ok(true),
             Framing::Length(left) => State::Body { left },
             Framing::Chunked => State::ChunkSize,
@@ -196,7 +196,7 @@ fn take(rest: &mut &[u8], left: u64, body: &mut impl FnMut(&[u8])) -> u64 {
 }
 
 /// The head at the beginning of `bytes` and its length; `None` where it is not complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<(Head, Framing, usize)>, Malformed> {
+fn parse_head(bytes: &[u8]) -> Result<Option<(ReplyHead, Framing, usize)>, Malformed> {
     let mut lines = bytes.split_inclusive(|&it| it == b'\n');
     let Some(first) = lines.next() else { return Ok(None) };
     let Some(line) = whole(first) else { return Ok(None) };
@@ -216,7 +216,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, Framing, usize)>, Malformed>
                 (_, false, None) => Framing::UntilClose,
             };
             keep_alive &= !matches!(framing, Framing::UntilClose);
-            return Ok(Some((Head { status, keep_alive }, framing, used)));
+            return Ok(Some((ReplyHead { status, keep_alive }, framing, used)));
         }
         // Only three headers matter; their first letters tell most others apart at no cost.
         if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T')) {

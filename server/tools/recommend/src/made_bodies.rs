@@ -12,7 +12,7 @@ use loadgen::{Input, MadeUp, Target, answers::TOLERANCE, json_body, metadata};
 use crate::{
     job::{Conditions, Job},
     journal::{Journal, Trouble},
-    payload::{Body, described},
+    payload::{TypedBody, described},
     setting::Variables,
     trial::Workload,
 };
@@ -62,7 +62,7 @@ pub(crate) fn bodies(
     stop: &Arc<AtomicBool>,
     lock: Option<&Path>,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Body>, MadeUpError> {
+) -> Result<Vec<TypedBody>, MadeUpError> {
     if job.endpoint.is_some() {
         return made(made_up, &[], say);
     }
@@ -104,7 +104,7 @@ fn made(
     said: Option<&MadeUp>,
     metadata: &[u8],
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Body>, MadeUpError> {
+) -> Result<Vec<TypedBody>, MadeUpError> {
     let made_up = said.cloned().unwrap_or_default();
     let body = |inputs: &[Input]| {
         let words: Vec<String> = inputs.iter().map(Input::to_string).collect();
@@ -119,10 +119,10 @@ fn made(
     };
     let all = made_up.each(metadata, SEED, body)?;
     let inputs = all.first().map_or_else(String::new, |it| it.2.join(", "));
-    let bodies: Vec<Body> = all
+    let bodies: Vec<TypedBody> = all
         .into_iter()
         .enumerate()
-        .map(|(nth, (content_type, bytes, _))| Body {
+        .map(|(nth, (content_type, bytes, _))| TypedBody {
             name: format!("made up {}", nth + 1),
             content_type: content_type.to_owned(),
             bytes,

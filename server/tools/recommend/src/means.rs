@@ -8,7 +8,7 @@ use std::{
 use loadgen::Trust;
 
 use crate::{
-    payload::Body, prices::Prices, ranking::Objective, setting::Variables, shares::Places,
+    payload::TypedBody, prices::Prices, ranking::Objective, setting::Variables, shares::Places,
     watch::Watch,
 };
 
@@ -22,7 +22,7 @@ pub struct Means {
     /// Processors for servers and load generators.
     pub places: Places,
     /// Bodies of requests.
-    pub bodies: Vec<Body>,
+    pub bodies: Vec<TypedBody>,
     /// The times of loads are divided by this.
     pub time_scale: f64,
     /// Ends the job when it is set.

@@ -37,7 +37,7 @@ impl PayloadError {
 
 /// A body and its type.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Body {
+pub struct TypedBody {
     /// The file that it is from.
     pub name: String,
     /// `Content-Type`.
@@ -47,7 +47,7 @@ pub struct Body {
 }
 
 /// How many bodies there are, of how many bytes and which types, in words.
-pub fn described(bodies: &[Body]) -> String {
+pub fn described(bodies: &[TypedBody]) -> String {
     bodies_in_words(bodies.iter().map(|it| (it.bytes.len(), it.content_type.as_str())))
 }
 
@@ -55,7 +55,7 @@ pub fn described(bodies: &[Body]) -> String {
 ///
 /// # Errors
 /// Names what cannot be read.
-pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, PayloadError> {
+pub fn read(path: &str, types: &[String]) -> Result<Vec<TypedBody>, PayloadError> {
     let path = path.strip_prefix("file://").unwrap_or(path);
     if path.contains("://") {
         return Err(PayloadError::at(path, "expected a path or a file:// address"));
@@ -94,7 +94,7 @@ pub fn read(path: &str, types: &[String]) -> Result<Vec<Body>, PayloadError> {
     if files.is_empty() {
         return Err(PayloadError::at(&path.to_string_lossy(), "expected a file"));
     }
-    let body = |(name, bytes): (String, Vec<u8>)| Body {
+    let body = |(name, bytes): (String, Vec<u8>)| TypedBody {
         content_type: content_type(&name, types),
         name,
         bytes,

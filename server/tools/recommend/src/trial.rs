@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     job::Conditions,
-    payload::Body,
+    payload::TypedBody,
     process,
     rejection::Rejection,
     windows::{Chosen, Stop, chosen, stop},
@@ -34,7 +34,7 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Sent in turn.
-    pub bodies: Vec<Body>,
+    pub bodies: Vec<TypedBody>,
     /// When a test has seen enough.
     pub conditions: Conditions,
     /// Numbers of answers may differ by this share.
@@ -117,7 +117,7 @@ impl Measured {
 
 impl Workload {
     fn requests(&self) -> Result<Vec<Request>, Error> {
-        let request = |it: &Body| invocations(&it.content_type, it.bytes.clone());
+        let request = |it: &TypedBody| invocations(&it.content_type, it.bytes.clone());
         self.bodies.iter().map(request).collect()
     }
 
@@ -273,7 +273,7 @@ impl Workload {
 }
 
 /// A body by its file and its type.
-fn named(body: &Body) -> String {
+fn named(body: &TypedBody) -> String {
     format!("payload '{}' ({})", body.name, body.content_type)
 }
 

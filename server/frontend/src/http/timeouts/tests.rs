@@ -11,7 +11,7 @@ use tokio::{
 };
 
 /// No room, which may grow up to three quarters of 16 MiB.
-fn room() -> Part {
+fn room() -> ConnectionBytes {
     Footprint::new(&Ledger::new(0, Some(0))).cover(0)
 }
 

@@ -37,7 +37,7 @@ pub use close::Close;
 use frame::Opcode;
 use inference::{error::Error, yielding::Holder};
 use queue::Queue;
-use reader::{Event, Kind, Reader};
+use reader::{Event, Kind, MessageReader};
 
 /// Requests of a connection that run at the same time. A further request waits, and nothing is read behind it.
 const MOST_AT_ONCE: usize = 8;
@@ -66,7 +66,7 @@ pub async fn serve<P: Protocol>(opening: Opening, front: Arc<HttpFront<P>>, guar
         Err(error) => return tracing::debug!(%error, "a connection did not become a WebSocket"),
     };
     let most = if opening.is_in_order { 1 } else { MOST_AT_ONCE };
-    let reader = Reader::new(front.service.settings.body.clone());
+    let reader = MessageReader::new(front.service.settings.body.clone());
     let now = Instant::now();
     let mut session = Session {
         stream,
@@ -93,7 +93,7 @@ pub async fn serve<P: Protocol>(opening: Opening, front: Arc<HttpFront<P>>, guar
 /// A session over one WebSocket.
 struct Session<P> {
     stream: TokioIo<Upgraded>,
-    reader: Reader,
+    reader: MessageReader,
     /// Requests that run, and answers that are not written yet.
     queue: Queue<Response<Segments>>,
     /// A message that the queue has no room for, or why the message was refused.

@@ -81,7 +81,7 @@ impl Partial {
 }
 
 /// Puts frames together into messages.
-pub struct Reader {
+pub struct MessageReader {
     limits: Limits,
     /// The buffer for reading. The bytes from `start` to `end` are read and not parsed yet.
     raw: Box<[u8]>,
@@ -93,19 +93,27 @@ pub struct Reader {
     message: Option<Partial>,
 }
 
-impl Reader {
+impl MessageReader {
     /// An empty reader for messages under these limits.
-    pub fn new(limits: Limits) -> Reader {
+    pub fn new(limits: Limits) -> MessageReader {
         let raw = vec![0; BUFFER].into_boxed_slice();
-        Reader { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
+        MessageReader {
+            limits,
+            raw,
+            start: 0,
+            end: 0,
+            frame: None,
+            control: Vec::new(),
+            message: None,
+        }
     }
 
-    /// The free part of the buffer; never empty after [`Reader::next_event`] has returned `None`.
+    /// The free part of the buffer; never empty after [`MessageReader::next_event`] has returned `None`.
     pub fn room(&mut self) -> &mut [u8] {
         self.raw.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Adds that many bytes, which were read into [`Reader::room`].
+    /// Adds that many bytes, which were read into [`MessageReader::room`].
     pub fn filled(&mut self, bytes: usize) {
         self.end = self.raw.len().min(self.end + bytes);
     }

@@ -14,7 +14,7 @@ fn chosen(
 ) -> Result<EngineChoice, ConfigErrors> {
     let raw = text.map(|it| ConfigReader::default().parse_text("", it).unwrap());
     let files: Vec<String> = files.iter().map(|&it| it.to_owned()).collect();
-    let found = Found { model, directory: Path::new("/repository/m/1"), files: &files };
+    let found = VersionFiles { model, directory: Path::new("/repository/m/1"), files: &files };
     choose(raw.as_ref(), found, &usual(), completion)
 }
 
@@ -185,7 +185,7 @@ fn a_named_file_that_is_not_there_is_named() {
     let folder = std::env::temp_dir().join(format!("muster-choose-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let raw = ConfigReader::default().parse_text("", "default_model_filename: 'net'").unwrap();
-    let found = Found { model: "m", directory: &folder, files: &["model.onnx".to_owned()] };
+    let found = VersionFiles { model: "m", directory: &folder, files: &["model.onnx".to_owned()] };
     let errors = choose(Some(&raw), found, &usual(), Completion::On).unwrap_err();
     std::fs::remove_dir_all(&folder).unwrap();
     let expected = format!(
@@ -202,7 +202,7 @@ fn a_file_of_a_usual_name_that_is_no_model_by_its_content_is_told_what_it_is() {
     let problem = |name: &str, bytes: &[u8]| {
         std::fs::write(folder.join(name), bytes).unwrap();
         let files = [name.to_owned()];
-        let found = Found { model: "m", directory: &folder, files: &files };
+        let found = VersionFiles { model: "m", directory: &folder, files: &files };
         choose(None, found, &told_by_content(), Completion::On).unwrap_err().to_string()
     };
     for name in ["model.ubj", "model.joblib"] {

@@ -11,7 +11,7 @@ use backend::DataType;
 
 use super::*;
 use crate::config::{
-    choose::{Found, choose},
+    choose::{VersionFiles, choose},
     engines::usual,
     pbtxt::ConfigReader,
 };
@@ -45,7 +45,8 @@ fn completed(
 ) -> Result<Completed, ConfigErrors> {
     let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();
     let files = ["model.onnx".to_owned()];
-    let found = Found { model: name, directory: Path::new("/repository/m/1"), files: &files };
+    let found =
+        VersionFiles { model: name, directory: Path::new("/repository/m/1"), files: &files };
     let choice = choose(Some(&raw), found, &usual(), Completion::On)?;
     complete(Some(&raw), name, &choice, &usual(), spec, defaults)
 }

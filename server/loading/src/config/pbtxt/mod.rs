@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use crate::config::pbtxt::{lenient::strict, place::given_at};
 use inference::signature::nearest;
 use serving::config::raw::ModelConfig as RawConfig;
-pub use textproto::{Problem, ReadError};
+pub use textproto::{ReadError, TextProblem};
 
 /// What errors call it.
 const WHOLE: &str = "a model's configuration";
@@ -72,7 +72,7 @@ impl ConfigReader {
                     Some(given) => given.said(text),
                     None => self.with_hint(text),
                 };
-                let problem = Problem { line: error.line(), column: error.column(), text };
+                let problem = TextProblem { line: error.line(), column: error.column(), text };
                 Err(ReadError { file: file.to_owned(), problems: vec![problem] })
             }
         }

@@ -11,7 +11,7 @@ use backend::BackendError;
 use crate::{
     lifecycle::multi_model::{
         memory_budget::{self, Usage},
-        table::{Failure, Stage, Table},
+        table::{LoadFailure, Stage, Table},
     },
     settings::multi_model::MultiModel as Settings,
 };
@@ -35,7 +35,7 @@ impl Keys {
     /// Takes the key for a load; waits for one that is going on, and for an unload. Blocking.
     pub(super) fn begin(&self, model: EndpointModel) -> Result<Loading<'_>, Error> {
         let key = model.key.clone();
-        let mut awaited: Option<Failure> = None;
+        let mut awaited: Option<LoadFailure> = None;
         let mut table = lock(&self.table);
         loop {
             if let Some(error) = awaited.as_ref().and_then(|it| it.get()) {
@@ -51,7 +51,7 @@ impl Keys {
             }
             table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
         }
-        let failure = Failure::default();
+        let failure = LoadFailure::default();
         table.begin(model, failure.clone());
         Ok(Loading { keys: self, key, failure, is_loaded: false })
     }
@@ -111,7 +111,7 @@ impl Keys {
 pub(super) struct Loading<'a> {
     keys: &'a Keys,
     key: Arc<str>,
-    pub(super) failure: Failure,
+    pub(super) failure: LoadFailure,
     /// It is done, and has not failed.
     pub(super) is_loaded: bool,
 }
@@ -152,7 +152,7 @@ mod tests {
         let memory = Some(1000 * MIB);
         let keys = Keys::new(Settings { root: "/m".into(), budget: None, memory });
         for key in ["old", "new"] {
-            lock(&keys.table).begin(model(key), Failure::default());
+            lock(&keys.table).begin(model(key), LoadFailure::default());
         }
         lock(&keys.table).reserve("old", "/m".into(), 500 * MIB);
         let asked = Cell::new(0);

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     load::{load_error::LoadError, loader::Loader},
     repository::{
-        local::{Found, FoundModel, Names, scan_path},
+        local::{FoundModel, FoundModels, Names, scan_path},
         user_script::{self, Fate},
     },
 };
@@ -183,10 +183,10 @@ fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), LoadErro
 }
 
 /// The model that a member's id names, in the directory where the model of that key lies. A path is no name.
-pub(in crate::lifecycle) fn member(id: &ModelId, repository: &Path) -> Found {
-    let mut there = Found::default();
+pub(in crate::lifecycle) fn member(id: &ModelId, repository: &Path) -> FoundModels {
+    let mut there = FoundModels::default();
     there.look_for(&id.name, repository, Names::PerRepository);
-    let mut found = Found::default();
+    let mut found = FoundModels::default();
     for model in there.models.into_values().filter(|it| *it.name == *id.name) {
         let namespace: Arc<str> = id.namespace.clone();
         found.models.insert(id.clone(), FoundModel { namespace, ..model });

@@ -11,18 +11,18 @@ use std::{
 use inference::error::Error;
 
 /// Why a load failed, once it has. Every waiter for the load has a clone.
-pub(super) type Failure = Arc<OnceLock<Error>>;
+pub(super) type LoadFailure = Arc<OnceLock<Error>>;
 
 /// How far a model is.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
-    Loading(Failure),
+    Loading(LoadFailure),
     Loaded,
     Unloading,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeyEntry {
     model: EndpointModel,
     stage: Stage,
     /// The directory in which its members lie, once it is known.
@@ -43,7 +43,7 @@ pub(super) struct Reserved {
 /// The keys, in order.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: BTreeMap<Arc<str>, Entry>,
+    entries: BTreeMap<Arc<str>, KeyEntry>,
     /// The key of each label; where several models were loaded with one label, the last.
     label_owners: BTreeMap<Arc<str>, Arc<str>>,
 }
@@ -55,10 +55,10 @@ impl Table {
     }
 
     /// A model is going to be loaded, whose key is not there.
-    pub(super) fn begin(&mut self, model: EndpointModel, failure: Failure) {
+    pub(super) fn begin(&mut self, model: EndpointModel, failure: LoadFailure) {
         let key = model.key.clone();
         let stage = Stage::Loading(failure);
-        self.entries.insert(key, Entry { model, stage, repository: None, bytes: 0 });
+        self.entries.insert(key, KeyEntry { model, stage, repository: None, bytes: 0 });
     }
 
     /// It lies in this directory, and will take so much.
@@ -93,7 +93,7 @@ impl Table {
 
     /// The loaded model of that key.
     pub(super) fn get(&self, key: &str) -> Option<&EndpointModel> {
-        let loaded = |it: &&Entry| matches!(it.stage, Stage::Loaded);
+        let loaded = |it: &&KeyEntry| matches!(it.stage, Stage::Loaded);
         self.entries.get(key).filter(loaded).map(|it| &it.model)
     }
 
@@ -128,7 +128,7 @@ impl Table {
         if self.owner_of_label(label).is_some() {
             return;
         }
-        let loaded = |it: &&mut Entry| matches!(it.stage, Stage::Loaded);
+        let loaded = |it: &&mut KeyEntry| matches!(it.stage, Stage::Loaded);
         let Some(entry) = self.entries.get_mut(key).filter(loaded) else { return };
         if entry.model.label.is_none() {
             let label: Arc<str> = label.into();
@@ -144,7 +144,7 @@ impl Table {
 
     /// What is reserved for the models.
     pub(super) fn reserved(&self) -> Reserved {
-        let bytes = |it: &Entry| match it.stage {
+        let bytes = |it: &KeyEntry| match it.stage {
             Stage::Loading(_) => Reserved { all: it.bytes, loading: it.bytes },
             Stage::Loaded => Reserved { all: it.bytes, loading: 0 },
             // What it gives back is there when it is gone.
@@ -179,7 +179,10 @@ mod tests {
 
     fn begin(table: &mut Table, key: &str, label: &str) {
         let label = Some(label).filter(|it| !it.is_empty()).map(Arc::from);
-        table.begin(EndpointModel { key: key.into(), url: "/m".into(), label }, Failure::default());
+        table.begin(
+            EndpointModel { key: key.into(), url: "/m".into(), label },
+            LoadFailure::default(),
+        );
     }
 
     fn keys(page: (Vec<EndpointModel>, bool)) -> (Vec<String>, bool) {

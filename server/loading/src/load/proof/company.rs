@@ -4,7 +4,7 @@ use backend::{BackendError, NamedTensor};
 
 use super::{
     evidence::Answers,
-    trial::{Failure, Kind, NEEDED, ROWS, Tried},
+    trial::{Kind, NEEDED, ROWS, TrialFailure, Tried},
 };
 use crate::load::sample_rows::Loudness;
 use schedule::{
@@ -31,7 +31,7 @@ const FURTHER: std::ops::Range<u32> = 100..112;
 
 impl Tried<'_> {
     /// Compares each row of that kind with itself beside the others.
-    pub(super) fn prove_by(&mut self, kind: &Kind) -> Result<(), Failure> {
+    pub(super) fn prove_by(&mut self, kind: &Kind) -> Result<(), TrialFailure> {
         let most = if is_large(&kind.rows[0].1) { FEW_ROWS } else { ROWS.len() };
         let company = most.min(self.config.max_batch_size).max(2) - 1;
         // The loudest and the most silent are together, and the second ordinary one comes last.
@@ -46,7 +46,7 @@ impl Tried<'_> {
     }
 
     /// The same in runs of other sizes, with each row at several places, as long as there is time.
-    pub(super) fn further_sizes(&mut self, kind: &Kind) -> Result<(), Failure> {
+    pub(super) fn further_sizes(&mut self, kind: &Kind) -> Result<(), TrialFailure> {
         let all = kind.rows.len();
         for rows in self.sizes() {
             // Of two rows, each beside each.
@@ -66,7 +66,7 @@ impl Tried<'_> {
     }
 
     /// Runs these rows together, and compares each with itself alone.
-    fn compare(&mut self, kind: &Kind, order: &[usize]) -> Result<(), Failure> {
+    fn compare(&mut self, kind: &Kind, order: &[usize]) -> Result<(), TrialFailure> {
         self.check_time()?;
         let whole = self.run(&works(kind, order)).map_err(several)?;
         let mut may_hide = false;
@@ -88,7 +88,7 @@ impl Tried<'_> {
         kind: &Kind,
         order: &[usize],
         whole: &Answers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         for stays in [0, 1] {
             let is_kept = |place: usize| place % 2 == stays;
             let other = |row: usize| (row + 1) % kind.rows.len();
@@ -107,7 +107,7 @@ impl Tried<'_> {
             let again = self.run(&works(kind, order)).map_err(several)?;
             let by_chance = |place| between(whole, place, &again, place, Beside::Itself);
             if !(0..order.len()).any(|it| by_chance(it).is_some()) {
-                return Err(Failure::Dependent(by_values(&found)));
+                return Err(TrialFailure::Dependent(by_values(&found)));
             }
         }
         Ok(())
@@ -121,22 +121,22 @@ impl Tried<'_> {
         order: &[usize],
         answers: &Answers,
         place: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         let again = self.run(&works(kind, order)).map_err(several)?;
         if between(answers, place, &again, place, Beside::Largest).is_some() {
             let reason = "its answers to the same rows differ from run to run";
-            return Err(Failure::Dependent(reason.to_owned()));
+            return Err(TrialFailure::Dependent(reason.to_owned()));
         }
         let row = order[place];
         let beside = self.run(&works(kind, &vec![row; order.len()])).map_err(several)?;
         if let Some(found) = between(answers, place, &beside, place, Beside::Largest) {
-            return Err(Failure::Dependent(by_values(&found)));
+            return Err(TrialFailure::Dependent(by_values(&found)));
         }
         // What is far from ordinary may make much of a difference in the last bit.
         let is_little = found.distance <= ROUNDED || kind.rows[row].0 != Loudness::Ordinary;
         match is_little || self.is_tie(kind, row, answers, place, order.len())? {
             true => Ok(()),
-            false => Err(Failure::Dependent(by_number(found))),
+            false => Err(TrialFailure::Dependent(by_number(found))),
         }
     }
 
@@ -150,7 +150,7 @@ impl Tried<'_> {
         answers: &Answers,
         place: usize,
         rows: usize,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, TrialFailure> {
         let (work, alone) = (&kind.rows[row].1, &kind.alone[row].0);
         let Some(other) = rows_of(&answers.0, place, 1) else { return Ok(false) };
         let mut nudges = Vec::new();
@@ -170,7 +170,7 @@ impl Tried<'_> {
             }
             let (signature, config) = (self.signature, self.config);
             let further = kind.recipe.row(number, Loudness::Ordinary, signature, config);
-            let further = further.ok_or(Failure::NoRow)?;
+            let further = further.ok_or(TrialFailure::NoRow)?;
             let alone = self.run(&[&further])?;
             let whole = self.run(&vec![&further; rows]).map_err(several)?;
             let found = between(&alone, 0, &whole, place, Beside::Largest);
@@ -220,11 +220,11 @@ pub(super) fn between(
 }
 
 /// Of several rows whose like it takes alone, it is of their number.
-pub(super) fn several(failure: Failure) -> Failure {
+pub(super) fn several(failure: TrialFailure) -> TrialFailure {
     match failure {
-        Failure::Engine(error @ BackendError::Device(_)) => Failure::Engine(error),
-        Failure::Engine(error) => {
-            Failure::Dependent(format!("it takes one row and fails for several: {error}"))
+        TrialFailure::Engine(error @ BackendError::Device(_)) => TrialFailure::Engine(error),
+        TrialFailure::Engine(error) => {
+            TrialFailure::Dependent(format!("it takes one row and fails for several: {error}"))
         }
         other => other,
     }

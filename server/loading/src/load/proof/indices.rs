@@ -6,7 +6,7 @@ use std::{ops::Range, time::Instant};
 use super::{
     company::several,
     special::{Guest, Met, Usual, behind, ends_all},
-    trial::{Failure, Kind, LONGER, LONGEST_EXTREME, MUCH, Tried, has_shape_of},
+    trial::{Kind, LONGER, LONGEST_EXTREME, MUCH, TrialFailure, Tried, has_shape_of},
 };
 use crate::load::special_rows::{largest, largest_of, whole_inputs, with_whole};
 
@@ -61,7 +61,7 @@ struct Largest {
 
 impl Tried<'_> {
     /// Compares an ordinary row with itself beside rows of large indices.
-    pub(super) fn beside_whole(&mut self, kind: &Kind) -> Result<(), Failure> {
+    pub(super) fn beside_whole(&mut self, kind: &Kind) -> Result<(), TrialFailure> {
         let index = |at: usize| {
             let tensors = kind.rows.iter().filter_map(|it| Some(&it.1.inputs.get(at)?.tensor));
             let most = tensors.clone().map(|it| largest_of(it.dtype())).max()?;
@@ -87,7 +87,7 @@ impl Tried<'_> {
         usual: &Usual,
         inputs: &[Index],
         from: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         let most = inputs.iter().map(|it| it.most).max().unwrap_or(0);
         let mut taken = inputs.iter().map(|it| it.shown).min().unwrap_or(0);
         let mut last = Largest::default();
@@ -134,7 +134,7 @@ impl Tried<'_> {
         inputs: &[Index],
         last: &mut Largest,
         between: Range<u64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         let (mut taken, mut refused) = (between.start, between.end);
         loop {
             let apart = refused - taken;
@@ -171,7 +171,7 @@ impl Tried<'_> {
         usual: &Usual,
         last: &mut Largest,
         guest: Guest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         last.met = match self.is_over() {
             true => None,
             false => Some(self.meet(kind, usual, &[&guest])?),
@@ -182,7 +182,7 @@ impl Tried<'_> {
 
     /// Has the largest row as company if it has not been. Where there is time it is compared with itself beside nothing
     /// but itself.
-    fn settle(&mut self, kind: &Kind, usual: &Usual, last: Largest) -> Result<(), Failure> {
+    fn settle(&mut self, kind: &Kind, usual: &Usual, last: Largest) -> Result<(), TrialFailure> {
         let Largest { guest: Some(guest), met } = last else { return Ok(()) };
         let met = match met {
             Some(met) => met,
@@ -198,11 +198,11 @@ impl Tried<'_> {
     }
 
     /// Runs a special row alone.
-    fn takes(&mut self, kind: &Kind, guest: &Guest) -> Result<Alone, Failure> {
+    fn takes(&mut self, kind: &Kind, guest: &Guest) -> Result<Alone, TrialFailure> {
         self.check_time()?;
         let usual = kind.usual;
         let limit = self.limit.at_most(usual.saturating_mul(LONGER) + LONGEST_EXTREME);
-        let limit = limit.map_err(Failure::Engine)?;
+        let limit = limit.map_err(TrialFailure::Engine)?;
         for _ in 0..TURNS {
             let started = Instant::now();
             let answers = match self.run_within(&[&guest.work], &limit) {

@@ -13,7 +13,7 @@ use backend::BackendError;
 use super::{
     company::{FEW_ROWS, between, by_values, is_large, several},
     evidence::Answers,
-    trial::{Failure, Kind, LONGER, LONGEST_EXTREME, Tried},
+    trial::{Kind, LONGER, LONGEST_EXTREME, TrialFailure, Tried},
 };
 use crate::load::special_rows::{HUGE, NO_NUMBERS, Special, float_inputs, with_floats};
 use schedule::{
@@ -57,7 +57,11 @@ pub(super) enum Met {
 impl Tried<'_> {
     /// Compares an ordinary row with itself beside special ones. Those of whole numbers are left out on a GPU, whose
     /// use an index that is too large ends.
-    pub(super) fn special_company(&mut self, kind: &Kind, is_on_gpu: bool) -> Result<(), Failure> {
+    pub(super) fn special_company(
+        &mut self,
+        kind: &Kind,
+        is_on_gpu: bool,
+    ) -> Result<(), TrialFailure> {
         let began = Instant::now();
         let mut met = self.beside_floats(kind);
         if met.is_ok() && !is_on_gpu {
@@ -67,7 +71,7 @@ impl Tried<'_> {
         met
     }
 
-    fn beside_floats(&mut self, kind: &Kind) -> Result<(), Failure> {
+    fn beside_floats(&mut self, kind: &Kind) -> Result<(), TrialFailure> {
         let row = &kind.rows[1].1;
         let inputs = float_inputs(row);
         if inputs.is_empty() {
@@ -99,7 +103,7 @@ impl Tried<'_> {
         usual: &Usual,
         inputs: &[usize],
         guests: &[(Special, Guest)],
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, TrialFailure> {
         let all: Vec<&Guest> = guests.iter().map(|it| &it.1).cycle().take(usual.company).collect();
         let whole = match self.meet(kind, usual, &all)? {
             Met::Taken(whole) => Some(whole),
@@ -144,16 +148,16 @@ impl Tried<'_> {
         kind: &Kind,
         usual: &Usual,
         guests: &[&Guest],
-    ) -> Result<Met, Failure> {
+    ) -> Result<Met, TrialFailure> {
         self.check_time()?;
         let rows = LONGER.saturating_mul(usual.company as u32 + 1);
         let limit = self.limit.at_most(kind.usual.saturating_mul(rows) + LONGEST_EXTREME);
-        let limit = limit.map_err(Failure::Engine)?;
+        let limit = limit.map_err(TrialFailure::Engine)?;
         let whole = match self.run_within(&behind(kind, guests), &limit) {
             Ok(whole) => whole,
             Err(failure) if ends_all(&failure) => return Err(failure),
-            Err(Failure::Engine(_)) if limit.check().is_err() => return Ok(Met::Endless),
-            Err(Failure::Engine(error)) => {
+            Err(TrialFailure::Engine(_)) if limit.check().is_err() => return Ok(Met::Endless),
+            Err(TrialFailure::Engine(error)) => {
                 for guest in guests {
                     match self.run_within(&[&guest.work], &limit) {
                         Ok(_) => (),
@@ -161,10 +165,10 @@ impl Tried<'_> {
                         Err(_) => return Ok(Met::Refused),
                     }
                 }
-                return Err(several(Failure::Engine(error)));
+                return Err(several(TrialFailure::Engine(error)));
             }
             // Of other rows it does answer as many.
-            Err(Failure::NoBatch(reason)) => return Err(Failure::Dependent(reason)),
+            Err(TrialFailure::NoBatch(reason)) => return Err(TrialFailure::Dependent(reason)),
             Err(failure) => return Err(failure),
         };
         let place = usual.company;
@@ -185,7 +189,7 @@ impl Tried<'_> {
                 let mut of: Vec<&str> = guests.iter().map(|it| &*it.of).collect();
                 of.dedup();
                 let (says, of) = (by_values(&found), of.join(", "));
-                Err(Failure::Dependent(format!("{says}, beside rows of {of}")))
+                Err(TrialFailure::Dependent(format!("{says}, beside rows of {of}")))
             }
         }
     }
@@ -197,12 +201,12 @@ impl Tried<'_> {
         answers: [&Answers; 2],
         place: usize,
         guest: &Guest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TrialFailure> {
         match self.confirmed(works, answers, place)? {
             None => Ok(()),
             Some(found) => {
                 let says = by_values(&found);
-                Err(Failure::Dependent(format!("{says}, in a row of {}", guest.of)))
+                Err(TrialFailure::Dependent(format!("{says}, in a row of {}", guest.of)))
             }
         }
     }
@@ -214,7 +218,7 @@ impl Tried<'_> {
         works: [&[&Work]; 2],
         answers: [&Answers; 2],
         place: usize,
-    ) -> Result<Option<Apart>, Failure> {
+    ) -> Result<Option<Apart>, TrialFailure> {
         let [one, other] = answers;
         let apart = |beside| between(one, place, other, place, beside);
         if apart(Beside::Itself).is_none() {
@@ -258,6 +262,6 @@ pub(super) fn behind<'a>(kind: &'a Kind, guests: &[&'a Guest]) -> Vec<&'a Work> 
 }
 
 /// Would nothing else be answered either?
-pub(super) fn ends_all(failure: &Failure) -> bool {
-    matches!(failure, Failure::Engine(BackendError::Device(_) | BackendError::Crashed(_)))
+pub(super) fn ends_all(failure: &TrialFailure) -> bool {
+    matches!(failure, TrialFailure::Engine(BackendError::Device(_) | BackendError::Crashed(_)))
 }

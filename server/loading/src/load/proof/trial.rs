@@ -39,7 +39,7 @@ pub(super) const MUCH: Duration = Duration::from_millis(2);
 pub(super) const LONGEST_EXTREME: Duration = Duration::from_millis(500);
 
 /// Why rows have not been found to be independent.
-pub(super) enum Failure {
+pub(super) enum TrialFailure {
     /// They are not; a sentence.
     Dependent(String),
     /// There are no rows: an output's first dimension is something else; a sentence.
@@ -83,9 +83,9 @@ impl Tried<'_> {
     }
 
     /// Ends the trial where it is late.
-    pub(super) fn check_time(&self) -> Result<(), Failure> {
+    pub(super) fn check_time(&self) -> Result<(), TrialFailure> {
         match self.is_late() {
-            true => Err(Failure::Dependent("to try its rows takes too long".to_owned())),
+            true => Err(TrialFailure::Dependent("to try its rows takes too long".to_owned())),
             false => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ impl Tried<'_> {
     }
 
     /// Runs each row of that recipe alone. The first ones have to be taken; others that are not are left out.
-    pub(super) fn alone(&mut self, recipe: Recipe) -> Result<Kind, Failure> {
+    pub(super) fn alone(&mut self, recipe: Recipe) -> Result<Kind, TrialFailure> {
         let (mut rows, mut alone): (Vec<(Loudness, Work)>, Vec<Answers>) = Default::default();
         let (mut usual, mut is_longer) = (Duration::MAX, self.is_endless);
         let (mut longest, mut grows) = (Duration::ZERO, self.is_endless);
@@ -104,10 +104,10 @@ impl Tried<'_> {
                 continue;
             }
             let row = recipe.row(number, loudness, self.signature, self.config);
-            let answered = row.ok_or(Failure::NoRow).and_then(|row| {
+            let answered = row.ok_or(TrialFailure::NoRow).and_then(|row| {
                 if loudness == Loudness::Extreme {
                     let most = longest.saturating_mul(LONGER) + LONGEST_EXTREME;
-                    let limit = self.limit.at_most(most).map_err(Failure::Engine)?;
+                    let limit = self.limit.at_most(most).map_err(TrialFailure::Engine)?;
                     let answers = self.run_within(&[&row], &limit);
                     self.is_endless = limit.check().is_err();
                     grows |= self.is_endless;
@@ -138,9 +138,9 @@ impl Tried<'_> {
                     alone.push(answers);
                 }
                 // Others would end the next process as well.
-                Err(Failure::Engine(
+                Err(TrialFailure::Engine(
                     error @ (BackendError::Device(_) | BackendError::Crashed(_)),
-                )) => return Err(Failure::Engine(error)),
+                )) => return Err(TrialFailure::Engine(error)),
                 Err(failure) if rows.len() < NEEDED => return Err(failure),
                 Err(_) => is_longer |= loudness == Loudness::Loud,
             }
@@ -154,7 +154,7 @@ impl Tried<'_> {
     }
 
     /// Runs these rows together: as many rows of every output.
-    pub(super) fn run(&mut self, rows: &[&Work]) -> Result<Answers, Failure> {
+    pub(super) fn run(&mut self, rows: &[&Work]) -> Result<Answers, TrialFailure> {
         self.run_within(rows, self.limit)
     }
 
@@ -163,7 +163,7 @@ impl Tried<'_> {
         &mut self,
         rows: &[&Work],
         limit: &RunLimit,
-    ) -> Result<Answers, Failure> {
+    ) -> Result<Answers, TrialFailure> {
         let outputs = rows.first().map(|it| it.outputs.as_slice()).unwrap_or_default();
         let columns = rows.first().map(|it| it.inputs.as_slice()).unwrap_or_default();
         let column = |(at, input): (usize, &NamedTensor)| {
@@ -172,7 +172,7 @@ impl Tried<'_> {
             Some(NamedTensor { name: input.name.clone(), tensor })
         };
         let inputs: Option<Vec<NamedTensor>> = columns.iter().enumerate().map(column).collect();
-        let inputs = &inputs.ok_or(Failure::NoRow)?;
+        let inputs = &inputs.ok_or(TrialFailure::NoRow)?;
         let batch = Batch {
             inputs,
             outputs,
@@ -182,15 +182,15 @@ impl Tried<'_> {
         };
         let answers = self.instance.execute(&batch);
         // One that was stopped may have answered something.
-        limit.check().map_err(Failure::Engine)?;
-        let answers = answers.map_err(Failure::Engine)?;
+        limit.check().map_err(TrialFailure::Engine)?;
+        let answers = answers.map_err(TrialFailure::Engine)?;
         let in_order = outputs.iter().map(|name| {
             let answer = answers.iter().find(|it| it.name == *name);
-            let answer = answer.ok_or(Failure::NoRow)?;
+            let answer = answer.ok_or(TrialFailure::NoRow)?;
             if answer.tensor.shape().rows() != Some(rows.len()) {
                 let (shape, given) = (answer.tensor.shape(), rows.len());
                 let count = if given == 1 { "1 row".to_owned() } else { format!("{given} rows") };
-                return Err(Failure::NoBatch(format!(
+                return Err(TrialFailure::NoBatch(format!(
                     "its first dimension is no batch: output '{name}' has the shape {shape} for {count}"
                 )));
             }

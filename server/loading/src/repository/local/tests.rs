@@ -7,8 +7,8 @@ use crate::config::engines::usual;
 ///
 /// # Errors
 /// When a repository cannot be listed.
-fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<Found> {
-    let mut found = Found::default();
+fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<FoundModels> {
+    let mut found = FoundModels::default();
     for repository in repositories {
         found.look_into(repository, names)?;
     }
@@ -43,7 +43,7 @@ fn id(name: &str) -> ModelId {
     ModelId::named(name)
 }
 
-fn summary(found: &Found) -> Vec<(&str, Vec<u64>)> {
+fn summary(found: &FoundModels) -> Vec<(&str, Vec<u64>)> {
     let versions = |it: &FoundModel| it.versions.keys().copied().collect();
     found.models.values().map(|it| (&*it.name, versions(it))).collect()
 }
@@ -135,7 +135,7 @@ fn with_a_namespace_for_each_repository_both_are_found() {
     let repositories = [tree.0.join("r"), tree.0.join("s")];
     let found = scan_repositories(&repositories, Names::PerRepository).unwrap();
     assert_eq!(summary(&found), [("m", vec![1]), ("m", vec![1]), ("n", vec![1])]);
-    let mut one = Found::default();
+    let mut one = FoundModels::default();
     repositories.iter().for_each(|it| one.look_for("m", it, Names::PerRepository));
     let namespaces: Vec<&str> = one.models.keys().map(|it| &*it.namespace).collect();
     assert_eq!(namespaces, repositories.each_ref().map(|it| it.to_str().unwrap()));
@@ -147,7 +147,7 @@ fn what_is_still_being_written_is_no_model() {
     let repositories = std::slice::from_ref(&tree.0);
     let found = scan_repositories(repositories, Names::Once).unwrap();
     assert_eq!(summary(&found), [("m", vec![1])]);
-    let mut none = Found::default();
+    let mut none = FoundModels::default();
     none.look_for("n.part", &tree.0, Names::Once);
     assert!(none.models.is_empty());
 }

@@ -10,7 +10,7 @@ use backend::NamedTensor;
 use crate::codec::{cost::TextCost, rerank, terms::Terms};
 use formats::{
     EncodedReply,
-    json::{self, Reader, Token, write},
+    json::{self, JsonReader, Token, write},
     medium,
     negotiate::{self, Declared},
     parameter, pipeline_body,
@@ -135,7 +135,7 @@ pub fn decode(
         return Ok((request, HubFormat::Ranking(format)));
     }
     let (mut read, mut parameters, mut beside) = (None, Vec::new(), Vec::new());
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
                 read = Some(pipeline_body::inputs(signature, asked.unwrap_or(own), reader)?);
@@ -192,7 +192,7 @@ pub fn decode(
 /// Has the body a query, as rankings of Text Embeddings Inference have?
 fn has_query(body: &[u8], grant: &Grant) -> Result<bool, Error> {
     let mut has_query = false;
-    Reader::preview(body, grant)?.object(|reader, key| {
+    JsonReader::preview(body, grant)?.object(|reader, key| {
         has_query |= &*key == "query";
         reader.skip_value()
     })?;
@@ -246,7 +246,7 @@ pub fn encode(
 fn candidates(out: &mut Vec<u8>, row: &[u8]) -> Result<(), Error> {
     let (mut labels, mut scores) = (Vec::new(), Vec::new());
     let grant = Grant::uncounted();
-    Reader::document(row, &grant, |reader| {
+    JsonReader::document(row, &grant, |reader| {
         reader.object(|reader, key| match &*key {
             "labels" => reader.array(|reader, _| {
                 labels.push(reader.raw_value()?);

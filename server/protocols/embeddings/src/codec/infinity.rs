@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::codec::{cost::TextCost, reply_id, terms::Terms, texts, usage};
 use formats::{
     EncodedReply,
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
     parameter,
     reply_size::{self, TextForm},
     vectors,
@@ -36,7 +36,7 @@ pub fn decode(
 ) -> Result<(InferenceRequest, ClassifyFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut texts, mut is_raw) = (None, false);
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "input" => {
                 texts = Some(texts::read(reader, most)?);

@@ -7,7 +7,7 @@ use backend::{DataType, NamedTensor, Shape};
 
 use formats::{
     elements::TensorBuilder,
-    json::{Mark, Reader, Token},
+    json::{JsonReader, Mark, Token},
     rows::first_item,
 };
 use inference::{
@@ -31,12 +31,12 @@ pub(crate) struct Texts {
 /// # Errors
 /// [`Error::Empty`] for an empty text or list, [`Error::TooManyInputs`] for more than `most` of them,
 /// [`Error::InvalidRequest`] for anything else.
-pub(crate) fn read(reader: &mut Reader<'_>, most: usize) -> Result<Texts, Error> {
+pub(crate) fn read(reader: &mut JsonReader<'_>, most: usize) -> Result<Texts, Error> {
     let start = reader.mark();
     match reader.peek()? {
         Token::Array => match first_item(reader, &start)? {
             None => Err(empty_list(reader, &start)),
-            Some(first) => match reader.revisit(first, Reader::peek)? {
+            Some(first) => match reader.revisit(first, JsonReader::peek)? {
                 Token::Number => single(reader, TOKEN_IDS, ids),
                 Token::Array => rows(reader, most, TOKEN_IDS, ids),
                 _ => rows(reader, most, TEXT, push_text),
@@ -86,7 +86,7 @@ impl<'g> Column<'g> {
     ///
     /// # Errors
     /// When it is too long.
-    pub(crate) fn push(&mut self, reader: &Reader<'_>, text: &str) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, reader: &JsonReader<'_>, text: &str) -> Result<(), Error> {
         self.characters += text.chars().count();
         self.builder.push_bytes(text.as_bytes()).map_err(|problem| reader.error(problem))
     }
@@ -111,9 +111,9 @@ impl<'g> Column<'g> {
     }
 }
 
-type ReadRow = fn(&mut Reader<'_>, &mut Column<'_>) -> Result<(), Error>;
+type ReadRow = fn(&mut JsonReader<'_>, &mut Column<'_>) -> Result<(), Error>;
 
-fn single(reader: &mut Reader<'_>, name: &str, read: ReadRow) -> Result<Texts, Error> {
+fn single(reader: &mut JsonReader<'_>, name: &str, read: ReadRow) -> Result<Texts, Error> {
     let mut column = Column::new(reader.grant());
     read(reader, &mut column)?;
     finish(column, name)
@@ -130,9 +130,9 @@ fn finish(column: Column<'_>, name: &str) -> Result<Texts, Error> {
 /// # Errors
 /// [`Error::Empty`], [`Error::TooManyInputs`], and those of `read`.
 pub(crate) fn list(
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
     most: usize,
-    mut read: impl FnMut(&mut Reader<'_>) -> Result<(), Error>,
+    mut read: impl FnMut(&mut JsonReader<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut given = 0;
     let start = reader.mark();
@@ -148,7 +148,12 @@ pub(crate) fn list(
     }
 }
 
-fn rows(reader: &mut Reader<'_>, most: usize, name: &str, read: ReadRow) -> Result<Texts, Error> {
+fn rows(
+    reader: &mut JsonReader<'_>,
+    most: usize,
+    name: &str,
+    read: ReadRow,
+) -> Result<Texts, Error> {
     let mut column = Column::new(reader.grant());
     list(reader, most, |reader| read(reader, &mut column))?;
     finish(column, name)
@@ -158,7 +163,7 @@ fn rows(reader: &mut Reader<'_>, most: usize, name: &str, read: ReadRow) -> Resu
 ///
 /// # Errors
 /// Those of [`list`] and of [`text`].
-pub(crate) fn column<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<'g>, Error> {
+pub(crate) fn column<'g>(reader: &mut JsonReader<'g>, most: usize) -> Result<Column<'g>, Error> {
     let mut column = Column::new(reader.grant());
     list(reader, most, |reader| push_text(reader, &mut column))?;
     Ok(column)
@@ -168,18 +173,18 @@ pub(crate) fn column<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<
 ///
 /// # Errors
 /// [`Error::Empty`] where it is empty.
-pub(crate) fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, Error> {
+pub(crate) fn text<'a>(reader: &mut JsonReader<'a>) -> Result<Cow<'a, str>, Error> {
     let text = reader.string()?;
     if text.is_empty() { Err(empty(reader)) } else { Ok(text) }
 }
 
-fn push_text(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
+fn push_text(reader: &mut JsonReader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     let text = text(reader)?;
     column.push(reader, &text)
 }
 
 /// A list of token ids, which the model reads.
-fn ids(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
+fn ids(reader: &mut JsonReader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     if reader.peek()? != Token::Array {
         return Err(reader.error("expected a list of token ids, as the first one is"));
     }
@@ -191,12 +196,12 @@ fn ids(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
 }
 
 /// The error of a list at that place without any text.
-pub(crate) fn empty_list<'a>(reader: &Reader<'a>, start: &Mark<'a>) -> Error {
+pub(crate) fn empty_list<'a>(reader: &JsonReader<'a>, start: &Mark<'a>) -> Error {
     Error::Empty(reader.error_about(start, "expected at least one text, found none").to_string())
 }
 
 /// The error of an empty text.
-pub(crate) fn empty(reader: &Reader<'_>) -> Error {
+pub(crate) fn empty(reader: &JsonReader<'_>) -> Error {
     Error::Empty(reader.error("expected a text, found an empty one").to_string())
 }
 
@@ -206,7 +211,7 @@ mod tests {
     use formats::samples::show_inputs;
 
     fn read_text(json: &str) -> Result<Texts, Error> {
-        Reader::document(json.as_bytes(), formats::samples::grant(), |reader| read(reader, 3))
+        JsonReader::document(json.as_bytes(), formats::samples::grant(), |reader| read(reader, 3))
     }
 
     #[track_caller]

@@ -7,9 +7,9 @@ use h2::RecvStream;
 
 use super::{
     infer_message::{self, Target},
-    parameters::{self, Place},
+    parameters::{self, ParameterPlace},
     reply::{self, Frame},
-    request::{self, Forms, Wanted},
+    request::{self, Forms, ReplyWishes},
 };
 use formats::{body_memo::BodyMemo, signature_name::SIGNATURE_NAME};
 use frontend::{
@@ -146,7 +146,7 @@ impl Codec for ModelInfer {
         let Parsed::New(_, message) = message else { return Ok(default) };
         let named = default.named.as_ref().and_then(|_| message.parameters.get(SIGNATURE_NAME));
         let Some(value) = named else { return Ok(default) };
-        let name = parameters::text(Place { of: "", key: SIGNATURE_NAME }, *value)?;
+        let name = parameters::text(ParameterPlace { of: "", key: SIGNATURE_NAME }, *value)?;
         default.of_name(name).map_err(|it| Error::InvalidRequest(it.to_string()))
     }
 
@@ -170,7 +170,7 @@ impl Codec for ModelInfer {
             }
             Parsed::New(body, message) => (body, message),
         };
-        let (request, Wanted { forms, shared }) = request::decode(signature, message, grant)?;
+        let (request, ReplyWishes { forms, shared }) = request::decode(signature, message, grant)?;
         let is_plain = forms.is_empty() && shared.is_none();
         if is_plain && ptr::eq(signature, &*self.signature) {
             self.memo.remember(&self.signature, None, body, (&request, &()), &[]);

@@ -7,7 +7,7 @@ use prost::encoding::{WireType, decode_varint};
 use smallvec::SmallVec;
 
 use super::parameters::{self, Parameters};
-use frontend::grpc::wire::{self, Lists, Parts, Problem};
+use frontend::grpc::wire::{self, Lists, Parts, WireProblem};
 use inference::error::Error;
 
 /// A `ModelInferRequest`.
@@ -68,7 +68,7 @@ impl<'a> Target<'a> {
         if names_model { length } else { 0 }
     }
 
-    fn read(&mut self, mut rest: &'a [u8]) -> Result<(), Problem> {
+    fn read(&mut self, mut rest: &'a [u8]) -> Result<(), WireProblem> {
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
                 1 => self.model = wire::text(kind, &mut rest)?,
@@ -116,7 +116,7 @@ impl<'a> Request<'a> {
         read.map(|()| request).map_err(|problem| problem.error("ModelInferRequest"))
     }
 
-    fn read(&mut self, message: &'a Bytes) -> Result<(), Problem> {
+    fn read(&mut self, message: &'a Bytes) -> Result<(), WireProblem> {
         let mut rest: &'a [u8] = message;
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
@@ -140,7 +140,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    fn input(&mut self, message: &Bytes, mut rest: &'a [u8]) -> Result<Input<'a>, Problem> {
+    fn input(&mut self, message: &Bytes, mut rest: &'a [u8]) -> Result<Input<'a>, WireProblem> {
         let mut input = Input::default();
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
@@ -165,7 +165,7 @@ impl<'a> Request<'a> {
         Ok(input)
     }
 
-    fn output(&mut self, mut rest: &'a [u8]) -> Result<Output<'a>, Problem> {
+    fn output(&mut self, mut rest: &'a [u8]) -> Result<Output<'a>, WireProblem> {
         let mut output = Output::default();
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
@@ -178,7 +178,7 @@ impl<'a> Request<'a> {
         Ok(output)
     }
 
-    fn count(&mut self, parts: usize) -> Result<(), Problem> {
+    fn count(&mut self, parts: usize) -> Result<(), WireProblem> {
         self.parts.count(parts)
     }
 

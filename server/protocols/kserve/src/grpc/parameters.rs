@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use prost::encoding::WireType;
 
-use frontend::grpc::wire::{self, Problem};
+use frontend::grpc::wire::{self, WireProblem};
 use inference::{error::Error, request::Parameter};
 
 /// Most bytes of a key: keys are copied, and stand in errors. HTTP has the same bound.
@@ -43,7 +43,7 @@ pub fn read<'a>(
     parameters: &mut Parameters<'a>,
     kind: WireType,
     rest: &mut &'a [u8],
-) -> Result<(), Problem> {
+) -> Result<(), WireProblem> {
     let mut entry = wire::delimited(kind, rest)?;
     let (mut key, mut value) = ("", Value::None);
     while let Some((number, kind)) = wire::field(&mut entry)? {
@@ -54,7 +54,7 @@ pub fn read<'a>(
         }
     }
     if key.len() > LONGEST_KEY {
-        return Err(Problem::Key { given: key.len(), most: LONGEST_KEY });
+        return Err(WireProblem::Key { given: key.len(), most: LONGEST_KEY });
     }
     parameters.insert(key, value);
     Ok(())
@@ -67,7 +67,7 @@ pub fn copied(parameters: &Parameters<'_>) -> usize {
 
 impl<'a> Value<'a> {
     /// Reads an `InferParameter` over this value, as messages are merged.
-    fn merge(&mut self, mut rest: &'a [u8]) -> Result<(), Problem> {
+    fn merge(&mut self, mut rest: &'a [u8]) -> Result<(), WireProblem> {
         while let Some((number, kind)) = wire::field(&mut rest)? {
             *self = match number {
                 1 => Value::Bool(wire::varint(kind, &mut rest)? != 0),
@@ -96,14 +96,14 @@ impl<'a> Value<'a> {
 
 /// Where a parameter stands, for its errors.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct ParameterPlace<'a> {
     /// `input 'x', ` or the like; empty for the request itself.
     pub of: &'a str,
     /// Its key.
     pub key: &'a str,
 }
 
-impl Place<'_> {
+impl ParameterPlace<'_> {
     fn error(self, problem: std::fmt::Arguments<'_>) -> Error {
         Error::InvalidRequest(format!("{}parameter '{}': {problem}", self.of, self.key))
     }
@@ -114,7 +114,7 @@ impl Place<'_> {
 }
 
 /// A truth value.
-pub fn boolean(place: Place<'_>, value: Value<'_>) -> Result<bool, Error> {
+pub fn boolean(place: ParameterPlace<'_>, value: Value<'_>) -> Result<bool, Error> {
     match value {
         Value::Bool(value) => Ok(value),
         _ => Err(place.wrong("bool_param", value)),
@@ -122,7 +122,7 @@ pub fn boolean(place: Place<'_>, value: Value<'_>) -> Result<bool, Error> {
 }
 
 /// An integer of at least `least`, in either of the two fields that hold one.
-pub fn integer(place: Place<'_>, value: Value<'_>, least: u64) -> Result<u64, Error> {
+pub fn integer(place: ParameterPlace<'_>, value: Value<'_>, least: u64) -> Result<u64, Error> {
     let number = match value {
         Value::Int64(value) => u64::try_from(value).ok(),
         Value::Uint64(value) => Some(value),
@@ -133,7 +133,7 @@ pub fn integer(place: Place<'_>, value: Value<'_>, least: u64) -> Result<u64, Er
 }
 
 /// A text that is not empty.
-pub fn text<'a>(place: Place<'_>, value: Value<'a>) -> Result<&'a str, Error> {
+pub fn text<'a>(place: ParameterPlace<'_>, value: Value<'a>) -> Result<&'a str, Error> {
     match value {
         Value::Text(value) if !value.is_empty() => Ok(value),
         _ => Err(place.wrong("string_param that is not empty", value)),
@@ -141,7 +141,7 @@ pub fn text<'a>(place: Place<'_>, value: Value<'a>) -> Result<&'a str, Error> {
 }
 
 /// The error of a parameter that the server does not know.
-pub fn custom(place: Place<'_>, value: Value<'_>) -> Result<Parameter, Error> {
+pub fn custom(place: ParameterPlace<'_>, value: Value<'_>) -> Result<Parameter, Error> {
     Ok(match value {
         Value::Bool(value) => Parameter::Bool(value),
         Value::Int64(value) => Parameter::Int(value),

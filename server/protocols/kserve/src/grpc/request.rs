@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{
     contents,
     infer_message::{self, Input, Output},
-    parameters::{self, Parameters, Place, Value},
+    parameters::{self, ParameterPlace, Parameters, Value},
 };
 use formats::kserve_v2::{RegionPart, SharedInput, SharedParts, check_booleans, suggestion};
 use inference::{
@@ -21,7 +21,7 @@ use inference::{
 
 /// The client's wishes beside raw data in the message: forms of outputs, and parts in shared memory.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct ReplyWishes {
     /// The outputs in another form than raw; usually none.
     pub forms: Forms,
     /// The inputs and outputs in shared memory; usually `None`.
@@ -61,7 +61,7 @@ pub fn decode(
     signature: &Signature,
     message: infer_message::Request<'_>,
     grant: &Grant,
-) -> Result<(InferenceRequest, Wanted), Error> {
+) -> Result<(InferenceRequest, ReplyWishes), Error> {
     grant.take(|_| message.bound())?;
     let infer_message::Request { id, parameters, inputs, outputs, raw, .. } = message;
     let mut request = InferenceRequest {
@@ -122,7 +122,7 @@ pub fn decode(
         request.outputs.push(name);
     }
     let shares = !shared.inputs.is_empty() || !shared.outputs.is_empty();
-    Ok((request, Wanted { forms, shared: shares.then(|| Box::new(shared)) }))
+    Ok((request, ReplyWishes { forms, shared: shares.then(|| Box::new(shared)) }))
 }
 
 /// The raw tensors of `raw_input_contents` that no input has taken yet.
@@ -134,7 +134,7 @@ struct RawData {
 fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Result<(), Error> {
     let (mut id, mut start, mut end) = (None, false, false);
     for (&key, &value) in given {
-        let place = Place { of: "", key };
+        let place = ParameterPlace { of: "", key };
         match key {
             "sequence_id" => {
                 id = match value {
@@ -257,7 +257,7 @@ fn source(
 fn region(of: &str, given: &Parameters<'_>) -> Result<Option<RegionPart>, Error> {
     let number = |key: &str| {
         let value = given.get(key);
-        value.map(|it| parameters::integer(Place { of, key }, *it, 0)).transpose()
+        value.map(|it| parameters::integer(ParameterPlace { of, key }, *it, 0)).transpose()
     };
     let (key, size_key) = ("shared_memory_region", "shared_memory_byte_size");
     let (offset, size) = (number("shared_memory_offset")?, number(size_key)?);
@@ -267,7 +267,7 @@ fn region(of: &str, given: &Parameters<'_>) -> Result<Option<RegionPart>, Error>
             _ => Err(Error::InvalidRequest(format!("{of}parameter '{key}': expected, given none"))),
         };
     };
-    let name = parameters::text(Place { of, key }, *name)?;
+    let name = parameters::text(ParameterPlace { of, key }, *name)?;
     let needed =
         || Error::InvalidRequest(format!("{of}parameter '{size_key}': expected, given none"));
     Ok(Some(RegionPart {
@@ -298,8 +298,9 @@ fn output_form(
     let of = format!("model '{model}', output '{name}', ");
     let key = "classification";
     let classes = output.parameters.get(key);
-    let classes =
-        classes.map(|it| parameters::integer(Place { of: &of, key }, *it, 1)).transpose()?;
+    let classes = classes
+        .map(|it| parameters::integer(ParameterPlace { of: &of, key }, *it, 1))
+        .transpose()?;
     let form = match (classes, region(&of, &output.parameters)?) {
         (None, None) => None,
         (Some(classes), None) => {

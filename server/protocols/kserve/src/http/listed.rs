@@ -210,7 +210,7 @@ mod tests {
 
     use super::super::{KServe, Operation};
     use frontend::http::{
-        address::Head,
+        address::RequestHead,
         listing::{misled, sample},
         protocol::Protocol,
     };
@@ -249,7 +249,7 @@ mod tests {
         let routes = KServe.routes();
         let kinds = routes.iter().map(|it| {
             let path = sample(it);
-            kind(&KServe.route(&Head::new(&it.method, &path, &headers)).unwrap().unwrap())
+            kind(&KServe.route(&RequestHead::new(&it.method, &path, &headers)).unwrap().unwrap())
         });
         assert_eq!(kinds.collect::<BTreeSet<_>>().len(), KINDS);
     }

@@ -18,7 +18,7 @@ use hyper::{Method, Response, body::Incoming};
 
 use formats::errors::ErrorForm;
 use frontend::http::{
-    Service, address::Head, answer::Answer, body::Segments, failed::Failed, parts::Parts,
+    Service, address::RequestHead, answer::Answer, body::Segments, failed::Failed, parts::Parts,
     protocol::Protocol, respond, routes::Route,
 };
 use inference::{access::Need, error::Error};
@@ -32,7 +32,7 @@ pub struct KServe;
 impl Protocol for KServe {
     type Operation<'a> = Operation<'a>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Operation<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Operation<'a>, Error>> {
         route::route(head).transpose()
     }
 
@@ -44,7 +44,7 @@ impl Protocol for KServe {
         operation.need(method)
     }
 
-    fn label(&self, operation: Option<&Operation<'_>>, _: &Head<'_>) -> Label {
+    fn label(&self, operation: Option<&Operation<'_>>, _: &RequestHead<'_>) -> Label {
         operation.map_or(Label::Other, |_| Label::KserveV2)
     }
 

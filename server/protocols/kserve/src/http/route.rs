@@ -5,14 +5,14 @@ mod memory;
 use hyper::Method;
 
 use super::Operation;
-use frontend::http::address::{ANY, GET, Head, ModelPath, POST, check_method, model_path};
+use frontend::http::address::{ANY, GET, ModelPath, POST, RequestHead, check_method, model_path};
 use inference::error::Error;
 
 /// What a request asks for; `None` where its address is none of these.
 ///
 /// # Errors
 /// [`Error::MethodNotAllowed`] for a known address, [`Error::InvalidRequest`] where the address is malformed.
-pub fn route<'a>(head: &Head<'a>) -> Result<Option<Operation<'a>>, Error> {
+pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Operation<'a>>, Error> {
     let (allowed, operation) = match head.words() {
         // Where the address of the server or of a model is that of a pipeline, bodies are posted to it.
         [""] if head.method != Method::POST => (GET, Operation::Addresses),
@@ -80,7 +80,7 @@ mod tests {
     pub(super) fn routed(method: Method, path: &str) -> Result<Option<Operation<'_>>, Error> {
         let (method, headers) =
             (Box::leak(Box::new(method)), Box::leak(Box::new(HeaderMap::new())));
-        route(&Head::new(method, path, headers))
+        route(&RequestHead::new(method, path, headers))
     }
 
     fn model(name: &str, version: Option<u64>) -> ModelPath<'_> {

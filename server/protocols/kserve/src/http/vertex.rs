@@ -22,7 +22,7 @@ use frontend::either::Either;
 use frontend::exchange::{Decoded, Failure};
 use frontend::http::{
     Service,
-    address::{GET, Head, ModelPath, POST, check_method},
+    address::{GET, ModelPath, POST, RequestHead, check_method},
     answer::{Answer, find},
     body::Segments,
     failed::Failed,
@@ -71,7 +71,7 @@ pub enum Asked<'a> {
 impl Protocol for VertexAiPort {
     type Operation<'a> = Asked<'a>;
 
-    fn route<'a>(&self, head: &Head<'a>) -> Option<Result<Asked<'a>, Error>> {
+    fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Asked<'a>, Error>> {
         self.routes.as_ref().map(|it| route(it, head))
     }
 
@@ -88,7 +88,7 @@ impl Protocol for VertexAiPort {
         }
     }
 
-    fn label(&self, asked: Option<&Asked<'_>>, head: &Head<'_>) -> Label {
+    fn label(&self, asked: Option<&Asked<'_>>, head: &RequestHead<'_>) -> Label {
         match asked {
             None => Label::Other,
             Some(Asked::Redirected(operation)) => REACHED.label(Some(operation), head),
@@ -124,7 +124,7 @@ impl Protocol for VertexAiPort {
 }
 
 /// What a request on this port asks for.
-fn route<'a>(routes: &VertexAi, head: &Head<'a>) -> Result<Asked<'a>, Error> {
+fn route<'a>(routes: &VertexAi, head: &RequestHead<'a>) -> Result<Asked<'a>, Error> {
     if head.path == routes.health_route {
         return check_method(head.method, GET).map(|()| Asked::Health);
     }
@@ -157,7 +157,7 @@ fn redirect<'a>(target: &'a str, headers: &'a HeaderMap) -> Result<Asked<'a>, Er
     };
     // The platform sends only POST, whatever method the address takes on other ports.
     let found =
-        [&Method::GET, &Method::POST].map(|it| REACHED.route(&Head::new(it, path, headers)));
+        [&Method::GET, &Method::POST].map(|it| REACHED.route(&RequestHead::new(it, path, headers)));
     let found = match found {
         [Some(Err(Error::MethodNotAllowed { .. })) | None, posted] => posted,
         [found, _] => found,
@@ -288,7 +288,7 @@ mod tests {
             None => request,
         };
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        match route(&routes, &Head::new(&parts.method, parts.uri.path(), &parts.headers)) {
+        match route(&routes, &RequestHead::new(&parts.method, parts.uri.path(), &parts.headers)) {
             Ok(asked) => format!("{asked:?}"),
             Err(error) => format!("{:?}: {error}", error.kind()),
         }

@@ -4,7 +4,7 @@
 use backend::NamedTensor;
 
 use formats::{
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     matrix::{Matrix, MissingValue, numbers},
     recordio, rows,
 };
@@ -15,7 +15,7 @@ const FORMAT: &str = "JSON";
 
 /// Does this key, with the reader at its value, which is not read, make such a row of its object? It does not where
 /// it is the name of an input, or no input takes rows of numbers: then it is a row by the names of inputs.
-pub(super) fn is_features(signature: &Signature, reader: &mut Reader<'_>, key: &str) -> bool {
+pub(super) fn is_features(signature: &Signature, reader: &mut JsonReader<'_>, key: &str) -> bool {
     let open = || numbers(signature).is_some() && signature.input(key).is_none();
     match key {
         "features" => open(),
@@ -35,7 +35,7 @@ pub(super) fn is_features(signature: &Signature, reader: &mut Reader<'_>, key: &
 }
 
 /// Is the value at the reader, which is not read, a list whose first element is such a row?
-pub(super) fn is_list(signature: &Signature, reader: &mut Reader<'_>) -> bool {
+pub(super) fn is_list(signature: &Signature, reader: &mut JsonReader<'_>) -> bool {
     let start = reader.mark();
     let Ok(Some(first)) = rows::first_item(reader, &start) else { return false };
     let mut found = false;
@@ -60,7 +60,7 @@ pub(super) fn is_list(signature: &Signature, reader: &mut Reader<'_>) -> bool {
 /// When it is empty, an element is no such row, or the rows do not fit the model.
 pub(super) fn read_list(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut matrix = Matrix::new(signature, FORMAT, reader.length(), reader.grant())?;
     reader.array(|reader, _| read_row(&mut matrix, reader))?;
@@ -73,7 +73,7 @@ pub(super) fn read_list(
 /// Those of [`read_list`].
 pub(super) fn read_lines(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
     in_record: impl Fn(usize, Error) -> Error,
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut matrix = Matrix::new(signature, FORMAT, reader.length(), reader.grant())?;
@@ -87,7 +87,7 @@ pub(super) fn read_lines(
 }
 
 /// One row. Keys that are no features are passed over: AWS's algorithms know some.
-fn read_row(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Error> {
+fn read_row(matrix: &mut Matrix<'_>, reader: &mut JsonReader<'_>) -> Result<(), Error> {
     let mut found = false;
     let start = reader.mark();
     reader.object(|reader, key| match &*key {
@@ -110,7 +110,7 @@ fn read_row(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Erro
 fn read_once(
     found: &mut bool,
     matrix: &mut Matrix<'_>,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(), Error> {
     if std::mem::replace(found, true) {
         return Err(reader.error("the row has its features already"));
@@ -119,7 +119,7 @@ fn read_once(
 }
 
 /// A list of numbers, or an object of values with their keys and shape.
-fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Error> {
+fn read_features(matrix: &mut Matrix<'_>, reader: &mut JsonReader<'_>) -> Result<(), Error> {
     if reader.peek()? == Token::Array {
         reader.array(|reader, _| {
             if matrix.takes_missing() && reader.peek()? == Token::Null {
@@ -162,14 +162,14 @@ mod tests {
 
     fn list(text: &str) -> Result<String, Error> {
         let signature = floats();
-        let inputs = Reader::document(text.as_bytes(), grant(), |it| read_list(&signature, it));
+        let inputs = JsonReader::document(text.as_bytes(), grant(), |it| read_list(&signature, it));
         inputs.map(|it| show_inputs(&it))
     }
 
     #[track_caller]
     fn check_row(signature: &Signature, text: &str, expected: bool) {
         let text = format!("[{text}]");
-        let mut reader = Reader::new(text.as_bytes(), grant()).unwrap();
+        let mut reader = JsonReader::new(text.as_bytes(), grant()).unwrap();
         assert_eq!(is_list(signature, &mut reader), expected, "{text}");
         reader.skip_value().unwrap();
     }
@@ -201,7 +201,7 @@ mod tests {
         let rows = |model: &Signature, values: &str, keys: &str| {
             let sparse = format!(r#"{{"values": [{values}], "keys": [{keys}], "shape": [3]}}"#);
             let text = format!(r#"[{{"features": [{values}]}}, {{"features": {sparse}}}]"#);
-            let inputs = Reader::document(text.as_bytes(), grant(), |it| read_list(model, it));
+            let inputs = JsonReader::document(text.as_bytes(), grant(), |it| read_list(model, it));
             inputs.map(|it| show_inputs(&it)).map_err(|it| it.to_string())
         };
         let large = "9007199254740993,-9223372036854775807,1e3";
@@ -213,7 +213,8 @@ mod tests {
         let single = format!("[{{\"features\": [{}]}}]", "18446744073709551615");
         let unsigned = model(8, &["x UINT64 [1]"], &[]);
         let inputs =
-            Reader::document(single.as_bytes(), grant(), |it| read_list(&unsigned, it)).unwrap();
+            JsonReader::document(single.as_bytes(), grant(), |it| read_list(&unsigned, it))
+                .unwrap();
         assert_eq!(show_inputs(&inputs), "x UINT64 [1,1] [18446744073709551615]\n");
         // A little above the middle of 1 and the next number of 32 bits; rounded to 64 bits first, it is the middle.
         let above = "1.00000005960464477540";
@@ -221,7 +222,7 @@ mod tests {
         assert_ne!(expected, above.parse::<f64>().unwrap() as f32);
         let single = format!("[{{\"features\": [{above}]}}]");
         let inputs =
-            Reader::document(single.as_bytes(), grant(), |it| read_list(&floats, it)).unwrap();
+            JsonReader::document(single.as_bytes(), grant(), |it| read_list(&floats, it)).unwrap();
         assert_eq!(inputs[0].tensor.as_slice_of::<f32>(), Some([expected].as_slice()));
         let beyond = rows(&model(8, &["x INT64 [3]"], &[]), "1,-9223372036854775809,1", "0,1,2");
         assert!(beyond.unwrap_err().contains("-9223372036854775809 does not fit INT64"));
@@ -233,7 +234,7 @@ mod tests {
     fn lines_are_rows_and_errors_name_them() {
         let read = |text: &str| {
             let (signature, mut reader) =
-                (floats(), Reader::new(text.as_bytes(), grant()).unwrap());
+                (floats(), JsonReader::new(text.as_bytes(), grant()).unwrap());
             let named = |record, error: Error| Error::InvalidRequest(format!("{record}: {error}"));
             read_lines(&signature, &mut reader, named).map(|it| show_inputs(&it))
         };
@@ -273,7 +274,7 @@ mod tests {
         fn no_text_makes_it_panic(text in r#"[\[\]{}:,"0-9.eE-]{0,40}"#, rest in ".{0,20}") {
             let signature = floats();
             for text in [text.clone(), format!("[{{\"features\":{rest}}}]"), format!("[{{\"data\":{{\"features\":{text}")] {
-                if let Ok(mut reader) = Reader::new(text.as_bytes(), grant()) {
+                if let Ok(mut reader) = JsonReader::new(text.as_bytes(), grant()) {
                     let _ = is_list(&signature, &mut reader);
                     let _ = read_list(&signature, &mut reader);
                 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{codec::aws, front::Hosting};
 use frontend::{
     exchange::intake::{self, Limits},
-    http::{address::Head, body::Segments, parts::Parts, respond},
+    http::{address::RequestHead, body::Segments, parts::Parts, respond},
 };
 use inference::{
     access::{Category, Need},
@@ -36,7 +36,7 @@ const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.1");
 
 /// Is the request for an operation?
-pub(super) fn is_operation(head: &Head<'_>) -> bool {
+pub(super) fn is_operation(head: &RequestHead<'_>) -> bool {
     head.method == Method::POST && head.path == "/" && head.headers.contains_key(TARGET)
 }
 
@@ -129,7 +129,7 @@ mod tests {
         let check = |method: &str, path: &str, header: &str| {
             let request = Request::builder().method(method).uri(path).header(header, "A.B");
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            is_operation(&Head::new(&parts.method, parts.uri.path(), &parts.headers))
+            is_operation(&RequestHead::new(&parts.method, parts.uri.path(), &parts.headers))
         };
         assert!(check("POST", "/", "x-amz-target"));
         assert!(!check("GET", "/", "x-amz-target"));

@@ -27,7 +27,7 @@ use crate::{
 };
 use frontend::{
     exchange::{intake::Received, payload::Payload, rendering::Rendering},
-    http::{address::Head, answer::failed, body::Segments, failed::Failed, parts::Parts},
+    http::{address::RequestHead, answer::failed, body::Segments, failed::Failed, parts::Parts},
 };
 use inference::{error::Kind, identifier::new_uuid};
 
@@ -44,7 +44,10 @@ const ONLY_VARIANT: HeaderValue = HeaderValue::from_static("AllTraffic");
 const LONGEST: usize = 16 << 10;
 
 /// What a request asks of the local runtime, where it is on and the request is for it.
-pub fn asked<'a>(sagemaker: &SageMaker, head: &Head<'_>) -> Option<operation::Operation<'a>> {
+pub fn asked<'a>(
+    sagemaker: &SageMaker,
+    head: &RequestHead<'_>,
+) -> Option<operation::Operation<'a>> {
     let facade = sagemaker.facade.as_ref()?;
     let call = match () {
         () if head.path.starts_with(address::PREFIX) => Call::Endpoint,

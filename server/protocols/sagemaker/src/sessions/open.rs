@@ -44,7 +44,7 @@ pub struct Used {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full(pub usize);
 
-struct Entry {
+struct SessionEntry {
     id: Arc<str>,
     session: Session,
     ends: Instant,
@@ -55,7 +55,7 @@ struct Entry {
 pub struct Sessions {
     bounds: Bounds,
     /// In the order of opening, which is also the order of their ends: all live equally long.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, SessionEntry>,
     by_id: HashMap<Arc<str>, u64>,
     next: u64,
 }
@@ -78,7 +78,7 @@ impl Sessions {
         self.next += 1;
         self.by_id.insert(id.clone(), number);
         let ends = now + self.bounds.life;
-        self.entries.insert(number, Entry { id, session, ends, is_begun: false });
+        self.entries.insert(number, SessionEntry { id, session, ends, is_begun: false });
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Sessions {
     pub fn expire(&mut self, now: Instant) -> Vec<Session> {
         let mut expired = Vec::new();
         while let Some(first) = self.entries.first_entry().filter(|it| it.get().ends <= now) {
-            let Entry { id, session, .. } = first.remove();
+            let SessionEntry { id, session, .. } = first.remove();
             self.by_id.remove(&id);
             expired.push(session);
         }

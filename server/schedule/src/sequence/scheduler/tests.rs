@@ -12,7 +12,7 @@ use crate::{
     policy::BatchPolicy,
     scheduler::Extent,
     sequence::settings::{DirectPolicy, ImplicitState, Wiring},
-    watchdog::Watched as _,
+    watchdog::WatchedRuns as _,
     work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};

@@ -33,19 +33,19 @@ const UNKNOWN: &str = "application/octet-stream";
 
 /// What is sent of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Body {
+pub(super) struct FileBody {
     /// The type.
     pub(super) content_type: String,
     /// The bytes.
     pub(super) bytes: Vec<u8>,
 }
 
-impl Body {
+impl FileBody {
     /// Of a file, or of standard input; `given` is a type that somebody has named. Blocks until all is read.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn read(path: &Path, given: Option<&str>) -> Result<Body, Error> {
+    pub(super) fn read(path: &Path, given: Option<&str>) -> Result<FileBody, Error> {
         let failed = |source: io::Error| Error::File { path: path.to_owned(), source };
         let mut bytes = match path == Path::new(STANDARD_INPUT) {
             true => {
@@ -60,7 +60,7 @@ impl Body {
             // The end of the last line is an editor's, and no part of the text.
             bytes.truncate(bytes.trim_ascii_end().len());
         }
-        Ok(Body { content_type, bytes })
+        Ok(FileBody { content_type, bytes })
     }
 }
 
@@ -122,11 +122,11 @@ mod tests {
     fn a_text_is_sent_without_the_end_of_its_last_line() {
         let file = std::env::temp_dir().join(format!("muster-predict-{}.txt", std::process::id()));
         fs::write(&file, "I am happy.\n").unwrap();
-        let body = Body::read(&file, None).unwrap();
+        let body = FileBody::read(&file, None).unwrap();
         assert_eq!((body.content_type.as_str(), &body.bytes[..]), (TEXT, &b"I am happy."[..]));
-        let named = Body::read(&file, Some("text/csv")).unwrap();
+        let named = FileBody::read(&file, Some("text/csv")).unwrap();
         assert_eq!((named.content_type.as_str(), named.bytes.len()), ("text/csv", 12));
         fs::remove_file(&file).unwrap();
-        assert!(Body::read(&file, None).unwrap_err().to_string().contains("muster-predict-"));
+        assert!(FileBody::read(&file, None).unwrap_err().to_string().contains("muster-predict-"));
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     trust::Trust,
 };
 use answer::{readable, refusal};
-use body::Body;
+use body::FileBody;
 
 /// Where a server listens that was told nothing.
 const USUAL: &str = "http://127.0.0.1:8080";
@@ -68,7 +68,7 @@ pub struct Args {
 
 /// Why nothing could be sent, or what came instead of an answer.
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+enum PredictProblem {
     /// Something that was asked for cannot be used.
     #[error(transparent)]
     Unusable(#[from] Error),
@@ -118,21 +118,21 @@ enum Problem {
     Output(#[from] io::Error),
 }
 
-impl Problem {
+impl PredictProblem {
     /// The exit code of the program.
     fn code(&self) -> ExitCode {
         match self {
-            Problem::Unusable(
+            PredictProblem::Unusable(
                 Error::File { .. } | Error::Plan { .. } | Error::Url { .. } | Error::Request(_),
             )
-            | Problem::NoModel(_)
-            | Problem::Several { .. } => ExitCode::from(USAGE),
-            Problem::Unusable(_)
-            | Problem::Start { .. }
-            | Problem::NoServer { .. }
-            | Problem::Refused { .. }
-            | Problem::NoJson(_)
-            | Problem::Output(_) => ExitCode::FAILURE,
+            | PredictProblem::NoModel(_)
+            | PredictProblem::Several { .. } => ExitCode::from(USAGE),
+            PredictProblem::Unusable(_)
+            | PredictProblem::Start { .. }
+            | PredictProblem::NoServer { .. }
+            | PredictProblem::Refused { .. }
+            | PredictProblem::NoJson(_)
+            | PredictProblem::Output(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -149,15 +149,15 @@ struct Endpoint {
 /// Sends the files that the arguments name and prints the answers to standard output. `program` is what serves, and
 /// `stop` ends the wait for it. Blocks until all is answered.
 pub fn run(args: &Args, program: &Path, stop: &Arc<AtomicBool>) -> ExitCode {
-    let said = |problem: &Problem| {
+    let said = |problem: &PredictProblem| {
         eprintln!("{problem}");
         problem.code()
     };
     // What cannot be read is known before a server is made.
-    let bodies: Result<Vec<(&PathBuf, Body)>, Error> = args
+    let bodies: Result<Vec<(&PathBuf, FileBody)>, Error> = args
         .files
         .iter()
-        .map(|it| Ok((it, Body::read(it, args.content_type.as_deref())?)))
+        .map(|it| Ok((it, FileBody::read(it, args.content_type.as_deref())?)))
         .collect();
     let bodies = match bodies {
         Ok(bodies) => bodies,
@@ -182,7 +182,7 @@ pub fn run(args: &Args, program: &Path, stop: &Arc<AtomicBool>) -> ExitCode {
 
 impl Args {
     /// The server that is asked, made where MODEL is a path.
-    fn endpoint(&self, program: &Path, stop: &Arc<AtomicBool>) -> Result<Endpoint, Problem> {
+    fn endpoint(&self, program: &Path, stop: &Arc<AtomicBool>) -> Result<Endpoint, PredictProblem> {
         Target::check_trust(&self.url, &self.trust)?;
         let named =
             |target: Target| Endpoint { target, model: Some(self.model.clone()), _server: None };
@@ -193,17 +193,17 @@ impl Args {
             return self.served(program, stop);
         }
         if self.model.contains('/') {
-            return Err(Problem::NoModel(self.model.clone()));
+            return Err(PredictProblem::NoModel(self.model.clone()));
         }
         let target: Target = USUAL.parse()?;
         match fetch::reaches(&target) {
             Ok(()) => Ok(named(target)),
-            Err(source) => Err(Problem::NoServer { model: self.model.clone(), source }),
+            Err(source) => Err(PredictProblem::NoServer { model: self.model.clone(), source }),
         }
     }
 
     /// A server of its own for the path.
-    fn served(&self, program: &Path, stop: &Arc<AtomicBool>) -> Result<Endpoint, Problem> {
+    fn served(&self, program: &Path, stop: &Arc<AtomicBool>) -> Result<Endpoint, PredictProblem> {
         let launch =
             Launch { program, model: &self.model, environment: &[], cpus: &[], gpu: has_gpu() };
         let limit = Limit { over: None, stop: stop.clone() };
@@ -216,11 +216,11 @@ impl Args {
                 StartError::NotReady { source, .. } => source.to_string(),
                 StartError::NoProcess { .. } => error.to_string(),
             };
-            Problem::Start { path: self.model.clone(), reason }
+            PredictProblem::Start { path: self.model.clone(), reason }
         })?;
         match server.models() {
             models if models.len() > 1 => {
-                Err(Problem::Several { path: self.model.clone(), models })
+                Err(PredictProblem::Several { path: self.model.clone(), models })
             }
             _ => {
                 Ok(Endpoint { target: server.address().into(), model: None, _server: Some(server) })
@@ -233,14 +233,14 @@ impl Args {
         &self,
         endpoint: &Endpoint,
         file: &Path,
-        body: Body,
+        body: FileBody,
         stop: &AtomicBool,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), PredictProblem> {
         let request = self.request(endpoint, body)?;
         let reply = fetch::send(&endpoint.target, request, self.timeout, stop)?;
         if !(200..300).contains(&reply.status) {
             let sentence = refusal(&reply.body);
-            return Err(Problem::Refused { status: reply.status, sentence });
+            return Err(PredictProblem::Refused { status: reply.status, sentence });
         }
         let several = self.files.len() > 1;
         let text = match (self.json, several) {
@@ -248,7 +248,7 @@ impl Args {
             (false, true) => format!("{}:\n{}\n", file.display(), readable(&reply.body)),
             (true, _) => {
                 let value: Value = serde_json::from_slice(&reply.body)
-                    .map_err(|_| Problem::NoJson(reply.body.len()))?;
+                    .map_err(|_| PredictProblem::NoJson(reply.body.len()))?;
                 match several {
                     true => json!({"file": file.to_string_lossy(), "answer": value}).to_string(),
                     // Numbers as the server has written them.
@@ -260,7 +260,7 @@ impl Args {
         Ok(())
     }
 
-    fn request(&self, endpoint: &Endpoint, body: Body) -> Result<Request, Error> {
+    fn request(&self, endpoint: &Endpoint, body: FileBody) -> Result<Request, Error> {
         let request = invocations(&body.content_type, body.bytes)?;
         let request = request.header("Accept", "application/json")?;
         let request = match &endpoint.model {

@@ -41,13 +41,13 @@ pub(super) struct Jobs {
 
 #[derive(Debug, Default)]
 struct Table {
-    jobs: BTreeMap<String, Entry>,
+    jobs: BTreeMap<String, JobEntry>,
     /// No further job is begun.
     is_closing: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct JobEntry {
     state: JobState,
     folder: JobFolder,
     /// Ends the job when it is being done.
@@ -83,7 +83,7 @@ impl Jobs {
                 Ok(Some(mut state)) => {
                     recover(&mut state, now);
                     folder.write_state(&state)?;
-                    table.jobs.insert(name, Entry { state, folder, stop: Arc::default() });
+                    table.jobs.insert(name, JobEntry { state, folder, stop: Arc::default() });
                 }
                 // A program ended before the job was accepted, or it is no job: only what is empty goes.
                 Ok(None) if fs::remove_dir(entry.path()).is_ok() => {}
@@ -126,7 +126,7 @@ impl Jobs {
             let _ = folder.remove();
             return Err(failed(problem));
         }
-        table.jobs.insert(name.to_owned(), Entry { state, folder, stop: Arc::default() });
+        table.jobs.insert(name.to_owned(), JobEntry { state, folder, stop: Arc::default() });
         self.changed.notify_all();
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Table {
     }
 }
 
-impl Entry {
+impl JobEntry {
     /// Writes the state down. Where that fails the job goes on; only a restart would not know of it.
     fn write(&mut self, now: SystemTime) {
         settle(&mut self.state, now);

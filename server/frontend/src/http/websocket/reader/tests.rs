@@ -10,9 +10,9 @@ use inference::limits::Budget;
 
 const LIMIT: u64 = 1000;
 
-fn reader(budget: &Arc<Budget>) -> Reader {
+fn reader(budget: &Arc<Budget>) -> MessageReader {
     let pace = BodyPace { grace: std::time::Duration::from_secs(1), bytes_per_second: 1 };
-    Reader::new(Limits {
+    MessageReader::new(Limits {
         limit: LIMIT,
         whole: LIMIT,
         setting: "--http-max-input-size",
@@ -51,7 +51,7 @@ fn described(event: Event) -> String {
 }
 
 /// All events of these bytes, read in pieces of that size, and the code of the close frame, if there is one.
-fn read(reader: &mut Reader, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u16>) {
+fn read(reader: &mut MessageReader, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u16>) {
     let mut events = Vec::new();
     for piece in bytes.chunks(piece) {
         reader.room()[..piece.len()].copy_from_slice(piece);

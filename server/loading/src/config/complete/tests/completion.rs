@@ -55,7 +55,8 @@ fn a_size_of_zero_in_the_model_is_one_of_its_configuration() {
 
 #[test]
 fn no_configuration_is_the_same_as_an_empty_one() {
-    let found = Found { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
+    let found =
+        VersionFiles { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
     let choice = choose(None, found, &usual(), Completion::On).unwrap();
     let spec = classifier();
     let none = complete(None, "m", &choice, &usual(), Some(&spec), &Defaults::default()).unwrap();

@@ -383,7 +383,7 @@ proptest! {
             &[tensor("x", DataType::Fp32, &[first, 2])],
             &[tensor("y", DataType::Fp32, &[first])],
         );
-        let found = Found { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
+        let found = VersionFiles { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
         let choice = choose(Some(&raw), found, &usual(), Completion::On).unwrap();
         for spec in [Some(&spec), None] {
             let Ok(completed) = complete(Some(&raw), "m", &choice, &usual(), spec, &Defaults::default())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::codec::{cost::TextCost, terms::Terms, texts, usage};
 use formats::{
     EncodedReply,
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
     parameter,
     reply_size::{self, TextForm},
     vectors::{self, Vectors},
@@ -40,7 +40,7 @@ pub fn decode(
     let (mut texts, mut is_base64) = (None, false);
     let mut parameters: Vec<(Arc<str>, Parameter)> = Vec::new();
     let (mut truncates, mut use_type) = (terms.truncates, None);
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "input" => {
                 texts = Some(texts::read(reader, most)?);

@@ -3,14 +3,14 @@
 use backend::Tensor;
 
 use crate::codec::texts::{self, Column};
-use formats::json::{Reader, Token};
+use formats::json::{JsonReader, Token};
 use inference::error::Error;
 
 /// One text.
 ///
 /// # Errors
 /// [`Error::Empty`] where it is empty.
-pub(super) fn read_one<'g>(reader: &mut Reader<'g>) -> Result<Column<'g>, Error> {
+pub(super) fn read_one<'g>(reader: &mut JsonReader<'g>) -> Result<Column<'g>, Error> {
     let mut text = Column::new(reader.grant());
     push(reader, &mut text)?;
     match text.characters {
@@ -23,7 +23,7 @@ pub(super) fn read_one<'g>(reader: &mut Reader<'g>) -> Result<Column<'g>, Error>
 ///
 /// # Errors
 /// [`Error::Empty`] where there is none, [`Error::TooManyInputs`] where there are more.
-pub(super) fn read_list<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<'g>, Error> {
+pub(super) fn read_list<'g>(reader: &mut JsonReader<'g>, most: usize) -> Result<Column<'g>, Error> {
     let mut column = Column::new(reader.grant());
     texts::list(reader, most, |reader| push(reader, &mut column))?;
     Ok(column)
@@ -33,7 +33,7 @@ pub(super) fn read_list<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Colu
 ///
 /// # Errors
 /// When the value at the reader is neither.
-fn push(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
+fn push(reader: &mut JsonReader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     match reader.peek()? {
         Token::Object => {
             let mut is_given = false;
@@ -53,7 +53,7 @@ fn push(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     }
 }
 
-fn push_text(reader: &mut Reader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
+fn push_text(reader: &mut JsonReader<'_>, column: &mut Column<'_>) -> Result<(), Error> {
     let text = reader.string()?;
     column.push(reader, &text)
 }

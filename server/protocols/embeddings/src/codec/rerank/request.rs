@@ -12,7 +12,7 @@ use crate::codec::{
     texts::{self, Column},
 };
 use formats::{
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     parameter,
 };
 use inference::{
@@ -76,7 +76,7 @@ pub fn decode_documents(
     grant: &Grant,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
     let mut has_documents = false;
-    Reader::preview(body, grant)?.object(|reader, key| {
+    JsonReader::preview(body, grant)?.object(|reader, key| {
         has_documents |= &*key == "documents";
         reader.skip_value()
     })?;
@@ -104,7 +104,7 @@ fn read(
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let list = style.list();
     let mut asked = Asked::default();
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "query" => {
                 asked.query = Some(documents::read_one(reader)?);
@@ -187,7 +187,7 @@ fn request(
 }
 
 /// A count from 1 on.
-fn count(reader: &mut Reader<'_>, name: &str) -> Result<usize, Error> {
+fn count(reader: &mut JsonReader<'_>, name: &str) -> Result<usize, Error> {
     match reader.usize()? {
         0 => Err(parameter::invalid(name, format!("{name}: expected a count from 1 on, found 0"))),
         count => Ok(count),

@@ -12,7 +12,7 @@ use crate::codec::{
 };
 use formats::{
     EncodedReply,
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
     parameter,
     reply_size::{self, TextForm},
     vectors,
@@ -43,7 +43,7 @@ pub fn decode(
 ) -> Result<(InferenceRequest, ScoreFormat), Error> {
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut first, mut second) = (None, None);
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "text_1" => {
                 first = Some(read(reader, most)?);
@@ -79,7 +79,7 @@ pub fn decode(
     Ok((request, ScoreFormat { cost: TextCost { characters, terms } }))
 }
 
-fn read<'g>(reader: &mut Reader<'g>, most: usize) -> Result<Column<'g>, Error> {
+fn read<'g>(reader: &mut JsonReader<'g>, most: usize) -> Result<Column<'g>, Error> {
     match reader.peek()? {
         Token::Array => documents::read_list(reader, most),
         _ => documents::read_one(reader),

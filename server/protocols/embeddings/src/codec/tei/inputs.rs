@@ -7,7 +7,7 @@ use crate::codec::{
     texts::{self, Texts},
 };
 use formats::{
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     parameter,
 };
 use inference::{error::Error, grant::Grant, request::Parameter, signature::Signature};
@@ -48,10 +48,10 @@ pub(super) fn read<'g>(
     known: &[&str],
     body: &'g [u8],
     grant: &'g Grant,
-    mut inputs: impl FnMut(&mut Reader<'g>) -> Result<(), Error>,
+    mut inputs: impl FnMut(&mut JsonReader<'g>) -> Result<(), Error>,
 ) -> Result<Parameters, Error> {
     let (mut has_inputs, mut parameters) = (false, Vec::new());
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
                 has_inputs = true;
@@ -74,7 +74,7 @@ pub(super) fn missing() -> Error {
 
 /// Reads the value of a parameter, if it is one of these or of those of all routes. `null` is as if it had not come.
 pub(super) fn read_known(
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
     name: &str,
     known: &[&str],
     parameters: &mut Parameters,
@@ -91,7 +91,7 @@ pub(super) fn read_known(
 }
 
 /// A parameter as models know it.
-fn read_parameter(reader: &mut Reader<'_>, name: &str) -> Result<(Arc<str>, Parameter), Error> {
+fn read_parameter(reader: &mut JsonReader<'_>, name: &str) -> Result<(Arc<str>, Parameter), Error> {
     let value = match name {
         "truncate" | "normalize" | "raw_scores" => Parameter::Bool(reader.bool()?),
         // `Left` and `Right` here.

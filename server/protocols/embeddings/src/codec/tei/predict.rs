@@ -10,7 +10,7 @@ use crate::codec::{
 };
 use formats::{
     EncodedReply,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     parameter, rows,
 };
 use inference::{
@@ -54,7 +54,7 @@ pub fn decode(
         has_others: false,
         is_single: false,
     };
-    let read = |reader: &mut Reader<'_>| pairs.read(reader, most);
+    let read = |reader: &mut JsonReader<'_>| pairs.read(reader, most);
     let mut parameters = inputs::read(&terms, &["raw_scores"], body, grant, read)?;
     // All classes, best first.
     parameters.push(parameter::all_classes());
@@ -70,7 +70,7 @@ pub fn decode(
 
 impl Pairs<'_> {
     /// A text, a pair, or a list of lists of one or two texts.
-    fn read(&mut self, reader: &mut Reader<'_>, most: usize) -> Result<(), Error> {
+    fn read(&mut self, reader: &mut JsonReader<'_>, most: usize) -> Result<(), Error> {
         self.is_single = true;
         if reader.peek()? != Token::Array {
             let text = reader.string()?;
@@ -79,7 +79,7 @@ impl Pairs<'_> {
         let start = reader.mark();
         let first = rows::first_item(reader, &start)?;
         let first = first.ok_or_else(|| texts::empty_list(reader, &start))?;
-        if reader.revisit(first, Reader::peek)? != Token::Array {
+        if reader.revisit(first, JsonReader::peek)? != Token::Array {
             return self.read_pair(reader);
         }
         self.is_single = false;
@@ -87,7 +87,7 @@ impl Pairs<'_> {
     }
 
     /// A list of one text or two.
-    fn read_pair<'a>(&mut self, reader: &mut Reader<'a>) -> Result<(), Error> {
+    fn read_pair<'a>(&mut self, reader: &mut JsonReader<'a>) -> Result<(), Error> {
         let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(2);
         let start = reader.mark();
         reader.array(|reader, at| {
@@ -107,7 +107,7 @@ impl Pairs<'_> {
         }
     }
 
-    fn push(&mut self, reader: &Reader<'_>, text: &str, other: &str) -> Result<(), Error> {
+    fn push(&mut self, reader: &JsonReader<'_>, text: &str, other: &str) -> Result<(), Error> {
         if text.is_empty() {
             return Err(texts::empty(reader));
         }

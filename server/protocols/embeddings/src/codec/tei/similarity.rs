@@ -10,7 +10,7 @@ use crate::codec::{
 };
 use formats::{
     EncodedReply,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     reply_size::{self, TextForm},
     vectors,
 };
@@ -41,7 +41,7 @@ pub fn decode(
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut source, mut sentences) = (None, None);
     let mut parameters = Vec::new();
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => reader.object(|reader, key| match &*key {
                 "source_sentence" => {

@@ -4,7 +4,7 @@ use super::inputs;
 use crate::codec::texts;
 use formats::{
     EncodedReply,
-    json::{Reader, Token as JsonToken, write},
+    json::{JsonReader, Token as JsonToken, write},
 };
 use inference::{error::Error, grant::Grant, granted::Granted};
 
@@ -51,11 +51,11 @@ pub const TOKEN: usize = 256;
 /// What is wrong with it.
 pub fn read_tokenize(body: &[u8], most: usize, grant: &Grant) -> Result<TokenizeRequest, Error> {
     let (mut texts, mut prompt_name, mut add_special_tokens) = (None, None, true);
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "inputs" => {
                 let mut all = Granted::new(grant);
-                let mut push = |reader: &mut Reader<'_>| {
+                let mut push = |reader: &mut JsonReader<'_>| {
                     let text = texts::text(reader)?;
                     all.push(reader.owned(text)?)
                 };
@@ -92,7 +92,7 @@ pub fn read_tokenize(body: &[u8], most: usize, grant: &Grant) -> Result<Tokenize
 /// What is wrong with it.
 pub fn read_decode(body: &[u8], most: usize, grant: &Grant) -> Result<DecodeRequest, Error> {
     let (mut lists, mut skip_special_tokens) = (None, true);
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "ids" => {
                 lists = Some(read_lists(reader, most)?);
@@ -110,13 +110,13 @@ pub fn read_decode(body: &[u8], most: usize, grant: &Grant) -> Result<DecodeRequ
     Ok(DecodeRequest { lists: lists.ok_or_else(missing)?, skip_special_tokens })
 }
 
-fn read_lists(reader: &mut Reader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Error> {
+fn read_lists(reader: &mut JsonReader<'_>, most: usize) -> Result<Vec<Vec<u32>>, Error> {
     let start = reader.mark();
     let grant = reader.grant();
     let (mut lists, mut ids) = (Granted::new(grant), Granted::new(grant));
     let (mut given, mut count) = (0, 0);
     // Those beyond the bound are counted for the error, and not kept.
-    let mut keep = |reader: &mut Reader<'_>, list: &mut Granted<'_, u32>| {
+    let mut keep = |reader: &mut JsonReader<'_>, list: &mut Granted<'_, u32>| {
         let id = reader.number()?;
         count += 1;
         if count <= MOST { list.push(id) } else { Ok(()) }

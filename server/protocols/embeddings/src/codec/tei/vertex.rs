@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::codec::texts;
-use formats::json::Reader;
+use formats::json::JsonReader;
 use inference::{error::Error, grant::Grant, granted::Granted};
 
 /// The bodies in `{"instances": [..]}`, at most so many, each a part of the same memory.
@@ -12,7 +12,7 @@ use inference::{error::Error, grant::Grant, granted::Granted};
 /// When there are none, or too many.
 pub fn instances(body: &Bytes, most: usize, grant: &Grant) -> Result<Vec<Bytes>, Error> {
     let mut bodies = None;
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.object(|reader, key| match &*key {
             "instances" => {
                 let mut all = Granted::new(grant);

@@ -15,7 +15,7 @@ use super::{Decoded, ReplyFormat};
 use formats::{
     elements::TensorBuilder,
     expansion,
-    json::{BytesForm, Reader, Token},
+    json::{BytesForm, JsonReader, Token},
     rows::{self, RowBuilder},
     shapes,
 };
@@ -38,7 +38,7 @@ pub(super) fn is_pipeline(signature: &Signature) -> bool {
 
 /// Is the value at the reader what a pipeline takes: a text, an object of texts, or a list of one of these? Lists of
 /// lists, and objects of lists, are tensors.
-pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
+pub(super) fn holds_texts(reader: &mut JsonReader<'_>) -> bool {
     let start = reader.mark();
     match reader.peek() {
         Ok(Token::String) => true,
@@ -73,7 +73,7 @@ pub(super) fn decode(
 ) -> Result<Option<Decoded>, Error> {
     expansion::hold_ports(signature, grant)?;
     let before = grant.held();
-    let mut reader = Reader::new(body, grant)?;
+    let mut reader = JsonReader::new(body, grant)?;
     let is_plain = signature.pipeline.is_some() && task::is_plain(&mut reader);
     let (inputs, pipeline, parameters) = match &signature.pipeline {
         Some(served) => task::read(signature, served.task, &mut reader)?,
@@ -99,7 +99,7 @@ pub(super) fn decode(
 
 /// Several such objects, each a row.
 fn decode_documents(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body, grant)?;
+    let mut reader = JsonReader::new(body, grant)?;
     let mut rows = RowBuilder::named(signature, TEXT, grant);
     let mut parameters = None;
     for record in 1.. {
@@ -135,7 +135,7 @@ fn decode_documents(signature: &Signature, body: &[u8], grant: &Grant) -> Result
 
 fn read(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(Vec<NamedTensor>, PipelineReply), Error> {
     let mut pipeline = PipelineReply::default();
     let (mut inputs, mut parameters) = (None, Vec::new());
@@ -176,7 +176,7 @@ fn read(
 }
 
 /// The value of an input that stands among the parameters: that of one row.
-fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
+fn read_value(port: &Port, reader: &mut JsonReader<'_>) -> Result<NamedTensor, Error> {
     let mut builder = TensorBuilder::new(port.dtype, None, reader.grant());
     let shape = reader.shaped_elements(&mut builder, BytesForm::Text)?;
     builder.finish_input(port, shape)
@@ -202,7 +202,7 @@ fn for_rows(
 }
 
 /// `top_k`: a number, or `null` for all.
-fn top(reader: &mut Reader<'_>) -> Result<Top, Error> {
+fn top(reader: &mut JsonReader<'_>) -> Result<Top, Error> {
     match reader.peek()? {
         Token::Null => reader.null().map(|()| Top::Most(usize::MAX)),
         _ => reader.usize().map(Top::Most),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::codec::builtin;
 use formats::{
     expansion, inputs,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     negotiate::Media,
     number::Excerpt,
     rows::{self, List, RowBuilder},
@@ -29,7 +29,7 @@ pub(super) fn look(
     body: &[u8],
 ) -> Result<Document, Error> {
     let (rules, grant) = (options.rules(), Grant::uncounted());
-    let mut reader = Reader::preview(body, &grant)?;
+    let mut reader = JsonReader::preview(body, &grant)?;
     // TensorFlow Serving's container puts brackets around what it does not know, and the graph sees them.
     let is_wrapped = rules.scalars && !signature.batches();
     match reader.peek()? {
@@ -98,7 +98,7 @@ pub(super) fn look(
 
 /// Is the first element of the array at the reader neither a list nor an object? Then the array is no list of rows in
 /// the dialect of TensorFlow Serving's container, but one.
-fn holds_values(reader: &mut Reader<'_>) -> bool {
+fn holds_values(reader: &mut JsonReader<'_>) -> bool {
     let start = reader.mark();
     let Ok(Some(first)) = rows::first_item(reader, &start) else { return false };
     let mut is_value = false;
@@ -110,7 +110,7 @@ fn holds_values(reader: &mut Reader<'_>) -> bool {
 }
 
 /// What an object is whose `inputs`, at the reader, describe no tensors.
-fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Document {
+fn inputs(signature: &Signature, reader: &mut JsonReader<'_>) -> Document {
     let is_for_texts = match &signature.pipeline {
         Some(_) => !huggingface::holds_tensors_of_graph(signature, reader),
         None => huggingface::is_pipeline(signature) && huggingface::holds_texts(reader),
@@ -122,7 +122,7 @@ fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Document {
 }
 
 /// Is the value at the reader a list whose first element describes a tensor?
-fn holds_tensors(reader: &mut Reader<'_>) -> bool {
+fn holds_tensors(reader: &mut JsonReader<'_>) -> bool {
     let start = reader.mark();
     let Ok(Some(first)) = rows::first_item(reader, &start) else {
         return false;
@@ -150,7 +150,7 @@ pub(super) fn decode(
 ) -> Result<Decoded, Error> {
     expansion::hold_ports(signature, grant)?;
     let before = grant.held();
-    let mut reader = Reader::new(body, grant)?;
+    let mut reader = JsonReader::new(body, grant)?;
     reader.takes_missing(signature.takes_missing);
     let decoded = match document {
         // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
@@ -208,7 +208,7 @@ pub(super) fn decode_lines(
     body: &[u8],
     grant: &Grant,
 ) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body, grant)?;
+    let mut reader = JsonReader::new(body, grant)?;
     reader.skip_value()?;
     let document = match document {
         Some(document @ (Document::Features | Document::HuggingFace)) => document,
@@ -229,7 +229,7 @@ pub(super) fn decode_lines(
 
 /// Each document is a row.
 fn decode_documents(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
-    let mut reader = Reader::new(body, grant)?;
+    let mut reader = JsonReader::new(body, grant)?;
     reader.takes_missing(signature.takes_missing);
     let mut rows = RowBuilder::new(signature, grant);
     for record in 1.. {

@@ -18,7 +18,7 @@ use formats::{
 use inference::{error::Error, signature::Signature, task::Medium};
 
 /// What a body is.
-pub(super) enum Found {
+pub(super) enum RecognisedBody {
     /// A flat object of Triton's generate extension, whose reply is framed so.
     Generate(generate::Framing),
     /// Examples for that method.
@@ -45,7 +45,7 @@ pub(super) fn look(
     invocation: &Invocation,
     options: &Options,
     body: &[u8],
-) -> Result<Found, Error> {
+) -> Result<RecognisedBody, Error> {
     let content_type = invocation.content_type.as_deref().unwrap_or_default();
     if invocation.declared == Declared::Malformed {
         return Err(negotiate::malformed(content_type));
@@ -55,24 +55,26 @@ pub(super) fn look(
     }
     match options.inference_type {
         InferenceType::Infer => {}
-        InferenceType::Generate => return Ok(Found::Generate(generate::Framing::Object)),
-        InferenceType::GenerateStream => return Ok(Found::Generate(generate::Framing::Events)),
+        InferenceType::Generate => return Ok(RecognisedBody::Generate(generate::Framing::Object)),
+        InferenceType::GenerateStream => {
+            return Ok(RecognisedBody::Generate(generate::Framing::Events));
+        }
     }
     if invocation.attributes.method != tfs::Method::Predict {
-        return Ok(Found::Examples(invocation.attributes.method));
+        return Ok(RecognisedBody::Examples(invocation.attributes.method));
     }
     if let Some(header) = invocation.declared.json_length() {
-        return Ok(Found::KserveV2(Some(header)));
+        return Ok(RecognisedBody::KserveV2(Some(header)));
     }
     // AWS's own examples send KServe v2 under other types: its content decides.
     let json = begins_with_bracket(body).then(|| json::look(signature, options, body));
     match json {
-        Some(Ok(Document::KserveV2)) => return Ok(Found::KserveV2(None)),
-        Some(_) if options.rules().only_kserve_v2 => return Ok(Found::KserveV2(None)),
+        Some(Ok(Document::KserveV2)) => return Ok(RecognisedBody::KserveV2(None)),
+        Some(_) if options.rules().only_kserve_v2 => return Ok(RecognisedBody::KserveV2(None)),
         Some(Ok(Document::Examples)) => {
             let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
             let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
-            return Ok(Found::Examples(method));
+            return Ok(RecognisedBody::Examples(method));
         }
         _ => {}
     }
@@ -98,7 +100,7 @@ pub(super) fn look(
             return Err(negotiate::unsupported(content_type));
         }
     };
-    Ok(Found::Other(body_type, json))
+    Ok(RecognisedBody::Other(body_type, json))
 }
 
 /// What a body is for a pipeline of images or sounds: JSON, an array of NumPy's, or a file.

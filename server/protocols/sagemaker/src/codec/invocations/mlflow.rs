@@ -4,7 +4,7 @@
 use super::{Decoded, ReplyFormat};
 use formats::{
     expansion,
-    json::Reader,
+    json::JsonReader,
     records::Records,
     rows::{self, List},
     table::{Table, check_columns, column_name},
@@ -21,7 +21,7 @@ const KEYS: [&str; 4] = ["dataframe_split", "dataframe_records", "instances", "i
 pub(super) fn decode(signature: &Signature, body: &[u8], grant: &Grant) -> Result<Decoded, Error> {
     expansion::hold_ports(signature, grant)?;
     let mut found: Option<(String, _)> = None;
-    Reader::document(body, grant, |reader| {
+    JsonReader::document(body, grant, |reader| {
         reader.takes_missing(signature.takes_missing);
         reader.object(|reader, key| {
             if !KEYS.contains(&&*key) {
@@ -51,7 +51,7 @@ pub(super) fn decode(signature: &Signature, body: &[u8], grant: &Grant) -> Resul
 type Inputs = Vec<backend::NamedTensor>;
 
 /// `{"columns": [..], "index"?: [..], "data": [[..], ..]}`, the keys in any order.
-fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error> {
+fn split(signature: &Signature, reader: &mut JsonReader<'_>) -> Result<Inputs, Error> {
     let (mut names, mut data) = (None, None);
     reader.object(|reader, key| match &*key {
         "columns" => {
@@ -100,7 +100,7 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
 }
 
 /// Names for the columns of a table that gives none, by the length of the row at the reader.
-fn numbered(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
+fn numbered(signature: &Signature, reader: &mut JsonReader<'_>) -> Result<Vec<String>, Error> {
     let mut width = 0;
     let row = reader.mark();
     reader.revisit(row, |reader| {
@@ -116,7 +116,7 @@ fn numbered(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String
 }
 
 /// `[{"column": value, ..}, ..]`. The first record names the columns.
-fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error> {
+fn records(signature: &Signature, reader: &mut JsonReader<'_>) -> Result<Inputs, Error> {
     let mut records = Records::with_gaps(signature, reader.grant());
     let mut is_empty = true;
     reader.array(|reader, _| {

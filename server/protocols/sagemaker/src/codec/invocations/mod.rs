@@ -46,7 +46,7 @@ use inference::{
     signature::Signature,
 };
 use invocation::{Decoded, choose, on_a_line};
-use look::{Found, look};
+use look::{RecognisedBody, look};
 use sniff::BodyType;
 
 pub use attributes::Attributes;
@@ -74,18 +74,18 @@ pub fn decode(
     grant: &Grant,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let (body_type, json) = match look(signature, invocation, options, &body)? {
-        Found::Generate(framing) => {
+        RecognisedBody::Generate(framing) => {
             let request =
                 generate::decode(signature, &body, grant).map_err(|problem| problem.error)?;
             return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
         }
-        Found::Examples(method) => {
+        RecognisedBody::Examples(method) => {
             return decode_examples(signature, invocation, options, method, &body, grant);
         }
-        Found::KserveV2(header) => {
+        RecognisedBody::KserveV2(header) => {
             return decode_kserve_v2(signature, invocation, options, header, body, grant);
         }
-        Found::Other(body_type, json) => (body_type, json),
+        RecognisedBody::Other(body_type, json) => (body_type, json),
     };
     if let BodyType::Media(media) = body_type
         && let Some(read) = objects::xgboost(signature, invocation, options, media, &body, grant)?

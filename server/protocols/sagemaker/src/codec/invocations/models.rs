@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use formats::{
     EncodedReply,
-    json::{Reader, write},
+    json::{JsonReader, write},
 };
 use inference::{error::Error, grant::Grant};
 
@@ -39,7 +39,7 @@ pub struct ListRequest {
 /// When it is not that, naming the place.
 pub fn load_request(body: &[u8]) -> Result<LoadRequest, Error> {
     let (mut name, mut url) = (None, None);
-    Reader::request(body, &Grant::uncounted(), |reader| {
+    JsonReader::request(body, &Grant::uncounted(), |reader| {
         reader.object(|reader, key| {
             match key.as_ref() {
                 "model_name" => name = Some(reader.string()?.into_owned()),

@@ -10,7 +10,7 @@ use crate::codec::{
 };
 use formats::{
     EncodedReply,
-    json::Reader,
+    json::JsonReader,
     libsvm,
     matrix::{LeftOut, MissingValue},
     negotiate::{self, Declared, LinesName, Media},
@@ -130,7 +130,10 @@ pub(super) fn libsvm(
 }
 
 /// `{"instances": [..]}` of AWS's algorithms.
-pub(super) fn instances(signature: &Signature, reader: &mut Reader<'_>) -> Result<Decoded, Error> {
+pub(super) fn instances(
+    signature: &Signature,
+    reader: &mut JsonReader<'_>,
+) -> Result<Decoded, Error> {
     let mut inputs = Vec::new();
     reader.object(|reader, key| match &*key {
         "instances" => {
@@ -146,7 +149,7 @@ pub(super) fn instances(signature: &Signature, reader: &mut Reader<'_>) -> Resul
 /// Rows of AWS's algorithms, one after another.
 pub(super) fn lines(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
     in_record: impl Fn(usize, Error) -> Error,
 ) -> Result<Decoded, Error> {
     let inputs = builtin::read_lines(signature, reader, in_record)?;

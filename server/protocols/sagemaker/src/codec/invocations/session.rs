@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use formats::json::Reader;
+use formats::json::JsonReader;
 use inference::grant::Grant;
 
 /// What a body asks for that is no inference.
@@ -25,7 +25,7 @@ impl Control {
             return None;
         }
         let mut found = None;
-        let read = Reader::document(body, &Grant::uncounted(), |reader| {
+        let read = JsonReader::document(body, &Grant::uncounted(), |reader| {
             reader.object(|reader, key| {
                 let request = match (&*key, &found) {
                     ("requestType", None) => reader.string()?,

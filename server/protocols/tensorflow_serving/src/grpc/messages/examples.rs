@@ -15,7 +15,7 @@ use formats::{
         takes_serialized,
     },
 };
-use frontend::grpc::wire::{self, Parts, Problem};
+use frontend::grpc::wire::{self, Parts, WireProblem};
 use inference::{
     error::Error, grant::Grant, granted::Granted, request::InferenceRequest, signature::Signature,
 };
@@ -41,11 +41,11 @@ enum Tasks<'a> {
 
 /// The mistakes that examples can have.
 enum Wrong {
-    Wire(Problem),
+    Wire(WireProblem),
     Value(Error),
 }
 
-impl<P: Into<Problem>> From<P> for Wrong {
+impl<P: Into<WireProblem>> From<P> for Wrong {
     fn from(problem: P) -> Wrong {
         Wrong::Wire(problem.into())
     }
@@ -53,12 +53,12 @@ impl<P: Into<Problem>> From<P> for Wrong {
 
 /// The mistakes that one feature can have.
 enum FeatureError {
-    Wire(Problem),
+    Wire(WireProblem),
     /// A sentence on what is wrong with its values.
     Value(String),
 }
 
-impl<P: Into<Problem>> From<P> for FeatureError {
+impl<P: Into<WireProblem>> From<P> for FeatureError {
     fn from(problem: P) -> FeatureError {
         FeatureError::Wire(problem.into())
     }
@@ -95,7 +95,7 @@ impl<'a> Request<'a> {
             }
             Ok(())
         };
-        read().map_err(|problem: Problem| problem.error(name))?;
+        read().map_err(|problem: WireProblem| problem.error(name))?;
         let (spec, tasks) = match method {
             Some(method) => (specs.last().copied().unwrap_or_default(), Tasks::One(method)),
             None => {
@@ -183,7 +183,7 @@ impl<'a> Request<'a> {
 }
 
 /// An `InferenceTask`.
-fn task(mut rest: &[u8]) -> Result<(Spec<'_>, &str), Problem> {
+fn task(mut rest: &[u8]) -> Result<(Spec<'_>, &str), WireProblem> {
     let (mut spec, mut method) = (Spec::default(), "");
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
@@ -228,7 +228,7 @@ fn the_methods(names: &[&str]) -> Result<SmallVec<[Method; 2]>, Error> {
 }
 
 /// The list of examples in an `Input`. Its two forms have the list under one field number.
-fn examples_of(mut rest: &[u8]) -> Result<&[u8], Problem> {
+fn examples_of(mut rest: &[u8]) -> Result<&[u8], WireProblem> {
     let mut list = &[][..];
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
@@ -240,7 +240,7 @@ fn examples_of(mut rest: &[u8]) -> Result<&[u8], Problem> {
 }
 
 /// The number of examples, and the bytes of their context.
-fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
+fn lists(mut rest: &[u8]) -> Result<(usize, usize), WireProblem> {
     let (mut examples, mut context) = (0, 0);
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {
@@ -257,8 +257,8 @@ fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
 }
 
 /// The examples as they are, each with the context in front of it: what an example has goes before that.
-fn serialized<'g>(list: &[u8], grant: &'g Grant) -> Result<Examples<'g>, Problem> {
-    let refused = |it: Error| Problem::Malformed(it.to_string());
+fn serialized<'g>(list: &[u8], grant: &'g Grant) -> Result<Examples<'g>, WireProblem> {
+    let refused = |it: Error| WireProblem::Malformed(it.to_string());
     let mut context = Granted::new(grant);
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -267,7 +267,7 @@ fn serialized<'g>(list: &[u8], grant: &'g Grant) -> Result<Examples<'g>, Problem
             _ => wire::skip(number, kind, &mut rest)?,
         }
     }
-    let malformed = |it: ExampleError| Problem::Malformed(it.to_string());
+    let malformed = |it: ExampleError| WireProblem::Malformed(it.to_string());
     let (mut examples, mut sharing) = (Examples::new(grant), Sharing::of(list.len()));
     let mut rest = list;
     while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -438,6 +438,6 @@ fn integers(column: &mut Column<'_>, kind: WireType, rest: &mut &[u8]) -> Result
     Ok(())
 }
 
-fn cut() -> Problem {
-    Problem::Malformed("a list of floats ends within one".to_owned())
+fn cut() -> WireProblem {
+    WireProblem::Malformed("a list of floats ends within one".to_owned())
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{spec::Spec, tensor::Given};
 use formats::kserve_v2::suggestion;
-use frontend::grpc::wire::{self, Parts, Problem};
+use frontend::grpc::wire::{self, Parts, WireProblem};
 use inference::{error::Error, request::InferenceRequest, signature::Signature};
 
 /// A `PredictRequest`.
@@ -31,7 +31,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    fn read(&mut self, message: &'a Bytes) -> Result<(), Problem> {
+    fn read(&mut self, message: &'a Bytes) -> Result<(), WireProblem> {
         let mut parts = Parts::default();
         let mut rest: &'a [u8] = message;
         while let Some((number, kind)) = wire::field(&mut rest)? {

@@ -5,7 +5,7 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use frontend::grpc::{
     pieces::{field, text},
     proto::tensorflow::serving::{ModelSpec, model_spec::VersionChoice},
-    wire::{self, Problem},
+    wire::{self, WireProblem},
 };
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
@@ -34,7 +34,7 @@ pub enum Version<'a> {
 
 impl<'a> Spec<'a> {
     /// Parses the message.
-    pub fn read(mut rest: &'a [u8]) -> Result<Spec<'a>, Problem> {
+    pub fn read(mut rest: &'a [u8]) -> Result<Spec<'a>, WireProblem> {
         let mut spec = Spec::default();
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
@@ -84,7 +84,7 @@ impl<'a> Spec<'a> {
 }
 
 /// The number in an `Int64Value`.
-fn wrapped(mut rest: &[u8]) -> Result<i64, Problem> {
+fn wrapped(mut rest: &[u8]) -> Result<i64, WireProblem> {
     let mut value = 0;
     while let Some((number, kind)) = wire::field(&mut rest)? {
         match number {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use formats::{kserve_v2::find_not_boolean, tfs::types};
 use frontend::grpc::{
     proto::tensorflow::TensorProto,
-    wire::{self, Lists, Parts, Problem},
+    wire::{self, Lists, Parts, WireProblem},
 };
 
 /// The lists of elements of a `TensorProto`.
@@ -39,7 +39,7 @@ pub struct Given {
 
 impl Given {
     /// Parses `message`, which is a part of `whole`.
-    pub fn read(whole: &Bytes, message: &[u8], parts: &mut Parts) -> Result<Given, Problem> {
+    pub fn read(whole: &Bytes, message: &[u8], parts: &mut Parts) -> Result<Given, WireProblem> {
         let mut given = Given::default();
         let mut rest = message;
         while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -63,7 +63,7 @@ impl Given {
         Ok(given)
     }
 
-    fn read_shape(&mut self, mut rest: &[u8], parts: &mut Parts) -> Result<(), Problem> {
+    fn read_shape(&mut self, mut rest: &[u8], parts: &mut Parts) -> Result<(), WireProblem> {
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
                 2 => {

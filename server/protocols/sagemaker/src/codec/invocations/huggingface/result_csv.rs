@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use formats::{
     EncodedReply,
-    json::{Reader, Token},
+    json::{JsonReader, Token},
     negotiate::Media,
     reply::field,
 };
@@ -35,11 +35,11 @@ pub(super) fn encode<'a>(
     let (grant, mut table) = (Grant::uncounted(), Table { numbered, ..Table::default() });
     for (at, row) in rows.into_iter().enumerate() {
         match row.iter().find(|it| !matches!(it, b'[' | b' ')) {
-            Some(b'{') => Reader::document(row, &grant, |reader| table.records(at, reader))?,
+            Some(b'{') => JsonReader::document(row, &grant, |reader| table.records(at, reader))?,
             // A list of nothing.
             Some(b']') | None => {}
             Some(_) => {
-                let numbers = Reader::document(row, &grant, |reader| reader.raw_value())?;
+                let numbers = JsonReader::document(row, &grant, |reader| reader.raw_value())?;
                 table.numbers(at, numbers);
             }
         }
@@ -74,7 +74,7 @@ impl Table {
     }
 
     /// The lines of the object at the reader, or of all objects in a list.
-    fn records<'a>(&mut self, row: usize, reader: &mut Reader<'a>) -> Result<(), Error> {
+    fn records<'a>(&mut self, row: usize, reader: &mut JsonReader<'a>) -> Result<(), Error> {
         match reader.peek()? {
             Token::Array => reader.array(|reader, _| self.records(row, reader)),
             _ => self.record(row, reader),
@@ -82,7 +82,7 @@ impl Table {
     }
 
     /// The line of the object at the reader. A list in it is a field of JSON.
-    fn record<'a>(&mut self, row: usize, reader: &mut Reader<'a>) -> Result<(), Error> {
+    fn record<'a>(&mut self, row: usize, reader: &mut JsonReader<'a>) -> Result<(), Error> {
         let (mut names, mut values) = (Vec::new(), Vec::new());
         reader.object(|reader, key| match reader.peek()? {
             Token::Object => reader.object(|reader, key| {
@@ -125,7 +125,7 @@ impl Table {
 }
 
 /// A text without its quotes, or a number.
-fn value<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, Error> {
+fn value<'a>(reader: &mut JsonReader<'a>) -> Result<Cow<'a, str>, Error> {
     match reader.peek()? {
         Token::String => reader.string(),
         _ => reader.raw_value().map(Cow::Borrowed),

@@ -4,7 +4,7 @@ use backend::NamedTensor;
 
 use super::pipeline::{PipelineReply, Top};
 use formats::{
-    json::{Reader, Token, write},
+    json::{JsonReader, Token, write},
     parameter::says_top,
     pipeline_body::{Parameters, inputs, parameters as read_parameters},
     rows,
@@ -23,7 +23,7 @@ use inference::{
 pub(super) fn read(
     signature: &Signature,
     task: Task,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
     let (mut read, mut parameters, mut given) = (None, Vec::new(), Token::Array);
     if is_plain(reader) {
@@ -54,7 +54,7 @@ pub(super) fn read(
 }
 
 /// Is the value at the reader an object without `inputs`?
-pub(super) fn is_plain(reader: &mut Reader<'_>) -> bool {
+pub(super) fn is_plain(reader: &mut JsonReader<'_>) -> bool {
     let (start, mut found) = (reader.mark(), false);
     let read = reader.revisit(start, |reader| {
         reader.object(|reader, key| {
@@ -69,7 +69,7 @@ pub(super) fn is_plain(reader: &mut Reader<'_>) -> bool {
 fn read_plain(
     signature: &Signature,
     task: Task,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
     let (mut parameters, mut plain) = (Vec::new(), Granted::new(reader.grant()));
     plain.push(b'{')?;
@@ -90,7 +90,7 @@ fn read_plain(
         }
     })?;
     plain.push(b'}')?;
-    let mut reader = Reader::new(&plain, reader.grant())?;
+    let mut reader = JsonReader::new(&plain, reader.grant())?;
     let (inputs, is_list) = inputs(signature, task, &mut reader)?;
     Ok((inputs, PipelineReply { one: !is_list, top: Top::Open }, parameters))
 }
@@ -98,7 +98,7 @@ fn read_plain(
 /// Is the value at the reader an object of inputs of the graph?
 pub(in crate::codec::invocations) fn holds_tensors_of_graph(
     signature: &Signature,
-    reader: &mut Reader<'_>,
+    reader: &mut JsonReader<'_>,
 ) -> bool {
     let forms = || signature.pipeline.iter().flat_map(|it| &it.forms);
     let graphs = || forms().filter(|it| it.task.is_none()).map(|it| &it.signature);
