@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::NamedTensor;
+use crate::{NamedTensor, PartSender};
 
 /// The value of a parameter of a request or of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct About {
     pub sequence: Option<(Parameter, SequenceFlags)>,
     /// The time that the client gives it, in microseconds; 0 where it gives none.
     pub timeout_us: u64,
+    /// The models whose calls have led to it, the outermost first; none where it is a client's.
+    pub lineage: Vec<Arc<str>>,
 }
 
 /// The place of a request in its sequence.
@@ -57,6 +59,8 @@ pub struct Call<'a> {
     pub outputs: &'a [Arc<str>],
     /// What else is known of it; `None` where nobody has asked, as in a run that warms an instance up.
     pub about: Option<&'a About>,
+    /// Where the parts of its answer go, where it is answered in parts: see [`crate::Model::streams`].
+    pub parts: Option<&'a PartSender>,
 }
 
 /// What one request is answered.

@@ -127,6 +127,13 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// May a request be answered in parts, none or many? Then each [`Call`] of a client brings a
+    /// [`crate::PartSender`]: all that it is answered goes there. [`Instance::execute_calls`] returns an empty answer
+    /// for it when the instance can begin other runs, which may be before the end of its answer.
+    fn streams(&self) -> bool {
+        false
+    }
+
     /// What a run takes beside the bytes of its inputs: room is taken for it before the run is made.
     fn run_memory(&self) -> RunMemory {
         RunMemory::default()

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DataType, FileContents, Stop};
+use crate::{DataType, FileContents, HostHandle, Stop};
 
 /// Where an instance runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -167,6 +167,9 @@ pub struct ModelSource {
     /// Requested when the load has lasted too long. An engine that cannot end it then loads on, and is not waited for.
     #[serde(skip)]
     pub stop: Arc<Stop>,
+    /// What the model's own code may ask of the server.
+    #[serde(skip)]
+    pub host: HostHandle,
 }
 
 impl ModelSource {
@@ -196,6 +199,7 @@ impl ModelSource {
             code_refusal: None,
             contents: Arc::default(),
             stop: Arc::default(),
+            host: HostHandle::default(),
         }
     }
 

@@ -210,7 +210,7 @@ impl Instance for Lane {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         if self.host.supervisor.encoding() == Encoding::Json {
             // A run of the server's own, or of one request: a program knows of requests only.
-            let call = Call { rows: batch.rows, outputs: batch.outputs, about: None };
+            let call = Call { rows: batch.rows, outputs: batch.outputs, about: None, parts: None };
             let answer = self.execute_calls(batch, &[call])?.pop().ok_or_else(other_answer)?;
             let refused = |it: CallError| BackendError::Execute(it.text);
             return answer.map(|it| it.outputs).map_err(refused);

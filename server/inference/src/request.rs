@@ -36,6 +36,8 @@ pub struct InferenceRequest {
     /// May shapes be other than the model's, where its graph looks at them itself? TensorFlow Serving's protocols and
     /// SageMaker's leave them to the graph; KServe's do not.
     pub leaves_shapes_to_graph: bool,
+    /// The models whose own code has led to it, the outermost first; none where a client has sent it.
+    pub lineage: Vec<Arc<str>>,
     /// What is noted of its way through the server, where it is traced.
     pub trace: Option<Arc<Trace>>,
 }

@@ -111,8 +111,14 @@ mod tests {
     fn job(rows: usize) -> Job {
         let enqueued_at = Instant::now();
         let pending = Pending { rows, enqueued_at, shape_key: 0, length: 0, is_alone: false };
-        let work =
-            Work { about: None, signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows };
+        let work = Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            rows,
+        };
         Job::new(pending, work, None, Reply::none(), None)
     }
 

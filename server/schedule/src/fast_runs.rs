@@ -346,7 +346,14 @@ mod tests {
         let work = |text: &str| {
             let tensor = backend::Tensor::from_strings(backend::Shape::new(&[1]), [text]).unwrap();
             let input = backend::NamedTensor { name: "x".into(), tensor };
-            Work { inputs: vec![input], outputs: Vec::new(), rows: 1, signature: 0, about: None }
+            Work {
+                inputs: vec![input],
+                outputs: Vec::new(),
+                rows: 1,
+                signature: 0,
+                about: None,
+                parts: None,
+            }
         };
         let kind = |text: &str| RunKind::of(1, (0, 0), [&work(text)]);
         assert_eq!(kind("a horse"), kind("a mouse"));

@@ -101,7 +101,7 @@ mod tests {
     fn work(name: &str, shape: &[usize], values: &[i32]) -> Work {
         let tensor = Tensor::from_vec(Shape::new(shape), values.to_vec()).unwrap();
         let inputs = vec![NamedTensor { name: name.into(), tensor }];
-        Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 }
+        Work { about: None, parts: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 }
     }
 
     #[test]

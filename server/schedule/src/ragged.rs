@@ -243,7 +243,14 @@ mod tests {
     /// A job whose input `x` has this shape, and whose elements count up from `first`.
     fn work(shape: &[usize], first: f32) -> Work {
         let inputs = vec![NamedTensor { name: "x".into(), tensor: floats(shape, first) }];
-        Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: shape[0] }
+        Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs,
+            outputs: vec!["y".into()],
+            rows: shape[0],
+        }
     }
 
     fn ragged(kind: BatchInputKind, dtype: CountType) -> Ragged {

@@ -155,7 +155,8 @@ impl Sample {
         let rows = works.iter().map(|it| it.rows).sum();
         let offset = works.iter().take(place).map(|it| it.rows).sum();
         let inputs = copied(&work.inputs)?;
-        let work = Work { inputs, outputs: work.outputs.clone(), about: None, ..**work };
+        let work =
+            Work { inputs, outputs: work.outputs.clone(), about: None, parts: None, ..**work };
         Some(Sample { work, answer: copied(answer)?, rows, offset, is_behind_suspicion })
     }
 
@@ -273,7 +274,14 @@ mod tests {
     fn work(values: &[f32]) -> Work {
         let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
         let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-        Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
+        Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs,
+            outputs: vec!["y".into()],
+            rows: values.len(),
+        }
     }
 
     const SECOND: Chosen = Chosen { place: 1, is_behind_suspicion: false };

@@ -315,8 +315,12 @@ impl Results {
 
 /// The jobs as a model's own code is told of them.
 fn calls<'a>(jobs: &[&'a Work]) -> Vec<Call<'a>> {
-    let call =
-        |it: &&'a Work| Call { rows: it.rows, outputs: &it.outputs, about: it.about.as_deref() };
+    let call = |it: &&'a Work| Call {
+        rows: it.rows,
+        outputs: &it.outputs,
+        about: it.about.as_deref(),
+        parts: it.parts.as_ref(),
+    };
     jobs.iter().map(call).collect()
 }
 

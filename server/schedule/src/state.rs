@@ -377,6 +377,7 @@ mod tests {
                 Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0, is_alone: false };
             let work = Work {
                 about: None,
+                parts: None,
                 signature: 0,
                 inputs: Vec::new(),
                 outputs: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{About, NamedTensor, Parameters, RowCuts};
+use backend::{About, NamedTensor, Parameters, PartSender, RowCuts};
 
 use inference::timings::Timings;
 
@@ -20,6 +20,8 @@ pub struct Work {
     pub signature: usize,
     /// What else is known of the request, where its model asks for that.
     pub about: Option<Arc<About>>,
+    /// Where the parts of its answer go, where it is answered in parts.
+    pub parts: Option<PartSender>,
 }
 
 impl Work {
@@ -31,13 +33,14 @@ impl Work {
             Some(NamedTensor { name: it.name.clone(), tensor })
         };
         let inputs = self.inputs.iter().map(input).collect::<Option<_>>()?;
-        let Work { outputs, signature, about, .. } = self;
+        let Work { outputs, signature, about, parts, .. } = self;
         Some(Work {
             inputs,
             outputs: outputs.clone(),
             rows,
             signature: *signature,
             about: about.clone(),
+            parts: parts.clone(),
         })
     }
 }
@@ -63,13 +66,14 @@ impl<'a> Parts<'a> {
             Some(NamedTensor { name: it.name.clone(), tensor: cuts.next(rows)? })
         };
         let inputs = named.map(input).collect::<Option<_>>()?;
-        let Work { outputs, signature, about, .. } = self.work;
+        let Work { outputs, signature, about, parts, .. } = self.work;
         Some(Work {
             inputs,
             outputs: outputs.clone(),
             rows,
             signature: *signature,
             about: about.clone(),
+            parts: parts.clone(),
         })
     }
 }

@@ -152,6 +152,7 @@ mod tests {
             rows,
             signature: 0,
             about: None,
+            parts: None,
         }
     }
 

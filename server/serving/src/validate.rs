@@ -95,7 +95,8 @@ pub fn prepare(
     let rows = rows.unwrap_or(1);
     check_cuts(signature, &inputs, rows)?;
     let shape_key = key_of(signature, if varies { key.finish() } else { 0 });
-    let work = Work { inputs, outputs, rows, signature: signature.index(), about: None };
+    let work =
+        Work { inputs, outputs, rows, signature: signature.index(), about: None, parts: None };
     Ok(Prepared { work, shape_key })
 }
 

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use backend::Backend;
+use backend::{Backend, HostHandle};
 
 use crate::{
     config::{
@@ -71,6 +71,8 @@ pub struct Loader {
     pub(super) prepare_pool: OnceLock<Arc<PreparePool>>,
     /// Where it is kept what runs of texts cost; `None` for nowhere.
     pub(super) costs: Option<PathBuf>,
+    /// What models with code of their own may ask.
+    pub(super) host: HostHandle,
     /// Processors to share out; at least 1.
     pub(super) cpus: AtomicUsize,
 }
@@ -86,7 +88,7 @@ impl Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
         let cpus = AtomicUsize::new(settings.cpus.get());
-        let (sequence_idle, lost_loads, prepare_pool, costs) = Default::default();
+        let (sequence_idle, lost_loads, prepare_pool, costs, host) = Default::default();
         Loader {
             engines,
             lost_loads,
@@ -98,6 +100,7 @@ impl Loader {
             sequence_idle,
             prepare_pool,
             costs,
+            host,
             cpus,
         }
     }
@@ -105,6 +108,11 @@ impl Loader {
     /// The same, whose models keep idle sequences for so long where their configurations do not say.
     pub fn keeping_sequences(self, idle: Option<Duration>) -> Loader {
         Loader { sequence_idle: idle, ..self }
+    }
+
+    /// The same, whose models with code of their own may ask that server.
+    pub fn answering(self, host: HostHandle) -> Loader {
+        Loader { host, ..self }
     }
 
     /// The same, which keeps what runs of texts cost in that folder, where there is one.

@@ -193,6 +193,7 @@ fn first_row(work: &Work) -> Option<Work> {
         rows: 1,
         signature: work.signature,
         about: None,
+        parts: None,
     })
 }
 

@@ -345,7 +345,14 @@ fn varied(work: &Work, number: usize, loudness: Loudness) -> Option<Work> {
         Some(NamedTensor { name: it.name.clone(), tensor })
     });
     let inputs = inputs.collect::<Option<_>>()?;
-    Some(Work { about: None, signature: 0, inputs, outputs: work.outputs.clone(), rows: work.rows })
+    Some(Work {
+        about: None,
+        parts: None,
+        signature: 0,
+        inputs,
+        outputs: work.outputs.clone(),
+        rows: work.rows,
+    })
 }
 
 fn moved_on(tensor: &Tensor, places: usize) -> Option<Tensor> {

@@ -97,7 +97,7 @@ fn with(row: &Work, inputs: &[usize], filled: impl Fn(&Tensor) -> Option<Tensor>
         Some(NamedTensor { name: it.name.clone(), tensor })
     };
     let inputs = row.inputs.iter().enumerate().map(input).collect::<Option<_>>()?;
-    Some(Work { inputs, outputs: row.outputs.clone(), about: None, ..*row })
+    Some(Work { inputs, outputs: row.outputs.clone(), about: None, parts: None, ..*row })
 }
 
 /// The largest index that is tried with that type.
@@ -143,7 +143,7 @@ mod tests {
             named("small", Tensor::from_vec(shape(), vec![-5_i8, -7, -3]).unwrap()),
             named("text", Tensor::from_strings(shape(), ["a", "b", "c"]).unwrap()),
         ];
-        Work { inputs, outputs: vec!["y".into()], rows: 1, signature: 0, about: None }
+        Work { inputs, outputs: vec!["y".into()], rows: 1, signature: 0, about: None, parts: None }
     }
 
     #[test]

@@ -149,7 +149,8 @@ async fn submit(
 ) -> Result<f32, Error> {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
+    let work =
+        Work { about: None, parts: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
     let submission = Submission {
         is_alone: false,
         work,

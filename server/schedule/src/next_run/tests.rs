@@ -24,7 +24,14 @@ fn queue(levels: usize) -> Queue {
 /// A row of that length and kind, that came then.
 fn row(length: usize, shape_key: u64, enqueued_at: Instant) -> Job {
     let pending = Pending { rows: 1, enqueued_at, shape_key, length, is_alone: false };
-    let work = Work { about: None, signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows: 1 };
+    let work = Work {
+        about: None,
+        parts: None,
+        signature: 0,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        rows: 1,
+    };
     Job::new(pending, work, None, Reply::none(), None)
 }
 

@@ -168,6 +168,7 @@ impl Model {
                 is_alone: false,
                 work: Work {
                     about: None,
+                    parts: None,
                     signature: 0,
                     inputs,
                     outputs: vec!["y".into()],

@@ -16,7 +16,14 @@ fn queue(policies: Vec<QueuePolicy>) -> Queue {
 fn job(rows: usize, expiry: Option<Instant>) -> Job {
     let enqueued_at = Instant::now();
     let pending = Pending { rows, enqueued_at, shape_key: 0, length: 0, is_alone: false };
-    let work = Work { about: None, signature: 0, inputs: Vec::new(), outputs: Vec::new(), rows };
+    let work = Work {
+        about: None,
+        parts: None,
+        signature: 0,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        rows,
+    };
     let expiry = expiry.map(|at| (at, Duration::from_millis(1)));
     Job { expiry, ..Job::new(pending, work, None, Reply::none(), None) }
 }

@@ -36,7 +36,14 @@ impl Instance for Doubler {
 fn work(values: &[i32]) -> Work {
     let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() }
+    Work {
+        about: None,
+        parts: None,
+        signature: 0,
+        inputs,
+        outputs: vec!["y".into()],
+        rows: values.len(),
+    }
 }
 
 fn context() -> RunContext {

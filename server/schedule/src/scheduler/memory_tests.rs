@@ -92,8 +92,14 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
 fn submission(values: &[f32]) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work =
-        Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: values.len() };
+    let work = Work {
+        about: None,
+        parts: None,
+        signature: 0,
+        inputs,
+        outputs: vec!["y".into()],
+        rows: values.len(),
+    };
     Submission {
         is_alone: false,
         work,

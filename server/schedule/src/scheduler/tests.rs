@@ -128,7 +128,8 @@ pub(super) fn over_counting(
 pub(super) fn submission(value: f32) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let work = Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
+    let work =
+        Work { about: None, parts: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 };
     Submission {
         is_alone: false,
         work,

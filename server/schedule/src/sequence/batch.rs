@@ -188,7 +188,14 @@ impl Wiring {
             };
             let inputs = work.inputs.iter().map(cut).collect::<Option<_>>();
             let inputs = inputs.ok_or_else(|| failed("a request has fewer rows than it says"))?;
-            Ok(Work { about: None, signature: 0, inputs, outputs: work.outputs.clone(), rows: 1 })
+            Ok(Work {
+                about: None,
+                parts: None,
+                signature: 0,
+                inputs,
+                outputs: work.outputs.clone(),
+                rows: 1,
+            })
         });
         let works: Vec<Work> = works.collect::<Result<_, BackendError>>()?;
         let is_text = self.controls.iter().any(|it| it.signal == Signal::Id(IdType::Text));

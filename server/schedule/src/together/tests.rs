@@ -86,7 +86,14 @@ fn row(numbers: &[i64], extent: Extent) -> Submission {
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     Submission {
         is_alone: false,
-        work: Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 },
+        work: Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs,
+            outputs: vec!["y".into()],
+            rows: 1,
+        },
         accepted: Instant::now(),
         shape_key: 7,
         length: numbers.len(),

@@ -274,6 +274,7 @@ impl<'a> Run<'a> {
                 sequence: self.request.sequence.clone(),
                 parameters: self.request.parameters.clone(),
                 leaves_shapes_to_graph: false,
+                lineage: self.request.lineage.clone(),
                 trace: self.trace.and_then(|it| {
                     let signature = &member.model.signature;
                     let tracing = self.inference.tracing.as_ref()?;

@@ -318,6 +318,7 @@ fn about(request: &InferenceRequest) -> About {
         parameters: request.parameters.clone(),
         sequence,
         timeout_us: u64::try_from(timeout).unwrap_or(u64::MAX),
+        lineage: request.lineage.clone(),
     }
 }
 

@@ -162,7 +162,7 @@ impl RowRuns {
             row.push(NamedTensor { name: input.name, tensor });
         }
         let outputs = steps.outputs().iter().map(|it| it.name.clone()).collect();
-        let work = Work { about: None, signature: 0, inputs: row, outputs, rows: 1 };
+        let work = Work { about: None, parts: None, signature: 0, inputs: row, outputs, rows: 1 };
         let number = self.alone.as_ref().map(|it| it.fetch_add(1, Ordering::Relaxed));
         number.hash(&mut key);
         let is_packed = self.bounds.is_some();

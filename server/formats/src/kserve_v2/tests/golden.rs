@@ -65,6 +65,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         sequence,
         parameters,
         leaves_shapes_to_graph: _,
+        lineage: _,
         trace: _,
         signature: _,
     } = request;

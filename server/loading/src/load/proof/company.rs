@@ -155,7 +155,8 @@ impl Tried<'_> {
         let Some(other) = rows_of(&answers.0, place, 1) else { return Ok(false) };
         let mut nudges = Vec::new();
         for inputs in (0..NUDGES).map_while(|turn| nudged(&work.inputs, turn)) {
-            let work = Work { inputs, outputs: work.outputs.clone(), about: None, ..*work };
+            let work =
+                Work { inputs, outputs: work.outputs.clone(), about: None, parts: None, ..*work };
             nudges.push(self.run(&[&work])?.0);
             if is_tie(alone, &other, &nudges) {
                 return Ok(true);

@@ -62,7 +62,7 @@ fn wiring() -> Wiring {
 
 fn work(value: i32) -> Work {
     let inputs = vec![NamedTensor { name: "x".into(), tensor: ints(&[1, 1], &[value]) }];
-    Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 }
+    Work { about: None, parts: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 1 }
 }
 
 /// Runs a batch of these numbers, `None` for an empty row: each a start of the sequence of its row. The answers, and
@@ -182,7 +182,8 @@ fn ids_are_written_in_the_type_of_the_model() {
 #[test]
 fn a_whole_sequence_of_several_rows_is_one_for_each() {
     let inputs = vec![NamedTensor { name: "x".into(), tensor: ints(&[2, 1], &[1, 2]) }];
-    let work = Work { about: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 2 };
+    let work =
+        Work { about: None, parts: None, signature: 0, inputs, outputs: vec!["y".into()], rows: 2 };
     let inputs = wiring().whole_sequence(&work).unwrap();
     let of = |name: &str| values(&inputs.iter().find(|it| &*it.name == name).unwrap().tensor);
     assert_eq!((of("x"), of("end"), of("sum_in")), (vec![1, 2], vec![1, 1], vec![100, 100]));

@@ -131,7 +131,14 @@ fn submission(value: i32) -> Submission {
     let inputs = vec![NamedTensor { name: "x".into(), tensor: tensor(value) }];
     Submission {
         is_alone: false,
-        work: Work { about: None, signature: 0, inputs, outputs: vec!["sum".into()], rows: 1 },
+        work: Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs,
+            outputs: vec!["sum".into()],
+            rows: 1,
+        },
         accepted: Instant::now(),
         shape_key: 0,
         length: 0,
