@@ -105,7 +105,11 @@ impl Learner {
             let most = limits::OUTPUTS;
             return Err(FormatError::new(format!("{outputs} outputs; at most {most} are served")));
         }
-        let scores = spread(self.base_score, outputs)?;
+        let mut scores = spread(self.base_score, outputs)?;
+        if matches!(self.booster, Booster::Linear { .. }) {
+            // XGBoost adds the first to each output, also while it trains.
+            scores = vec![scores[0]; outputs];
+        }
         // Before 1.0 a file held the margin itself.
         let margins = if major == 0 { scores } else { objective.margins(&scores) };
         let version = match self.version {
@@ -256,6 +260,20 @@ mod tests {
         };
         assert_eq!(of_version([0, 0, 0]), [0.5]);
         assert_eq!(of_version([1, 0, 0]), [0.0]);
+    }
+
+    #[test]
+    fn a_linear_model_adds_the_first_base_score_to_each_output() {
+        let of_booster = |booster| {
+            let base_score = vec![0.5, -0.25];
+            let objective = "reg:squarederror".to_owned();
+            let learner =
+                Learner { base_score, objective, targets: 2, booster, ..Learner::new("JSON") };
+            learner.into_document(None).unwrap().base
+        };
+        assert_eq!(of_booster(Booster::Linear { weights: vec![3.0, 4.0] }), [0.5, 0.5]);
+        let trees = Booster::Trees { trees: vec![], outputs: vec![], weights: vec![] };
+        assert_eq!(of_booster(trees), [0.5, -0.25]);
     }
 
     #[test]
