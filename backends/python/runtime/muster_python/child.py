@@ -83,12 +83,17 @@ class Child:
         }
 
     def _answer(self, answer):
-        """Answers the load, once."""
+        """Answers the load, once. What cannot be sent is no answer."""
         with self._lock:
             if self._has_answered:
                 return
+            try:
+                frames.send(self._control, answer)
+            except OSError as error:
+                # The model has closed the socket: only the end of the process says so.
+                faults.log(error, f"the load of model '{self._load['name']}' cannot be answered")
+                _exit(1)
             self._has_answered = True
-        frames.send(self._control, answer)
 
     def _listen(self):
         """Does what the server says, until it says no more."""

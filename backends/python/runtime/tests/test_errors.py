@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from fake_server import Process, config
+from fake_server import Process, config, frames
 from test_triton import floats, model
 
 BOTH = config(["x"], ["y"])
@@ -307,6 +307,10 @@ class Load(unittest.TestCase):
         self.check(None, "Python model file not found in '", "model.py'")
         self.check("a = 1", "defines no model", "TritonPythonModel", "predict")
         self.check("class TritonPythonModel: pass", "does not implement `execute` method")
+
+    def test_a_model_that_closes_the_socket_to_the_server_ends_its_process(self):
+        with self.assertRaises(frames.Closed):
+            Process("import os\nos.closerange(3, 1024)\ndef predict(x: int) -> int: return x")
 
     def test_a_decoupled_model_is_refused(self):
         decoupled = {**BOTH, "model_transaction_policy": {"decoupled": True}}
