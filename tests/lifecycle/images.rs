@@ -1,10 +1,11 @@
 //! Models in a registry of images, through the real binary and a real registry: what is fetched and unpacked, who may,
 //! and what goes wrong on the way.
 
-use std::{fs, io::Write, path::Path};
+use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use flate2::{Compression, write::GzEncoder};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -183,9 +184,14 @@ fn an_artifact_is_its_files_and_a_list_the_only_image_in_it() {
     it.images.manifest("net", "several", LIST, &list);
     let parts = ["list of several images", "windows/amd64 @sha256:"];
     it.refused(&[&it.name("net:several")], &parts);
-    let zstd = it.images.content("net", &format!("{TAR}+zstd"), b"x");
+    let zstd =
+        compress_to_vec(&tar(&[file("models/net.onnx", &model)])[..], CompressionLevel::Fastest);
+    let zstd = it.images.content("net", &format!("{TAR}+zstd"), &zstd);
     it.images.image("net", "zstd", &[zstd]);
-    it.refused(&[&it.name("net:zstd")], &["expected a tar archive, perhaps with gzip"]);
+    assert_eq!(files(&it.pull(&[&it.name("net:zstd")])), ["net.onnx"]);
+    let xz = it.images.content("net", &format!("{TAR}+xz"), b"x");
+    it.images.image("net", "xz", &[xz]);
+    it.refused(&[&it.name("net:xz")], &["expected a tar archive, perhaps with gzip or zstd"]);
     let outside = it.images.file("net", "../../x", b"x");
     it.images.image("net", "outside", &[outside]);
     it.refused(&[&it.name("net:outside")], &["would lie outside of its folder"]);
@@ -263,6 +269,35 @@ fn a_registry_gets_the_login_of_docker_as_it_asks_for_it() {
     it.refused(&[&name], &["answered 401: authentication required", "'docker login'"]);
     log_in(&own.address.to_string(), "anna:swordfish");
     assert_eq!(files(&it.pull(&[&name])), ["model.onnx"]);
+}
+
+#[test]
+fn a_credential_helper_is_asked_for_the_login_of_its_registry() {
+    let place = Repository::new();
+    let Some(own) = Images::with_users(&place) else { return };
+    let name = format!("oci://{}/org/none:v1", own.address);
+    let programs = place.at("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let helper = format!("{programs}/docker-credential-tests");
+    let text = "#!/bin/sh\nread -r host || :\ntest \"$1\" = get || exit 1\n\
+                echo \"{\\\"ServerURL\\\": \\\"$host\\\", \\\"Username\\\": \\\"anna\\\", \
+                \\\"Secret\\\": \\\"$SECRET\\\"}\"\n";
+    fs::write(&helper, text).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(place.at("home/.docker")).unwrap();
+    let config = json!({"credHelpers": {own.address.to_string(): "tests"}});
+    fs::write(place.at("home/.docker/config.json"), config.to_string()).unwrap();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
+    let copies = format!("--model-repository-cache-dir={}", place.at("copies"));
+    let pull = |secret: &str| {
+        let variables = [("HOME", &*place.at("home")), ("PATH", &path), ("SECRET", secret)];
+        Process::command(&["pull", &name, &copies], &variables)
+    };
+    // Who has logged in is told that there is no such image, and nobody else is told anything.
+    ended(pull("swordfish"), 1, &["answered 404", "no such image, tag or digest"]);
+    ended(pull("guess"), 1, &["answered 401", "does not take the login"]);
+    fs::remove_file(&helper).unwrap();
+    ended(pull("swordfish"), 1, &["no login of the credential helper", "answered 401"]);
 }
 
 #[test]

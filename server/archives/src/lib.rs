@@ -1,6 +1,8 @@
 //! Archives of models: `model.tar.gz` as SageMaker has them, and the layers of images. They are tar, and inflated where
-//! they begin as gzip does, whatever they are called.
+//! they begin as gzip or zstd do, whatever they are called.
 #![forbid(unsafe_code)]
+
+mod zstd;
 
 use std::{
     fs::{self, File},
@@ -9,6 +11,7 @@ use std::{
 };
 
 use tar::EntryType;
+use zstd::{Frames, ZSTD};
 
 /// An archive that cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -42,22 +45,23 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Is the name that of an archive?
 pub fn is_archive(path: &str) -> bool {
-    [".tar.gz", ".tgz", ".tar"].iter().any(|it| path.ends_with(it))
+    [".tar.gz", ".tgz", ".tar.zst", ".tar"].iter().any(|it| path.ends_with(it))
 }
 
-/// Reads an archive, inflated where it begins as gzip does. Blocking.
+/// Reads an archive, inflated where it begins as gzip or zstd do. Blocking.
 ///
 /// # Errors
 /// Those of the file system.
 pub fn open(path: &Path) -> io::Result<tar::Archive<Box<dyn Read>>> {
     let mut file = File::open(path)?;
     let mut beginning = Vec::new();
-    file.by_ref().take(GZIP.len() as u64).read_to_end(&mut beginning)?;
+    file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut beginning)?;
     file.rewind()?;
-    let from: Box<dyn Read> = match beginning == GZIP {
-        // Some layers of images are several such streams, one after the other.
-        true => Box::new(flate2::read::MultiGzDecoder::new(file)),
-        false => Box::new(BufReader::new(file)),
+    // Some layers of images are several such streams, one after the other.
+    let from: Box<dyn Read> = match &beginning[..] {
+        it if it.starts_with(&GZIP) => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        it if it == ZSTD => Box::new(Frames::new(BufReader::new(file))),
+        _ => Box::new(BufReader::new(file)),
     };
     Ok(tar::Archive::new(from))
 }

@@ -35,6 +35,8 @@ mod no_sources;
 #[cfg(feature = "sources")]
 mod oci;
 #[cfg(feature = "sources")]
+mod oci_helper;
+#[cfg(feature = "sources")]
 mod oci_layers;
 #[cfg(feature = "sources")]
 mod oci_login;

@@ -15,11 +15,12 @@ use crate::{
     error::{LockError, SourceProblem},
     http::{Ask, Http, bearer, read, succeeded, unexpected},
     lock::Pin,
+    oci_helper::{self, helper_of},
     oci_layers::{clear, unpack},
     oci_login::{Challenge, DOCKER_HUB, kept},
     oci_manifest::{ACCEPTED, Content, Layer, Manifest},
     oci_name::{OciName, OciReference, is_loopback},
-    source_settings::SourceSettings,
+    source_settings::{Secret, SourceSettings},
     web::plain,
 };
 
@@ -56,7 +57,7 @@ pub(crate) async fn fetch(
     settings: &SourceSettings,
     pin: Option<&Pin>,
 ) -> Result<CachedModel, SourceProblem> {
-    let login = settings.docker_config.as_ref().and_then(|it| kept(it, &name.host));
+    let login = login(settings.docker_config.as_ref(), &name.host).await;
     let folder = format!("oci--{}--{}", plain(&name.host), name.repository.replace('/', "--"));
     let folder = Folder::new(&settings.cache, folder);
     let registry = Registry { http, name, login, folder };
@@ -65,6 +66,20 @@ pub(crate) async fn fetch(
         None => registry.newest().await,
     };
     found.map_err(|it| registry.explain(it))
+}
+
+/// What a credential helper has for a registry, or what `docker login` has written.
+async fn login(config: Option<&Secret>, host: &str) -> Option<HeaderValue> {
+    let config = config?;
+    let of_helper = match helper_of(config, host) {
+        Some(helper) => {
+            let host = host.to_owned();
+            let asked = tokio::task::spawn_blocking(move || oci_helper::ask(&helper, &host));
+            asked.await.ok().flatten()
+        }
+        None => None,
+    };
+    of_helper.or_else(|| kept(config, host))
 }
 
 impl Registry<'_> {
@@ -305,7 +320,7 @@ impl Registry<'_> {
         let hint = match (status, &self.login) {
             (401 | 403, None) => {
                 "; the registry has no such image, or it is private: 'docker login' writes a login to \
-                 ~/.docker/config.json (DOCKER_CONFIG), where one of a credential helper is not seen"
+                 ~/.docker/config.json (DOCKER_CONFIG), or to the credential helper that stands there"
             }
             (401, Some(_)) => "; the registry does not take the login of ~/.docker/config.json",
             (403, Some(_)) => "; the user of ~/.docker/config.json may not read the image",

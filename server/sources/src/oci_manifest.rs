@@ -100,15 +100,16 @@ fn layer(layer: &Value) -> Result<Layer, String> {
     let title = layer["annotations"][TITLE].as_str();
     let is_folder = layer["annotations"][IS_FOLDER] == "true";
     let kind = layer["mediaType"].as_str().unwrap_or_default();
-    let is_archive =
-        [".tar", "+tar", ".tar+gzip", ".tar.gzip", "+gzip"].iter().any(|it| kind.ends_with(it));
+    let is_archive = [".tar", "+tar", ".tar.gzip", "+gzip", ".tar.zstd", "+zstd"]
+        .iter()
+        .any(|it| kind.ends_with(it));
     let content = match title.filter(|_| !is_folder) {
         Some(title) if is_inside(title) => Content::File(title.to_owned()),
         Some(title) => return Err(format!("its file {title:?} would lie outside of its folder")),
         None if is_archive => Content::Archive,
         None => {
             return Err(format!(
-                "layer {digest} is of type '{kind}': expected a tar archive, perhaps with gzip, or a layer with the \
+                "layer {digest} is of type '{kind}': expected a tar archive, perhaps with gzip or zstd, or a layer with the \
                  annotation {TITLE}"
             ));
         }
@@ -158,7 +159,9 @@ mod tests {
         assert_eq!(content(docker, Value::Null), Ok(Content::Archive));
         assert!(content(tar, title("../x")).unwrap_err().contains("outside of its folder"));
         let zstd = content("application/vnd.oci.image.layer.v1.tar+zstd", json!({}));
-        assert!(zstd.unwrap_err().contains("tar+zstd': expected a tar archive"));
+        assert_eq!(zstd, Ok(Content::Archive));
+        let xz = content("application/vnd.oci.image.layer.v1.tar+xz", json!({}));
+        assert!(xz.unwrap_err().contains("tar+xz': expected a tar archive"));
     }
 
     #[test]
