@@ -2,6 +2,7 @@
 //! they begin as gzip or zstd do, whatever they are called.
 #![forbid(unsafe_code)]
 
+mod tree;
 mod zstd;
 
 use std::{
@@ -12,6 +13,8 @@ use std::{
 
 use tar::EntryType;
 use zstd::{Frames, ZSTD};
+
+pub use tree::unpack_tree;
 
 /// An archive that cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,26 @@ pub enum ArchiveProblem {
     /// It holds more than there is room for, or than a model has.
     #[error("it holds more than {0} bytes or {MOST_FILES} files")]
     TooLarge(u64),
+    /// A folder in it is larger than that.
+    #[error("it holds more than {most_bytes} bytes, or too many files")]
+    LargeTree {
+        /// What there is room for.
+        most_bytes: u64,
+    },
+    /// A file would be written outside of its directory.
+    #[error("'{}' leads outside of it", .0.display())]
+    Outward(PathBuf),
+    /// A link leads outside of its directory.
+    #[error("the link '{}' leads to '{}', outside of it", .name.display(), .target.display())]
+    OutwardLink {
+        /// The link.
+        name: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// A device, a pipe or the like.
+    #[error("'{}' is no file, no directory and no link", .0.display())]
+    Special(PathBuf),
 }
 
 /// Most bytes of the files of an archive.
@@ -53,7 +76,12 @@ pub fn is_archive(path: &str) -> bool {
 /// # Errors
 /// Those of the file system.
 pub fn open(path: &Path) -> io::Result<tar::Archive<Box<dyn Read>>> {
-    let mut file = File::open(path)?;
+    read(File::open(path)?)
+}
+
+/// The same of a file that is open, from its beginning.
+fn read(mut file: File) -> io::Result<tar::Archive<Box<dyn Read>>> {
+    file.rewind()?;
     let mut beginning = Vec::new();
     file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut beginning)?;
     file.rewind()?;
