@@ -1,6 +1,8 @@
 //! What a model's own code may ask of the server that runs it: inference on other models, their loading, metrics.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{CallError, NamedTensor, Parameter, Parameters, PartSender, SequenceFlags};
 
@@ -57,6 +59,8 @@ pub struct Ask {
     pub sequence: Option<(Parameter, SequenceFlags)>,
     /// What it may take in the queue, in microseconds; 0: as long as it likes.
     pub timeout_us: u64,
+    /// When the calls that led to it end, whatever it has come to; `None` where they have no such time.
+    pub deadline: Option<Instant>,
     /// May it be answered in many parts?
     pub is_decoupled: bool,
     /// The `traceparent` of the request that led to it.
@@ -85,7 +89,7 @@ pub enum Control {
 }
 
 /// Kinds of metrics that a model's own code may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetricKind {
     /// Only grows.
     Counter,
@@ -96,8 +100,12 @@ pub enum MetricKind {
 }
 
 /// What is done to a metric of a model's own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum MetricVerb {
+    /// The family is there from now on; the change has no labels.
+    MakeFamily,
+    /// Nobody has the family any more.
+    DropFamily,
     /// It is there from now on.
     Make,
     /// By so much.
