@@ -8,8 +8,9 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    cache_counts::CacheGauges, gauge::Gauge, gpus::GpuSampler, grpc::GrpcRequests,
-    http::HttpRequests, metrics_settings::MetricsSettings, models::Models, process::Sampler,
+    cache_counts::CacheGauges, custom::CustomFamilies, gauge::Gauge, gpus::GpuSampler,
+    grpc::GrpcRequests, http::HttpRequests, metrics_settings::MetricsSettings, models::Models,
+    process::Sampler,
 };
 use machine::gpus::Sensor;
 
@@ -26,6 +27,8 @@ pub(super) struct Inner {
     pub(super) prepare_queue: OnceLock<Arc<Gauge>>,
     /// The cache in this process, once there is one.
     pub(super) cache: OnceLock<Arc<CacheGauges>>,
+    /// Those that models' own code makes.
+    pub(super) custom: CustomFamilies,
     /// Guards the last sample of the process and the machine.
     pub(super) sampler: Mutex<Sampler>,
     /// Guards the sensors of GPUs while they are read.

@@ -7,6 +7,8 @@
 mod batches;
 mod cache_counts;
 mod counters;
+mod custom;
+mod custom_rules;
 mod exposition;
 mod gauge;
 mod gpus;
@@ -31,6 +33,8 @@ mod summary;
 mod tensorflow_counts;
 
 pub use cache_counts::{CacheGauges, CacheHit};
+pub use custom::OwnMetrics;
+pub use custom_rules::CustomMetricError;
 pub use gauge::Gauge;
 pub use http::Protocol;
 pub use metrics_settings::MetricsSettings;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::{
     cache_counts::CacheGauges,
+    custom::CustomFamilies,
     exposition,
     gauge::Gauge,
     gpus::GpuSampler,
@@ -71,6 +72,7 @@ impl Metrics {
             bytes_in_flight: Gauge::default(),
             prepare_queue: OnceLock::new(),
             cache: OnceLock::new(),
+            custom: CustomFamilies::default(),
             sampler: Mutex::new(sampler),
             gpu_sampler: Mutex::new(GpuSampler::new(sensors)),
             gpus: Mutex::default(),
@@ -119,6 +121,10 @@ impl Metrics {
     /// The gauges of a cache of `size` bytes in this process. They are shown from now on.
     pub fn cache(&self, size: u64) -> Arc<CacheGauges> {
         self.0.cache.get_or_init(|| Arc::new(CacheGauges::new(size))).clone()
+    }
+
+    pub(super) fn custom_families(&self) -> &CustomFamilies {
+        &self.0.custom
     }
 
     /// Reads the state of the process and the machine, to be shown from now on. To be called every

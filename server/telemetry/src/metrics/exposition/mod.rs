@@ -1,6 +1,7 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
 mod cache_families;
+mod custom_families;
 mod pipeline_families;
 mod process_families;
 mod shown;
@@ -121,6 +122,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
     gpu_families(&mut text, &lock(&metrics.gpus));
+    custom_families::families(&mut text, &metrics.custom);
     text.0
 }
 
