@@ -60,7 +60,7 @@ use inference::{
 use loading::Control;
 use machine::{Machine, gpus::Gpus};
 use sagemaker::{Asked, Facade};
-use serving::{ModelManager, cache::Cache, infer::Inference};
+use serving::{HostParts, Hosts, ModelManager, cache::Cache, infer::Inference};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// How often models are asked to give back what instances at rest keep.
@@ -158,6 +158,17 @@ impl App {
         let limits = &config.limits;
         let ledger = Ledger::new(limits.inflight_bytes, machine.memory);
         let budget = ledger.bodies.clone();
+        let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
+        let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
+        let inference = Inference::new(cache.clone(), Some(tracing.clone())).within(budget.clone());
+        let hosts = Hosts::new(HostParts {
+            models: manager.clone(),
+            inference: inference.clone(),
+            tracing: tracing.clone(),
+            bytes: budget.clone(),
+            metrics: metrics.clone(),
+            request_timeout: config.scheduling.request_timeout,
+        });
         let parts = Parts {
             config: &config,
             settings: load_settings(&config, cpus, gpus),
@@ -165,14 +176,15 @@ impl App {
             manager: manager.clone(),
             metrics: metrics.clone(),
             budget: Some(budget.clone()),
+            hosts: Some(hosts.clone()),
         };
         let control = Arc::new(parts.control()?);
-        let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
-        let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
+        let asked: Arc<dyn serving::Control> = control.clone();
+        hosts.controlled_by(Arc::downgrade(&asked));
         let serving = Serving {
             models: manager,
             control: control.clone(),
-            inference: Inference::new(cache.clone(), Some(tracing.clone())).within(budget.clone()),
+            inference,
             control_threads: Default::default(),
             request_ids: Default::default(),
             failure_lines: Default::default(),

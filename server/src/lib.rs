@@ -14,6 +14,7 @@
 //! | `load`, `load-demand` | one for each load by request, while it lasts | the same |
 //! | `load-adapt` | 1 after the number of processors has changed, while it lasts | brings models that serve to it |
 //! | `loading` | one for each version that is loaded, while that lasts | loads it; the others wait for it, and give it up when it does not end |
+//! | `asks` | 1, started with the first request that a model's own code makes | runs these requests as an I/O thread runs those of clients |
 //! | `control` | at most 64, each for one load, unload or look into a repository by request | waits for it, so that no I/O thread does |
 //! | `poll` | 1 in that control mode | looks at the repository |
 //! | `config-file` | 1 where the file that names the models is followed | looks at it, and has the models brought to what it says |

@@ -7,6 +7,7 @@ pub mod config;
 pub mod content_hash;
 pub mod control;
 pub mod ensemble;
+pub mod host;
 pub mod infer;
 mod known_models;
 pub mod label_table;
@@ -27,6 +28,7 @@ pub use config::{
     raw,
 };
 pub use control::{Control, EndpointLoad, EndpointModel, LoadOverride, MultiModel, OnDemand};
+pub use host::{HostParts, Hosts};
 pub use made_tensors::request_of_zeros;
 pub use manager::{ModelManager, Snapshot};
 pub use pipeline::text_model::{TextModel, TokenizeOptions};

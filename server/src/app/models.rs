@@ -13,7 +13,7 @@ use crate::config::ServerConfig;
 use inference::limits::Budget;
 use loading::{Catalogue, CheckDepth, CheckedModels, Control, LoadSettings, Loader, Names};
 use machine::{Machine, gpus::Gpus};
-use serving::ModelManager;
+use serving::{Hosts, ModelManager};
 use steps::{FileBounds, Steps};
 use telemetry::metrics::Metrics;
 
@@ -30,6 +30,8 @@ pub(super) struct Parts<'a> {
     pub(super) metrics: Metrics,
     /// What files of clients that are decoded are counted in, where there are clients.
     pub(super) budget: Option<Arc<Budget>>,
+    /// What models' own code may ask, where there is a server.
+    pub(super) hosts: Option<Hosts>,
 }
 
 impl Parts<'_> {
@@ -38,7 +40,7 @@ impl Parts<'_> {
     /// # Errors
     /// When a repository in an object store cannot be opened.
     pub(super) fn control(self) -> Result<Control, AppError> {
-        let Parts { config, settings, mut engines, manager, metrics, budget } = self;
+        let Parts { config, settings, mut engines, manager, metrics, budget, hosts } = self;
         let pipelines = &settings.repository.pipelines;
         let bounds = FileBounds {
             max_image_pixels: pipelines.max_image_pixels,
@@ -51,7 +53,8 @@ impl Parts<'_> {
             // Keeps the state of a session for the whole life of the session, where the model names no idle time of
             // its own.
             .keeping_sequences(config.sessions.map(|it| it.life))
-            .keeping_costs(config.engines.model_cache_dir.clone());
+            .keeping_costs(config.engines.model_cache_dir.clone())
+            .answering(hosts);
         let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
         let catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)
             .map_err(|it| AppError::Models(it.to_string()))?;
@@ -79,6 +82,7 @@ pub fn check(
         manager: Arc::new(ModelManager::default()),
         metrics: Metrics::with_gpus(metrics_settings(config), sensors),
         budget: None,
+        hosts: None,
     };
     let control = parts.control()?;
     let checked = control.check(depth).map_err(|it| AppError::Models(it.to_string()));

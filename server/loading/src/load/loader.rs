@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use backend::{Backend, HostHandle};
+use backend::Backend;
 
 use crate::{
     config::{
@@ -45,6 +45,7 @@ use crate::{
 };
 use schedule::prepare::PreparePool;
 use serving::{
+    Hosts,
     config::{ensemble::is_ensemble, raw},
     manager::ModelManager,
     served::{Dispatch, ServedModel},
@@ -71,8 +72,8 @@ pub struct Loader {
     pub(super) prepare_pool: OnceLock<Arc<PreparePool>>,
     /// Where it is kept what runs of texts cost; `None` for nowhere.
     pub(super) costs: Option<PathBuf>,
-    /// What models with code of their own may ask.
-    pub(super) host: HostHandle,
+    /// What models with code of their own may ask; `None` where no server is behind this.
+    pub(super) hosts: Option<Hosts>,
     /// Processors to share out; at least 1.
     pub(super) cpus: AtomicUsize,
 }
@@ -88,7 +89,7 @@ impl Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
         let cpus = AtomicUsize::new(settings.cpus.get());
-        let (sequence_idle, lost_loads, prepare_pool, costs, host) = Default::default();
+        let (sequence_idle, lost_loads, prepare_pool, costs, hosts) = Default::default();
         Loader {
             engines,
             lost_loads,
@@ -100,7 +101,7 @@ impl Loader {
             sequence_idle,
             prepare_pool,
             costs,
-            host,
+            hosts,
             cpus,
         }
     }
@@ -110,9 +111,9 @@ impl Loader {
         Loader { sequence_idle: idle, ..self }
     }
 
-    /// The same, whose models with code of their own may ask that server.
-    pub fn answering(self, host: HostHandle) -> Loader {
-        Loader { host, ..self }
+    /// The same, whose models with code of their own may ask that server, where there is one.
+    pub fn answering(self, hosts: Option<Hosts>) -> Loader {
+        Loader { hosts, ..self }
     }
 
     /// The same, which keeps what runs of texts cost in that folder, where there is one.

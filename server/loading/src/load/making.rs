@@ -280,7 +280,7 @@ impl Loader {
             code_refusal: code_refusal(&self.settings.repository, found),
             contents: found.contents.clone(),
             stop: load.stop.clone(),
-            host: self.host.clone(),
+            host: self.hosts.as_ref().map(|it| it.of(found.id())).unwrap_or_default(),
         })
     }
 
