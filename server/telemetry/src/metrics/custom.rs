@@ -1,22 +1,18 @@
 //! Metrics that models' own code makes: families, and in each of them a series for each set of labels. Several models,
 //! or instances of one, may have the same series; it is shown for as long as one of them has it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use backend::{MetricChange, MetricKind, MetricVerb};
 
 use super::{
     custom_rules::{CustomMetricError, check_description, check_family, check_series},
     lock::lock,
-    registry::Metrics,
     series::Labels,
 };
 
 /// Series of one family.
-const MOST_SERIES: usize = 1000;
+pub(super) const MOST_SERIES: usize = 1000;
 
 /// Families of all models.
 const MOST_FAMILIES: usize = 1000;
@@ -64,7 +60,11 @@ impl CustomFamilies {
     }
 
     /// Does what a model's code asks for; the value of the series then, as far as it has one.
-    fn change(&self, change: &MetricChange, labels: &Labels) -> Result<f64, CustomMetricError> {
+    pub(super) fn change(
+        &self,
+        change: &MetricChange,
+        labels: &Labels,
+    ) -> Result<f64, CustomMetricError> {
         let mut families = lock(&self.families);
         match change.verb {
             MetricVerb::MakeFamily => {
@@ -224,81 +224,3 @@ impl Observed {
         Ok(())
     }
 }
-
-/// The metrics of one model's own code. What it has made goes with this handle, whether its code has dropped it or its
-/// process has died.
-pub struct OwnMetrics {
-    metrics: Metrics,
-    /// How often it has made each family, and each series. Guards the order of its changes, too.
-    made: Mutex<BTreeMap<(String, Option<Labels>), usize>>,
-}
-
-impl Metrics {
-    /// A handle for the metrics of one model's own code.
-    pub fn of_own_code(&self) -> OwnMetrics {
-        OwnMetrics { metrics: self.clone(), made: Mutex::default() }
-    }
-}
-
-impl OwnMetrics {
-    /// Does what the code asks for; the value of the series then, where it is a counter or a gauge.
-    ///
-    /// # Errors
-    /// What is wrong with the family, the labels, or the value.
-    pub fn change(&self, change: &MetricChange) -> Result<f64, CustomMetricError> {
-        let mut labels = change.labels.clone();
-        labels.sort();
-        let (makes, drops) = match change.verb {
-            MetricVerb::Make | MetricVerb::MakeFamily => (true, false),
-            MetricVerb::Drop | MetricVerb::DropFamily => (false, true),
-            MetricVerb::Increment(_)
-            | MetricVerb::Set(_)
-            | MetricVerb::Observe(_)
-            | MetricVerb::Value => (false, false),
-        };
-        let of_family = matches!(change.verb, MetricVerb::MakeFamily | MetricVerb::DropFamily);
-        let key = (change.family.clone(), (!of_family).then(|| labels.clone()));
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if !makes && !made.contains_key(&key) {
-            return Err(CustomMetricError::NotMade(change.family.clone()));
-        }
-        let done = self.metrics.custom_families().change(change, &labels)?;
-        if makes {
-            *made.entry(key).or_default() += 1;
-        } else if drops && let Some(count) = made.get_mut(&key) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                made.remove(&key);
-            }
-        }
-        Ok(done)
-    }
-}
-
-impl Drop for OwnMetrics {
-    fn drop(&mut self) {
-        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        for ((family, labels), count) in made {
-            let verb = match labels {
-                Some(_) => MetricVerb::Drop,
-                None => MetricVerb::DropFamily,
-            };
-            let labels = labels.unwrap_or_default();
-            let change = MetricChange {
-                family,
-                description: String::new(),
-                kind: MetricKind::Gauge,
-                labels: Vec::new(),
-                buckets: Vec::new(),
-                verb,
-            };
-            for _ in 0..count {
-                // Drops do not fail.
-                let _ = self.metrics.custom_families().change(&change, &labels);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,7 @@
+//! What models share, what is shown of it, and what is refused.
+
 use super::*;
+use crate::metrics::custom::MOST_SERIES;
 use crate::metrics::{MetricsSettings, ModelOptions};
 
 fn change(
