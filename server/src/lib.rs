@@ -23,6 +23,8 @@
 //! | `log-out`, `log-err` | 2 | write lines |
 //! | `watchdog` | 1 | ends runs that last too long; wakes a thread of a model whose instances were lost with their process |
 //! | `worker-<pid>`, `threads-<pid>` | 1 each for each model's process | reads what it writes, and takes its exit status; says whether it may start one more thread |
+//! | `talk-<pid>` | 1 for each instance in a process of another program | carries parts of answers, and what the model's own code asks |
+//! | `control-<model>` | 1 while a model's own code loads or unloads another | waits for that |
 //! | `revive-<model>`, `recycle-<model>`, `standby-<model>` | 1 each while a process of the model is started in the place of another, or to be kept ready for it, and in the pauses before that | loads it there |
 //! | `signals` | 1 | hears the signals that stop the process, and reaps children |
 //! | `store` | 2 for each repository in a store | fetch, during loads |

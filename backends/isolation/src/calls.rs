@@ -30,6 +30,8 @@ pub(crate) struct SaidCall<'a> {
     rows: usize,
     outputs: &'a [Arc<str>],
     about: SaidAbout<'a>,
+    /// Is it answered in parts, by way of the talk?
+    streams: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -44,7 +46,7 @@ struct SaidAbout<'a> {
 impl<'a> From<&Call<'a>> for SaidCall<'a> {
     fn from(call: &Call<'a>) -> SaidCall<'a> {
         let about = call.about.map(SaidAbout::from).unwrap_or_default();
-        SaidCall { rows: call.rows, outputs: call.outputs, about }
+        SaidCall { rows: call.rows, outputs: call.outputs, about, streams: call.parts.is_some() }
     }
 }
 

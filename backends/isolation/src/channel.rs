@@ -26,7 +26,7 @@ pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(if cfg!(test) {
 const READ: usize = 16 << 10;
 
 /// Most open files that one frame brings along.
-pub(crate) const FILES: usize = 3;
+pub(crate) const FILES: usize = 4;
 
 /// Why no frame came or went.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use crate::{
     channel::ChannelError,
     frame::Encoding,
     lost_gpu::has_lost_gpu,
-    open::{Asked, Ended, Host, Lost, Open, Ran, note_fault},
+    open::{Asked, Ended, Host, Lost, Open, Ran},
     recycle::{RecycledLane, Recycler, lock},
     vitals::Vitals,
     warm_up::again,
@@ -126,7 +126,7 @@ impl Lane {
             }
             Err(Lost { error, .. }) => {
                 let worker = &open.worker;
-                note_fault(worker, &error);
+                worker.note_fault(&error);
                 // What else ends a process by SIGKILL than its run: its operator, and the system for want of memory.
                 let is_closed = matches!(error, ChannelError::Closed);
                 let obituary = worker.obituary();

@@ -213,6 +213,21 @@ impl Worker {
         self.kill();
     }
 
+    /// One that has not ended by itself is ended for a reason, which the log tells.
+    pub(crate) fn note_fault(&self, error: &ChannelError) {
+        let reason = match error {
+            ChannelError::Closed => return,
+            ChannelError::Unread => EndReason::Timeout,
+            ChannelError::Timeout
+            | ChannelError::Garbage(_)
+            | ChannelError::TooLong { .. }
+            | ChannelError::Io(_) => EndReason::Protocol,
+        };
+        let (model, version, pid) = (self.model(), self.version(), self.pid());
+        tracing::error!(model, version, worker = pid, "its process is ended: {error}");
+        self.end(reason);
+    }
+
     fn kill(&self) {
         self.process.vitals.note_death();
         self.process.kill();

@@ -62,6 +62,7 @@ mod standby;
 mod start;
 mod state;
 mod supervisor;
+mod talk;
 mod usage;
 mod vitals;
 mod warm_up;

@@ -253,13 +253,20 @@ impl Incoming {
 }
 
 /// The lanes of a worker, whose runs are to hear of its end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ends(Mutex<Lanes>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Lanes {
     has_ended: bool,
     lanes: Vec<Weak<Mapping>>,
+    others: Vec<Weak<dyn HearsEnd>>,
+}
+
+/// Who else is to hear of the end of a worker.
+pub(crate) trait HearsEnd: Send + Sync {
+    /// It has ended. Must not block.
+    fn ends(&self);
 }
 
 impl Ends {
@@ -273,11 +280,24 @@ impl Ends {
         known.lanes.push(Arc::downgrade(&lane.mapping));
     }
 
+    /// One more who is to hear of it.
+    pub(crate) fn are_for(&self, who: Weak<dyn HearsEnd>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.others.retain(|it| 0 < it.strong_count());
+        known.others.push(who.clone());
+        let has_ended = known.has_ended;
+        drop(known);
+        who.upgrade().filter(|_| has_ended).iter().for_each(|it| it.ends());
+    }
+
     /// The worker has ended, and writes no more.
     pub(crate) fn end(&self) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.has_ended = true;
         known.lanes.drain(..).filter_map(|it| it.upgrade()).for_each(|it| end(&it, Half::Second));
+        let others = std::mem::take(&mut known.others);
+        drop(known);
+        others.iter().filter_map(Weak::upgrade).for_each(|it| it.ends());
     }
 }
 

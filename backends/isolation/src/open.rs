@@ -17,12 +17,13 @@ use crate::{
     calls::{CallsAnswer, ExecuteCalls, take_each},
     channel::{ChannelError, LONGEST_SILENCE, Receiver},
     figures::Figures,
-    frame::{Garbage, LONGEST_ANSWER},
+    frame::{Encoding, Garbage, LONGEST_ANSWER},
     launch::Worker,
     mailbox::{self, Incoming, Outgoing},
     message::{Answer, Execute, InstanceFacts, Opened, ToWorker},
     patience::{LOOK, wait},
     supervisor::Supervisor,
+    talk::Talk,
 };
 
 /// Where the lanes of a model are opened.
@@ -77,6 +78,8 @@ impl From<ChannelError> for Lost {
 
 /// A lane of a worker.
 pub(crate) struct Open {
+    /// With a program. Before the worker: it may be kept.
+    talk: Option<Talk>,
     pub(crate) worker: Arc<Worker>,
     pub(crate) lane: u32,
     runs: u64,
@@ -114,9 +117,18 @@ impl Open {
         host.supervisor.figures().has_arena(outgoing.mapping());
         worker.vitals().ends().has_lane(&outgoing);
         let (ours, theirs) = UnixStream::pair().map_err(|it| lacking("socket", it))?;
+        let talk = match host.supervisor.encoding() {
+            Encoding::Json => {
+                let talk = Talk::open(&worker, host.supervisor.host(), host.arena_bytes);
+                Some(talk.map_err(|it| lacking("socket or thread", it))?)
+            }
+            Encoding::Postcard => None,
+        };
+        let (talk, theirs_of_talk) = talk.unzip();
         let lane = worker.next_lane();
         let figures = host.supervisor.figures().clone();
         let mut opened = Open {
+            talk,
             worker,
             lane,
             runs: 0,
@@ -127,10 +139,10 @@ impl Open {
             turn: None,
             has_run_wide: false,
         };
-        match opened.begin(host, ours, theirs) {
+        match opened.begin(host, ours, (theirs, theirs_of_talk)) {
             Ok(outcome) => outcome.map(|()| opened),
             Err(error) => {
-                note_fault(&opened.worker, &error);
+                opened.worker.note_fault(&error);
                 Err(BackendError::Crashed(opened.worker.obituary()))
             }
         }
@@ -141,7 +153,7 @@ impl Open {
         &mut self,
         host: &Host,
         ours: UnixStream,
-        theirs: UnixStream,
+        (theirs, talk): (UnixStream, Option<UnixStream>),
     ) -> Result<Result<(), BackendError>, ChannelError> {
         let mut answers = Receiver::new(ours, LONGEST_ANSWER);
         answers.read_in(host.supervisor.encoding());
@@ -149,10 +161,11 @@ impl Open {
         let may_look = self.incoming.look().can_pay();
         let (lane, device, instance) = (self.lane, host.device, host.facts.clone());
         let message = ToWorker::Open { lane, device, may_look, instance };
-        self.worker
-            .send_with(&message, &[theirs.as_fd(), self.outgoing.file(), self.arena.file()])?;
-        // The worker's copy is the only one: its end is noticed.
-        drop(theirs);
+        let mut files = vec![theirs.as_fd(), self.outgoing.file(), self.arena.file()];
+        files.extend(talk.as_ref().map(AsFd::as_fd));
+        self.worker.send_with(&message, &files)?;
+        // The worker's copies are the only ones: their end is noticed.
+        drop((theirs, talk));
         let asked = Arc::downgrade(&self.worker);
         host.stop.on_stop(move || {
             if let Some(worker) = asked.upgrade() {
@@ -201,7 +214,29 @@ impl Open {
 
     /// The same, whose worker is ended where `is_late` says so.
     fn run_unless(&mut self, asked: Asked<'_>, wide: bool, is_late: impl Fn() -> bool) -> Ran {
-        let Asked { batch, calls } = asked;
+        let run = self.runs;
+        self.runs += 1;
+        if let (Some(talk), Some(calls)) = (&self.talk, asked.calls) {
+            talk.begin(run, calls);
+        }
+        let ran = self.send_run(run, asked, wide, is_late);
+        if let Some(talk) = &self.talk {
+            let answers = match &ran {
+                Ok(Ok(Ended::Calls(answers))) => Some(&**answers),
+                _ => None,
+            };
+            talk.finish(run, answers);
+        }
+        ran
+    }
+
+    fn send_run(
+        &mut self,
+        run: u64,
+        Asked { batch, calls }: Asked<'_>,
+        wide: bool,
+        is_late: impl Fn() -> bool,
+    ) -> Ran {
         let inputs = match self.arena.put(batch.inputs) {
             Ok(inputs) => inputs,
             Err((given, room)) => {
@@ -211,8 +246,6 @@ impl Open {
                 ))));
             }
         };
-        let run = self.runs;
-        self.runs += 1;
         let ends_by = batch.stop.ends_by();
         let execute = Execute {
             run,
@@ -307,19 +340,4 @@ impl Open {
             (Err(fault), _) => Ok(Err(fault.into())),
         }
     }
-}
-
-/// A worker that has not ended by itself is ended for a reason, which the log tells.
-pub(crate) fn note_fault(worker: &Worker, error: &ChannelError) {
-    let reason = match error {
-        ChannelError::Closed => return,
-        ChannelError::Unread => EndReason::Timeout,
-        ChannelError::Timeout
-        | ChannelError::Garbage(_)
-        | ChannelError::TooLong { .. }
-        | ChannelError::Io(_) => EndReason::Protocol,
-    };
-    let (model, version, pid) = (worker.model(), worker.version(), worker.pid());
-    tracing::error!(model, version, worker = pid, "its process is ended: {error}");
-    worker.end(reason);
 }

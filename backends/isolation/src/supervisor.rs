@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{Backend, BackendError, Device, EndReason, ModelSource, Stop};
+use backend::{Backend, BackendError, Device, EndReason, HostHandle, ModelSource, Stop};
 
 use crate::{
     children::Children,
@@ -121,6 +121,11 @@ impl Supervisor {
     /// How its workers are spoken to.
     pub(crate) fn encoding(&self) -> Encoding {
         self.encoding
+    }
+
+    /// Whom the model's own code may ask.
+    pub(crate) fn host(&self) -> &HostHandle {
+        &self.source.host
     }
 
     /// Where the instances of its workers are.

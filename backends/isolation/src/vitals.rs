@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::{aboard::Aboard, mailbox::Ends};
 
 /// A worker, without a hold on it.
-#[derive(Debug)]
 pub(crate) struct Vitals {
     pub(crate) pid: u32,
     is_dead: AtomicBool,

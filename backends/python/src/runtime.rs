@@ -41,6 +41,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/signature.py" => "muster_python.signature",
     "muster_python/simple.py" => "muster_python.simple",
     "muster_python/source.py" => "muster_python.source",
+    "muster_python/talk.py" => "muster_python.talk",
     "muster_python/tensors.py" => "muster_python.tensors",
     "muster_python/testing.py" => "muster_python.testing",
     "muster_python/triton.py" => "muster_python.triton",

@@ -11,7 +11,7 @@ HEAD = 4
 LONGEST = 256 << 20
 
 # Most open files that one frame brings along.
-_FILES = 3
+_FILES = 4
 
 # Text as it is, without escapes: the other side need not copy it.
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from muster_python import faults, frames
 from muster_python.mailbox import LONGEST, Mailbox
+from muster_python.talk import Talk
 from muster_python.tensors import BY_CONFIG, Arena, TooLarge
 
 
@@ -82,10 +83,11 @@ class Lane:
         self.number = message["lane"]
         self.name = message["instance"]["name"]
         self._model, self._info = model, message
-        answers, frames_file, tensors_file = files
+        answers, frames_file, tensors_file, talk = files
         self._answers = socket.socket(fileno=answers)
         self._mailbox = Mailbox(frames_file, message["may_look"])
         self._arena = Arena(tensors_file)
+        self._talk = Talk(talk)
         # The last run that nobody waits for.
         self._stopped = -1
         self._kinds = _output_kinds(message["instance"]["config"])
@@ -103,6 +105,7 @@ class Lane:
         except BaseException as error:
             faults.log(error, f"the lane of '{self.name}' ends")
         finally:
+            self._talk.close()
             self._mailbox.end()
 
     def stop(self, run):
@@ -125,7 +128,8 @@ class Lane:
     def _open(self):
         """The instance. `None` if it could not be made; the server has been told why."""
         try:
-            instance, answer = self._model.instance(self._info), {"Ok": None}
+            with self._talk.runs():
+                instance, answer = self._model.instance(self._info), {"Ok": None}
             # Modules and weights stay: the collector of garbage need not look at them in runs.
             gc.freeze()
         except BaseException as error:
@@ -170,7 +174,9 @@ class Lane:
         number, calls = execute["run"], execute["calls"]
         try:
             inputs = self._arena.inputs(execute["inputs"])
-            answers = instance.execute(Run(inputs, calls, lambda: number <= self._stopped))
+            run = Run(inputs, calls, lambda: number <= self._stopped)
+            with self._talk.runs((number, it) for it in range(len(calls))):
+                answers = instance.execute(run)
             self._arena.begin_outputs()
             return {"Ok": []}, [self._outcome(it, call["outputs"]) for it, call in zip(answers, calls)]
         except RunFailed as error:

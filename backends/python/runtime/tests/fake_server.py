@@ -85,6 +85,7 @@ class Process:
             "auto_complete": auto_complete,
             "flavor": flavor,
         }
+        self._lanes = []
         self.control, theirs = socket.socketpair()
         self.control.settimeout(PATIENCE)
         sources = modules()
@@ -115,6 +116,8 @@ class Process:
 
     def __exit__(self, *_):
         self.control.close()
+        for lane in self._lanes:
+            lane.talk.close()
         try:
             self.process.wait(PATIENCE)
         finally:
@@ -146,7 +149,9 @@ class Process:
         """A lane of it."""
         if config is None:
             config = self.completed()
-        return Lane(self, config, lane, half, device, may_look)
+        lane = Lane(self, config, lane, half, device, may_look)
+        self._lanes.append(lane)
+        return lane
 
     def end(self):
         """Lets the process go. Its exit status comes back."""
@@ -176,8 +181,12 @@ class Lane:
             {"Open": {"lane": lane, "device": device, "may_look": may_look, "instance": instance}}
         )
         sent = len(message).to_bytes(4, "little") + message
-        socket.send_fds(process.control, [sent], [theirs.fileno(), *files])
+        talk, theirs_of_talk = socket.socketpair()
+        talk.settimeout(PATIENCE)
+        self.talk = Talk(talk)
+        socket.send_fds(process.control, [sent], [theirs.fileno(), *files, theirs_of_talk.fileno()])
         theirs.close()
+        theirs_of_talk.close()
         for file in files:
             os.close(file)
         self.opened = frames.receive(ours)[0]
@@ -273,6 +282,41 @@ class Lane:
         if kind is BYTES:
             return split_bytes(data).reshape(placed["dims"])
         return np.frombuffer(data, kind.numpy).reshape(placed["dims"])
+
+
+class Talk:
+    """The server's end of a lane's talk."""
+
+    def __init__(self, stream):
+        self.stream, self._file = stream, stream.makefile("rb")
+
+    def receive(self):
+        """The next message: its name, what it says, and its tensors by name, or else the bytes behind it."""
+        json_length, length = struct.unpack("<II", self._file.read(8))
+        ((what, body),) = frames.decode(self._file.read(json_length)).items()
+        data = self._file.read(length)
+        said = body.get("inputs", body.get("outputs", [])) if isinstance(body, dict) else []
+        if not said or isinstance(said[0], str):
+            return what, body, data
+        arrays, at = {}, 0
+        for it in said:
+            part, kind = data[at : at + it["len"]], BY_WIRE[it["dtype"]]
+            array = split_bytes(part) if kind is BYTES else np.frombuffer(part, kind.numpy)
+            arrays[it["name"]] = array.reshape(it["dims"])
+            at += it["len"]
+        if at != length:
+            raise AssertionError(f"{length} bytes of tensors, of which {at} are told of")
+        return what, body, arrays
+
+    def close(self):
+        """The server lets the talk go."""
+        self._file.close()
+        self.stream.close()
+
+    def send(self, what, data=b"", **body):
+        """Sends a message."""
+        message = frames.encode({what: body})
+        self.stream.sendall(struct.pack("<II", len(message), len(data)) + message + data)
 
 
 class Bits(np.ndarray):

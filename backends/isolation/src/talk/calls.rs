@@ -1,0 +1,268 @@
+//! The calls of a lane that are open, and what the worker is to be told of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use backend::{Call, CallAnswer, CallCode, CallError, NotSent, PartSender};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::message::{CallId, Value};
+use crate::{frame::Garbage, launch::Worker, mailbox::HearsEnd};
+
+/// What the threads that have to do with a talk share.
+pub(crate) struct Shared {
+    /// Guards what follows.
+    state: Mutex<State>,
+    /// Wakes the thread of the talk.
+    bell: OwnedFd,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    calls: BTreeMap<CallId, OpenCall>,
+    /// What the worker is to be told: one entry of each call at most.
+    notes: BTreeMap<CallId, Note>,
+    /// Asks whose answers may have another part.
+    ready: BTreeSet<u64>,
+    /// Asks that a thread of their own has done.
+    done: Vec<(u64, Result<Option<Value>, CallError>)>,
+    /// The process has ended.
+    has_ended: bool,
+    /// Why no call is answered any more.
+    dead: Option<CallError>,
+    /// The lane is gone. The worker stays as long as somebody waits for a call.
+    closed: Option<Option<Arc<Worker>>>,
+}
+
+struct OpenCall {
+    /// `None`: the run itself answers it, or its answer has ended.
+    parts: Option<PartSender>,
+    lineage: Vec<Arc<str>>,
+    /// Was its run answered?
+    has_begun: bool,
+}
+
+/// What the worker is to be told of a call.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) taken: u32,
+    pub(super) has_left: bool,
+}
+
+impl Shared {
+    pub(super) fn new() -> std::io::Result<Shared> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Shared { state: Mutex::default(), bell })
+    }
+
+    /// Can be read once the thread is to look.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    pub(super) fn silence(&self) {
+        // Where it was read already, somebody rings again or has nothing to say.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+
+    fn ring(&self) {
+        // It cannot be full, as nobody rings 2^64 times.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That run is about to be sent, with these calls.
+    pub(super) fn begin(self: &Arc<Self>, run: u64, calls: &[Call<'_>]) {
+        for (index, call) in calls.iter().enumerate() {
+            let id = (run, index as u32);
+            let lineage = call.about.map(|it| it.lineage.clone()).unwrap_or_default();
+            let parts = call.parts.cloned();
+            self.state().calls.insert(id, OpenCall { parts, lineage, has_begun: false });
+            let Some(parts) = call.parts else { continue };
+            let weak = Arc::downgrade(self);
+            parts.on_taken(move || note(&weak, id, |it| it.taken = it.taken.saturating_add(1)));
+            let weak = Arc::downgrade(self);
+            parts.on_left(move || note(&weak, id, |it| it.has_left = true));
+        }
+    }
+
+    /// That run has ended: with these answers, or with none.
+    pub(super) fn finish(&self, run: u64, answers: Option<&[Result<CallAnswer, CallError>]>) {
+        let mut ends = Vec::new();
+        let mut state = self.state();
+        let dead = state.dead.clone();
+        let those: Vec<CallId> =
+            state.calls.range((run, 0)..=(run, u32::MAX)).map(|it| *it.0).collect();
+        for id in those {
+            let answer = answers.and_then(|it| it.get(id.1 as usize));
+            let end = match (answer, &dead) {
+                (Some(Ok(_)), None) => None,
+                (Some(Ok(_)), Some(error)) => Some(Some(error.clone())),
+                (Some(Err(error)), _) => Some(Some(error.clone())),
+                (None, _) => Some(None),
+            };
+            match end {
+                None => {
+                    if let Some(call) = state.calls.get_mut(&id) {
+                        call.has_begun = true;
+                        if call.parts.is_none() {
+                            state.forget(id);
+                        }
+                    }
+                }
+                Some(end) => ends.push((state.forget(id), end)),
+            }
+        }
+        drop(state);
+        // Without the lock: those who wait are woken.
+        for (call, end) in ends {
+            if let (Some(parts), Some(error)) = (call.and_then(|it| it.parts), end) {
+                parts.end(Err(error));
+            }
+        }
+    }
+
+    /// Where the parts of that call's answer go. `None` where it has ended.
+    pub(super) fn sender(&self, id: CallId) -> Option<PartSender> {
+        self.state().calls.get(&id)?.parts.clone()
+    }
+
+    /// The answer of that call has ended.
+    pub(super) fn end(&self, id: CallId, error: Option<CallError>) {
+        let mut state = self.state();
+        let Some(call) = state.calls.get_mut(&id) else { return };
+        let parts = call.parts.take();
+        if call.has_begun {
+            state.forget(id);
+        } else {
+            state.notes.remove(&id);
+        }
+        drop(state);
+        if let Some(parts) = parts {
+            parts.end(error.map_or(Ok(()), Err));
+        }
+    }
+
+    /// The models whose calls have led to these. `None` where none of the calls is open.
+    pub(super) fn lineage(&self, calls: &[CallId]) -> Option<Vec<Arc<str>>> {
+        let state = self.state();
+        let mut lineages: Vec<_> =
+            calls.iter().filter_map(|it| Some(&state.calls.get(it)?.lineage)).collect();
+        lineages.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        let mut all = (*lineages.first()?).clone();
+        // Those of the others stand before it: what matters is who is in it, and how many.
+        for name in lineages.iter().skip(1).flat_map(|it| it.iter()) {
+            if !all.contains(name) {
+                all.insert(0, name.clone());
+            }
+        }
+        Some(all)
+    }
+
+    /// That ask's answer may have another part.
+    pub(super) fn is_ready(&self, ask: u64) {
+        self.state().ready.insert(ask);
+        self.ring();
+    }
+
+    /// A thread has done what was asked.
+    pub(super) fn is_done(&self, ask: u64, how: Result<Option<Value>, CallError>) {
+        self.state().done.push((ask, how));
+        self.ring();
+    }
+
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.state().has_ended
+    }
+
+    /// The lane is gone.
+    pub(super) fn close(&self, worker: Option<Arc<Worker>>) {
+        self.state().closed = Some(worker);
+        self.ring();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().closed.is_some()
+    }
+
+    /// Is the lane gone, with nobody who waits for a call?
+    pub(super) fn is_over(&self) -> bool {
+        let state = self.state();
+        let waits =
+            |it: &OpenCall| it.parts.as_ref().is_some_and(|it| !it.has_left() && !it.has_ended());
+        state.closed.is_some() && !state.calls.values().any(waits)
+    }
+
+    /// No call is answered any more. Those whose run is not answered yet are left to whoever has sent it.
+    pub(super) fn dies(&self, text: String) {
+        let error = CallError { code: CallCode::Unavailable, text };
+        let mut state = self.state();
+        state.dead = Some(error.clone());
+        let begun = |it: &(&CallId, &OpenCall)| it.1.has_begun;
+        let those: Vec<CallId> = state.calls.iter().filter(begun).map(|it| *it.0).collect();
+        let calls: Vec<_> = those.into_iter().filter_map(|it| state.forget(it)).collect();
+        let worker = state.closed.take();
+        drop(state);
+        for parts in calls.into_iter().filter_map(|it| it.parts) {
+            parts.end(Err(error.clone()));
+        }
+        drop(worker);
+    }
+
+    /// What the worker is to be told of calls, once.
+    pub(super) fn notes(&self) -> BTreeMap<CallId, Note> {
+        std::mem::take(&mut self.state().notes)
+    }
+
+    /// The asks that may have another part, once, and those that a thread has done.
+    #[expect(clippy::type_complexity, reason = "used in one place")]
+    pub(super) fn asks(&self) -> (BTreeSet<u64>, Vec<(u64, Result<Option<Value>, CallError>)>) {
+        let mut state = self.state();
+        (std::mem::take(&mut state.ready), std::mem::take(&mut state.done))
+    }
+}
+
+impl HearsEnd for Shared {
+    /// What the process has sent is read, and then the talk ends.
+    fn ends(&self) {
+        self.state().has_ended = true;
+        self.ring();
+    }
+}
+
+impl State {
+    fn forget(&mut self, id: CallId) -> Option<OpenCall> {
+        self.notes.remove(&id);
+        self.calls.remove(&id)
+    }
+}
+
+/// Something has come of that call, which the worker is to be told while the call is open.
+fn note(shared: &Weak<Shared>, id: CallId, what: impl FnOnce(&mut Note)) {
+    let Some(shared) = shared.upgrade() else { return };
+    let mut state = shared.state();
+    if state.calls.get(&id).is_some_and(|it| it.parts.is_some()) {
+        what(state.notes.entry(id).or_default());
+        drop(state);
+        shared.ring();
+    }
+}
+
+/// A part is sent on. One that nobody waits for any more, or that comes behind the end, is dropped.
+///
+/// # Errors
+/// Where more of them wait than the worker was to send.
+pub(super) fn send(parts: &PartSender, part: CallAnswer) -> Result<(), Garbage> {
+    match parts.send(part) {
+        Ok(()) | Err(NotSent::Left | NotSent::Ended) => Ok(()),
+        Err(NotSent::Full) => {
+            Err(Garbage::Unexpected("more parts of an answer than were asked for".to_owned()))
+        }
+    }
+}
