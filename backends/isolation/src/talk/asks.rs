@@ -115,6 +115,8 @@ impl Asks {
             parameters: parameters(asked.parameters),
             sequence: asked.correlation.map(|it| (it, place)),
             timeout_us: asked.timeout_us,
+            // Runs that end late are withdrawn, and what they have asked goes with them.
+            deadline: None,
             is_decoupled: asked.decoupled,
             trace: None,
         };
@@ -223,10 +225,10 @@ impl Asks {
         let change = MetricChange {
             family: said.family,
             description: said.description,
-            kind: said.kind.into(),
+            kind: said.kind,
             labels: said.labels.into_iter().collect(),
             buckets: said.buckets,
-            verb: said.verb.into(),
+            verb: said.verb,
         };
         let value = self.host().and_then(|it| it.metric(change));
         let value = value.map(|it| Some(Value::Number(it)));

@@ -92,52 +92,12 @@ pub(super) struct SaidMetric {
     pub(super) ask: Option<u64>,
     pub(super) family: String,
     pub(super) description: String,
-    pub(super) kind: SaidKind,
+    pub(super) kind: MetricKind,
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) buckets: Vec<f64>,
-    pub(super) verb: SaidVerb,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) enum SaidKind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) enum SaidVerb {
-    Make,
-    Increment(f64),
-    Set(f64),
-    Observe(f64),
-    Value,
-    Drop,
-}
-
-impl From<SaidKind> for MetricKind {
-    fn from(kind: SaidKind) -> MetricKind {
-        match kind {
-            SaidKind::Counter => MetricKind::Counter,
-            SaidKind::Gauge => MetricKind::Gauge,
-            SaidKind::Histogram => MetricKind::Histogram,
-        }
-    }
-}
-
-impl From<SaidVerb> for MetricVerb {
-    fn from(verb: SaidVerb) -> MetricVerb {
-        match verb {
-            SaidVerb::Make => MetricVerb::Make,
-            SaidVerb::Increment(by) => MetricVerb::Increment(by),
-            SaidVerb::Set(to) => MetricVerb::Set(to),
-            SaidVerb::Observe(value) => MetricVerb::Observe(value),
-            SaidVerb::Value => MetricVerb::Value,
-            SaidVerb::Drop => MetricVerb::Drop,
-        }
-    }
+    pub(super) verb: MetricVerb,
 }
 
 /// What the server says.
