@@ -23,6 +23,8 @@ mod idle_signals;
 #[cfg(feature = "isolation")]
 mod isolation; // models in processes of their own
 #[cfg(feature = "python")]
+mod python_asks; // what such models ask of the server
+#[cfg(feature = "python")]
 mod python_models; // models that are Python code
 #[cfg(feature = "isolation")]
 mod run_limits; // how long a run of a model may take by its configuration

@@ -55,7 +55,7 @@ instance_group { count: 2 kind: KIND_CPU }
 "#;
 
 /// A server of that repository, whose models are run by an interpreter with numpy. `None` without one.
-fn serve(repository: &Repository, flags: &[&str]) -> Option<Process> {
+pub(super) fn serve(repository: &Repository, flags: &[&str]) -> Option<Process> {
     let interpreter = python("requirements.txt")?;
     let interpreter = format!("--python={}", interpreter.display());
     let flags: Vec<&str> = [&*interpreter].into_iter().chain(flags.iter().copied()).collect();

@@ -3,6 +3,8 @@
 from enum import IntEnum
 
 from muster_python import faults
+from muster_python.bls import is_model_ready, load_model, unload_model  # noqa: F401
+from muster_python.metrics import MetricFamily, MetricKind  # noqa: F401
 from muster_python.triton_request import (  # noqa: F401
     InferenceRequest,
     InferenceResponse,
@@ -12,14 +14,6 @@ from muster_python.triton_request import (  # noqa: F401
     TritonError,
 )
 from muster_python.triton_tensor import Tensor, TritonModelException  # noqa: F401
-from muster_python.triton_unsupported import (  # noqa: F401
-    MetricFamily,
-    MetricKind,
-    SharedMemory,
-    is_model_ready,
-    load_model,
-    unload_model,
-)
 
 
 class MemoryType(IntEnum):
@@ -31,6 +25,16 @@ class MemoryType(IntEnum):
 
 TRITONSERVER_MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
 TRITONSERVER_MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
+
+
+class SharedMemory:
+    """Triton's pool of shared memory."""
+
+    def free_memory(self):
+        raise TritonModelException(
+            "shared_memory.free_memory() is not supported: the memory of a run is as large as --worker-arena-bytes says"
+        )
+
 
 shared_memory = SharedMemory()
 

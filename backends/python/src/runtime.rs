@@ -26,6 +26,7 @@ const MODULES: &[(&str, &str)] = modules![
     "c_python_backend_utils.py" => "c_python_backend_utils",
     "triton_python_backend_utils.py" => "triton_python_backend_utils",
     "muster_python/__init__.py" => "muster_python",
+    "muster_python/bls.py" => "muster_python.bls",
     "muster_python/boot.py" => "muster_python.boot",
     "muster_python/child.py" => "muster_python.child",
     "muster_python/coroutines.py" => "muster_python.coroutines",
@@ -33,6 +34,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/frames.py" => "muster_python.frames",
     "muster_python/lane.py" => "muster_python.lane",
     "muster_python/mailbox.py" => "muster_python.mailbox",
+    "muster_python/metrics.py" => "muster_python.metrics",
     "muster_python/script.py" => "muster_python.script",
     "muster_python/script_codecs.py" => "muster_python.script_codecs",
     "muster_python/script_context.py" => "muster_python.script_context",
@@ -48,7 +50,6 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/triton_config.py" => "muster_python.triton_config",
     "muster_python/triton_request.py" => "muster_python.triton_request",
     "muster_python/triton_tensor.py" => "muster_python.triton_tensor",
-    "muster_python/triton_unsupported.py" => "muster_python.triton_unsupported",
 ];
 
 /// The program that runs that model.

@@ -111,6 +111,7 @@ class Lane:
     def stop(self, run):
         """Nobody waits for that run any more. It may not have begun."""
         self._stopped = max(self._stopped, run)
+        self._talk.leave_runs(run)
 
     def hang_up(self):
         """The server is gone: no run comes any more."""

@@ -32,6 +32,7 @@ _SHORT = 64 << 10
 # Most requests to other models at once, as the server has it.
 _MOST_ASKS = 256
 
+_LEFT = {"code": "Cancelled", "text": "nobody waits for the answer any more"}
 _GONE = {"code": "Unavailable", "text": "the server has let the model go"}
 
 
@@ -110,6 +111,8 @@ class Talk:
         self._lock = threading.Lock()
         self._streams, self._asks = {}, {}
         self._run_calls = []
+        # Nobody waits for runs of numbers up to this one.
+        self._left = -1
         self._has_reader = self._has_ended = False
         self._numbers = itertools.count()
         self._places = threading.Semaphore(_MOST_ASKS)
@@ -158,13 +161,15 @@ class Talk:
         """
         if verb == "Infer":
             self._places.acquire()
-        answers = Answers(self, next(self._numbers), verb)
+        answers = Answers(self, next(self._numbers), verb, body.get("calls", ()))
         self._read()
         with self._lock:
             self._asks[answers.number] = answers
-            has_ended = self._has_ended
+            has_ended, is_left = self._has_ended, self._is_left(answers.calls)
         if has_ended:
             self._end(answers.number, _GONE, None)
+        elif is_left:
+            self._end(answers.number, _LEFT, None)
         else:
             self._send({verb: {**body, "ask": answers.number}}, segments)
         return answers
@@ -172,6 +177,28 @@ class Talk:
     def tell(self, verb, body):
         """Tells the server something that is not answered."""
         self._send({verb: body})
+
+    def leave_runs(self, run):
+        """Nobody waits for that run, and those before it, any more."""
+        with self._lock:
+            self._left = max(self._left, run)
+        self._withdraw()
+
+    def _withdraw(self):
+        """Withdraws what was asked for calls that nobody waits for any more."""
+        with self._lock:
+            asks = [it for it in self._asks.values() if self._is_left(it.calls)]
+        for answers in asks:
+            answers.drop()
+
+    def _is_left(self, calls):
+        """Does nobody wait for any of these calls? To be asked with the lock."""
+
+        def one(call):
+            stream = self._streams.get(call)
+            return call[0] <= self._left or (stream is not None and stream.has_left)
+
+        return bool(calls) and all(map(one, calls))
 
     def _send(self, message, segments=()):
         """Sends one frame. Blocks while the server reads nothing."""
@@ -224,6 +251,8 @@ class Talk:
                 stream = self._streams.get(tuple(body["call"]))
             if stream is not None:
                 stream._take(body["parts"]) if what == "Taken" else stream._leave()
+            if what == "Left":
+                self._withdraw()
         elif what == "Answered":
             with self._lock:
                 answers = self._asks.get(body["ask"])
@@ -332,8 +361,10 @@ class Stream:
 class Answers:
     """What comes of an ask: parts, then a value or an error. To be waited for by a thread or by a coroutine."""
 
-    def __init__(self, talk, number, verb):
+    def __init__(self, talk, number, verb, calls):
         self._talk, self.number, self.verb = talk, number, verb
+        # Those that it is asked for.
+        self.calls = calls
         # Guards what follows.
         self._news = threading.Condition()
         self._parts, self._waiters = collections.deque(), []
@@ -380,6 +411,15 @@ class Answers:
     def cancel(self):
         """Nobody waits any more."""
         self._talk._cancel(self)
+
+    def drop(self):
+        """The same, for whoever may hold any lock: from `__del__`."""
+        if self._end_of_it is None:
+            self._talk._dropped.put((self, None))
+
+    def end(self, _error=None):
+        """What is done with answers that were dropped."""
+        self.cancel()
 
     def _next(self):
         if self._parts:

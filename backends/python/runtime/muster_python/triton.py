@@ -4,7 +4,7 @@ import json
 
 import triton_python_backend_utils as pb_utils
 
-from muster_python import faults
+from muster_python import faults, metrics
 from muster_python.coroutines import Waiter
 from muster_python.lane import Answer, Refusal, RunFailed
 from muster_python.source import import_model
@@ -82,6 +82,7 @@ class Instance:
         finally:
             for request in requests:
                 request._close()
+            metrics.settle()
 
     def finalize(self):
         """Lets the model clean up."""

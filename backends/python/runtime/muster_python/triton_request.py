@@ -2,7 +2,7 @@
 
 import json
 
-from muster_python import faults
+from muster_python import bls, faults
 from muster_python.triton_tensor import Tensor, TritonModelException
 
 # Codes of errors, by their numbers in Triton's interface, as the wire calls them.
@@ -19,8 +19,6 @@ CODES = (
 
 _COMPLETE_FINAL = 1
 _RELEASE_ALL, _RELEASE_RESCHEDULE = 1, 2
-
-_NO_BLS = "is not supported yet: a model cannot call another model (BLS). Use an ensemble"
 
 
 class TritonError:
@@ -85,6 +83,18 @@ class InferenceRequest:
     ):
         if not isinstance(correlation_id, (int, str)):
             raise TritonModelException("Correlation ID must be integer or string")
+        for name, value, kind in (
+            ("flags", flags, int),
+            ("timeout", timeout, int),
+            ("model_version", model_version, int),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} of an InferenceRequest: expected {kind.__name__}, found type {type(value)}")
+        for name, value in (("correlation_id", correlation_id), ("timeout", timeout), ("flags", flags)):
+            if isinstance(value, int) and not 0 <= value < 1 << 64:
+                raise TritonModelException(f"{name} is {value}, expected 0 or more, and at most 64 bits")
+        if not -(1 << 63) <= model_version < 1 << 63:
+            raise TritonModelException(f"model_version is {model_version}, expected at most 64 bits")
         for name, value in (
             ("inputs", inputs),
             ("requested_output_names", requested_output_names),
@@ -92,9 +102,14 @@ class InferenceRequest:
         ):
             if value is None:
                 raise TypeError(f"InferenceRequest needs '{name}'")
+        request_id, model_name = _text("request_id", request_id), _text("model_name", model_name)
+        requested_output_names = [_text("requested_output_names", it) for it in requested_output_names]
         whose = f"for request with id '{request_id}' and model name '{model_name}' should not be empty."
         if any(it is None for it in inputs):
             raise TritonModelException(f"Input tensor {whose}")
+        for tensor in inputs:
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"inputs: expected Tensor, found type {type(tensor)}")
         if any(it == "" for it in requested_output_names):
             raise TritonModelException(f"Requested output name {whose}")
         self._inputs, self._output_names = list(inputs), set(requested_output_names)
@@ -135,6 +150,8 @@ class InferenceRequest:
         return self._flags
 
     def set_flags(self, flags):
+        if not isinstance(flags, int) or not 0 <= flags < 1 << 32:
+            raise TypeError(f"flags are {flags!r}, expected TRITONSERVER_REQUEST_FLAG_SEQUENCE_START and _END")
         self._flags = flags
 
     def timeout(self):
@@ -171,10 +188,12 @@ class InferenceRequest:
         return self._sender
 
     def exec(self, decoupled=False):
-        raise TritonModelException(f"exec {_NO_BLS}")
+        """The response of the model that this request is for. Blocking. With `decoupled`, an iterator of responses."""
+        return bls.execute(self, decoupled)
 
     def async_exec(self, decoupled=False):
-        raise TritonModelException(f"async_exec {_NO_BLS}")
+        """The same, to be awaited."""
+        return bls.execute_async(self, decoupled)
 
     def _close(self):
         """The run is over: senders send no more."""
@@ -245,6 +264,15 @@ class InferenceResponse:
     def parameters(self):
         """As JSON; empty text where there are none."""
         return json.dumps(self._parameters) if self._parameters else ""
+
+
+def _text(name, value):
+    """Text as it is, or as its bytes say it: elements of BYTES are given as names, too."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if not isinstance(value, str):
+        raise TypeError(f"{name} of an InferenceRequest: expected str, found type {type(value)}")
+    return value
 
 
 def checked_parameters(parameters):

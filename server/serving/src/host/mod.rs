@@ -289,3 +289,29 @@ fn no_sequence(given: &str) -> Error {
         "correlation id {given}: expected a whole number that is not negative, or a text"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(id: Parameter, expect: Result<Option<SequenceId>, &str>) {
+        let flags = SequenceFlags { start: true, end: false };
+        let expect = match expect {
+            Ok(id) => Ok(id.map(|id| Sequence { id, start: true, end: false })),
+            Err(given) => Err(no_sequence(given)),
+        };
+        assert_eq!(sequence((id, flags)), expect);
+    }
+
+    #[test]
+    fn a_sequence_has_a_number_or_a_text_and_zero_stands_for_none() {
+        check(Parameter::Int(0), Ok(None));
+        check(Parameter::Text("".into()), Ok(None));
+        check(Parameter::Int(7), Ok(Some(SequenceId::Number(7))));
+        check(Parameter::Text("a".into()), Ok(Some(SequenceId::Text("a".into()))));
+        check(Parameter::Int(-1), Err("-1"));
+        check(Parameter::Bool(true), Err("true"));
+        check(Parameter::Double(0.5), Err("0.5"));
+    }
+}
