@@ -59,6 +59,8 @@ pub(crate) struct Loaded {
     pub(crate) completed: Option<String>,
     /// Are requests answered each by itself?
     pub(crate) answers_each: bool,
+    /// May they be answered in parts?
+    pub(crate) streams: bool,
 }
 
 impl Loaded {

@@ -113,6 +113,10 @@ impl Model for IsolatedModel {
         self.loaded.answers_each
     }
 
+    fn streams(&self) -> bool {
+        self.loaded.streams
+    }
+
     fn keeps_state(&self) -> bool {
         self.loaded.keeps_state
     }

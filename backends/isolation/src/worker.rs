@@ -139,6 +139,7 @@ impl Shared {
             version: engine.version(),
             completed: model.completed_config().map(str::to_owned),
             answers_each: model.answers_calls(),
+            streams: model.streams(),
         };
         let _ = self.model.set(model);
         Ok(Box::new(loaded))

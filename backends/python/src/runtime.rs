@@ -48,6 +48,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/testing.py" => "muster_python.testing",
     "muster_python/triton.py" => "muster_python.triton",
     "muster_python/triton_config.py" => "muster_python.triton_config",
+    "muster_python/triton_replies.py" => "muster_python.triton_replies",
     "muster_python/triton_request.py" => "muster_python.triton_request",
     "muster_python/triton_tensor.py" => "muster_python.triton_tensor",
 ];

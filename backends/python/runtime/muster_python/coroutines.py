@@ -1,5 +1,6 @@
 """What a model returns may be a coroutine. It is waited for."""
 
+import threading
 from types import CoroutineType
 
 
@@ -7,7 +8,7 @@ class Waiter:
     """One loop for all runs of an instance: what a model keeps belongs to its loop. Made when it is needed."""
 
     def __init__(self):
-        self._loop = None
+        self._loop = self._thread = None
 
     def value(self, returned):
         """The value itself, or the result of a coroutine. Blocking."""
@@ -20,7 +21,40 @@ class Waiter:
             asyncio.set_event_loop(self._loop)
         return self._loop.run_until_complete(returned)
 
+    def begin(self, coroutine, failed):
+        """Runs a coroutine beside what follows. `failed` is called with its exception, if it has one."""
+        import asyncio
+
+        if self._thread is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="coroutines", daemon=True)
+            self._thread.start()
+
+        async def run():
+            try:
+                await coroutine
+            except BaseException as error:
+                failed(error)
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def each(self, parts):
+        """The parts of an asynchronous generator, one by one."""
+        while True:
+            try:
+                part = self.value(_next(parts))
+            except StopAsyncIteration:
+                return
+            yield part
+
     def close(self):
         """Ends the loop."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
         if self._loop is not None:
             self._loop.close()
+
+
+async def _next(parts):
+    return await parts.__anext__()

@@ -6,7 +6,7 @@ import socket
 import time
 from typing import NamedTuple
 
-from muster_python import faults, frames
+from muster_python import faults, frames, metrics
 from muster_python.mailbox import LONGEST, Mailbox
 from muster_python.talk import Talk
 from muster_python.tensors import BY_CONFIG, Arena, TooLarge
@@ -15,9 +15,9 @@ from muster_python.tensors import BY_CONFIG, Arena, TooLarge
 class Call:
     """One request of a run: what an instance is given."""
 
-    __slots__ = ("inputs", "outputs", "rows", "about", "is_cancelled")
+    __slots__ = ("inputs", "outputs", "rows", "about", "is_cancelled", "streams", "_stream", "_checked")
 
-    def __init__(self, inputs, outputs, rows, about, is_cancelled):
+    def __init__(self, inputs, outputs, rows, about, is_cancelled, stream, checked):
         # Of `Input`, those that the client has sent.
         self.inputs = inputs
         # Names of those that are asked for.
@@ -27,26 +27,52 @@ class Call:
         self.about = about
         # A function: does nobody wait for it any more?
         self.is_cancelled = is_cancelled
+        # May it be answered in parts, now or after its run? Then whoever returns `None` for it does so.
+        self.streams = stream is not None
+        self._stream, self._checked = stream, checked
+
+    def send(self, answer):
+        """One part of the answer. Blocks while the client has not read enough. False: the answer has ended.
+
+        A part that cannot be sent ends the answer, with an error.
+        """
+        try:
+            outputs = self._checked(answer.outputs, self.outputs)
+        except Unlike as error:
+            self.end(Refusal("Internal", str(error)))
+            return True
+        return self._stream.send(outputs, answer.parameters)
+
+    def end(self, refusal=None):
+        """No more, or an error. Not for whoever may hold any lock. False: the answer has ended before."""
+        return self._stream.end(None if refusal is None else _error(refusal))
+
+    def drop(self, refusal):
+        """The same for `__del__`."""
+        self._stream.drop(_error(refusal))
+
+    def has_ended(self):
+        return self._stream.has_ended
 
 
 class Run:
     """The calls of one run, and their inputs as the server has laid them: one below the other."""
 
-    __slots__ = ("inputs", "_calls", "_is_cancelled")
+    __slots__ = ("inputs", "_calls", "_make")
 
-    def __init__(self, inputs, calls, is_cancelled):
+    def __init__(self, inputs, calls, make):
         # Of `Input`, with the rows of all calls.
         self.inputs = inputs
-        self._calls, self._is_cancelled = calls, is_cancelled
+        self._calls, self._make = calls, make
 
     def calls(self):
         """Each call, with its own rows of the inputs."""
         if len(self._calls) == 1:
-            return [self._call(self.inputs, self._calls[0])]
+            return [self._make(0, self.inputs)]
         made, start = [], 0
-        for call in self._calls:
+        for index, call in enumerate(self._calls):
             end = start + call["rows"]
-            made.append(self._call([it.rows(start, end) for it in self.inputs], call))
+            made.append(self._make(index, [it.rows(start, end) for it in self.inputs]))
             start = end
         return made
 
@@ -54,8 +80,9 @@ class Run:
         """How many rows each call has."""
         return [it["rows"] for it in self._calls]
 
-    def _call(self, inputs, call):
-        return Call(inputs, call["outputs"], call["rows"], call["about"], self._is_cancelled)
+    def streams(self):
+        """Are its calls answered in parts?"""
+        return any(it.get("streams") for it in self._calls)
 
 
 class Answer(NamedTuple):
@@ -173,47 +200,98 @@ class Lane:
     def _execute(self, instance, execute):
         """Outcome of the whole run, and of each of its calls."""
         number, calls = execute["run"], execute["calls"]
+        streams = [self._talk.stream((number, at)) if it.get("streams") else None for at, it in enumerate(calls)]
+
+        def make(at, inputs):
+            call, stream = calls[at], streams[at]
+            is_cancelled = (lambda: number <= self._stopped) if stream is None else (lambda: stream.has_left)
+            return Call(inputs, call["outputs"], call["rows"], call["about"], is_cancelled, stream, self._checked)
+
         try:
-            inputs = self._arena.inputs(execute["inputs"])
-            run = Run(inputs, calls, lambda: number <= self._stopped)
+            run = Run(self._arena.inputs(execute["inputs"]), calls, make)
             with self._talk.runs((number, it) for it in range(len(calls))):
-                answers = instance.execute(run)
+                try:
+                    answers = instance.execute(run)
+                finally:
+                    metrics.settle()
             self._arena.begin_outputs()
-            return {"Ok": []}, [self._outcome(it, call["outputs"]) for it, call in zip(answers, calls)]
+            outcomes = [self._outcome(*it) for it in zip(answers, calls, streams)]
+            return {"Ok": []}, outcomes
         except RunFailed as error:
-            return faults.run_fault(error.__cause__ or error, str(error)), []
+            fault = faults.run_fault(error.__cause__ or error, str(error))
         except BaseException as error:
             faults.log(error, f"a run of '{self.name}'")
-            return faults.run_fault(error), []
+            fault = faults.run_fault(error)
+        return _fail(fault, streams)
 
-    def _outcome(self, answer, asked):
-        """What the server is told of one call, of which these outputs are asked for."""
+    def _outcome(self, answer, call, stream):
+        """What the server is told of one call."""
+        if stream is not None:
+            return self._stream_outcome(answer, call, stream)
         if isinstance(answer, Refusal):
-            return _refused(answer.code, answer.text)
+            return {"Err": _error(answer)}
+        if answer is None:
+            # A run of the server's own, whose parts nobody hears.
+            return _BEGUN
         try:
-            outputs = {it[0]: self._put(*it) for it in answer.outputs if it[0] in asked}
-        except (TooLarge, _Unlike) as error:
-            return _refused("Internal", str(error))
+            checked = self._checked(answer.outputs, call["outputs"])
+            outputs = [self._arena.put(*it) for it in checked]
+        except (TooLarge, Unlike) as error:
+            return {"Err": _error(Refusal("Internal", str(error)))}
         except Exception as error:
-            return _refused("Internal", f"an output cannot be sent: {faults.describe(error)}")
-        return {"Ok": {"outputs": list(outputs.values()), "parameters": answer.parameters}}
+            text = f"an output cannot be sent: {faults.describe(error)}"
+            return {"Err": _error(Refusal("Internal", text))}
+        return {"Ok": {"outputs": outputs, "parameters": answer.parameters}}
 
-    def _put(self, name, kind, array):
-        """Where an output lies now. It has to be of the type that the configuration says."""
-        expected = self._kinds.get(name, kind)
-        if kind is not expected:
-            raise _Unlike(
-                f"output '{name}' of '{self.name}' is {kind.name}, expected {expected.name} as its configuration says"
-            )
-        return self._arena.put(name, kind, array)
+    def _stream_outcome(self, answer, call, stream):
+        """The same of a call that is answered in parts: `None` says that it is, anything else is all of its answer."""
+        error = None
+        if isinstance(answer, Refusal):
+            error = _error(answer)
+        elif answer is not None:
+            try:
+                stream.send(self._checked(answer.outputs, call["outputs"]), answer.parameters)
+            except Unlike as unlike:
+                error = _error(Refusal("Internal", str(unlike)))
+        if answer is not None:
+            stream.end(error)
+        return _BEGUN
+
+    def _checked(self, outputs, asked):
+        """Those outputs that are asked for. Each has to be of the type that the configuration says."""
+        for name, kind, _ in outputs:
+            expected = self._kinds.get(name, kind)
+            if name in asked and kind is not expected:
+                raise Unlike(
+                    f"output '{name}' of '{self.name}' is {kind.name}, expected {expected.name} as its configuration "
+                    "says"
+                )
+        return list({it[0]: it for it in outputs if it[0] in asked}.values())
 
 
-class _Unlike(Exception):
+class Unlike(Exception):
     """An output that is not what the configuration says."""
 
 
-def _refused(code, text):
-    return {"Err": {"code": code, "text": faults.readable(text)}}
+# A call is answered in parts, or its answer is of no use.
+_BEGUN = {"Ok": {"outputs": [], "parameters": {}}}
+
+
+def _error(refusal):
+    """An error of a call, as the wire has it."""
+    return {"code": refusal.code, "text": faults.readable(refusal.text)}
+
+
+def _fail(fault, streams):
+    """The outcome of a run that has failed. Where a part was sent, each call ends by itself: the error comes behind."""
+    streams = [it for it in streams if it is not None]
+    if not any(it.has_sent or it.has_ended for it in streams):
+        for stream in streams:
+            stream.abandon()
+        return fault, []
+    for stream in streams:
+        stream.end({"code": "Internal", "text": fault["Err"]["text"]})
+    return {"Ok": []}, [_BEGUN] * len(streams)
 
 
 def _output_kinds(config):

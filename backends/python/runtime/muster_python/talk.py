@@ -337,6 +337,11 @@ class Stream:
         self._talk._forget(self.call)
         return True
 
+    def abandon(self):
+        """Its run says how it ends."""
+        self.has_ended = True
+        self._talk._forget(self.call)
+
     def drop(self, error):
         """The same, for whoever may hold any lock: from `__del__`."""
         if not self.has_ended:

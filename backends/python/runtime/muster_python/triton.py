@@ -1,15 +1,18 @@
 """The flavour of Triton's Python models: a class `TritonPythonModel` with `initialize`, `execute` and `finalize`."""
 
+import contextlib
 import json
+from types import CoroutineType
 
 import triton_python_backend_utils as pb_utils
 
-from muster_python import faults, metrics
+from muster_python import faults
 from muster_python.coroutines import Waiter
-from muster_python.lane import Answer, Refusal, RunFailed
+from muster_python.lane import Refusal, RunFailed
 from muster_python.source import import_model
-from muster_python.triton_config import ModelConfig, given_config
-from muster_python.triton_request import CODES, InferenceRequest, InferenceResponse, TritonModelException
+from muster_python.triton_config import ModelConfig, given_config, is_decoupled
+from muster_python.triton_replies import ManyReplies, OneReply, outcome
+from muster_python.triton_request import InferenceRequest, InferenceResponse, TritonModelException
 
 
 def load(load):
@@ -27,12 +30,8 @@ def of(model, load):
         raise AttributeError(f"Python model {load['file']} does not implement `execute` method.")
     completed = _completed(model, load)
     config = json.loads(completed or load["config"] or "{}")
-    if config.get("model_transaction_policy", {}).get("decoupled"):
-        raise TritonModelException(
-            f"model '{load['name']}' is decoupled (model_transaction_policy), which is not supported yet: "
-            "a request has one response"
-        )
-    return Model(model, load, {"completed": completed, "keeps_state": "sequence_batching" in config})
+    keeps_state, streams = "sequence_batching" in config, bool(is_decoupled(config))
+    return Model(model, load, {"completed": completed, "keeps_state": keeps_state, "streams": streams})
 
 
 def _completed(model, load):
@@ -57,7 +56,8 @@ class Model:
 
     def instance(self, info):
         """One more object of it, initialised."""
-        return Instance(self._class, self._load, info)
+        instance = DecoupledInstance if self.loaded["streams"] else Instance
+        return instance(self._class, self._load, info)
 
 
 class Instance:
@@ -72,17 +72,29 @@ class Instance:
 
     def execute(self, run):
         """An answer or a refusal for each of the calls."""
-        requests = [InferenceRequest._incoming(it, self._load) for it in run.calls()]
+        replies = []
         try:
-            return self._answers(requests, self._waiter.value(self._model.execute(requests)))
-        except BaseException as error:
-            doing = f"Failed to process the request(s) for model '{self._name}'"
-            faults.log(error, doing)
-            raise RunFailed(f"{doing}, message: {faults.describe(error)}") from error
+            with self._failing():
+                # Nothing keeps the requests here: whoever has one may still send its response.
+                returned = self._returned(run, replies)
+                return [self._answer(*it) for it in zip(replies, returned)]
         finally:
-            for request in requests:
-                request._close()
-            metrics.settle()
+            for reply in replies:
+                reply.close()
+
+    @contextlib.contextmanager
+    def _failing(self):
+        """What fails in this block fails the run."""
+        try:
+            yield
+        except BaseException as error:
+            raise RunFailed(self._failed(error)) from error
+
+    def _failed(self, error):
+        """What clients are told of an exception of the model."""
+        doing = f"Failed to process the request(s) for model '{self._name}'"
+        faults.log(error, doing)
+        return f"{doing}, message: {faults.describe(error)}"
 
     def finalize(self):
         """Lets the model clean up."""
@@ -92,23 +104,27 @@ class Instance:
         finally:
             self._waiter.close()
 
-    def _answers(self, requests, returned):
-        """What the model has returned, checked, and what it has sent by senders."""
-        if returned is None and all(it._sent is not None for it in requests):
-            returned = [None] * len(requests)
+    def _returned(self, run, replies):
+        """What the model returns, a response or `None` for each request. `replies` gets what senders send."""
+        calls = run.calls()
+        replies.extend(OneReply() for _ in calls)
+        requests = [InferenceRequest._incoming(*it) for it in zip(calls, [self._load] * len(calls), replies)]
+        returned = self._waiter.value(self._model.execute(requests))
+        if returned is None and all(it.has_sender for it in replies):
+            return [None] * len(replies)
         if not isinstance(returned, list):
             raise TritonModelException(f"Expected a list in the execute return, found type '{type(returned)}'.")
-        if len(returned) != len(requests):
+        if len(returned) != len(replies):
             raise TritonModelException(
                 "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
-                f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(returned)}"
+                f"InferenceRequest(s) size is:{len(replies)}, and InferenceResponse(s) size is:{len(returned)}"
             )
-        return [self._answer(*it) for it in zip(requests, returned)]
+        return returned
 
-    def _answer(self, request, response):
-        """One response, on the way to its client."""
+    def _answer(self, reply, response):
+        """One response, on the way to its client: it is waited for where a sender is to send it."""
         if response is None:
-            response = request._sent
+            response = reply.wait()
             if response is None:
                 text = "returned None for it, and no response was sent by get_response_sender()"
                 return Refusal("Internal", f"execute of '{self._name}' {text}")
@@ -117,15 +133,39 @@ class Instance:
                 "Expected an 'InferenceResponse' object in the execute function return list, "
                 f"found type '{type(response)}'."
             )
-        elif request._sent is not None:
+        elif reply.response is not None:
             # The client gets the first. The other requests of the run have done nothing wrong.
             text = "Unable to send response. Non-decoupled model cannot send more than one response."
             faults.say("ERROR", f"'{self._name}': {text} The returned one is dropped.")
-            response = request._sent
-        if response._error is not None:
-            return Refusal(CODES[response._error.code()], response._error.message())
-        outputs = [(it._name, it._kind, it._elements()) for it in response._output_tensors]
-        return Answer(outputs, response._parameters)
+            response = reply.response
+        return outcome(response)
+
+
+class DecoupledInstance(Instance):
+    """An object of the user's class that answers a request by any number of responses, at any time."""
+
+    def execute(self, run):
+        with self._failing():
+            self._begin(run)
+        return [None] * len(run.rows())
+
+    def _begin(self, run):
+        calls = run.calls()
+        replies = [ManyReplies(it, self._name) for it in calls]
+        requests = [InferenceRequest._incoming(*it) for it in zip(calls, [self._load] * len(calls), replies)]
+        returned = self._model.execute(requests)
+        if type(returned) is CoroutineType:
+            self._waiter.begin(returned, lambda error: self._fail(error, replies))
+        elif returned is not None:
+            raise TritonModelException(
+                f"Python model '{self._name}' is using the decoupled mode and the execute function must return None."
+            )
+
+    def _fail(self, error, replies):
+        """A coroutine has failed. Requests that it has not answered to their end are told."""
+        text = self._failed(error)
+        for reply in replies:
+            reply.fail(text)
 
 
 def _arguments(load, info):

@@ -63,8 +63,7 @@ class InferenceRequest:
 
     __slots__ = (
         "_inputs", "_request_id", "_correlation_id", "_flags", "_timeout", "_parameters", "_output_names",
-        "_model_name", "_model_version", "_trace", "_preferred_memory", "_is_cancelled", "_sender", "_sent",
-        "_is_closed",
+        "_model_name", "_model_version", "_trace", "_preferred_memory", "_is_cancelled", "_hold",
     )  # fmt: skip
 
     def __init__(
@@ -118,12 +117,11 @@ class InferenceRequest:
         self._flags, self._timeout = flags, timeout
         self._preferred_memory, self._trace = preferred_memory, trace or InferenceTrace()
         self._parameters = checked_parameters(parameters)
-        self._is_cancelled = self._sender = self._sent = None
-        self._is_closed = False
+        self._is_cancelled = self._hold = None
 
     @classmethod
-    def _incoming(cls, call, load):
-        """The request of a call that has come."""
+    def _incoming(cls, call, load, replies):
+        """The request of a call that has come. `replies`: what its senders send goes there."""
         self, about = cls.__new__(cls), call.about
         self._inputs = [Tensor._incoming(it) for it in call.inputs]
         self._output_names = call.outputs
@@ -133,8 +131,7 @@ class InferenceRequest:
         self._parameters = about["parameters"]
         self._model_name, self._model_version = load["name"], load["version"]
         self._trace, self._preferred_memory = about.get("trace"), None
-        self._is_cancelled, self._sender, self._sent = call.is_cancelled, None, None
-        self._is_closed = False
+        self._is_cancelled, self._hold = call.is_cancelled, Hold(replies)
         return self
 
     def inputs(self):
@@ -180,12 +177,11 @@ class InferenceRequest:
             raise TritonModelException(f"release flags are {flags}, expected TRITONSERVER_REQUEST_RELEASE_ALL")
 
     def get_response_sender(self):
-        """Another way than the list to answer this request, while `execute` runs."""
-        if self._is_cancelled is None:
+        """Another way than the list to answer this request, for any thread."""
+        if self._hold is None:
             raise TritonModelException("get_response_sender: only a request that has come has a sender")
-        if self._sender is None:
-            self._sender = InferenceResponseSender(self)
-        return self._sender
+        self._hold.replies.has_sender = True
+        return InferenceResponseSender(self._hold, self._is_cancelled)
 
     def exec(self, decoupled=False):
         """The response of the model that this request is for. Blocking. With `decoupled`, an iterator of responses."""
@@ -195,20 +191,27 @@ class InferenceRequest:
         """The same, to be awaited."""
         return bls.execute_async(self, decoupled)
 
-    def _close(self):
-        """The run is over: senders send no more."""
-        self._is_closed = True
+
+class Hold:
+    """Whoever has it may answer a request by a sender. With the last one goes the chance to."""
+
+    __slots__ = ("replies",)
+
+    def __init__(self, replies):
+        self.replies = replies
+
+    def __del__(self):
+        self.replies.drop()
 
 
 class InferenceResponseSender:
-    """Sends the one response of a request."""
+    """Sends the responses of a request."""
 
-    def __init__(self, request):
-        self._request = request
+    def __init__(self, hold, is_cancelled):
+        self._hold, self._is_cancelled = hold, is_cancelled
 
     def send(self, response=None, flags=0):
-        """Sends the response, and says that it was the last one: both in one call, or in two."""
-        request = self._request
+        """Sends a response, and says which was the last one: both in one call, or in two."""
         if flags not in (0, _COMPLETE_FINAL):
             raise TritonModelException("Unable to send response. Unsupported flag provided.")
         if response is None and flags == 0:
@@ -217,22 +220,10 @@ class InferenceResponseSender:
             )
         if response is not None and not isinstance(response, InferenceResponse):
             raise TritonModelException(f"send: expected an InferenceResponse, found type {type(response)}")
-        if response is not None and request._sent is not None:
-            raise TritonModelException(
-                "Unable to send response. Non-decoupled model cannot send more than one response."
-            )
-        if response is None and request._sent is None:
-            raise TritonModelException(
-                "Unable to send response. Non-decoupled model cannot send complete final before sending a response."
-            )
-        if request._is_closed:
-            raise TritonModelException("Unable to send response. Response sender has been closed.")
-        if response is not None:
-            request._sent = response
-        request._is_closed = flags == _COMPLETE_FINAL
+        self._hold.replies.send(response, flags == _COMPLETE_FINAL)
 
     def is_cancelled(self):
-        return self._request.is_cancelled()
+        return self._is_cancelled()
 
 
 class InferenceResponse:

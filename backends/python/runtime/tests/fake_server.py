@@ -197,7 +197,7 @@ class Lane:
         self.start(*calls, outputs=outputs)
         return self.finish()
 
-    def start(self, *calls, outputs=None):
+    def start(self, *calls, outputs=None, streams=None):
         """Sends the run."""
         calls = [it if "inputs" in it else call(it) for it in calls]
         names = outputs or [it["name"] for it in self._config["output"]]
@@ -211,8 +211,9 @@ class Lane:
             placed.append({"name": name, "dtype": kind.wire, "dims": list(array.shape), "at": at, "len": len(data)})
             at = -(-(at + len(data)) // 64) * 64
         rows = [_rows(it, self._config) for it in calls]
+        streams = self._process.loaded["Ok"].get("streams", False) if streams is None else streams
         sent = [
-            {"rows": many, "outputs": it["outputs"] or names, "about": {**ABOUT, **it["about"]}}
+            {"rows": many, "outputs": it["outputs"] or names, "about": {**ABOUT, **it["about"]}, "streams": streams}
             for it, many in zip(calls, rows)
         ]
         self.send(

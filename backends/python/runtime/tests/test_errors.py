@@ -306,10 +306,6 @@ class Load(unittest.TestCase):
         with self.assertRaises(frames.Closed):
             Process("import os\nos.closerange(3, 1024)\ndef predict(x: int) -> int: return x")
 
-    def test_a_decoupled_model_is_refused(self):
-        decoupled = {**BOTH, "model_transaction_policy": {"decoupled": True}}
-        self.check(DOES, "decoupled", "not supported yet", config=decoupled)
-
     def test_an_interpreter_without_numpy_gets_the_remedy(self):
         self.check(
             DOES,

@@ -112,7 +112,6 @@ class AutoComplete(unittest.TestCase):
         decoupled = {**BOTH, "model_transaction_policy": {"decoupled": False}}
         body = "config.set_model_transaction_policy({'decoupled': True})"
         self.assertIn("already set to 'False'", self.refused(body, decoupled))
-        self.assertIn("not supported yet", self.refused(body))
 
 
 class Arguments(unittest.TestCase):
