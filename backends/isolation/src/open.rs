@@ -217,7 +217,7 @@ impl Open {
         let run = self.runs;
         self.runs += 1;
         if let (Some(talk), Some(calls)) = (&self.talk, asked.calls) {
-            talk.begin(run, calls);
+            talk.begin(run, calls, asked.batch.stop.ends_by());
         }
         let ran = self.send_run(run, asked, wide, is_late);
         if let Some(talk) = &self.talk {

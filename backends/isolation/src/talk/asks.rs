@@ -13,7 +13,7 @@ use backend::{
 };
 
 use super::{
-    calls::Shared,
+    calls::{Leads, Shared},
     message::{
         SaidAsk, SaidControl, SaidMetric, ToWorker, Value, is_all, parameters, said, split, tensors,
     },
@@ -91,10 +91,11 @@ impl Asks {
         self.is_new(number)?;
         let inputs = tensors(&asked.inputs, behind)?;
         let taken: usize = self.open.values().map(|it| it.bytes).sum();
-        let (host, mut lineage) = match self.may_infer(&asked, taken + behind.len()) {
+        let (host, leads) = match self.may_infer(&asked, taken + behind.len()) {
             Ok(allowed) => allowed,
             Err(error) => return ended(number, Err(error), outbox),
         };
+        let Leads { mut lineage, deadline } = leads;
         lineage.push(self.model.clone());
         let place = SequenceFlags {
             start: asked.flags & SEQUENCE_START != 0,
@@ -115,8 +116,7 @@ impl Asks {
             parameters: parameters(asked.parameters),
             sequence: asked.correlation.map(|it| (it, place)),
             timeout_us: asked.timeout_us,
-            // Runs that end late are withdrawn, and what they have asked goes with them.
-            deadline: None,
+            deadline,
             is_decoupled: asked.decoupled,
             trace: None,
         };
@@ -124,14 +124,14 @@ impl Asks {
         Ok(())
     }
 
-    /// Who answers such a request, and the models that have led to it.
+    /// Who answers such a request, and what has led to it.
     fn may_infer(
         &self,
         asked: &SaidAsk<'_>,
         bytes: usize,
-    ) -> Result<(Arc<dyn Host>, Vec<Arc<str>>), CallError> {
+    ) -> Result<(Arc<dyn Host>, Leads), CallError> {
         let refused = |code, text: String| CallError { code, text };
-        let lineage = self.shared.lineage(&asked.calls).ok_or_else(|| {
+        let leads = self.shared.leads(&asked.calls).ok_or_else(|| {
             let text = "BLS is only supported during the 'execute' function.";
             refused(CallCode::InvalidArg, text.to_owned())
         })?;
@@ -148,7 +148,7 @@ impl Asks {
             );
             return Err(refused(CallCode::Unavailable, text));
         }
-        Ok((self.host()?, lineage))
+        Ok((self.host()?, leads))
     }
 
     /// Nobody waits for the answer to that request any more.

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Instant,
 };
 
 use backend::{Call, CallAnswer, CallCode, CallError, NotSent, PartSender};
@@ -28,7 +29,7 @@ pub(super) struct State {
     /// Asks whose answers may have another part.
     ready: BTreeSet<u64>,
     /// Asks that a thread of their own has done.
-    done: Vec<(u64, Result<Option<Value>, CallError>)>,
+    done: Vec<Done>,
     /// The process has ended.
     has_ended: bool,
     /// Why no call is answered any more.
@@ -37,12 +38,24 @@ pub(super) struct State {
     closed: Option<Option<Arc<Worker>>>,
 }
 
+/// An ask, and what has come of it.
+pub(super) type Done = (u64, Result<Option<Value>, CallError>);
+
 struct OpenCall {
     /// `None`: the run itself answers it, or its answer has ended.
     parts: Option<PartSender>,
-    lineage: Vec<Arc<str>>,
+    leads: Leads,
     /// Was its run answered?
     has_begun: bool,
+}
+
+/// What has led to a request of the model's own.
+#[derive(Clone, Default)]
+pub(super) struct Leads {
+    /// The models, the outermost first.
+    pub(super) lineage: Vec<Arc<str>>,
+    /// When the calls end, whatever it has come to.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// What the worker is to be told of a call.
@@ -78,12 +91,12 @@ impl Shared {
     }
 
     /// That run is about to be sent, with these calls.
-    pub(super) fn begin(self: &Arc<Self>, run: u64, calls: &[Call<'_>]) {
+    pub(super) fn begin(self: &Arc<Self>, run: u64, calls: &[Call<'_>], deadline: Option<Instant>) {
         for (index, call) in calls.iter().enumerate() {
             let id = (run, index as u32);
             let lineage = call.about.map(|it| it.lineage.clone()).unwrap_or_default();
-            let parts = call.parts.cloned();
-            self.state().calls.insert(id, OpenCall { parts, lineage, has_begun: false });
+            let (parts, leads) = (call.parts.cloned(), Leads { lineage, deadline });
+            self.state().calls.insert(id, OpenCall { parts, leads, has_begun: false });
             let Some(parts) = call.parts else { continue };
             let weak = Arc::downgrade(self);
             parts.on_taken(move || note(&weak, id, |it| it.taken = it.taken.saturating_add(1)));
@@ -149,20 +162,21 @@ impl Shared {
         }
     }
 
-    /// The models whose calls have led to these. `None` where none of the calls is open.
-    pub(super) fn lineage(&self, calls: &[CallId]) -> Option<Vec<Arc<str>>> {
+    /// What has led to these calls, and when the last of them ends. `None` where none is open.
+    pub(super) fn leads(&self, calls: &[CallId]) -> Option<Leads> {
         let state = self.state();
-        let mut lineages: Vec<_> =
-            calls.iter().filter_map(|it| Some(&state.calls.get(it)?.lineage)).collect();
-        lineages.sort_by_key(|it| std::cmp::Reverse(it.len()));
-        let mut all = (*lineages.first()?).clone();
+        let mut all: Vec<&Leads> =
+            calls.iter().filter_map(|it| Some(&state.calls.get(it)?.leads)).collect();
+        all.sort_by_key(|it| std::cmp::Reverse(it.lineage.len()));
+        let mut lineage = all.first()?.lineage.clone();
         // Those of the others stand before it: what matters is who is in it, and how many.
-        for name in lineages.iter().skip(1).flat_map(|it| it.iter()) {
-            if !all.contains(name) {
-                all.insert(0, name.clone());
+        for name in all.iter().skip(1).flat_map(|it| it.lineage.iter()) {
+            if !lineage.contains(name) {
+                lineage.insert(0, name.clone());
             }
         }
-        Some(all)
+        let deadlines: Option<Vec<Instant>> = all.iter().map(|it| it.deadline).collect();
+        Some(Leads { lineage, deadline: deadlines.and_then(|it| it.into_iter().max()) })
     }
 
     /// That ask's answer may have another part.
@@ -221,8 +235,7 @@ impl Shared {
     }
 
     /// The asks that may have another part, once, and those that a thread has done.
-    #[expect(clippy::type_complexity, reason = "used in one place")]
-    pub(super) fn asks(&self) -> (BTreeSet<u64>, Vec<(u64, Result<Option<Value>, CallError>)>) {
+    pub(super) fn asks(&self) -> (BTreeSet<u64>, Vec<Done>) {
         let mut state = self.state();
         (std::mem::take(&mut state.ready), std::mem::take(&mut state.done))
     }

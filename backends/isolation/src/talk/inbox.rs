@@ -100,8 +100,10 @@ mod tests {
         [head.as_flattened(), json, behind].concat()
     }
 
+    type Came = Vec<(Vec<u8>, Vec<u8>)>;
+
     /// What comes of these pieces, each of which is read before the next is sent.
-    fn read(longest: usize, pieces: &[&[u8]]) -> (Vec<(Vec<u8>, Vec<u8>)>, Option<ChannelError>) {
+    fn read(longest: usize, pieces: &[&[u8]]) -> (Came, Option<ChannelError>) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let (mut inbox, mut came) = (Inbox::new(longest), Vec::new());
@@ -126,7 +128,7 @@ mod tests {
     fn frames_come_one_by_one_however_they_were_sent() {
         let long = vec![7; 3 * READ];
         let all = [frame(b"a", b"bc"), frame(b"", b""), frame(b"d", &long)].concat();
-        let expected: Vec<(Vec<u8>, Vec<u8>)> =
+        let expected: Came =
             vec![(b"a".into(), b"bc".into()), (Vec::new(), Vec::new()), (b"d".into(), long)];
         for size in [1, 3, 50_000] {
             let pieces: Vec<&[u8]> = all.chunks(size).collect();

@@ -29,6 +29,9 @@ pub(super) enum FromWorker<'a> {
         outputs: Vec<SaidTensor<'a>>,
         #[serde(borrow, default)]
         parameters: SaidParameters<'a>,
+        /// Is it the end of the answer, too?
+        #[serde(default)]
+        last: bool,
     },
     /// The end of the answer to a call.
     End { call: CallId, error: Option<CallError> },

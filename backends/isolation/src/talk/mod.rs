@@ -17,6 +17,7 @@ use std::{
     os::unix::net::UnixStream,
     sync::{Arc, Weak},
     thread,
+    time::Instant,
 };
 
 use backend::{Call, CallAnswer, CallError, HostHandle};
@@ -81,8 +82,9 @@ impl Talk {
     }
 
     /// That run is about to be sent, with these calls.
-    pub(crate) fn begin(&self, run: u64, calls: &[Call<'_>]) {
-        self.shared.begin(run, calls);
+    /// `deadline`: when they end, whatever they have come to.
+    pub(crate) fn begin(&self, run: u64, calls: &[Call<'_>], deadline: Option<Instant>) {
+        self.shared.begin(run, calls, deadline);
     }
 
     /// That run has ended: with these answers, or with none.
@@ -180,10 +182,13 @@ impl Side {
         let said = serde_json::from_slice(json).map_err(|it| Garbage::NoJson(it.to_string()))?;
         let outbox = &mut self.outbox;
         match said {
-            FromWorker::Part { call, outputs, parameters: said } => {
+            FromWorker::Part { call, outputs, parameters: said, last } => {
                 let (outputs, parameters) = (tensors(&outputs, behind)?, parameters(said));
                 if let Some(parts) = self.shared.sender(call) {
                     send(&parts, CallAnswer { outputs, parameters })?;
+                }
+                if last {
+                    self.shared.end(call, None);
                 }
             }
             FromWorker::End { call, error } => self.shared.end(call, error),

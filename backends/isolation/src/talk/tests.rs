@@ -88,7 +88,7 @@ fn begin(talk: &Talk, run: u64) -> PartReceiver {
     let (sender, receiver) = parts();
     let about = About { lineage: vec!["outer".into()], ..About::default() };
     let call = Call { rows: 1, outputs: &[], about: Some(&about), parts: Some(&sender) };
-    talk.begin(run, &[call]);
+    talk.begin(run, &[call], None);
     receiver
 }
 
@@ -144,10 +144,10 @@ fn a_run_without_an_answer_leaves_its_calls_to_whoever_makes_it_again() {
     let (talk, _theirs) = start(HostHandle::default());
     let (sender, mut receiver) = parts();
     let call = Call { rows: 1, outputs: &[], about: None, parts: Some(&sender) };
-    talk.begin(0, &[call]);
+    talk.begin(0, &[call], None);
     talk.finish(0, None);
     assert!(!sender.has_ended());
-    talk.begin(1, &[call]);
+    talk.begin(1, &[call], None);
     let refused = CallError { code: CallCode::Internal, text: "no".to_owned() };
     talk.finish(1, Some(&[Err(refused.clone())]));
     assert_eq!(next(&mut receiver), Err(refused));
