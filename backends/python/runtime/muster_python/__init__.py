@@ -8,6 +8,8 @@ the inputs. Its result is the outputs:
     class Model:
         def predict(self, x: Tensor["FP32", -1, 4]) -> Tensor["FP32", -1]:
             return x.sum(axis=1)
+
+A `predict` that yields its results gives any number of them to a request, one by one.
 """
 
 

@@ -1,5 +1,6 @@
 """A lane: one instance of the model, and the runs that the server sends to it, one after the other."""
 
+import contextlib
 import gc
 import json
 import socket
@@ -31,7 +32,7 @@ class Call:
         self.streams = stream is not None
         self._stream, self._checked = stream, checked
 
-    def send(self, answer):
+    def send(self, answer, is_last=False):
         """One part of the answer. Blocks while the client has not read enough. False: the answer has ended.
 
         A part that cannot be sent ends the answer, with an error.
@@ -41,7 +42,27 @@ class Call:
         except Unlike as error:
             self.end(Refusal("Internal", str(error)))
             return True
-        return self._stream.send(outputs, answer.parameters)
+        return self._stream.send(outputs, answer.parameters, is_last)
+
+    def send_each(self, answers, text_of=faults.describe):
+        """Sends what a generator gives as parts while somebody waits. Were there any? The answer has not ended then.
+
+        What fails behind the first part ends the answer, with an error of that text. Before it, it is raised.
+        """
+        has_begun = False
+        try:
+            with contextlib.closing(answers):
+                for it in answers:
+                    if self.is_cancelled() or not self.send(it):
+                        break
+                    has_begun = True
+        except BaseException as error:
+            if not has_begun:
+                raise
+            # The client has its status and the first parts.
+            faults.log(error, "the rest of an answer")
+            self.end(Refusal("Internal", text_of(error)))
+        return has_begun
 
     def end(self, refusal=None):
         """No more, or an error. Not for whoever may hold any lock. False: the answer has ended before."""
@@ -236,25 +257,19 @@ class Lane:
         try:
             checked = self._checked(answer.outputs, call["outputs"])
             outputs = [self._arena.put(*it) for it in checked]
-        except (TooLarge, Unlike) as error:
-            return {"Err": _error(Refusal("Internal", str(error)))}
         except Exception as error:
-            text = f"an output cannot be sent: {faults.describe(error)}"
-            return {"Err": _error(Refusal("Internal", text))}
+            return {"Err": _error(_unsent(error))}
         return {"Ok": {"outputs": outputs, "parameters": answer.parameters}}
 
     def _stream_outcome(self, answer, call, stream):
         """The same of a call that is answered in parts: `None` says that it is, anything else is all of its answer."""
-        error = None
         if isinstance(answer, Refusal):
-            error = _error(answer)
+            stream.end(_error(answer))
         elif answer is not None:
             try:
-                stream.send(self._checked(answer.outputs, call["outputs"]), answer.parameters)
-            except Unlike as unlike:
-                error = _error(Refusal("Internal", str(unlike)))
-        if answer is not None:
-            stream.end(error)
+                stream.send(self._checked(answer.outputs, call["outputs"]), answer.parameters, is_last=True)
+            except Exception as error:
+                stream.end(_error(_unsent(error)))
         return _BEGUN
 
     def _checked(self, outputs, asked):
@@ -280,6 +295,12 @@ _BEGUN = {"Ok": {"outputs": [], "parameters": {}}}
 def _error(refusal):
     """An error of a call, as the wire has it."""
     return {"code": refusal.code, "text": faults.readable(refusal.text)}
+
+
+def _unsent(error):
+    """What is told of outputs that cannot be sent."""
+    is_said = isinstance(error, (TooLarge, Unlike))
+    return Refusal("Internal", str(error) if is_said else f"an output cannot be sent: {faults.describe(error)}")
 
 
 def _fail(fault, streams):

@@ -1,6 +1,7 @@
 """The flavour of SageMaker's scripts: an `inference.py` with `model_fn`, `input_fn`, `predict_fn`, `output_fn`, or
 `transform_fn`. A request is one body, and so is an answer."""
 
+import contextlib
 import inspect
 import json
 import os
@@ -91,6 +92,8 @@ class Model:
         self.loaded = {
             "completed": self._completed() if load["auto_complete"] else None,
             "notes": [[_NOTE, _BODY]],
+            # A script may return a generator at any time.
+            "streams": True,
         }
 
     def instance(self, info):
@@ -154,7 +157,11 @@ class Instance:
         """One request by itself."""
         context = self._context(call)
         try:
-            body, content_type = self._transform(call, context)
+            result, content_type = self._transform(call, context)
+            pieces = self._pieces(result) if call.streams else None
+            if pieces is not None:
+                return self._send(call, context, pieces, content_type)
+            body = self._body(result)
         except BaseException as error:
             # What a client has done wrong is no matter of the log.
             if (_status(error) or 500) >= 500:
@@ -162,12 +169,32 @@ class Instance:
             if faults.is_out_of_memory(error):
                 raise RunFailed(faults.describe(error)) from error
             return self._refusal(error)
-        (processor,) = context.request_processor
-        headers = {str(name): str(it) for name, it in processor.response_headers.items()}
-        return _answered(body, content_type, processor.status, headers)
+        return _answered(body, content_type, *_said(context))
+
+    def _pieces(self, result):
+        """The pieces of a body that the script gives one by one. `None` where it gives all of it."""
+        if inspect.isasyncgen(result):
+            return self._waiter.each(result)
+        return result if inspect.isgenerator(result) else None
+
+    def _send(self, call, context, pieces, content_type):
+        """Sends each piece as a part of the answer, the first with all that is said beside the body."""
+
+        def answers():
+            with contextlib.closing(pieces):
+                first = True
+                for piece in pieces:
+                    body = self._body(piece)
+                    yield _answered(body, content_type, *_said(context)) if first else Answer(_outputs(body))
+                    first = False
+
+        if not call.send_each(answers(), _text):
+            return _answered(b"", content_type, *_said(context))
+        call.end()
+        return None
 
     def _transform(self, call, context):
-        """The body of the answer, and its type."""
+        """What the script returns as the body of the answer, and its type."""
         headers = context.get_all_request_header(0)
         content_type = headers.get("Content-Type")
         accept = headers.get("Accept")
@@ -184,7 +211,7 @@ class Instance:
         else:
             said = context.get_response_content_type(0) or script_codecs.parse_accept(accept)[0]
         context.get_response_headers(0).pop("content-type", None)
-        return self._body(result), said
+        return result, said
 
     def _steps(self, context, data, content_type, accept):
         """The three functions, or the defaults in their places."""
@@ -238,13 +265,23 @@ class Instance:
         return _answered(body.encode(), content_type, status, {})
 
 
-def _answered(body, content_type, status, headers):
+def _said(context):
+    """The status and the headers that the script has set."""
+    (processor,) = context.request_processor
+    return processor.status, {str(name): str(it) for name, it in processor.response_headers.items()}
+
+
+def _outputs(body):
     array = np.empty(1, object)
     array[0] = body
+    return [(_BODY, BYTES, array)]
+
+
+def _answered(body, content_type, status, headers):
     parameters = {"content_type": faults.readable(str(content_type)), "status": int(status)}
     if headers:
         parameters["headers"] = json.dumps(headers)
-    return Answer([(_BODY, BYTES, array)], parameters)
+    return Answer(_outputs(body), parameters)
 
 
 def _status(error):

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 import typing
+from collections import abc
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -14,6 +15,9 @@ from muster_python.tensors import BF16, BYTES, KINDS, kind_of
 
 _KINDS = {it.name: it for it in KINDS if it is not BF16}
 _KINDS["BYTES"] = BYTES
+
+# What a function that yields its results may be annotated to return.
+_ITERATORS = (abc.Iterator, abc.Iterable, abc.Generator, abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
 
 # The name of a result that has none of its own.
 _OUTPUT = "output"
@@ -85,7 +89,12 @@ class Signature:
                 raise TypeError(f"predict has '*{name}': each input has to have a name")
             has_default = it.default is not it.empty
             self._arguments.append(self._argument(name, hints.get(name, np.ndarray), has_default))
-        self._result = self._outputs(hints.get("return", np.ndarray))
+        result, is_iterator = _item(hints.get("return", np.ndarray))
+        # Does it give any number of results, one by one?
+        self.streams = is_iterator or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        if self.streams and is_batched:
+            raise TypeError("predict is batched and yields its results: it can give many results to one request only")
+        self._result = self._outputs(result)
         self.inputs = _flat(self._arguments)
         self.outputs = _flat(self._result if isinstance(self._result, list) else [self._result])
         for ports, what in ((self.inputs, "inputs"), (self.outputs, "outputs")):
@@ -173,6 +182,13 @@ def _defaults(record):
     fields = dataclasses.fields(record)
     missing = dataclasses.MISSING
     return {it.name for it in fields if (it.default, it.default_factory) != (missing, missing)}
+
+
+def _item(hint):
+    """`Iterator[X]` and its like → X, and whether it was one."""
+    if (typing.get_origin(hint) or hint) not in _ITERATORS:
+        return hint, False
+    return (*typing.get_args(hint), np.ndarray)[0], True
 
 
 def _without_none(hint):

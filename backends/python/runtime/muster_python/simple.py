@@ -9,7 +9,7 @@ from muster_python.coroutines import Waiter
 from muster_python.lane import Answer, Refusal, RunFailed
 from muster_python.signature import Signature
 from muster_python.source import import_model
-from muster_python.triton_config import ModelConfig, given_config
+from muster_python.triton_config import ModelConfig, given_config, is_decoupled
 
 # Most rows of a run where the configuration does not say.
 _ROWS = 64
@@ -52,7 +52,14 @@ class Model:
         ports = [*signature.inputs, *signature.outputs]
         # A row of a batch has to have a number of dimensions.
         self._has_any_rank = not is_batched and any(it.dims is None for it in ports)
-        self.loaded = {"completed": self._completed() if load["auto_complete"] else None}
+        completed = self._completed() if load["auto_complete"] else None
+        streams = bool(is_decoupled(json.loads(completed or load["config"] or "{}")))
+        if signature.streams and not streams:
+            raise ValueError(
+                "predict yields its results, and the configuration says that a request has one: add "
+                "model_transaction_policy { decoupled: true }"
+            )
+        self.loaded = {"completed": completed, "streams": streams}
         if self._has_any_rank:
             inputs, outputs = ([it.spec() for it in some] for some in (signature.inputs, signature.outputs))
             self.loaded["spec"] = {"inputs": inputs, "outputs": outputs}
@@ -74,6 +81,8 @@ class Model:
                 config.add_input(port.config())
             for port in self._signature.outputs:
                 config.add_output(port.config())
+        if self._signature.streams:
+            config.set_model_transaction_policy({"decoupled": True})
         configured = config.as_dict()["max_batch_size"]
         if self._is_batched:
             config.set_max_batch_size(configured or _ROWS)
@@ -124,13 +133,28 @@ class Instance:
 
     def _arrays(self, inputs):
         """What the function gives for these inputs, by name."""
+        return self._signature.arrays(self._result(inputs))
+
+    def _result(self, inputs):
+        """What the function returns for these inputs."""
         arguments = self._signature.arguments({it.name: it.array() for it in inputs})
-        return self._signature.arrays(self._waiter.value(self._predict(**arguments)))
+        return self._waiter.value(self._predict(**arguments))
+
+    def _answers(self, inputs):
+        """What a function that yields its results gives, one by one."""
+        results = self._result(inputs)
+        for result in self._waiter.each(results) if hasattr(results, "__anext__") else results:
+            yield self._answer(self._signature.arrays(result))
 
     def _execute_call(self, call):
         """One request by itself: its failure is nobody else's."""
         try:
-            return self._answer(self._arrays(call.inputs))
+            if not self._signature.streams:
+                return self._answer(self._arrays(call.inputs))
+            if call.streams:
+                call.send_each(self._answers(call.inputs))
+                call.end()
+            return None
         except InvalidInput as error:
             return Refusal("InvalidArg", str(error))
         except BaseException as error:

@@ -196,7 +196,8 @@ class Talk:
 
         def one(call):
             stream = self._streams.get(call)
-            return call[0] <= self._left or (stream is not None and stream.has_left)
+            # A call that is answered in parts may be open long after its run.
+            return call[0] <= self._left if stream is None else stream.has_left
 
         return bool(calls) and all(map(one, calls))
 
@@ -304,10 +305,10 @@ class Stream:
         self._unread, self._bytes = collections.deque(), 0
         self.has_sent = self.has_ended = self.has_left = False
 
-    def send(self, tensors, parameters):
+    def send(self, tensors, parameters, is_last=False):
         """Sends one part: tensors as name, kind and array. Blocks while the client has not read enough.
 
-        False: the answer has ended. A part that nobody waits for is dropped.
+        False: the answer has ended. A part that nobody waits for is dropped. `is_last`: the answer ends with it.
         """
         said, segments = pack(tensors)
         length = sum(map(len, segments))
@@ -317,13 +318,17 @@ class Stream:
                     return False
                 while self._is_full(length) and not self.has_left:
                     self._room.wait()
-                if self.has_left:
-                    return True
-                self._unread.append(length)
-                self._bytes += length
-                self.has_sent = True
-            body = {"call": self.call, "outputs": said, "parameters": parameters}
-            self._talk._send({"Part": body}, segments)
+                is_heard = not self.has_left
+                if is_heard:
+                    self._unread.append(length)
+                    self._bytes += length
+                    self.has_sent = True
+                    self.has_ended = is_last
+            if is_heard:
+                body = {"call": self.call, "outputs": said, "parameters": parameters, "last": is_last}
+                self._talk._send({"Part": body}, segments)
+        if is_last:
+            self._talk._forget(self.call) if is_heard else self.end()
         return True
 
     def end(self, error=None):

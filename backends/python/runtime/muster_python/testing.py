@@ -2,10 +2,11 @@
 
 import json
 import os
+import threading
 
 import numpy as np
 
-from muster_python.lane import Refusal, Run
+from muster_python.lane import Call, Refusal, Run
 from muster_python.tensors import Input, kind_of
 
 
@@ -18,7 +19,7 @@ class Refused(Exception):
 
 
 def run(model, inputs, *, config=None, parameters=None, outputs=None):
-    """What a model answers to one request: arrays by name of output.
+    """What a model answers to one request: arrays by name of output; a list of such where it is decoupled.
 
     `model` is a class `TritonPythonModel`, or a class or a function of plain models. `inputs` are arrays by name.
     `config` is the configuration, as a dictionary. `outputs` are the names of the outputs that are asked for. Raises
@@ -41,14 +42,56 @@ def run(model, inputs, *, config=None, parameters=None, outputs=None):
     given = [_input(name, np.asarray(it)) for name, it in inputs.items()]
     about = {"id": "", "parameters": parameters or {}, "correlation": None, "flags": 0, "timeout_us": 0}
     call = {"rows": _rows(given, json.loads(completed)), "outputs": asked, "about": about}
+    parts = _Parts() if loaded.loaded.get("streams") else None
+
+    def make(_, rows):
+        return Call(rows, asked, call["rows"], about, lambda: False, parts, lambda given, _: given)
+
     instance = loaded.instance({"instance": {"name": "model_0", "config": completed}, "device": "Cpu"})
     try:
-        (answer,) = instance.execute(Run(given, [call], lambda: False))
+        (answer,) = instance.execute(Run(given, [call], make))
+        if parts is not None and answer is None:
+            parts.wait()
     finally:
         instance.finalize()
     if isinstance(answer, Refusal):
         raise Refused(answer.code, answer.text)
-    return {name: array for name, _, array in answer.outputs if not asked or name in asked}
+    answers = [answer.outputs] if answer is not None else parts.outputs
+    arrays = [{name: array for name, _, array in it if not asked or name in asked} for it in answers]
+    return arrays[0] if parts is None else arrays
+
+
+class _Parts:
+    """The answer to a request, part by part, without a server."""
+
+    def __init__(self):
+        self.outputs, self._error, self._end = [], None, threading.Event()
+
+    @property
+    def has_ended(self):
+        return self._end.is_set()
+
+    def send(self, outputs, parameters, is_last=False):
+        if not self.has_ended:
+            self.outputs.append(outputs)
+            if is_last:
+                self.end()
+            return True
+        return False
+
+    def end(self, error=None):
+        is_first = not self.has_ended
+        self._error = self._error if self.has_ended else error
+        self._end.set()
+        return is_first
+
+    drop = end
+
+    def wait(self):
+        """Until the answer has ended."""
+        self._end.wait()
+        if self._error is not None:
+            raise Refused(self._error["code"], self._error["text"])
 
 
 def _loaded(model, load):

@@ -85,8 +85,8 @@ class ManyReplies:
             self._call.end(told)
             return
         if told is not None:
-            self._call.send(told)
-        if is_final:
+            self._call.send(told, is_final)
+        elif is_final:
             self._call.end()
 
     def fail(self, text):

@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from fake_server import Answered, Process, call
+from fake_server import Process, call
 
 ECHO = """
     import json
@@ -29,8 +29,21 @@ class Script(Process):
         array[0] = body
         if content_type is not None:
             parameters["content_type"] = content_type
-        (answer,) = self.lane.run(call({"body": array}, parameters=parameters))
-        return (answer["body"][0], answer.parameters) if isinstance(answer, Answered) else answer
+        self.lane.start(call({"body": array}, parameters=parameters))
+        parts, said, error = self.parts()
+        # A run that fails as a whole says nothing beside.
+        failed = self.lane.finish()
+        return error or (b"".join(parts), said) if failed == [{}] else failed
+
+    def parts(self):
+        """The pieces of the next body, the parameters, and the error at the end."""
+        pieces, said, body = [], {}, {}
+        while "error" not in body and not body.get("last"):
+            what, body, tensors = self.lane.talk.receive()
+            if what == "Part":
+                pieces.append(tensors["body"][0])
+                said.update(body["parameters"])
+        return pieces, said, body.get("error")
 
 
 def npy(array):
@@ -136,16 +149,53 @@ class Functions(unittest.TestCase):
             self.assertEqual(script.invoke("('t', 'text/plain')")[1]["content_type"], "text/plain")
             self.assertIn("<class 'dict'>, expected str, bytes", script.invoke("{}")["text"])
 
-    def test_streams_of_coroutines_are_collected(self):
+    def test_generators_are_sent_piece_by_piece(self):
         text = """
+            import time
             def model_fn(model_dir): pass
             async def parts(data):
                 yield data
                 yield "!"
-            def transform_fn(model, data, content_type, accept): return parts(data)
+            def transform_fn(model, data, content_type, accept, context):
+                context.set_response_content_type(0, "text/plain")
+                context.set_response_header(0, "a", "b")
+                if data == "none": return iter_of()
+                return fails(context) if data == "fails" else waits(context) if data == "waits" else parts(data)
+            def iter_of():
+                yield from ()
+            def fails(context):
+                yield "some"
+                raise ValueError("no more")
+            def waits(context):
+                try:
+                    while True:
+                        yield "more"
+                finally:
+                    print("closed", flush=True)
         """
         with Script(text) as script:
-            self.assertEqual(script.invoke("a")[0], b"a!")
+            text = {"content_type": "text/plain"}
+
+            def start(data):
+                script.lane.start(call({"body": np.array([data.encode()], object)}, parameters=text))
+                return script.parts()
+
+            said = {"content_type": "text/plain", "status": 200, "headers": '{"a": "b"}'}
+            self.assertEqual(start("a"), ([b"a", b"!"], said, None))
+            self.assertEqual(script.lane.finish(), [{}])
+            self.assertEqual(start("none"), ([b""], said, None))
+            self.assertEqual(script.lane.finish(), [{}])
+            error = {"code": "Internal", "text": "no more"}
+            self.assertEqual(start("fails"), ([b"some"], said, error))
+            self.assertEqual(script.lane.finish(), [{}])
+            # One that nobody reads waits, and ends when its client leaves.
+            script.lane.start(call({"body": np.array([b"waits"], object)}, parameters=text))
+            for _ in range(16):
+                self.assertEqual(script.lane.talk.receive()[0], "Part")
+            script.lane.talk.send("Left", call=[3, 0])
+            self.assertEqual(script.lane.talk.receive()[0], "End")
+            self.assertEqual(script.lane.finish(), [{}])
+            self.assertIn("closed", script.log())
 
 
 class Errors(unittest.TestCase):

@@ -259,6 +259,12 @@ class WithoutServer(unittest.TestCase):
             return x * n
 
         np.testing.assert_array_equal(testing.run(predict, {"x": floats(1)})["output"], floats(2))
+
+        def count(n: int):
+            yield from (np.full(2, it, np.float32) for it in range(n))
+
+        parts = testing.run(count, {"n": np.array([2])})
+        np.testing.assert_array_equal([it["output"] for it in parts], [[0, 0], [1, 1]])
         with self.assertRaisesRegex(testing.Refused, "below zero"):
             testing.run(predict, {"x": floats(1), "n": np.array([-1])})
 
@@ -269,6 +275,50 @@ class WithoutServer(unittest.TestCase):
                 ]
 
         np.testing.assert_array_equal(testing.run(TritonPythonModel, {"x": floats(1)})["y"], floats(1))
+
+
+class Streams(unittest.TestCase):
+    def test_a_predict_that_yields_gives_a_part_for_each_result(self):
+        text = """
+            from typing import Iterator
+            from muster_python import InvalidInput
+            def predict(number: int) -> Iterator[str]:
+                if number < 0: raise InvalidInput("negative")
+                for it in range(number): yield str(it)
+                if number == 1: raise ValueError("no more")
+        """
+        again = text.replace("def predict", "async def predict")
+        for it in (text, again):
+            with Process(it) as process:
+                completed = process.completed()
+                self.assertEqual(completed["model_transaction_policy"], {"decoupled": True})
+                self.assertEqual(completed["output"], [port("output", "TYPE_STRING", [1])])
+                self.assertTrue(process.loaded["Ok"]["streams"])
+                lane = process.open()
+                for run, (number, expected) in enumerate(
+                    [(2, [b"0", b"1", None]), (0, [None]), (1, [b"0", "ValueError: no more"]), (-1, ["negative"])]
+                ):
+                    self.assertEqual(lane.run({"number": np.array([number])}), [{}])
+                    for what in expected:
+                        heard, body, tensors = lane.talk.receive()
+                        self.assertEqual(body["call"], [run, 0])
+                        error = body.get("error")
+                        said = tensors["output"][0] if heard == "Part" else error and error["text"]
+                        self.assertEqual(said, what)
+
+    def test_what_yields_can_be_neither_batched_nor_plain(self):
+        text = """
+            import muster_python
+            {decorator}
+            def predict(x: muster_python.Tensor["FP32", -1]): yield x
+        """
+        with Process(text.replace("{decorator}", "@muster_python.batched")) as process:
+            self.assertIn("predict is batched and yields its results", process.loaded["Err"]["text"])
+        plain = config(["x"], ["output"], model_transaction_policy={"decoupled": False})
+        with Process(text.replace("{decorator}", ""), config=plain) as process:
+            self.assertIn("already set to 'False'", process.loaded["Err"]["text"])
+        with Process(text.replace("{decorator}", ""), config=ANY, auto_complete=False) as process:
+            self.assertIn("add model_transaction_policy", process.loaded["Err"]["text"])
 
 
 if __name__ == "__main__":
