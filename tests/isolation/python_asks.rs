@@ -268,6 +268,22 @@ said += [caught(lambda: pb.load_model('new', config, {'1/some': b''})), caught(l
 }
 
 #[test]
+fn code_asks_the_models_of_its_own_repository() {
+    let echo = |version: u32| Repository::new().file(&format!("echo/{version}/none"), "");
+    let config = r#"backend: "identity" max_batch_size: 8
+        input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] }"#;
+    let one = echo(1).file("echo/config.pbtxt", config).with_asker("asker");
+    let other = echo(2).file("echo/config.pbtxt", config);
+    let second = format!("--model-repository={}", other.path().display());
+    let Some(mut server) = serve(&one, &[&second, "--model-namespacing=true"]) else { return };
+    let code = "said = [asked('echo', 7), asked('echo', 7, model_version=1)]
+said += [asked('echo', 7, model_version=2)[0], pb.is_model_ready('echo', '1'), pb.is_model_ready('echo', '2')]";
+    let not_found = 2;
+    assert_eq!(run(&mut server.client(), code), json!([7.0, 7.0, not_found, true, false]));
+}
+
+#[test]
 fn metrics_of_a_model_are_on_the_page_until_it_is_gone() {
     let repository = Repository::identity("echo", &[]).with_asker("asker");
     let flags = ["--model-control-mode=explicit", "--load-model=*"];
