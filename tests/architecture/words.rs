@@ -63,6 +63,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/graphs/src",
             "backends/image/src",
             "backends/isolation/src/frame.rs",
+            "backends/isolation/src/talk",
             "backends/python/src",
             "server/serving/src",
             "server/loading/src",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NamedTensor, PartSender};
+use crate::NamedTensor;
 
 /// The value of a parameter of a request or of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,19 +48,6 @@ pub struct SequenceFlags {
     pub start: bool,
     /// Is it the last one?
     pub end: bool,
-}
-
-/// One request of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// Its rows of each input, behind those of the calls before it; all of the inputs where the model does not batch.
-    pub rows: usize,
-    /// The outputs that it wants.
-    pub outputs: &'a [Arc<str>],
-    /// What else is known of it; `None` where nobody has asked, as in a run that warms an instance up.
-    pub about: Option<&'a About>,
-    /// Where the parts of its answer go, where it is answered in parts: see [`crate::Model::streams`].
-    pub parts: Option<&'a PartSender>,
 }
 
 /// What one request is answered.

@@ -9,8 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, CallAnswer, CallError, Device, EngineDescription, ModelSource, ModelSpec, NamedTensor,
-    Outage, Places, Processes, RunMemory, Signatures, Stop, Turn, WorkerProgram,
+    About, CallAnswer, CallError, Device, EngineDescription, ModelSource, ModelSpec, NamedTensor,
+    Outage, PartSender, Places, Processes, RunMemory, Signatures, Stop, Turn, WorkerProgram,
 };
 
 /// An engine: it turns files into models.
@@ -287,6 +287,19 @@ pub struct Batch<'a> {
     pub signature: usize,
     /// Requested when no client waits for the result any more.
     pub stop: &'a Stop,
+}
+
+/// One request of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// Its rows of each input, behind those of the calls before it; all of the inputs where the model does not batch.
+    pub rows: usize,
+    /// The outputs that it wants.
+    pub outputs: &'a [Arc<str>],
+    /// What else is known of it; `None` where nobody has asked, as in a run that warms an instance up.
+    pub about: Option<&'a About>,
+    /// Where the parts of its answer go, where it is answered in parts: see [`Model::streams`].
+    pub parts: Option<&'a PartSender>,
 }
 
 /// Why an engine could not do what it was asked.

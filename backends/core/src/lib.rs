@@ -41,10 +41,10 @@ mod strings;
 mod tensor;
 mod worker_program;
 
-pub use calls::{
-    About, Call, CallAnswer, CallCode, CallError, Parameter, Parameters, SequenceFlags,
+pub use calls::{About, CallAnswer, CallCode, CallError, Parameter, Parameters, SequenceFlags};
+pub use contract::{
+    Backend, BackendError, Batch, Call, Foresight, Instance, Model, RunTerms, WarmUp,
 };
-pub use contract::{Backend, BackendError, Batch, Foresight, Instance, Model, RunTerms, WarmUp};
 pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use file_identity::{FileContents, FileIdentity, Likeness, Reading};
