@@ -145,7 +145,7 @@ pub trait Model: Send + Sync {
     }
 
     /// May a run of inputs of the same shapes take many times as long as another, as its graph runs parts of itself as
-    /// often as values say? No thread that has other work waits for its runs then.
+    /// often as values say, or is as large as they say? No thread that has other work waits for its runs then.
     fn time_follows_values(&self) -> bool {
         false
     }

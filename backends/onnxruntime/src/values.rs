@@ -1,18 +1,47 @@
 //! The values of a graph by their names: where they come from, and what takes them. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use crate::operators::QUANTIZE;
 
 /// The place of the scale among the inputs of an operator that quantises.
 const SCALE: usize = 1;
 
+/// Operators that look at shapes, and at no value.
+const OF_SHAPES: [&[u8]; 2] = [b"Shape", b"Size"];
+
+/// Operators whose output is as large as some of their inputs say, and the places of these.
+const SIZED: [(&str, Range<usize>); 14] = [
+    ("AffineGrid", 1..2),
+    ("CenterCropPad", 1..2),
+    ("Col2Im", 1..2),
+    ("ConstantOfShape", 0..1),
+    ("DFT", 1..2),
+    ("Expand", 1..2),
+    ("HannWindow", 0..1),
+    ("MaxUnpool", 2..3),
+    ("OneHot", 1..2),
+    ("Pad", 1..2),
+    ("Range", 0..3),
+    ("Resize", 2..4),
+    ("Tile", 1..2),
+    ("Upsample", 1..2),
+];
+
+/// Is that operator's output as large as an input says?
+pub(crate) fn is_sized(operator: &[u8]) -> bool {
+    SIZED.iter().any(|it| it.0.as_bytes() == operator)
+}
+
 /// Operators that read a few rows of their first input.
 const GATHERS: [&[u8]; 4] = [b"Gather", b"GatherElements", b"GatherND", b"GatherBlockQuantized"];
 
 /// One that reads rows of its tables: the inputs from the third to the fifth.
 const EMBED: &[u8] = b"EmbedLayerNormalization";
-const TABLES_OF_EMBED: std::ops::Range<usize> = 2..5;
+const TABLES_OF_EMBED: Range<usize> = 2..5;
 
 /// The names of a graph's values, and where they come from. Names of inner graphs are among them.
 #[derive(Debug, Default)]
@@ -110,13 +139,34 @@ impl Values {
         tables.fold(0, |sum, it| sum.saturating_add(*it))
     }
 
-    /// Does a scale of quantisation depend on what is sent? What is made of constants alone is one.
+    /// Does a scale of quantisation depend on what is sent?
     pub(crate) fn has_computed_scale(mut self) -> bool {
+        self.spread(&[]);
+        let scales = self.nodes.iter().filter(|it| it.operator == QUANTIZE);
+        let mut scales = scales.filter_map(|it| it.inputs.get(SCALE));
+        scales.any(|it| !self.constants.contains_key(it))
+    }
+
+    /// Is something as large as the values say that are sent? What follows from shapes alone is not.
+    pub(crate) fn has_computed_size(mut self) -> bool {
+        self.spread(&OF_SHAPES);
+        let is_computed = |it: &Vec<u8>| !it.is_empty() && !self.constants.contains_key(it);
+        self.nodes.iter().any(|node| {
+            let sizes = SIZED.iter().find(|it| it.0.as_bytes() == node.operator);
+            let sizes = sizes.map_or(0..0, |it| it.1.clone());
+            node.inputs.iter().take(sizes.end).skip(sizes.start).any(is_computed)
+        })
+    }
+
+    /// What is made of constants alone is one, and what these operators make of anything.
+    fn spread(&mut self, operators: &[&[u8]]) {
         loop {
             let before = self.constants.len();
             for node in &mut self.nodes {
                 let mut inputs = node.inputs.iter().filter(|it| !it.is_empty());
-                if inputs.all(|it| self.constants.contains_key(it)) {
+                if operators.contains(&&*node.operator)
+                    || inputs.all(|it| self.constants.contains_key(it))
+                {
                     self.constants.extend(node.outputs.drain(..).map(|it| (it, 0)));
                 }
             }
@@ -124,9 +174,6 @@ impl Values {
                 break;
             }
         }
-        let scales = self.nodes.iter().filter(|it| it.operator == QUANTIZE);
-        let mut scales = scales.filter_map(|it| it.inputs.get(SCALE));
-        scales.any(|it| !self.constants.contains_key(it))
     }
 }
 
@@ -174,6 +221,33 @@ mod tests {
             ("QuantizeLinear", &["x", "s"], "y")
         ]));
         assert!(!computes(&[of_input, ("Div", &["x", "m"], "y")]));
+    }
+
+    #[test]
+    fn a_size_is_computed_where_values_have_a_part_in_it_and_shapes_are_none() {
+        let computes = |nodes: &[(&str, &[&str], &str)]| {
+            let mut values = graph(nodes);
+            constant(&mut values, "c", 4);
+            values.has_computed_size()
+        };
+        let most = ("ReduceMax", ["x"].as_slice(), "n");
+        assert!(computes(&[most, ("Range", &["c", "n", "c"], "y")]));
+        assert!(computes(&[most, ("Unsqueeze", &["n", "c"], "s"), ("Expand", &["c", "s"], "y")]));
+        assert!(computes(&[("Resize", &["x", "", "", "sizes"], "y")]));
+        assert!(!computes(&[("Resize", &["x", "", "c"], "y")]));
+        let shape = ("Shape", ["x"].as_slice(), "s");
+        assert!(!computes(&[
+            shape,
+            ("Gather", &["s", "c"], "n"),
+            ("Range", &["c", "n", "c"], "y")
+        ]));
+        assert!(!computes(&[most, ("Expand", &["n", "c"], "y")]));
+        assert!(!computes(&[most, ("Add", &["x", "n"], "y")]));
+        assert!(
+            SIZED
+                .iter()
+                .all(|it| LENGTHS.contains(&(it.0.len() as u64)) && is_sized(it.0.as_bytes()))
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io};
 use crate::{
     graph::{Content, Graph},
     operators::{LENGTHS, OF_ANY_TIME, OF_VALUES, QUANTIZE, shared_by},
-    values::Values,
+    values::{Values, is_sized},
     zipmap,
 };
 
@@ -37,6 +37,9 @@ impl FoundFiles {
         walk.message(Kind::Model, length)?;
         if walk.quantizes && walk.shares_rows.is_none() && Values::of(graph)?.has_computed_scale() {
             walk.shares_rows = Some("QuantizeLinear");
+        }
+        if walk.has_sizes && !walk.time_follows_values {
+            walk.time_follows_values = Values::of(graph).is_ok_and(Values::has_computed_size);
         }
         Ok(FoundFiles {
             length,
@@ -126,6 +129,8 @@ struct Walk<'a> {
     /// Where it matters where values come from, they are noted, and nothing else is.
     values: Option<Values>,
     time_follows_values: bool,
+    /// Is there an operator whose output is as large as an input says?
+    has_sizes: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -145,6 +150,7 @@ impl<'a> Walk<'a> {
             quantizes: false,
             values: None,
             time_follows_values: false,
+            has_sizes: false,
         };
         Ok((walk, length))
     }
@@ -221,6 +227,7 @@ impl<'a> Walk<'a> {
         let is_among = |names: &[&str]| names.iter().any(|it| it.as_bytes() == name);
         self.has_plain_shapes &= !is_among(&OF_VALUES);
         self.time_follows_values |= is_among(&OF_ANY_TIME);
+        self.has_sizes |= is_sized(&name);
         Ok(())
     }
 
@@ -383,6 +390,9 @@ pub(crate) mod tests {
                 assert_eq!(follows(&model), expected, "{operator:?}");
             }
         }
+        // As often as `n` says, which is no constant.
+        let tile = [field(1, b"x"), field(1, b"n"), field(4, b"Tile")].concat();
+        assert!(follows(&field(7, &field(1, &tile))));
         fs::remove_dir_all(&folder).unwrap();
     }
 }
