@@ -249,15 +249,20 @@ fn copy(batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
 fn source_of<'a>(output: &str, inputs: &'a [NamedTensor]) -> Result<&'a NamedTensor, BackendError> {
     let paired = [("OUTPUT", "INPUT"), ("output", "input")]
         .into_iter()
-        .find_map(|(from, to)| output.strip_prefix(from).map(|suffix| format!("{to}{suffix}")));
-    let expected = paired.as_deref().unwrap_or(output);
-    let found = inputs.iter().find(|it| *it.name == *expected);
+        .find_map(|(from, to)| output.strip_prefix(from).map(|suffix| (to, suffix)));
+    let is_source = |name: &str| match paired {
+        Some((to, suffix)) => name.strip_prefix(to) == Some(suffix),
+        None => name == output,
+    };
+    let found = inputs.iter().find(|it| is_source(&it.name));
     // A model that follows the naming rule and whose input was left out must not repeat another one.
     let only = || match inputs {
         [only] if paired.is_none() => Some(only),
         _ => None,
     };
     found.or_else(only).ok_or_else(|| {
+        let expected =
+            paired.map_or_else(|| output.to_owned(), |(to, suffix)| format!("{to}{suffix}"));
         BackendError::InvalidInput(format!(
             "output '{output}' repeats input '{expected}', which was not given"
         ))

@@ -33,6 +33,28 @@ pub(super) fn wanted(context: &RunContext, jobs: &[&Work]) -> Vec<Arc<str>> {
     context.outputs(jobs).iter().filter(is_wanted).cloned().collect()
 }
 
+/// The outputs as they are, where the only job wants these in this order, and all of them are its own.
+///
+/// # Errors
+/// The outputs, where [`scatter`] is to say what each job gets.
+pub(super) fn whole(
+    context: &RunContext,
+    jobs: &[&Work],
+    results: Vec<NamedTensor>,
+    rows: usize,
+) -> Result<Vec<NamedTensor>, Vec<NamedTensor>> {
+    let [only] = jobs else { return Err(results) };
+    let batches = context.batches(jobs);
+    let is_own = |(it, name): (&NamedTensor, &Arc<str>)| {
+        it.name == *name && (!batches || it.tensor.shape().rows() == Some(rows))
+    };
+    let is_whole = context.ragged.is_none()
+        && only.rows == rows
+        && results.len() == only.outputs.len()
+        && results.iter().zip(&only.outputs).all(is_own);
+    if is_whole { Ok(results) } else { Err(results) }
+}
+
 /// Each job's rows of the outputs that it wants.
 pub(super) fn scatter(
     context: &RunContext,
@@ -99,4 +121,62 @@ fn scattered(
     let parts =
         outputs.map(|(it, source)| Ok((it.name.clone(), ragged.scatter(it, source, jobs)?)));
     parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(batches: bool) -> RunContext {
+        RunContext {
+            answers_calls: false,
+            others: Vec::new(),
+            batches,
+            outputs: vec!["y".into(), "z".into()],
+            rerun: Default::default(),
+            splits: Default::default(),
+            ragged: None,
+            padding: None,
+        }
+    }
+
+    fn output(name: &str, rows: usize) -> NamedTensor {
+        let values: Vec<i32> = name.bytes().cycle().take(rows).map(i32::from).collect();
+        let tensor = Tensor::from_vec(Shape::new(&[rows]), values).unwrap();
+        NamedTensor { name: name.into(), tensor }
+    }
+
+    /// Does a job of two rows that wants `outputs` get the results as they are? What it gets is what it is cut out of
+    /// them.
+    #[track_caller]
+    fn check(context: &RunContext, outputs: &[&str], results: Vec<NamedTensor>, expect: bool) {
+        let (inputs, outputs) = (vec![output("x", 2)], outputs.iter().map(|it| (*it).into()));
+        let work = Work { about: None, signature: 0, inputs, outputs: outputs.collect(), rows: 2 };
+        let scattered = scatter(context, &[&work], &results, 2);
+        match whole(context, &[&work], results, 2) {
+            Ok(share) => {
+                assert!(expect);
+                assert_eq!(format!("{share:?}"), format!("{:?}", scattered.unwrap()[0]));
+            }
+            Err(_) => assert!(!expect),
+        }
+    }
+
+    #[test]
+    fn the_only_job_gets_the_results_as_they_are_where_all_of_them_are_its_own() {
+        let both = || vec![output("y", 2), output("z", 2)];
+        check(&context(true), &["y", "z"], both(), true);
+        check(&context(true), &["z", "y"], both(), false);
+        check(&context(true), &["y"], both(), false);
+        check(&context(true), &["y", "z"], vec![output("y", 2)], false);
+        check(&context(true), &["y"], vec![output("y", 3)], false);
+        check(&context(false), &["y"], vec![output("y", 3)], true);
+        let work = |rows| {
+            let (inputs, outputs) = (vec![output("x", rows)], vec!["y".into()]);
+            Work { about: None, signature: 0, inputs, outputs, rows }
+        };
+        let (one, other) = (work(1), work(1));
+        assert!(whole(&context(true), &[&one, &other], vec![output("y", 2)], 2).is_err());
+        assert!(whole(&context(true), &[&one], vec![output("y", 2)], 2).is_err());
+    }
 }

@@ -11,7 +11,7 @@ use backend::{
 };
 
 use super::{
-    merge::{gather, scatter, wanted},
+    merge::{gather, scatter, wanted, whole},
     rerun::{Again, Attempt, Attempts, Moved, Repeat, Reruns, Standing, Wish, in_halves},
     run_context::RunContext,
     slot::{Missed, RunFailure, Slot},
@@ -296,7 +296,10 @@ impl Results {
     ) -> Result<Vec<Result<CallAnswer, Error>>, BackendError> {
         match self {
             Results::Whole(results) => {
-                let shares = scatter(context, jobs, &results, rows)?;
+                let shares = match whole(context, jobs, results, rows) {
+                    Ok(share) => vec![share],
+                    Err(results) => scatter(context, jobs, &results, rows)?,
+                };
                 let share = |outputs| Ok(CallAnswer { outputs, parameters: Vec::new() });
                 Ok(shares.into_iter().map(share).collect())
             }
