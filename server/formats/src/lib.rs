@@ -49,6 +49,8 @@ pub mod vectors;
 pub struct EncodedReply {
     /// The value of `Content-Type`.
     pub content_type: Cow<'static, str>,
+    /// Bytes of JSON in front of raw tensors, which a header says; `None` where there are no such tensors.
+    pub json_length: Option<usize>,
     /// Further headers; their names are in lower case.
     pub headers: Vec<(&'static str, String)>,
     /// The body in pieces, to be written one after the other; tensors in them are not copied.
@@ -60,6 +62,7 @@ impl EncodedReply {
     pub fn json(body: Vec<u8>) -> EncodedReply {
         EncodedReply {
             content_type: Cow::Borrowed("application/json"),
+            json_length: None,
             headers: Vec::new(),
             body: vec![body.into()],
         }

@@ -177,7 +177,7 @@ pub fn csv_header(content_type: &str) -> Option<bool> {
 }
 
 /// The binary type of a reply whose first `header` bytes are JSON.
-pub fn binary_type(header: &str) -> String {
+pub fn binary_type(header: usize) -> String {
     format!("{BINARY_PREFIX}{header}")
 }
 

@@ -199,7 +199,8 @@ fn take(grant: &Grant, response: &InferenceResponse) -> Result<(), Error> {
 
 /// A reply of that type with this body.
 pub fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
-    EncodedReply { content_type: Cow::Borrowed(media.name()), headers: Vec::new(), body }
+    let content_type = Cow::Borrowed(media.name());
+    EncodedReply { content_type, json_length: None, headers: Vec::new(), body }
 }
 
 /// The number of rows in the reply; `None` where the reply cannot be split into rows.

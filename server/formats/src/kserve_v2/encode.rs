@@ -1,12 +1,15 @@
 //! The reply to an inference request: JSON, and behind it the outputs that the client wants as bytes. Their
 //! buffers are passed on as they are.
 
+use std::iter;
+
 use backend::{DataType, NamedTensor, Parameter, Parameters, Tensor};
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::{
     classify::{self, classify},
-    format::{HEADER_LENGTH, ReplyFormat},
+    format::ReplyFormat,
 };
 use crate::{
     EncodedReply,
@@ -28,7 +31,7 @@ pub fn encode(
 ) -> Result<EncodedReply, Error> {
     grant.take(|loose| bound(format, signature, response, loose))?;
     let mut json = Vec::with_capacity(length(format, response));
-    let mut binary: Vec<Bytes> = Vec::new();
+    let mut binary = Raw::new();
     // Keys and what stands around them are written in one piece: each reply has them.
     json.push(b'{');
     if let Some(id) = &response.id {
@@ -63,9 +66,27 @@ pub fn encode(
     if binary.is_empty() {
         return Ok(EncodedReply::json(json));
     }
-    let headers = vec![(HEADER_LENGTH, json.len().to_string())];
-    binary.insert(0, json.into());
-    Ok(EncodedReply { content_type: "application/octet-stream".into(), headers, body: binary })
+    let json_length = Some(json.len());
+    let body = match is_small(binary.iter().map(Bytes::len).sum()) {
+        true => {
+            binary.iter().for_each(|it| json.extend_from_slice(it));
+            vec![json.into()]
+        }
+        false => iter::once(json.into()).chain(binary).collect(),
+    };
+    let content_type = "application/octet-stream".into();
+    Ok(EncodedReply { content_type, json_length, headers: Vec::new(), body })
+}
+
+/// Raw tensors behind the JSON.
+type Raw = SmallVec<[Bytes; 2]>;
+
+/// Raw tensors up to that size are copied behind the JSON, because that costs less than pieces of their own.
+const SMALL: usize = 1 << 10;
+
+/// Are so many bytes of raw tensors copied?
+fn is_small(raw: usize) -> bool {
+    raw <= SMALL
 }
 
 /// What the model says to the client beside its outputs.
@@ -120,7 +141,11 @@ fn bound(
 fn length(format: &ReplyFormat, response: &InferenceResponse) -> usize {
     let output = |NamedTensor { name, tensor }: &NamedTensor| {
         let form = format.of(name);
-        let data = if form.binary || form.shared { 0 } else { write::length(tensor) };
+        let data = match () {
+            () if form.shared => 0,
+            () if form.binary => Some(tensor.byte_len()).filter(|it| is_small(*it)).unwrap_or(0),
+            () => write::length(tensor),
+        };
         128 + name.len() + data
     };
     128 + response.model.len() + response.outputs.iter().map(output).sum::<usize>()
@@ -139,7 +164,7 @@ fn entry(json: &mut Vec<u8>, name: &str, tensor: &Tensor) {
 
 fn output(
     json: &mut Vec<u8>,
-    binary: &mut Vec<Bytes>,
+    binary: &mut Raw,
     name: &str,
     tensor: &Tensor,
     as_binary: bool,

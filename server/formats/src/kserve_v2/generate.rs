@@ -196,6 +196,7 @@ pub fn encode(
         Framing::Object => EncodedReply::json(json),
         Framing::Events => EncodedReply {
             content_type: "text/event-stream; charset=utf-8".into(),
+            json_length: None,
             headers: Vec::new(),
             body: vec!["data: ".into(), json.into(), "\n\n".into()],
         },

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use super::HEADER_LENGTH;
 use crate::EncodedReply;
 use inference::error::Error;
 
@@ -34,8 +33,7 @@ pub fn json_length(content_type: &str) -> Result<Option<usize>, Error> {
 /// The same reply with the length in its content type, too. The header stays: Triton sends it, and clients that reach
 /// the container itself read it.
 pub fn under_type(mut reply: EncodedReply) -> EncodedReply {
-    let header = reply.headers.iter().find(|(name, _)| *name == HEADER_LENGTH);
-    if let Some((_, length)) = header {
+    if let Some(length) = reply.json_length {
         reply.content_type = Cow::Owned(format!("{VERTEX_AI}{length}"));
     }
     reply
@@ -59,11 +57,13 @@ mod tests {
     fn a_reply_says_its_length_in_its_type() {
         let reply = EncodedReply {
             content_type: "application/octet-stream".into(),
-            headers: vec![(HEADER_LENGTH, "7".to_owned())],
+            json_length: Some(7),
+            headers: Vec::new(),
             body: Vec::new(),
         };
         let reply = under_type(reply);
-        assert_eq!((reply.content_type, reply.headers.len()), (format!("{VERTEX_AI}7").into(), 1));
+        let said = (reply.content_type, reply.json_length);
+        assert_eq!(said, (format!("{VERTEX_AI}7").into(), Some(7)));
         assert_eq!(under_type(EncodedReply::json(Vec::new())).content_type, "application/json");
     }
 }

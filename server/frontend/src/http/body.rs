@@ -166,7 +166,12 @@ impl AsRef<[u8]> for Held {
 
 impl From<Vec<Bytes>> for Segments {
     fn from(segments: Vec<Bytes>) -> Segments {
-        if 1 < segments.len() && segments.iter().map(Bytes::len).sum::<usize>() <= SMALL {
+        if let [only] = &segments[..]
+            && !only.is_empty()
+        {
+            return Segments { bytes: segments.into(), ..Segments::default() };
+        }
+        if segments.iter().map(Bytes::len).sum::<usize>() <= SMALL {
             return Segments::from(Bytes::from(segments.concat()));
         }
         // The list itself is kept.

@@ -42,19 +42,24 @@ pub fn ok(reply: EncodedReply) -> Response<Segments> {
         std::borrow::Cow::Owned(text) => header_value(text),
     };
     headers.insert(CONTENT_TYPE, content_type);
+    if let Some(length) = reply.json_length {
+        headers.insert(RAW_TENSORS, number(length));
+    }
     for (name, value) in reply.headers {
-        headers.insert(header_name(name), header_value(value));
+        headers.insert(HeaderName::from_static(name), header_value(value));
     }
     response
 }
 
-/// The header of that name. The one that replies with raw tensors have is there: to make one of a text takes a look at
-/// each of its letters.
-fn header_name(name: &'static str) -> HeaderName {
-    match name {
-        HEADER_LENGTH => RAW_TENSORS,
-        other => HeaderName::from_static(other),
+/// A number as the value of a header, which takes one allocation.
+fn number(number: usize) -> HeaderValue {
+    let (mut digits, mut at, mut left) = ([b'0'; 20], 20, number);
+    while 0 < left || at == 20 {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
     }
+    HeaderValue::from_bytes(&digits[at..]).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 /// A reply without a body.

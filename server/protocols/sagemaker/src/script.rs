@@ -236,6 +236,7 @@ impl HttpCodec for ScriptCodec {
         let _ = format.set(head);
         Ok(EncodedReply {
             content_type: content_type.into(),
+            json_length: None,
             headers: Vec::new(),
             body: vec![body],
         })

@@ -87,10 +87,15 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
 
 fn write_reply(text: &mut String, reply: &EncodedReply) {
     writeln!(text, "Content-Type: {}", reply.content_type).unwrap();
+    if let Some(length) = reply.json_length {
+        writeln!(text, "{HEADER_LENGTH}: {length}").unwrap();
+    }
     for (name, value) in &reply.headers {
         writeln!(text, "{name}: {value}").unwrap();
     }
-    for part in &reply.body {
+    let body = reply.body.concat();
+    let (json, raw) = body.split_at(reply.json_length.unwrap_or(body.len()));
+    for part in [json, raw].into_iter().filter(|it| !it.is_empty()) {
         match std::str::from_utf8(part) {
             Ok(part) if part.starts_with('{') => writeln!(text, "\n{part}").unwrap(),
             _ => writeln!(text, "\n{}", part.escape_ascii()).unwrap(),

@@ -323,10 +323,8 @@ fn decode_examples(
 
 /// The same reply with the length of its JSON part in the content type, where SageMaker lets it through.
 fn under_binary_type(mut reply: EncodedReply) -> EncodedReply {
-    let header = reply.headers.iter().position(|(name, _)| *name == kserve_v2::HEADER_LENGTH);
-    if let Some(at) = header {
-        let (_, length) = reply.headers.swap_remove(at);
-        reply.content_type = negotiate::binary_type(&length).into();
+    if let Some(length) = reply.json_length.take() {
+        reply.content_type = negotiate::binary_type(length).into();
     }
     reply
 }
