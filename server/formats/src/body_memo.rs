@@ -87,6 +87,21 @@ impl<F: Clone> BodyMemo<F> {
         is_whole.then(|| (request, known.format.clone()))
     }
 
+    /// How the reply to a body is to be written, for whatever model: where the bytes around its tensors, which are raw,
+    /// and the sizes of these are what is remembered.
+    pub fn format(&self, body: &[u8]) -> Option<F> {
+        let remembered = self.lock();
+        let known = remembered.as_ref()?;
+        let (mut around, mut at) = (&*known.around, 0);
+        for input in &known.inputs {
+            let (in_front, rest) = around.split_at_checked(input.in_front)?;
+            let Data::Raw(size) = input.data else { return None };
+            at = skip(body, at, in_front)?.checked_add(size)?;
+            around = rest;
+        }
+        (skip(body, at, around) == Some(body.len())).then(|| known.format.clone())
+    }
+
     /// Remembers what was decoded of a body, unless the request has a name or other parts that are its own, or there is
     /// much around its tensors. `texts` are the places of inputs whose data are text.
     pub fn remember(
@@ -130,7 +145,7 @@ impl<F: Clone> BodyMemo<F> {
 
 /// Where `body` goes on behind `known`, which stands there; `None` where it does not.
 fn skip(body: &[u8], at: usize, known: &[u8]) -> Option<usize> {
-    let end = at + known.len();
+    let end = at.checked_add(known.len())?;
     (body.get(at..end)? == known).then_some(end)
 }
 
@@ -209,7 +224,7 @@ mod tests {
     use crate::{kserve_v2, kserve_v2::ReplyFormat, samples};
     use inference::{grant::Grant, signature::Port};
 
-    type Memo = BodyMemo<ReplyFormat>;
+    type Memo = BodyMemo<Arc<ReplyFormat>>;
 
     /// A model with two inputs, `x` of this type and `y`.
     fn model(x: DataType, y: DataType) -> Arc<Signature> {
@@ -257,6 +272,31 @@ mod tests {
         for other in [None, Some(0), Some(json.len() - 1), Some(json.len() + 1)] {
             assert!(!is_known(&memo, &model, other, &body), "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_format_is_known_by_the_bytes_around_raw_tensors_alone() {
+        let (memo, model) = (Memo::default(), model(DataType::Fp32, DataType::Fp32));
+        let json = json(DataType::Fp32, 8, "");
+        let body = |json: &str, tail: &[u8]| [json.as_bytes(), tail].concat();
+        assert_eq!(memo.format(&body(&json, &[1; 16])), None);
+        check(&memo, &model, &json, &[1; 16]);
+        for turn in 0..3 {
+            assert!(memo.format(&body(&json, &[turn; 16])).is_some());
+            for length in [0, 8, 15, 17] {
+                assert_eq!(memo.format(&body(&json, &vec![turn; length])), None);
+            }
+            // Each byte around the tensors counts.
+            for at in 0..json.len() {
+                let mut other = body(&json, &[turn; 16]);
+                other[at] ^= 1;
+                assert_eq!(memo.format(&other), None, "{at}");
+            }
+        }
+        let text = r#"{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[0,0]}]}"#;
+        let decode = |body| kserve_v2::decode_with(&memo, &model, None, body, &Grant::all(0));
+        decode(Bytes::from(text)).unwrap();
+        assert_eq!(memo.format(text.as_bytes()), None, "text has any length");
     }
 
     #[test]
@@ -350,17 +390,10 @@ mod tests {
         );
         // The length of the JSON, where the head says it, stays right.
         for length in [body.len(), body.len() - 1] {
-            let decoded = |with: bool| match with {
-                true => kserve_v2::decode_with(
-                    &memo,
-                    &model,
-                    Some(length),
-                    body.clone(),
-                    &Grant::all(0),
-                ),
-                false => kserve_v2::decode(&model, Some(length), body.clone(), &Grant::all(0)),
-            };
-            assert_eq!(format!("{:?}", decoded(true)), format!("{:?}", decoded(false)));
+            let (length, grant) = (Some(length), Grant::all(0));
+            let remembered = kserve_v2::decode_with(&memo, &model, length, body.clone(), &grant);
+            let decoded = kserve_v2::decode(&model, length, body.clone(), &grant);
+            assert_eq!(format!("{remembered:?}"), format!("{decoded:?}"));
         }
         let is_read = Cell::new(false);
         let known = memo.recall(&model, None, &body, |_, _, _| {
@@ -394,7 +427,8 @@ mod tests {
             let body = Bytes::from([json.as_bytes(), &tail].concat());
             let decoded = kserve_v2::decode(&model, length, body.clone(), &Grant::all(0)).unwrap();
             let held = allocation_counter::measure(|| {
-                memo.remember(&model, length, &body, (&decoded.0, &decoded.1), &[]);
+                let format = Arc::new(decoded.1.clone());
+                memo.remember(&model, length, &body, (&decoded.0, &format), &[]);
             });
             let bytes = held.bytes_max as usize + size_of::<Memo>();
             assert!(bytes <= Memo::MOST, "{bytes} bytes");

@@ -80,14 +80,15 @@ pub fn decode(
 /// # Errors
 /// Those of [`decode`].
 pub fn decode_with(
-    memo: &BodyMemo<ReplyFormat>,
+    memo: &BodyMemo<Arc<ReplyFormat>>,
     signature: &Arc<Signature>,
     header_length: Option<usize>,
     body: Bytes,
     grant: &Grant,
-) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+) -> Result<(InferenceRequest, Arc<ReplyFormat>), DecodeError> {
     if header_length == Some(0) {
-        return decode(signature, header_length, body, grant);
+        let (request, format) = decode(signature, header_length, body, grant)?;
+        return Ok((request, Arc::new(format)));
     }
     let unnamed = |error| DecodeError { id: None, error };
     expansion::hold_ports(signature, grant).map_err(unnamed)?;
@@ -101,6 +102,7 @@ pub fn decode_with(
         return Ok(known);
     }
     let (request, format, texts) = decode::decode(signature, header_length, body.clone(), grant)?;
+    let format = Arc::new(format);
     // Strings may stand for numbers or be no files, and the head tells another length with each text: neither is
     // remembered.
     let has_strings = request.inputs.iter().any(|it| it.tensor.dtype() == DataType::Bytes);

@@ -63,7 +63,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// remembers of them; how many more with TLS; how many more as a WebSocket.
 ///
 /// [`FIRST_BUFFER`]: super::timeouts::FIRST_BUFFER
-const AWAKE: usize = (22 << 10) + BodyMemo::<ReplyFormat>::MOST;
+const AWAKE: usize = (22 << 10) + BodyMemo::<Arc<ReplyFormat>>::MOST;
 const ENCRYPTED: usize = 12 << 10;
 const OF_WEBSOCKET: usize = 18 << 10;
 

@@ -26,7 +26,7 @@ pub struct Parts {
     /// The name that the request has in the head of its reply.
     pub id: RequestId,
     /// What its connection remembers of requests before it; `None` for a request that is the only one.
-    pub memo: Option<Arc<BodyMemo<ReplyFormat>>>,
+    pub memo: Option<Arc<BodyMemo<Arc<ReplyFormat>>>>,
 }
 
 impl Parts {
@@ -40,7 +40,7 @@ impl Parts {
     pub fn of_connection(
         parts: request::Parts,
         id: RequestId,
-        memo: &Arc<BodyMemo<ReplyFormat>>,
+        memo: &Arc<BodyMemo<Arc<ReplyFormat>>>,
     ) -> Parts {
         let request::Parts { method, uri, version, headers, extensions, .. } = parts;
         Parts { method, uri, version, headers, extensions, id, memo: Some(memo.clone()) }

@@ -9,16 +9,11 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use ::inference::{
-    error::Error,
-    grant::Grant,
-    request::{InferenceRequest, InferenceResponse},
-    signature::Signature,
-};
+use ::inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
 use formats::{
     EncodedReply,
     body_memo::BodyMemo,
-    kserve_v2::{self, DecodeError, ReplyFormat},
+    kserve_v2::{self, ReplyFormat},
 };
 use frontend::{
     exchange::{Decoded, Failure},
@@ -47,17 +42,20 @@ pub async fn infer(
     inference(service, model, parts, body, Infer { header, length, memo }, None).await
 }
 
+/// What a connection remembers of its last request.
+type Memo = BodyMemo<Arc<ReplyFormat>>;
+
 /// The codec of inference.
 struct Infer {
     header: Option<HeaderValue>,
     /// The number in the header; `None` also where it is no plain one.
     length: Option<usize>,
     /// What the connection remembers, and the signature of the model.
-    memo: Option<(Arc<BodyMemo<ReplyFormat>>, Arc<Signature>)>,
+    memo: Option<(Arc<Memo>, Arc<Signature>)>,
 }
 
 impl HttpCodec for Infer {
-    type Format = ReplyFormat;
+    type Format = Arc<ReplyFormat>;
 
     fn header_length(&self) -> Option<usize> {
         self.length
@@ -72,7 +70,7 @@ impl HttpCodec for Infer {
         signature: &Signature,
         body: Bytes,
         grant: &Grant,
-    ) -> Result<Decoded<ReplyFormat>, Failure> {
+    ) -> Result<Decoded<Arc<ReplyFormat>>, Failure> {
         let length = match (&self.header, self.length) {
             (Some(header), None) => {
                 let text = String::from_utf8_lossy(header.as_bytes());
@@ -81,14 +79,19 @@ impl HttpCodec for Infer {
             (_, length) => length,
         };
         let known = self.memo.as_ref().filter(|(_, it)| ptr::eq(&**it, signature));
-        decoded(match known {
-            Some((memo, signature)) => kserve_v2::decode_with(memo, signature, length, body, grant),
-            None => kserve_v2::decode(signature, length, body, grant),
-        })
+        let Some((memo, signature)) = known else {
+            let Decoded { request, format, shared } = decode(signature, length, body, grant)?;
+            return Ok(Decoded { request, format: Arc::new(format), shared });
+        };
+        let decoded = kserve_v2::decode_with(memo, signature, length, body, grant);
+        let (request, mut format) = decoded.map_err(of_request)?;
+        // A format that is remembered shares nothing.
+        let shared = Arc::get_mut(&mut format).and_then(|it| it.shared.take());
+        Ok(Decoded { request, format, shared })
     }
 
     fn encode(
-        format: &ReplyFormat,
+        format: &Arc<ReplyFormat>,
         signature: &Signature,
         response: &InferenceResponse,
         grant: &Grant,
@@ -112,21 +115,17 @@ pub fn decode(
     body: Bytes,
     grant: &Grant,
 ) -> Result<Decoded<ReplyFormat>, Failure> {
-    decoded(kserve_v2::decode(signature, json_length, body, grant))
-}
-
-fn decoded(
-    outcome: Result<(InferenceRequest, ReplyFormat), DecodeError>,
-) -> Result<Decoded<ReplyFormat>, Failure> {
-    let (request, mut format) = outcome.map_err(of_request)?;
+    let decoded = kserve_v2::decode(signature, json_length, body, grant);
+    let (request, mut format) = decoded.map_err(of_request)?;
     let shared = format.shared.take();
     Ok(Decoded { request, format, shared })
 }
 
 /// The header with the length of the JSON, which must be there at most once.
 fn header_length(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
-    let mut headers = headers.get_all(&HEADER_LENGTH).iter();
-    let header = headers.next().cloned();
+    // Requests have few headers: to compare all names takes less than to look up one.
+    let mut headers = headers.iter().filter(|(name, _)| *name == HEADER_LENGTH);
+    let header = headers.next().map(|(_, value)| value.clone());
     match headers.next() {
         None => Ok(header),
         // With two such headers, a proxy could see another request than the server runs.
