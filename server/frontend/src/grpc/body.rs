@@ -290,16 +290,20 @@ impl Reply {
     ///
     /// # Errors
     /// When the peer has cancelled the call or left, or takes nothing of the reply for too long.
-    pub async fn send(
+    // An `async fn` would copy its parameters once more, which are large.
+    #[allow(clippy::manual_async_fn)]
+    pub fn send(
         mut self,
         head: Response<()>,
         mut respond: SendResponse<Bytes>,
-    ) -> Result<(), h2::Error> {
-        let nothing = matches!(self.source, Source::One) && self.end.is_none();
-        let mut stream = respond.send_response(head, nothing)?;
-        match nothing {
-            true => Ok(()),
-            false => poll_fn(|context| self.poll_send(&mut stream, context)).await,
+    ) -> impl Future<Output = Result<(), h2::Error>> + Send {
+        async move {
+            let nothing = matches!(self.source, Source::One) && self.end.is_none();
+            let mut stream = respond.send_response(head, nothing)?;
+            match nothing {
+                true => Ok(()),
+                false => poll_fn(|context| self.poll_send(&mut stream, context)).await,
+            }
         }
     }
 

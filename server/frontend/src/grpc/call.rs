@@ -30,92 +30,104 @@ const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
 /// Answers any call, to the end of its answer. When the client leaves, the work ends.
-pub async fn serve<S: Services>(
+// Here and below, an `async fn` would copy its parameters once more, which are large.
+#[allow(clippy::manual_async_fn)]
+pub fn serve<S: Services>(
     front: Arc<GrpcFront<S>>,
     call: Call,
     given: Given,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-) {
-    let response = {
-        let mut answer = std::pin::pin!(answer(front, call, &given, request));
-        poll_fn(|context| match answer.as_mut().poll(context) {
-            Poll::Ready(response) => Poll::Ready(Some(response)),
-            Poll::Pending => respond.poll_reset(context).map(|_| None),
-        })
-        .await
-    };
-    let Some(response) = response else { return };
-    let (mut parts, reply) = response.into_parts();
-    parts.headers.insert(X_REQUEST_ID, given.id.value());
-    if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
-        tracing::debug!(%error, "a reply was not taken");
+) -> impl Future<Output = ()> + Send {
+    async move {
+        let response = {
+            let mut answer = std::pin::pin!(answer(&front, call, &given, request));
+            poll_fn(|context| match answer.as_mut().poll(context) {
+                Poll::Ready(response) => Poll::Ready(Some(response)),
+                Poll::Pending => respond.poll_reset(context).map(|_| None),
+            })
+            .await
+        };
+        let Some(response) = response else { return };
+        let (mut parts, reply) = response.into_parts();
+        parts.headers.insert(X_REQUEST_ID, given.id.value());
+        if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
+            tracing::debug!(%error, "a reply was not taken");
+        }
     }
 }
 
-async fn answer<S: Services>(
-    front: Arc<GrpcFront<S>>,
+#[allow(clippy::manual_async_fn)]
+fn answer<S: Services>(
+    front: &GrpcFront<S>,
     call: Call,
     given: &Given,
     request: Request<RecvStream>,
-) -> Response<Reply> {
-    let (parts, body) = request.into_parts();
-    if !metadata::is_call(&parts.headers) {
-        let mut response = Response::new(Reply::nothing(call));
-        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return response;
-    }
-    let GrpcFront { grpc, services } = &*front;
-    let metrics = &grpc.serving.metrics;
-    let called = method(services, parts.uri.path()).and_then(|method| {
-        let facts = services.facts(method);
-        let context = context(grpc, facts, given, parts.uri.authority(), parts.headers)?;
-        Ok((method, context))
-    });
-    let answered = match called {
-        Ok((method, context)) => services.answer(method, context, body).await.map_err(|failure| {
-            failure::log(&grpc.serving, &given.id, &method, &failure);
-            failure::status(&failure)
-        }),
-        Err(error) => {
-            let request_id = &*given.id.text();
-            tracing::debug!(path = parts.uri.path(), request_id, %error, "call refused");
-            Err(Status::of(&error))
-        }
-    };
-    let mut response = match answered {
-        Ok(Answered::One(message, encoding)) => {
-            metrics.grpc(Status::OK.code as u8);
-            encoded(Response::new(Reply::message(message, call)), encoding)
-        }
-        // A stream is counted when it ends.
-        Ok(Answered::Many(answers, encoding)) => {
-            encoded(Response::new(Reply::stream(answers, call)), encoding)
-        }
-        Err(status) => {
-            metrics.grpc(status.code as u8);
+) -> impl Future<Output = Response<Reply>> + Send {
+    async move {
+        let (parts, body) = request.into_parts();
+        if !metadata::is_call(&parts.headers) {
             let mut response = Response::new(Reply::nothing(call));
-            status.write(response.headers_mut());
-            if status.code == Code::Unimplemented {
-                // Names the known encodings: the client may have used another one.
-                let known = HeaderValue::from_static("identity,gzip,deflate");
-                response.headers_mut().insert(ACCEPT_ENCODING, known);
-            }
-            response
+            *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return response;
         }
-    };
-    let content_type = HeaderValue::from_static("application/grpc");
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+        let GrpcFront { grpc, services } = front;
+        let metrics = &grpc.serving.metrics;
+        let called = method(services, parts.uri.path()).and_then(|method| {
+            let facts = services.facts(method);
+            let context = context(grpc, facts, given, parts.uri.authority(), parts.headers)?;
+            Ok((method, context))
+        });
+        let answered = match called {
+            Ok((method, context)) => {
+                services.answer(method, context, body).await.map_err(|failure| {
+                    failure::log(&grpc.serving, &given.id, &method, &failure);
+                    failure::status(&failure)
+                })
+            }
+            Err(error) => {
+                let request_id = &*given.id.text();
+                tracing::debug!(path = parts.uri.path(), request_id, %error, "call refused");
+                Err(Status::of(&error))
+            }
+        };
+        let mut response = match answered {
+            Ok(Answered::One(message, encoding)) => {
+                metrics.grpc(Status::OK.code as u8);
+                let mut response = Response::new(Reply::message(message, call));
+                name_encoding(&mut response, encoding);
+                response
+            }
+            // A stream is counted when it ends.
+            Ok(Answered::Many(answers, encoding)) => {
+                let mut response = Response::new(Reply::stream(answers, call));
+                name_encoding(&mut response, encoding);
+                response
+            }
+            Err(status) => {
+                metrics.grpc(status.code as u8);
+                let mut response = Response::new(Reply::nothing(call));
+                status.write(response.headers_mut());
+                if status.code == Code::Unimplemented {
+                    // Names the known encodings: the client may have used another one.
+                    let known = HeaderValue::from_static("identity,gzip,deflate");
+                    response.headers_mut().insert(ACCEPT_ENCODING, known);
+                }
+                response
+            }
+        };
+        let content_type = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
+    }
 }
 
 /// Adds the header that names the encoding of the messages.
-fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Response<Reply> {
+fn name_encoding(response: &mut Response<Reply>, encoding: Option<Encoding>) {
     if let Some(encoding) = encoding {
         let name = HeaderValue::from_static(encoding.name());
         response.headers_mut().insert(ENCODING, name);
     }
-    response
 }
 
 /// The method of that path.

@@ -1,6 +1,6 @@
 //! The head of a call as handlers get it, and the answer that they return.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use h2::RecvStream;
 use hyper::HeaderMap;
@@ -28,12 +28,21 @@ pub struct Facts {
     pub first_tensor: FieldPath,
 }
 
+/// Where a message names its model and the version of it.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// The bytes of the model's name.
+    pub model: Range<usize>,
+    /// The bytes of the version; none for the highest.
+    pub version: Range<usize>,
+}
+
 /// What a connection gives each of its calls.
 pub struct Given {
     /// The name of the call.
     pub id: RequestId,
     /// What all calls of the connection remember.
-    pub memo: Arc<BodyMemo<()>>,
+    pub memo: Arc<BodyMemo<Names>>,
 }
 
 /// The head of a call, before its messages are read.
@@ -51,7 +60,7 @@ pub struct Context {
     /// The name that the call has in the metadata of its reply.
     pub id: RequestId,
     /// What its connection remembers of calls before it.
-    pub memo: Arc<BodyMemo<()>>,
+    pub memo: Arc<BodyMemo<Names>>,
 }
 
 impl Context {

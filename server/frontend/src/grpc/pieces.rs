@@ -24,6 +24,11 @@ impl Pieces {
         Pieces { open: Vec::with_capacity(bytes), done: VecDeque::new() }
     }
 
+    /// What is written so far is the start.
+    pub fn starting_with(start: Vec<u8>) -> Pieces {
+        Pieces { open: start, done: VecDeque::new() }
+    }
+
     /// The piece that is being written.
     pub fn open(&mut self) -> &mut Vec<u8> {
         &mut self.open
@@ -37,6 +42,14 @@ impl Pieces {
         }
         self.close();
         self.done.push_back(segment);
+    }
+
+    /// The same of a segment that stays where it is.
+    pub fn push_copy(&mut self, segment: &Bytes) {
+        match segment.len() <= SMALL {
+            true => self.open.extend_from_slice(segment),
+            false => self.push(segment.clone()),
+        }
     }
 
     fn close(&mut self) {

@@ -51,15 +51,19 @@ impl<A: Services, B: Services> Services for (A, B) {
         }
     }
 
-    async fn answer(
+    // An `async fn` would copy its parameters once more, which are large.
+    #[allow(clippy::manual_async_fn)]
+    fn answer(
         &self,
         method: Self::Method,
         context: Context,
         body: RecvStream,
-    ) -> Result<Answered, Failure> {
-        match method {
-            Either::First(method) => self.0.answer(method, context, body).await,
-            Either::Other(method) => self.1.answer(method, context, body).await,
+    ) -> impl Future<Output = Result<Answered, Failure>> + Send {
+        async move {
+            match method {
+                Either::First(method) => self.0.answer(method, context, body).await,
+                Either::Other(method) => self.1.answer(method, context, body).await,
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use frontend::{
     },
     grpc::{
         body::Encoded,
-        context::{Answered, Context},
+        context::{Answered, Context, Names},
         exchanged::{Times, call, named_twice},
         messages::version,
     },
@@ -62,7 +62,10 @@ pub(super) async fn prepare(
     }
     let named = matches!(message, Arrived::Start(_)).then(|| start.clone());
     let front = &context.front;
-    let Target { model, version, id } = Target::of(&start)?;
+    let known = if named.is_none() { context.memo.format(&start) } else { None };
+    let target =
+        known.and_then(|it| Target::at(&it, &start)).map_or_else(|| Target::of(&start), Ok);
+    let Target { model, version, id } = target?;
     let id = Some(id).filter(|it| !it.is_empty());
     let found = match self::version(version) {
         Ok(version) => front.serving.model(model, version, || Ok(times.deadline)).await,
@@ -93,7 +96,7 @@ pub(super) struct ModelInfer {
     /// The start of the message, where its model was looked up by that alone.
     named: Option<Bytes>,
     /// What the connection remembers of messages for this signature, among others.
-    memo: Arc<BodyMemo<()>>,
+    memo: Arc<BodyMemo<Names>>,
     signature: Arc<Signature>,
 }
 
@@ -127,7 +130,7 @@ impl Codec for ModelInfer {
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Parsed<'b>, Error> {
         let known = (body.len() <= MOST_RECALLED && self.named.is_none())
             .then(|| self.memo.recall(&self.signature, None, body, |_, _, _| None));
-        if let Some((request, ())) = known.flatten() {
+        if let Some((request, _)) = known.flatten() {
             return Ok(Parsed::Known(request));
         }
         let request = infer_message::Request::of(body)?;
@@ -170,10 +173,11 @@ impl Codec for ModelInfer {
             }
             Parsed::New(body, message) => (body, message),
         };
+        let names = message.target().names(body);
         let (request, ReplyWishes { forms, shared }) = request::decode(signature, message, grant)?;
         let is_plain = forms.is_empty() && shared.is_none();
         if is_plain && ptr::eq(signature, &*self.signature) {
-            self.memo.remember(&self.signature, None, body, (&request, &()), &[]);
+            self.memo.remember(&self.signature, None, body, (&request, &names), &[]);
         }
         Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
     }
@@ -252,7 +256,7 @@ mod tests {
     fn a_message_that_is_remembered_is_the_request_that_would_be_decoded() {
         let (first, second) = (model(), model());
         let shared = Arc::new(BodyMemo::default());
-        let of = |signature: &Arc<Signature>, memo: &Arc<BodyMemo<()>>, body: &Bytes| {
+        let of = |signature: &Arc<Signature>, memo: &Arc<BodyMemo<Names>>, body: &Bytes| {
             let codec = ModelInfer { memo: memo.clone(), ..codec(signature.clone()) };
             let parsed = codec.parse(body).unwrap();
             let is_known = matches!(parsed, Parsed::Known(_));
@@ -278,5 +282,38 @@ mod tests {
         check(&second, message("", &[3; 8]), false);
         check(&second, message("", &[4; 8]), true);
         check(&first, message("", &[4; 8]), false);
+    }
+
+    #[test]
+    fn the_target_of_a_message_that_is_remembered_is_the_one_that_it_names() {
+        let (signature, memo) = (model(), Arc::new(BodyMemo::default()));
+        let named = |model: &str, version: &str, raw: &[u8]| {
+            let other = ModelInferRequest::decode(message("", raw)).unwrap();
+            let (model_name, model_version) = (model.to_owned(), version.to_owned());
+            Bytes::from(ModelInferRequest { model_name, model_version, ..other }.encode_to_vec())
+        };
+        let mut last = None;
+        // Each differs from the one before in one place.
+        for (model, version, raw) in [
+            ("m", "", 1),
+            ("m", "", 2),
+            ("m", "1", 2),
+            ("m", "2", 2),
+            ("n", "2", 2),
+            ("n", "2", 3),
+            ("n", "", 3),
+            ("mm", "", 3),
+        ] {
+            let body = named(model, version, &[raw; 8]);
+            let known = memo.format(&body).and_then(|it| Target::at(&it, &body));
+            assert_eq!(known.is_some(), last == Some((model, version)));
+            let parsed = Target::of(&body).unwrap();
+            assert_eq!(parsed, Target { model, version, id: "" });
+            assert!(known.is_none_or(|it| it == parsed));
+            let codec = ModelInfer { memo: memo.clone(), ..codec(signature.clone()) };
+            let message = codec.parse(&body).unwrap();
+            codec.decode(&signature, message, &Grant::all(0)).unwrap();
+            last = Some((model, version));
+        }
     }
 }

@@ -1,13 +1,18 @@
 //! Parses a `ModelInferRequest` without a copy: names and raw tensors point into the message, typed contents stay
 //! encoded until their model is known. Pure.
 
+use std::ops::Range;
+
 use backend::DataType;
 use bytes::Bytes;
 use prost::encoding::{WireType, decode_varint};
 use smallvec::SmallVec;
 
 use super::parameters::{self, Parameters};
-use frontend::grpc::wire::{self, Lists, Parts, WireProblem};
+use frontend::grpc::{
+    context::Names,
+    wire::{self, Lists, Parts, WireProblem},
+};
 use inference::error::Error;
 
 /// A `ModelInferRequest`.
@@ -50,6 +55,21 @@ impl<'a> Target<'a> {
         let mut target = Target::default();
         let read = target.read(message);
         read.map(|()| target).map_err(|problem| problem.error("ModelInferRequest"))
+    }
+
+    /// The target of a message that names it there, and has no name of its own; `None` where these are no texts.
+    pub fn at(names: &Names, message: &'a [u8]) -> Option<Target<'a>> {
+        let text = |at: &Range<usize>| str::from_utf8(message.get(at.clone())?).ok();
+        Some(Target { model: text(&names.model)?, version: text(&names.version)?, id: "" })
+    }
+
+    /// Where `message`, in which its texts lie, names it.
+    pub fn names(&self, message: &[u8]) -> Names {
+        let place = |text: &str| {
+            let start = text.as_ptr().addr().checked_sub(message.as_ptr().addr());
+            start.filter(|_| !text.is_empty()).map_or(0..0, |it| it..it + text.len())
+        };
+        Names { model: place(self.model), version: place(self.version) }
     }
 
     /// Bytes of the fields at the start of a message, of which all or only the first bytes are there, up to the first

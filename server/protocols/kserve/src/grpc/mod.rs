@@ -49,19 +49,23 @@ impl Services for KServeServices {
         method.facts()
     }
 
-    async fn answer(
+    // An `async fn` would copy its parameters once more, which are large.
+    #[allow(clippy::manual_async_fn)]
+    fn answer(
         &self,
         method: Method,
         context: Context,
         body: RecvStream,
-    ) -> Result<Answered, Failure> {
-        match method {
-            Method::ModelInfer => infer::unary(&context, body).await,
-            Method::ModelStreamInfer => Ok(stream::start(context, body)),
-            Method::HealthWatch => Box::pin(health::watch(context, body)).await,
-            Method::Reflection => Ok(reflection::start(context, body)),
-            // Boxed: these rare calls would make the future of every inference larger.
-            _ => Ok(Answered::One(Box::pin(unary(method, &context, body)).await?, None)),
+    ) -> impl Future<Output = Result<Answered, Failure>> + Send {
+        async move {
+            match method {
+                Method::ModelInfer => infer::unary(&context, body).await,
+                Method::ModelStreamInfer => Ok(stream::start(context, body)),
+                Method::HealthWatch => Box::pin(health::watch(context, body)).await,
+                Method::Reflection => Ok(reflection::start(context, body)),
+                // Boxed: these rare calls would make the future of every inference larger.
+                _ => Ok(Answered::One(Box::pin(unary(method, &context, body)).await?, None)),
+            }
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Encodes responses to inference as pieces of a message, in order. Outputs are passed on as they are: a large one is
 //! neither copied nor joined. Outputs in shared memory are named, not written. Pure.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use backend::{NamedTensor, Parameter, Tensor};
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use smallvec::SmallVec;
 
 use super::request::{Form, Forms};
-use formats::kserve_v2::{
-    RegionPart,
-    classify::{self, classify},
+use formats::{
+    kserve_v2::{
+        RegionPart,
+        classify::{self, classify},
+    },
+    number::{Number, ROOM},
 };
 use frontend::grpc::{
     PREFIX,
@@ -40,9 +43,15 @@ pub fn encode(
     grant: &Grant,
 ) -> Result<VecDeque<Bytes>, Error> {
     grant.take(|loose| bound(response, forms, signature, loose))?;
-    let mut head = Vec::with_capacity(128 + response.model.len());
+    let small = |it: &NamedTensor| Some(it.tensor.byte_len()).filter(|it| *it <= SMALL);
+    let room = |it: &NamedTensor| OF_OUTPUT + it.name.len() + small(it).unwrap_or(0);
+    let outputs = response.outputs.iter().map(room).sum::<usize>();
+    let mut head = Vec::with_capacity(LEAD + OF_OUTPUT + response.model.len() + outputs);
+    head.resize(LEAD, 0);
     text(&mut head, 1, &response.model);
-    text(&mut head, 2, &response.version.to_string());
+    let mut version = [0; ROOM];
+    let length = response.version.put(&mut version);
+    bytes(&mut head, 2, version.get(..length).unwrap_or_default());
     if let Some(id) = &response.id {
         text(&mut head, 3, id);
     }
@@ -52,29 +61,25 @@ pub fn encode(
     if frame == Frame::Stream {
         parameter(&mut head, 4, "triton_final_response", 1, 1);
     }
-    let mut raw: SmallVec<[SmallVec<[Bytes; 1]>; 4]> = SmallVec::new();
+    let mut raw: SmallVec<[Option<Cow<'_, Tensor>>; 2]> = SmallVec::new();
     for NamedTensor { name, tensor } in &response.outputs {
         let form = forms.iter().find(|(it, _)| it == name).map(|(_, form)| form);
         let classes = match form {
             Some(Form::Classes(count)) => Some(classified(signature, name, tensor, *count)?),
             _ => None,
         };
-        let tensor = classes.as_ref().unwrap_or(tensor);
+        let tensor = classes.map_or(Cow::Borrowed(tensor), Cow::Owned);
         let part = match form {
             Some(Form::Shared(part)) => Some(part),
             _ => None,
         };
-        output(&mut head, name, tensor, part);
-        raw.push(match part {
-            None => tensor.segments().iter().cloned().collect(),
-            // The bytes lie in shared memory already.
-            Some(_) => SmallVec::new(),
-        });
+        output(&mut head, name, &tensor, part);
+        // Bytes that lie in shared memory already are not written.
+        raw.push(part.is_none().then_some(tensor));
     }
-    let lengths: SmallVec<[usize; 4]> =
-        raw.iter().map(|it| it.iter().map(Bytes::len).sum()).collect();
-    let tensors: usize = lengths.iter().map(|&it| field(it)).sum();
-    let length = head.len() + tensors;
+    let written = |it: &Option<Cow<'_, Tensor>>| it.as_ref().map_or(0, |it| it.byte_len());
+    let tensors: usize = raw.iter().map(|it| field(written(it))).sum();
+    let length = head.len() - LEAD + tensors;
     let (message, nested) = match frame {
         Frame::Unary => (length, None),
         Frame::Stream => (field(length), Some(length)),
@@ -85,22 +90,45 @@ pub fn encode(
         );
         return Err(Error::InvalidRequest(problem));
     }
-    let small = lengths.iter().filter(|it| **it <= SMALL).sum::<usize>();
-    let mut pieces = Pieces::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len());
-    pieces.open().put_u8(0);
-    // The length is at most MOST, so it fits.
-    pieces.open().put_u32(message as u32);
-    if let Some(length) = nested {
-        encode_key(2, WireType::LengthDelimited, pieces.open());
-        encode_varint(length as u64, pieces.open());
-    }
-    pieces.open().extend_from_slice(&head);
-    for (segments, length) in raw.into_iter().zip(lengths) {
+    let unused = lead(&mut head, message, nested);
+    let mut pieces = Pieces::starting_with(head);
+    for tensor in &raw {
         encode_key(6, WireType::LengthDelimited, pieces.open());
-        encode_varint(length as u64, pieces.open());
-        segments.into_iter().for_each(|it| pieces.push(it));
+        encode_varint(written(tensor) as u64, pieces.open());
+        for segment in tensor.iter().flat_map(|it| it.segments()) {
+            pieces.push_copy(segment);
+        }
     }
-    Ok(pieces.finish())
+    let mut pieces = pieces.finish();
+    if let Some(first) = pieces.front_mut() {
+        first.advance(unused);
+    }
+    Ok(pieces)
+}
+
+/// Room for the prefix of a message, and for the key and the length of a response inside another message.
+const LEAD: usize = PREFIX + 11;
+
+/// About the bytes of an output beside its name and its data.
+const OF_OUTPUT: usize = 64;
+
+/// Writes the prefix in front of a message of so many bytes, behind the first bytes of `head`, of which so many stay
+/// unused: that number is returned. `nested` is the length of a response inside the message.
+fn lead(head: &mut [u8], message: usize, nested: Option<usize>) -> usize {
+    let mut lead = [0; LEAD];
+    let mut rest = &mut lead[..];
+    rest.put_u8(0);
+    // The length is at most MOST, so it fits.
+    rest.put_u32(message as u32);
+    if let Some(length) = nested {
+        encode_key(2, WireType::LengthDelimited, &mut rest);
+        encode_varint(length as u64, &mut rest);
+    }
+    let unused = rest.len();
+    if let Some(place) = head.get_mut(unused..LEAD) {
+        place.copy_from_slice(&lead[..LEAD - unused]);
+    }
+    unused
 }
 
 /// A parameter that the model has given.
