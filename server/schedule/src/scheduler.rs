@@ -135,24 +135,27 @@ impl Scheduler {
     }
 
     /// [`Scheduler::submit`] for a request that has its place in the order of replies already.
-    pub async fn submit_with_slot(
+    // An `async fn` would copy its parameters once more, which are large.
+    pub fn submit_with_slot(
         &self,
         submission: Submission,
         slot: Option<ReplySlot>,
-    ) -> Result<Done, Error> {
+    ) -> impl Future<Output = Result<Done, Error>> + Send {
         let accepted = submission.accepted;
         let is_whole = submission.extent == Extent::Whole;
-        let answer = match self.shared.enter(submission, slot) {
-            Ok(Entered::Ran(done)) => Ok(done),
-            Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
-            Ok(Entered::Queued(waiting)) => waiting.answer().await,
-            Err(error) => Err(error),
-        };
-        if !is_whole {
-            return answer;
+        async move {
+            let answer = match self.shared.enter(submission, slot) {
+                Ok(Entered::Ran(done)) => Ok(done),
+                Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
+                Ok(Entered::Queued(waiting)) => waiting.answer().await,
+                Err(error) => Err(error),
+            };
+            if !is_whole {
+                return answer;
+            }
+            let took = if answer.is_err() { accepted.elapsed() } else { Duration::ZERO };
+            self.shared.count(answer, took)
         }
-        let took = if answer.is_err() { accepted.elapsed() } else { Duration::ZERO };
-        self.shared.count(answer, took)
     }
 
     /// Counts a request that was submitted in parts, if it has failed. It was accepted then.

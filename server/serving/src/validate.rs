@@ -1,7 +1,10 @@
 //! A request against the model's signature: names, types, shapes, rows. What passes is ready to be queued.
 //! Pure.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::{
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    mem,
+};
 
 use backend::{BackendError, LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, NamedTensor, Shape};
 
@@ -24,7 +27,7 @@ pub struct Prepared {
 }
 
 /// Checks a request against `signature`, and brings its tensors into the shapes that `config` says the engine
-/// wants. The inputs are taken out of the request.
+/// wants. Inputs and outputs are taken out of the request.
 ///
 /// Keys of one model are made with the same `hashes`, whose seed no client knows: so nobody can look for two shapes of
 /// one key, which would share a run and have all its requests fail.
@@ -90,7 +93,7 @@ pub fn prepare(
     }
     let outputs = match request.outputs.as_slice() {
         [] => signature.outputs.iter().map(|it| it.name.clone()).collect(),
-        wanted => wanted.to_vec(),
+        _ => mem::take(&mut request.outputs),
     };
     let rows = rows.unwrap_or(1);
     check_cuts(signature, &inputs, rows)?;

@@ -283,7 +283,7 @@ fn complete<C: Codec>(
         return Err(of(&request, out_of_bytes(&limits.budget)));
     }
     permit.resize(held.max(body.length));
-    Ok(Complete { request, format, windows, permit })
+    Ok(Complete { request: Box::new(request), format, windows, permit })
 }
 
 /// Bytes of outputs that may be encoded without room in the budget.
@@ -322,7 +322,8 @@ fn encode<C: Codec>(
 
 /// A request with all its inputs.
 struct Complete<C: Codec> {
-    request: InferenceRequest,
+    /// Boxed: it goes from step to step.
+    request: Box<InferenceRequest>,
     format: C::Format,
     /// Where to write the outputs that are wanted in shared memory.
     windows: Option<Windows>,
@@ -333,7 +334,7 @@ struct Complete<C: Codec> {
 /// A request that can be run.
 pub struct Prepared<C: Codec> {
     model: Arc<ServedModel>,
-    request: InferenceRequest,
+    request: Box<InferenceRequest>,
     format: C::Format,
     windows: Option<Windows>,
     permit: Permit,

@@ -345,7 +345,8 @@ impl Inference {
                     }
                 },
             };
-            let mut answer = pin!(self.answer(&member.model, member.nested.as_deref(), request));
+            let mut answer =
+                pin!(self.answer(&member.model, member.nested.as_deref(), request.into()));
             if turn.is_some() {
                 // Polled once, it stands in the queue of the member, and the next request may follow.
                 let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;

@@ -112,8 +112,9 @@ impl Inference {
     pub async fn run(
         &self,
         model: &Arc<ServedModel>,
-        request: InferenceRequest,
+        request: impl Into<Box<InferenceRequest>>,
     ) -> Result<InferenceResponse, Error> {
+        let request = request.into();
         let rows = request.rows();
         let (id, answer) = self.answer(model, None, request).await?;
         Ok(InferenceResponse {
@@ -132,7 +133,7 @@ impl Inference {
         &self,
         model: &Arc<ServedModel>,
         found: Option<&Resolved>,
-        mut request: InferenceRequest,
+        mut request: Box<InferenceRequest>,
     ) -> Result<(Option<Arc<str>>, Answer), Error> {
         let trace = request.trace.take();
         let answer = self.traced(model, found, request, trace.as_deref()).await;
@@ -146,7 +147,7 @@ impl Inference {
         &self,
         model: &Arc<ServedModel>,
         found: Option<&Resolved>,
-        mut request: InferenceRequest,
+        mut request: Box<InferenceRequest>,
         trace: Option<&Trace>,
     ) -> Result<(Option<Arc<str>>, Answer), Error> {
         let accepted = Instant::now();
