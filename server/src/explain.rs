@@ -19,7 +19,7 @@ pub fn run(command: &ExplainCommand, engines: &[Arc<dyn Backend>]) -> Result<Str
         text.push_str(&format!("\nWritten to {}\n", output.display()));
     }
     if let Some(file) = &command.write_onnx {
-        write_graph(&command.path, file)?;
+        write_graph(&command.path, command.pipelines.precision, file)?;
         text.push_str(&format!("\nThe graph is written to {}\n", file.display()));
     }
     Ok(text)

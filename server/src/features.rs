@@ -49,6 +49,7 @@ pub const PIPELINES: Feature = Feature {
         "pipelines",
         "task",
         "pipeline-graph",
+        "pipeline-precision",
         "pooling",
         "max-client-batch-size",
         "max-batch-tokens",

@@ -66,6 +66,58 @@ fn labels_are_compared_with_images_by_two_towers_of_weights_alone() {
     assert!(12 <= replay(&mut server.client(), "clip"));
 }
 
+/// The labels of what is said to the folder's texts, the best first, and the metadata of the model.
+fn labels(server: &Server, model: &str) -> (Vec<Vec<Value>>, Value) {
+    let (texts, _) = expected(FOLDER);
+    let body = json!({"inputs": texts, "parameters": {"top_k": null}}).to_string();
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
+    let mut client = Client::connect(server.sagemaker());
+    let given = client.post("/invocations", &headers, body).expect(200).json();
+    let of_text =
+        |it: &Value| it.as_array().unwrap().iter().map(|it| it["label"].clone()).collect();
+    let metadata = server.get(&format!("/v2/models/{model}")).expect(200).json();
+    (given.as_array().unwrap().iter().map(of_text).collect(), metadata)
+}
+
+#[test]
+fn a_flag_a_file_and_a_parameter_ask_for_8_bits_and_labels_are_the_same_then() {
+    let parameter = r#"parameters { key: "precision" value { string_value: "int8" } }"#;
+    let repository = copy(Repository::new(), "plain", &root(FOLDER));
+    let repository = copy(repository, "file", &root(FOLDER))
+        .file("file/muster.json", r#"{"precision": "int8"}"#);
+    let repository =
+        copy(repository, "parameter/1", &root(FOLDER)).file("parameter/config.pbtxt", parameter);
+    let server = Server::start(&repository, &[]);
+    let (expected, _) = labels(&server, "plain");
+    let (of_flag, _) = labels(&Server::start(&repository, &["--pipeline-precision=int8"]), "plain");
+    assert_eq!(of_flag, expected);
+    for model in ["file", "parameter"] {
+        let (found, metadata) = labels(&server, model);
+        assert_eq!(found, expected, "{model}");
+        assert_ne!(metadata["parameters"]["row_independent"], false, "{metadata}");
+    }
+    let explain = |model: &str| {
+        let explained =
+            Command::new(program()).arg("explain").arg(repository.path().join(model)).output();
+        String::from_utf8(explained.unwrap().stdout).unwrap()
+    };
+    assert!(explain("file").contains("; precision int8"), "{}", explain("file"));
+    assert!(explain("parameter").contains("; precision int8"), "{}", explain("parameter"));
+    assert!(!explain("plain").contains("precision"), "{}", explain("plain"));
+}
+
+#[test]
+fn a_file_that_asks_for_8_bits_of_a_graph_or_for_no_precision_is_refused() {
+    let error = |folder: &str, text: &str| {
+        let repository = copy(Repository::new(), "m", &root(folder)).file("m/muster.json", text);
+        Start::new(&repository).try_run().err().unwrap().to_string()
+    };
+    let of_graph = error("tests/fixtures/pipelines/sst2/folder", r#"{"precision": "int8"}"#);
+    assert!(of_graph.contains("precision int8 is for graphs that are made of"), "{of_graph}");
+    let unknown = error(FOLDER, r#"{"precision": "int4"}"#);
+    assert!(unknown.contains("precision: 'int4' is none of fp32, int8"), "{unknown}");
+}
+
 #[test]
 fn a_folder_with_weights_alone_is_served_in_a_process_of_its_own() {
     let repository = copy(Repository::new(), "classifier", &root(FOLDER));

@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     error::GraphError,
     onnx::{Attribute, ElementType},
+    precision::{self, Precision},
     relative::Relative,
 };
 
@@ -17,9 +18,34 @@ pub(crate) fn linear(
     name: &str,
     [from, to]: [usize; 2],
 ) -> Result<Value, GraphError> {
-    let weight = graph.weight(&format!("{name}.weight"), &[to, from])?;
-    let bias = graph.weight(&format!("{name}.bias"), &[to])?;
-    Ok(product(graph, x, &weight, &bias))
+    let bias = format!("{name}.bias");
+    let name = format!("{name}.weight");
+    match graph.precision() {
+        Precision::Fp32 => {
+            let weight = graph.weight(&name, &[to, from])?;
+            let bias = graph.weight(&bias, &[to])?;
+            Ok(product(graph, x, &weight, &bias))
+        }
+        Precision::Int8 => {
+            let product = precision::product(graph, x, &name, [from, to])?;
+            let bias = graph.weight(&bias, &[to])?;
+            Ok(graph.op("Add", &[&product, &bias], Vec::new()))
+        }
+    }
+}
+
+/// Rows of a table, by their numbers.
+pub(crate) fn rows_of(
+    graph: &mut Builder,
+    table: &str,
+    dims: [usize; 2],
+    numbers: &Value,
+) -> Result<Value, GraphError> {
+    if graph.precision() == Precision::Int8 {
+        return precision::rows(graph, table, dims, numbers);
+    }
+    let table = graph.weight(table, &dims)?;
+    Ok(graph.op("Gather", &[&table, numbers], Vec::new()))
 }
 
 /// Does a layer have a bias?
@@ -51,7 +77,11 @@ pub(crate) fn linear_of(
     if bias == Bias::With {
         return linear(graph, x, name, [from, to]);
     }
-    let weight = graph.weight(&format!("{name}.weight"), &[to, from])?;
+    let name = format!("{name}.weight");
+    if graph.precision() == Precision::Int8 {
+        return precision::product(graph, x, &name, [from, to]);
+    }
+    let weight = graph.weight(&name, &[to, from])?;
     Ok(graph.op("Gemm", &[x, &weight], vec![Attribute::int("transB", 1)]))
 }
 

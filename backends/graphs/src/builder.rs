@@ -1,16 +1,21 @@
 //! A graph while it is made: nodes one after the other, each with the names of what it takes and gives.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use crate::{
     error::GraphError,
+    late::{Form, Late, Layout},
     onnx::{Attribute, Dim, ElementType, Graph, MICROSOFT, Node, Tensor, ValueInfo},
-    place::Plain,
+    place::{Plain, TensorLocation},
+    precision::{Codes, Precision},
     weights::Weights,
 };
 
 /// A tensor of the graph, by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Value(String);
 
 impl Value {
@@ -26,12 +31,43 @@ pub(crate) struct Builder {
     graph: Graph,
     /// Where the bytes of weights are read, if they are to be in the graph.
     inside: Option<PathBuf>,
+    /// Of products from here on.
+    precision: Precision,
+    /// What has no bytes yet.
+    late: Vec<Late>,
+    /// What is quantised already, by what it was made of.
+    codes: BTreeMap<Value, Codes>,
 }
 
 impl Builder {
     /// A graph whose weights stay in their files.
     pub(crate) fn new(weights: Weights) -> Builder {
-        Builder { weights, graph: Graph::default(), inside: None }
+        Builder {
+            weights,
+            graph: Graph::default(),
+            inside: None,
+            precision: Precision::Fp32,
+            late: Vec::new(),
+            codes: BTreeMap::new(),
+        }
+    }
+
+    /// The same with products of that precision.
+    pub(crate) fn of(self, precision: Precision) -> Builder {
+        Builder { precision, ..self }
+    }
+
+    /// The precision of products from here on.
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Makes a part of the graph whose products are of floats: heads, whose numbers clients see.
+    pub(crate) fn in_floats<T>(&mut self, part: impl FnOnce(&mut Builder) -> T) -> T {
+        let precision = std::mem::take(&mut self.precision);
+        let made = part(self);
+        self.precision = precision;
+        made
     }
 
     /// A graph that has its weights inside. They are files of that folder.
@@ -39,9 +75,64 @@ impl Builder {
         Builder { inside: Some(folder), ..Builder::new(weights) }
     }
 
-    /// The graph under that name, and the weights that it was made of.
-    pub(crate) fn finish(self, name: &str) -> (Graph, Weights) {
-        (Graph { name: name.to_owned(), ..self.graph }, self.weights)
+    /// The graph under that name, the weights that it was made of, and those that it lacks.
+    pub(crate) fn finish(self, name: &str) -> (Graph, Weights, Vec<Late>) {
+        (Graph { name: name.to_owned(), ..self.graph }, self.weights, self.late)
+    }
+
+    /// Is anything quantised?
+    pub(crate) fn has_codes(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Gives the graph at load whatever its runtime would look for in files, but for those floats.
+    pub(crate) fn read_at_load(&mut self, but: &[Plain]) {
+        for tensor in &self.graph.initializer {
+            let name = tensor.name();
+            let is_made = self.late.iter().any(|it| it.makes(name));
+            let is_plain = but.iter().any(|it| it.name == name);
+            let is_late = self.inside.is_none() && !is_made && !is_plain;
+            let weight = self.weights.get(name).filter(|_| is_late);
+            if let Some(weight) = weight {
+                let form = Form::AsItLies(name.to_owned());
+                self.late.push(Late { weight: weight.clone(), form });
+            }
+        }
+    }
+
+    /// Codes of 8 bits for the weight of that name and shape, and scales of its rows. Until they are made, they stand
+    /// where the weight lies.
+    pub(crate) fn quantised(
+        &mut self,
+        name: &str,
+        dims: [usize; 2],
+        layout: Layout,
+    ) -> Result<[Value; 2], GraphError> {
+        let weight = self.weights.take(name, &dims)?.clone();
+        let outs = layout.outs(name, dims);
+        let values = [0, 1].map(|at| Value(outs[at].name.clone()));
+        if self.late.iter().any(|it| it.makes(&outs[0].name)) {
+            return Ok(values);
+        }
+        for (out, element) in outs.iter().zip([ElementType::Int8, ElementType::Float]) {
+            let length = out.elements() * element.size() as u64;
+            let place = TensorLocation { length, ..weight.place.clone() };
+            self.graph.initializer.push(Tensor::outside(&out.name, element, &out.dims, &place));
+        }
+        let [codes, scales] = outs;
+        self.late.push(Late { weight, form: Form::Codes { layout, codes, scales } });
+        Ok(values)
+    }
+
+    /// What was made of that value, if something was.
+    pub(crate) fn codes_of(&self, x: &Value) -> Option<Codes> {
+        self.codes.get(x).cloned()
+    }
+
+    /// Keeps what was made of that value: several matrices are multiplied with one.
+    pub(crate) fn keep_codes(&mut self, x: &Value, codes: Codes) -> Codes {
+        self.codes.insert(x.clone(), codes.clone());
+        codes
     }
 
     /// The weights that stay as they are: all but matrices that something is multiplied with, which runtimes lay out
@@ -172,6 +263,16 @@ impl Builder {
     /// One whole number.
     pub(crate) fn whole_number(&mut self, value: i64) -> Value {
         self.constant(ElementType::Int64, &[], [value.to_le_bytes()].into_iter())
+    }
+
+    /// One number.
+    pub(crate) fn number(&mut self, value: f32) -> Value {
+        self.constant(ElementType::Float, &[], [value.to_le_bytes()].into_iter())
+    }
+
+    /// One byte without a sign.
+    pub(crate) fn byte(&mut self, value: u8) -> Value {
+        self.constant(ElementType::Uint8, &[], [[value]].into_iter())
     }
 
     /// A list of numbers.

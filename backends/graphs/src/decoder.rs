@@ -4,7 +4,7 @@
 
 use crate::{
     attention::{Attention, Reach, window},
-    blocks::{Bias, Tokens, gated, linear_of, together},
+    blocks::{Bias, Tokens, gated, linear_of, rows_of, together},
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
@@ -120,8 +120,7 @@ pub(crate) fn add(
     let ids = graph.input("input_ids", ElementType::Int64, &[ROWS, TOKENS]);
     let mask = graph.input("attention_mask", ElementType::Int64, &[ROWS, TOKENS]);
     let dims = [config.size("vocab_size", 32000)?, sizes.hidden];
-    let words = graph.weight(&format!("{prefix}{words}"), &dims)?;
-    let x = graph.op("Gather", &[&words, &ids], Vec::new());
+    let x = rows_of(graph, &format!("{prefix}{words}"), dims, &ids)?;
     let mut x = together(graph, &x, sizes.hidden);
     let window = most.map(|it| window(graph, &ids, it));
     let tokens = Tokens::new(graph, &ids, &mask, sizes.hidden);

@@ -2,7 +2,7 @@
 //! ([`Family`]); what differs beyond names are the positions and the head.
 
 use crate::{
-    blocks::{LayerNames, Sizes, Tokens, encoder_layer, layer_norm, linear, together},
+    blocks::{LayerNames, Sizes, Tokens, encoder_layer, layer_norm, linear, rows_of, together},
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
@@ -215,8 +215,7 @@ impl Encoder<'_> {
     fn embeddings(&self, graph: &mut Builder, ids: &Value) -> Result<Value, GraphError> {
         let Encoder { family, config, embedded, vocabulary, .. } = self;
         let words = self.word_embeddings();
-        let words = graph.weight(&words, &[*vocabulary, *embedded])?;
-        let mut sum = graph.op("Gather", &[&words, ids], Vec::new());
+        let mut sum = rows_of(graph, &words, [*vocabulary, *embedded], ids)?;
         if let Some(segments) = family.segments {
             let kinds = config.size("type_vocab_size", family.defaults.segments)?;
             let table = graph.weight(&self.name(segments), &[kinds, *embedded])?;

@@ -2,7 +2,7 @@
 //! and GTE share.
 
 use crate::{
-    blocks::{Bias, Sizes, Tokens, gated, layer_norm, linear_of, together},
+    blocks::{Bias, Sizes, Tokens, gated, layer_norm, linear_of, rows_of, together},
     builder::{Builder, Value},
     error::GraphError,
     heads::{ROWS, TOKENS},
@@ -72,8 +72,7 @@ impl Encoder<'_> {
         let Sizes { hidden, epsilon, .. } = self.sizes;
         let ids = graph.input("input_ids", ElementType::Int64, &[ROWS, TOKENS]);
         let mask = graph.input("attention_mask", ElementType::Int64, &[ROWS, TOKENS]);
-        let words = graph.weight(&self.words(), &[self.vocabulary, hidden])?;
-        let mut x = graph.op("Gather", &[&words, &ids], Vec::new());
+        let mut x = rows_of(graph, &self.words(), [self.vocabulary, hidden], &ids)?;
         if 0 < self.segments {
             let table = self.name("embeddings.token_type_embeddings.weight");
             let table = graph.weight(&table, &[self.segments, hidden])?;

@@ -72,6 +72,15 @@ impl EncoderHead {
         x: &Value,
         body: &Body<'_>,
     ) -> Result<(), GraphError> {
+        graph.in_floats(|graph| self.add_in_floats(graph, x, body))
+    }
+
+    fn add_in_floats(
+        self,
+        graph: &mut Builder,
+        x: &Value,
+        body: &Body<'_>,
+    ) -> Result<(), GraphError> {
         let Body { config, hidden, embedded, vocabulary, ref tokens, .. } = *body;
         match self {
             EncoderHead::Hidden => states(graph, x, tokens, hidden),

@@ -15,8 +15,10 @@ mod families;
 mod family;
 mod gated;
 mod heads;
+mod late;
 mod onnx;
 mod place;
+mod precision;
 mod relative;
 mod rotary;
 mod vision;
@@ -29,11 +31,16 @@ use serde_json::Value;
 
 pub use error::GraphError;
 pub use place::Plain;
+pub use precision::Precision;
 
 use builder::Builder;
 use config::Config;
 use families::{DECODERS, IMAGES, OTHERS, TEXTS};
+use late::Late;
 use weights::Weights;
+
+/// What the metadata of a graph call its precision, where that is not the one of its weights.
+pub const PRECISION: &str = "muster.precision";
 
 /// A graph that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +53,40 @@ pub struct Graph {
     pub class: String,
     /// The floats that runs read as they lie in the files. A runtime makes a form of its own of all other weights.
     pub plain: Vec<Plain>,
+    /// Weights that the model has only as places so far; none where it reads all from its files.
+    late: Vec<Late>,
+}
+
+impl Graph {
+    /// Is the model to be completed before it is opened?
+    pub fn is_incomplete(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// The model with all weights inside but those in [`Graph::plain`]. Blocking; reads the files in that folder.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and weights that are more than a file of ONNX may hold.
+    pub fn completed(&self, folder: &Path) -> Result<Vec<u8>, GraphError> {
+        let bytes = self.late.iter().map(Late::bytes).sum();
+        if MOST_INSIDE < bytes {
+            return Err(GraphError::TooLarge { bytes, most: MOST_INSIDE });
+        }
+        let mut model = onnx::Model::decode(&*self.model)
+            .map_err(|it| GraphError::file(CONFIG, it.to_string()))?;
+        if let Some(graph) = model.graph_mut() {
+            graph.initializer.retain(|it| !self.late.iter().any(|late| late.makes(it.name())));
+        }
+        let mut whole = Vec::with_capacity(bytes as usize + 2 * self.model.len());
+        let no_room = |it: prost::EncodeError| GraphError::file(CONFIG, it.to_string());
+        model.encode(&mut whole).map_err(no_room)?;
+        for late in &self.late {
+            for tensor in late.tensors(folder)? {
+                onnx::Model::with_tensor(tensor).encode(&mut whole).map_err(no_room)?;
+            }
+        }
+        Ok(whole)
+    }
 }
 
 /// The files of weights that a graph may be made for, the first that is there wins: one file, or the index of several.
@@ -98,21 +139,26 @@ pub fn model_types() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// A file that is damaged, a configuration that no graph is made for, a tensor that is missing, has another shape, or
 /// has no place in the graph.
-pub fn graph_of(folder: &Path) -> Result<Graph, GraphError> {
-    made(folder, Builder::new(Weights::read(folder)?))
+pub fn graph_of(folder: &Path, precision: Precision) -> Result<Graph, GraphError> {
+    made(folder, Builder::new(Weights::read(folder)?).of(precision))
 }
 
 /// The same with the weights inside: a file that needs no other. Blocking; reads all of the weights.
 ///
 /// # Errors
 /// As of [`graph_of`], and where the weights are more than a file of ONNX may hold.
-pub fn whole_graph_of(folder: &Path) -> Result<Graph, GraphError> {
+pub fn whole_graph_of(folder: &Path, precision: Precision) -> Result<Graph, GraphError> {
     let weights = Weights::read(folder)?;
     let bytes = weights.bytes();
     if MOST_INSIDE < bytes {
         return Err(GraphError::TooLarge { bytes, most: MOST_INSIDE });
     }
-    made(folder, Builder::with_bytes(weights, folder.to_owned()))
+    let graph = made(folder, Builder::with_bytes(weights, folder.to_owned()).of(precision))?;
+    if !graph.is_incomplete() {
+        return Ok(graph);
+    }
+    let model = graph.completed(folder)?;
+    Ok(Graph { model, late: Vec::new(), ..graph })
 }
 
 /// Bytes of weights that a file of ONNX holds: protobuf has no longer messages than 2 GiB.
@@ -143,10 +189,14 @@ fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
         });
     };
     let plain = graph.plain();
-    let (graph, weights) = graph.finish(&class);
+    if graph.has_codes() {
+        graph.read_at_load(&plain);
+    }
+    let (graph, weights, late) = graph.finish(&class);
     if let Some(name) = weights.unused(unused) {
         return Err(GraphError::Unexpected(name.to_owned()));
     }
-    let model = onnx::Model::new(graph).encode_to_vec();
-    Ok(Graph { model, weights: weights.files().to_vec(), class, plain })
+    let precision = (!late.is_empty()).then_some((PRECISION, Precision::Int8.name()));
+    let model = onnx::Model::new(graph, precision).encode_to_vec();
+    Ok(Graph { model, weights: weights.files().to_vec(), class, plain, late })
 }

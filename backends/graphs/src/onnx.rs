@@ -15,10 +15,24 @@ pub(crate) const MICROSOFT: &str = "com.microsoft";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElementType {
     Float = 1,
+    Uint8 = 2,
+    Int8 = 3,
     Int32 = 6,
     Int64 = 7,
     Float16 = 10,
     Bfloat16 = 16,
+}
+
+impl ElementType {
+    /// Bytes of a number.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            ElementType::Uint8 | ElementType::Int8 => 1,
+            ElementType::Float16 | ElementType::Bfloat16 => 2,
+            ElementType::Float | ElementType::Int32 => 4,
+            ElementType::Int64 => 8,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -31,17 +45,37 @@ pub(crate) struct Model {
     graph: Option<Graph>,
     #[prost(message, repeated, tag = "8")]
     opset_import: Vec<Opset>,
+    #[prost(message, repeated, tag = "14")]
+    metadata_props: Vec<Entry>,
 }
 
 impl Model {
-    pub(crate) fn new(graph: Graph) -> Model {
+    pub(crate) fn new(graph: Graph, metadata: Option<(&str, &str)>) -> Model {
         let opset = |domain: &str, version| Opset { domain: domain.to_owned(), version };
         Model {
             ir_version: IR_VERSION,
             producer_name: "muster".to_owned(),
             graph: Some(graph),
             opset_import: vec![opset("", OPSET), opset(MICROSOFT, 1)],
+            metadata_props: metadata
+                .into_iter()
+                .map(|(key, value)| Entry::new(key, value))
+                .collect(),
         }
+    }
+}
+
+impl Model {
+    /// Nothing but that tensor: behind another model's bytes it is one more of its graph, since that is what a field
+    /// means that comes twice.
+    pub(crate) fn with_tensor(tensor: Tensor) -> Model {
+        let graph = Graph { initializer: vec![tensor], ..Graph::default() };
+        Model { graph: Some(graph), ..Model::default() }
+    }
+
+    /// Its graph.
+    pub(crate) fn graph_mut(&mut self) -> Option<&mut Graph> {
+        self.graph.as_mut()
     }
 }
 
@@ -158,15 +192,14 @@ impl Tensor {
         dims: &[i64],
         place: &crate::place::TensorLocation,
     ) -> Tensor {
-        let entry = |key: &str, value: String| Entry { key: key.to_owned(), value };
         Tensor {
             dims: dims.to_vec(),
             data_type: element as i32,
             name: name.to_owned(),
             external_data: vec![
-                entry("location", place.file.clone()),
-                entry("offset", place.offset.to_string()),
-                entry("length", place.length.to_string()),
+                Entry::new("location", &place.file),
+                Entry::new("offset", &place.offset.to_string()),
+                Entry::new("length", &place.length.to_string()),
             ],
             data_location: 1,
             ..Tensor::default()
@@ -180,6 +213,12 @@ struct Entry {
     key: String,
     #[prost(string, tag = "2")]
     value: String,
+}
+
+impl Entry {
+    fn new(key: &str, value: &str) -> Entry {
+        Entry { key: key.to_owned(), value: value.to_owned() }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -74,7 +74,8 @@ pub(crate) fn add(
     for (token, layer) in head.iter().enumerate() {
         let token = graph.whole_number(token as i64);
         let token = graph.op("Gather", &[&states, &token], vec![Attribute::int("axis", 1)]);
-        let of_token = linear(graph, &token, layer, [sizes.hidden, labels])?;
+        let size = [sizes.hidden, labels];
+        let of_token = graph.in_floats(|graph| linear(graph, &token, layer, size))?;
         logits = Some(match logits {
             None => of_token,
             Some(others) => graph.op("Mean", &[&others, &of_token], Vec::new()),

@@ -175,7 +175,7 @@ fn tensors(header: &[u8], data: u64) -> Result<BTreeMap<String, HeaderTensor>, S
             continue;
         };
         let count = entry.shape.iter().try_fold(1u64, |all, it| all.checked_mul(*it));
-        let bytes = count.and_then(|it| it.checked_mul(size(element)));
+        let bytes = count.and_then(|it| it.checked_mul(element.size() as u64));
         if to.checked_sub(from) != bytes || data < to {
             return Err(format!(
                 "'{name}' of shape {:?} and type {} lies from byte {from} to {to} of {data}",
@@ -203,14 +203,6 @@ fn element(dtype: &str) -> Option<ElementType> {
         "BF16" => ElementType::Bfloat16,
         _ => return None,
     })
-}
-
-fn size(element: ElementType) -> u64 {
-    match element {
-        ElementType::Float | ElementType::Int32 => 4,
-        ElementType::Int64 => 8,
-        ElementType::Float16 | ElementType::Bfloat16 => 2,
-    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ impl ModelFiles {
             weight_bytes: found.weight_bytes.map_or(beside, |it| it.min(beside)),
             has_zipmap: found.has_zipmap,
             has_plain_shapes: found.has_plain_shapes,
-            shares_rows: found.shares_rows,
+            // A graph that is made quantises each row by itself.
+            shares_rows: found.shares_rows.filter(|_| !graph.is_made()),
             time_follows_values: found.time_follows_values,
         })
     }

@@ -8,23 +8,35 @@ use std::{
 };
 
 use backend::BackendError;
+use graphs::Precision;
 
 /// A graph that was made. Its weights lie in files of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made(Arc<graphs::Graph>);
+pub(crate) struct Made {
+    graph: Arc<graphs::Graph>,
+    precision: Precision,
+}
 
 impl Made {
-    /// The graph of these weights; `None` where the path is that of a graph. Blocking.
+    /// The graph of these weights, with products of that precision; `None` where the path is that of a graph. Blocking.
     ///
     /// # Errors
     /// [`BackendError::Load`] where none can be made: why, and what to do.
-    pub(crate) fn of(path: &Path) -> Result<Option<Made>, BackendError> {
+    pub(crate) fn of(path: &Path, precision: Precision) -> Result<Option<Made>, BackendError> {
         let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
         if !graphs::WEIGHTS.contains(&name) {
-            return Ok(None);
+            return match precision {
+                Precision::Fp32 => Ok(None),
+                Precision::Int8 => Err(BackendError::Load(format!(
+                    "{}: precision int8 is for graphs that are made of {} alone; a graph that lies there has a \
+                     precision of its own: leave precision out, or name a quantised graph",
+                    path.display(),
+                    graphs::WEIGHTS[0],
+                ))),
+            };
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        let graph = graphs::graph_of(folder).map_err(|error| {
+        let graph = graphs::graph_of(folder, precision).map_err(|error| {
             BackendError::Load(format!(
                 "{}: no graph can be made for these weights: {error}; a graph beside them is taken instead: \
                  optimum-cli export onnx --model {folder} {folder}",
@@ -32,16 +44,39 @@ impl Made {
                 folder = folder.display(),
             ))
         })?;
-        Ok(Some(Made(Arc::new(graph))))
+        Ok(Some(Made { graph: Arc::new(graph), precision }))
+    }
+
+    /// The same, made anew of what now lies there. Blocking.
+    ///
+    /// # Errors
+    /// Where it is not the same.
+    pub(crate) fn check(&self, path: &Path) -> Result<(), BackendError> {
+        match Made::of(path, self.precision)?.as_ref() == Some(self) {
+            true => Ok(()),
+            false => Err(BackendError::Load(format!("{}: its header has changed", path.display()))),
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0.model
+        &self.graph.model
     }
 
     /// The weights that runs read as they lie in the files.
     pub(crate) fn plain(&self) -> &[graphs::Plain] {
-        &self.0.plain
+        &self.graph.plain
+    }
+
+    /// The graph with all other weights inside, where a session cannot find them in the files. Blocking; `path` is that
+    /// of the weights.
+    ///
+    /// # Errors
+    /// [`BackendError::Load`] where the files cannot be read, or their weights are too many.
+    pub(crate) fn completed(&self, path: &Path) -> Option<Result<Vec<u8>, BackendError>> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let failed = |it| BackendError::Load(format!("{}: {it}", path.display()));
+        let is_incomplete = self.graph.is_incomplete();
+        is_incomplete.then(|| self.graph.completed(folder).map_err(failed))
     }
 }
 
@@ -67,6 +102,11 @@ impl<'a> Graph<'a> {
     /// The graph at that path, or what was made for the weights there.
     pub(crate) fn new(path: &'a Path, made: Option<&'a Made>) -> Graph<'a> {
         Graph { path, made: made.map(Made::bytes) }
+    }
+
+    /// Was it made for weights?
+    pub(crate) fn is_made(self) -> bool {
+        self.made.is_some()
     }
 
     /// Its bytes, and how many they are.

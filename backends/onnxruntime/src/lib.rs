@@ -166,6 +166,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         "cudnn_conv_algo_search",
         "do_copy_in_default_stream",
         "gpu_mem_limit",
+        options::PRECISION,
     ],
     settings_of_files: &session_keys::SETTINGS_OF_FILES,
     ..EngineDescription::PLAIN
@@ -194,13 +195,15 @@ impl Backend for OnnxRuntime {
 
     fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
         library::open(self.wanted())?;
-        graph::Made::of(&model::model_file(&source.path)?).map(drop)
+        let precision = options::precision_of(&source.options)?;
+        graph::Made::of(&model::model_file(&source.path)?, precision).map(drop)
     }
 
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {
         // Where there is none, the load says so.
         let path = model::model_file(&source.path).ok()?;
-        let made = graph::Made::of(&path).ok()?;
+        let precision = options::precision_of(&source.options).ok()?;
+        let made = graph::Made::of(&path, precision).ok()?;
         Some(foresight::foresee(graph::Graph::new(&path, made.as_ref())))
     }
 

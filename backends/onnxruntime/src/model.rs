@@ -11,6 +11,7 @@ use backend::{
     BackendError, DataType, Device, FileStamps, GraphRows, Instance, Model, ModelSource, ModelSpec,
     Placement, RerunPolicy, RunMemory, StringMemory, TensorHint, TensorSpec,
 };
+use graphs::Precision;
 
 use crate::{
     cache::Cache,
@@ -21,7 +22,7 @@ use crate::{
     library::Runtime,
     native::{Keeping, Kind, Port, Session},
     opener::{Opener, read_unzipped},
-    options::Settings,
+    options::{Settings, precision_of},
     place::{DeviceSessions, Weights, check_providers},
     trim::Trims,
     wide::Wide,
@@ -62,7 +63,17 @@ impl OnnxModel {
             settings.push((*placement, Settings::of(source, placement.device)?));
         }
         let path = model_file(&source.path)?;
-        let made = Made::of(&path)?;
+        let precision = precision_of(&source.options)?;
+        let made = Made::of(&path, precision)?;
+        if precision == Precision::Int8
+            && source.placements.iter().any(|it| it.device != Device::Cpu)
+        {
+            return Err(BackendError::Load(format!(
+                "{}: precision int8 is for the CPU, and an instance is to run on a GPU; leave precision out, or place \
+                 all instances on the CPU (KIND_CPU)",
+                path.display(),
+            )));
+        }
         let described = made.iter().map(|_| described_by(&path));
         let stamps = FileStamps::of([path.clone()]).of_known(&source.contents).and(described);
         for (_, settings) in &settings {

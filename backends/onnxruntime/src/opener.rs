@@ -45,6 +45,9 @@ impl Opener {
         settings: &Settings,
         unzipped: Option<&Unzipped>,
     ) -> Result<Session, BackendError> {
+        if let Some(session) = self.completed(settings) {
+            return session;
+        }
         let kept = self.kept(settings).and_then(|(cache, files)| {
             cache.session(&self.runtime, files, settings, &|| self.held())
         });
@@ -87,9 +90,7 @@ impl Opener {
             let failed = |error: io::Error| BackendError::Load(error.to_string());
             let leases = leases.map_err(failed)?;
             // From here on headers cannot change: what they say is what will be mapped.
-            if Made::of(&self.path)?.as_ref() != Some(made) {
-                return Err(BackendError::Load("the headers have changed".to_owned()));
-            }
+            made.check(&self.path)?;
             let tensors = leases.read(&self.runtime.native, made.plain()).map_err(failed)?;
             let session = self.stamps.while_same(|| in_memory(&tensors))?.with_tensors(tensors);
             leases.check().map_err(failed)?;
@@ -101,6 +102,29 @@ impl Opener {
             tracing::debug!(%error, "{path} is copied, as it cannot be used where it lies");
         };
         found.inspect_err(told).ok()
+    }
+
+    /// A session of a graph that was made and has all of its weights in memory: they are read once, and the files are
+    /// not needed any more. `None` where a session reads them itself. Blocking.
+    fn completed(&self, settings: &Settings) -> Option<Result<Session, BackendError>> {
+        let made = self.made.as_ref()?;
+        let failed =
+            |error: io::Error| BackendError::Load(format!("{}: {error}", self.path.display()));
+        let read = |weight: &graphs::Plain| {
+            let file = fs::File::open(self.path.with_file_name(&weight.file))?;
+            OwnTensor::read(&self.runtime.native, weight, &file)
+        };
+        let content = made.completed(&self.path)?;
+        Some(self.stamps.while_same(|| {
+            // What the header says now is what was read.
+            made.check(&self.path)?;
+            let content = content?;
+            let tensors = made.plain().iter().map(read).collect::<io::Result<Vec<_>>>();
+            let tensors = tensors.map_err(failed)?;
+            let (source, in_memory) = (Source::Content(&content), InMemory::Tensors(&tensors));
+            let session = open(&self.runtime, &self.path, source, in_memory, settings)?;
+            Ok(session.with_tensors(tensors))
+        }))
     }
 
     /// The files where nobody else writes to them. Blocking.

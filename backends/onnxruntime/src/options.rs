@@ -7,6 +7,7 @@ use std::{
 };
 
 use backend::{BackendError, Device, ModelSource, Stop};
+use graphs::Precision;
 
 use crate::{
     native::Keeping,
@@ -27,6 +28,9 @@ const INTER_OP_SPINNING: &str = "session.inter_op.allow_spinning";
 const GRAPH_LEVEL: &str = "optimization.graph.level";
 
 const INTRA_OP_THREADS: &str = "intra_op_thread_count";
+
+/// In what numbers a graph that is made computes its products.
+pub(crate) const PRECISION: &str = "precision";
 
 /// Threads within an operator, of a run beside which there is no other.
 const WIDE_INTRA_OP_THREADS: &str = "wide_intra_op_thread_count";
@@ -216,6 +220,16 @@ impl Settings {
             ..self.clone()
         }
     }
+}
+
+/// In what numbers products are computed, as the options of a model say.
+///
+/// # Errors
+/// [`BackendError::Load`] for a name that no precision has.
+pub(crate) fn precision_of(options: &BTreeMap<String, String>) -> Result<Precision, BackendError> {
+    let Some(value) = options.get(PRECISION) else { return Ok(Precision::Fp32) };
+    let named = Precision::from_name(value.trim());
+    named.ok_or_else(|| bad(PRECISION, value, Precision::ALL.map(Precision::name).join(" or ")))
 }
 
 struct Options<'a>(&'a BTreeMap<String, String>);

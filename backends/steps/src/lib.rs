@@ -76,9 +76,9 @@ pub use explain::{
 };
 pub use folder::{
     Dir, Fate, FileNote, Folder, Overrides, graph_paths, is_pipeline, is_said_over, named_graph,
-    unchosen_graphs, weights_for_graph,
+    said_precision, unchosen_graphs, weights_for_graph,
 };
-pub use graphs::{WEIGHTS, whole_graph_of};
+pub use graphs::{PRECISION as PRECISION_OF_GRAPH, Precision, WEIGHTS, whole_graph_of};
 #[cfg(feature = "pipelines")]
 pub use head::ctc::spell;
 pub use head::reduced::Reduced;

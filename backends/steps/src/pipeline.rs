@@ -37,6 +37,8 @@ pub enum Opened {
 pub struct Pipeline {
     kind: Kind,
     files: Vec<FileNote>,
+    /// That of the graph, where it is not the one of its weights.
+    precision: Option<String>,
 }
 
 /// What differs by what the inputs are.
@@ -73,7 +75,8 @@ impl Pipeline {
             false => error,
         })?;
         let files = folder.files.clone();
-        Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
+        let precision = spec.metadata.get(graphs::PRECISION).cloned();
+        Ok(Opened::Pipeline(Box::new(Pipeline { kind, files, precision })))
     }
 
     /// From a graph without a folder, whose metadata says what it is for; `None` where it does not. With what was said
@@ -96,7 +99,8 @@ impl Pipeline {
         let opened = ImagePipeline::of_ultralytics(file, &said, &overrides, spec)?;
         let pipeline = |image| {
             let kind = Kind::Image(Box::new(image));
-            Opened::Pipeline(Box::new(Pipeline { kind, files: notes.finish() }))
+            let files = notes.finish();
+            Opened::Pipeline(Box::new(Pipeline { kind, files, precision: None }))
         };
         let tensors = |reason: NoPipeline| Opened::Tensors(reason.to_string());
         Ok(Some((opened.map_or_else(tensors, pipeline), overrides)))
@@ -238,10 +242,14 @@ impl Pipeline {
 
     /// What was understood of the folder, in one line.
     pub fn describe(&self) -> String {
-        match &self.kind {
+        let description = match &self.kind {
             Kind::Text(text) => text.describe(),
             Kind::Image(image) => image.describe(),
             Kind::Sound(sound) => sound.describe(),
+        };
+        match &self.precision {
+            Some(precision) => format!("{description}; precision {precision}"),
+            None => description,
         }
     }
 }

@@ -145,6 +145,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "pipelines",
         "task",
         "pipeline-graph",
+        "pipeline-precision",
         "pooling",
         "max-client-batch-size",
         "max-batch-tokens",

@@ -3,7 +3,9 @@
 
 use crate::{
     attention::Reach,
-    blocks::{Bias, LayerNames, Sizes, Tokens, layer_norm, linear_of, norm_first_layer, together},
+    blocks::{
+        Bias, LayerNames, Sizes, Tokens, layer_norm, linear_of, norm_first_layer, rows_of, together,
+    },
     builder::{Builder, Value},
     config::Config,
     encoder::KEYS,
@@ -115,6 +117,16 @@ fn layers(
     })
 }
 
+/// The vectors that both towers share.
+fn projection(
+    graph: &mut Builder,
+    pooled: &Value,
+    name: &str,
+    dims: [usize; 2],
+) -> Result<Value, GraphError> {
+    graph.in_floats(|graph| linear_of(graph, pooled, name, dims, Bias::Without))
+}
+
 /// The vectors of texts, their hidden states, and the size of these.
 fn text(
     graph: &mut Builder,
@@ -126,8 +138,8 @@ fn text(
     let ids = graph.input("input_ids", ElementType::Int64, &[rows, TOKENS]);
     let mask = graph.input("attention_mask", ElementType::Int64, &[rows, TOKENS]);
     let words = config.size("vocab_size", 49408)?;
-    let words = graph.weight("text_model.embeddings.token_embedding.weight", &[words, hidden])?;
-    let words = graph.op("Gather", &[&words, &ids], Vec::new());
+    let table = "text_model.embeddings.token_embedding.weight";
+    let words = rows_of(graph, table, [words, hidden], &ids)?;
     let most = config.size("max_position_embeddings", 77)?;
     let table = graph.weight("text_model.embeddings.position_embedding.weight", &[most, hidden])?;
     let shape = graph.op("Shape", &[&ids], vec![Attribute::int("start", 1)]);
@@ -141,7 +153,7 @@ fn text(
     let states = tokens.apart(graph, &x);
     let at = end(graph, config, &ids)?;
     let pooled = graph.op("GatherND", &[&states, &at], vec![Attribute::int("batch_dims", 1)]);
-    let embeds = linear_of(graph, &pooled, "text_projection", [hidden, width], Bias::Without)?;
+    let embeds = projection(graph, &pooled, "text_projection", [hidden, width])?;
     Ok((embeds, states, hidden))
 }
 
@@ -191,6 +203,6 @@ fn vision(
     let zero = graph.whole_number(0);
     let pooled = graph.op("Gather", &[&states, &zero], vec![Attribute::int("axis", 1)]);
     let pooled = layer_norm(graph, &pooled, "vision_model.post_layernorm", hidden, epsilon)?;
-    let embeds = linear_of(graph, &pooled, "visual_projection", [hidden, width], Bias::Without)?;
+    let embeds = projection(graph, &pooled, "visual_projection", [hidden, width])?;
     Ok((embeds, states, hidden))
 }

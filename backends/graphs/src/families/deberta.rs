@@ -6,7 +6,7 @@ use crate::{
     attention::{Attention, distances},
     blocks::{
         Bias, LayerNames, Sizes, Tokens, activation, feed_forward, layer_norm, linear, linear_of,
-        together,
+        rows_of, together,
     },
     builder::{Builder, Value},
     config::Config,
@@ -150,8 +150,8 @@ impl<'a> Model<'a> {
     fn embeddings(&self, graph: &mut Builder, ids: &Value) -> Result<Value, GraphError> {
         let Model { config, embedded, .. } = *self;
         let hidden = self.sizes.hidden;
-        let words = graph.weight(&self.name(WORDS), &[self.vocabulary, embedded])?;
-        let mut sum = graph.op("Gather", &[&words, ids], Vec::new());
+        let dims = [self.vocabulary, embedded];
+        let mut sum = rows_of(graph, &self.name(WORDS), dims, ids)?;
         if config.flag("position_biased_input", true)? {
             let most = config.size("max_position_embeddings", 512)?;
             let table = self.name("embeddings.position_embeddings.weight");

@@ -4,7 +4,9 @@
 
 use crate::{
     attention::window,
-    blocks::{Bias, Sizes, Tokens, activation, gated, layer_norm_of, linear, linear_of, together},
+    blocks::{
+        Bias, Sizes, Tokens, activation, gated, layer_norm_of, linear, linear_of, rows_of, together,
+    },
     builder::{Builder, Value},
     config::Config,
     encoder::KEYS,
@@ -68,7 +70,7 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         norm_bias: Bias::of(config, "norm_bias", Bias::Without)?,
     };
     let (x, tokens) = model.states(graph)?;
-    model.add_head(graph, *head, &x, &tokens)
+    graph.in_floats(|graph| model.add_head(graph, *head, &x, &tokens))
 }
 
 impl Model<'_> {
@@ -86,8 +88,7 @@ impl Model<'_> {
         let Model { config, sizes, .. } = *self;
         let ids = graph.input("input_ids", ElementType::Int64, &[ROWS, TOKENS]);
         let mask = graph.input("attention_mask", ElementType::Int64, &[ROWS, TOKENS]);
-        let words = graph.weight(&self.name(WORDS), &[self.vocabulary, sizes.hidden])?;
-        let x = graph.op("Gather", &[&words, &ids], Vec::new());
+        let x = rows_of(graph, &self.name(WORDS), [self.vocabulary, sizes.hidden], &ids)?;
         let x = together(graph, &x, sizes.hidden);
         let mut x = self.norm(graph, &x, &self.name("embeddings.norm"))?;
         let tokens = Tokens::new(graph, &ids, &mask, sizes.hidden);

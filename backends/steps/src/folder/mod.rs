@@ -23,10 +23,11 @@ pub use dir::Dir;
 pub use graph::{graph_paths, named_graph, weights_for_graph};
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
+
 pub(crate) use overrides::{
     Beside, FILE as OPERATORS_FILE, LONGEST_SOUND, MOST_PIXELS, SPLADE, modes_named, task_named,
 };
-pub use overrides::{Overrides, is_said_over};
+pub use overrides::{Overrides, is_said_over, said_precision};
 pub use pooling::{Pooling, PoolingMode, Splade};
 pub use read::{Folder, is_pipeline, unchosen_graphs};
 pub use sentence::Sentence;

@@ -6,6 +6,7 @@ use crate::{
     error::FolderError,
     jpeg_library::JpegLibrary,
 };
+use graphs::Precision;
 use inference::{signature::nearest, task::Task};
 
 /// What was said over the folder. `None`: the folder decides.
@@ -17,6 +18,8 @@ pub struct Overrides {
     pub container_task: Option<String>,
     /// The graph: a file relative to the folder, or a variant such as `fp16`.
     pub graph: Option<String>,
+    /// In what numbers a graph that is made for weights computes its products.
+    pub precision: Option<Precision>,
     /// How token vectors become one: names with `+` between them, or `splade`.
     pub pooling: Option<String>,
     /// Are texts that are too long cut where a request does not say?
@@ -47,11 +50,14 @@ pub struct Overrides {
     pub strict_rows: Option<bool>,
 }
 
+/// Its key for [`Overrides::precision`].
+const PRECISION: &str = "precision";
 /// The file of operators.
 pub(crate) const FILE: &str = "muster.json";
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "task",
     "graph",
+    "precision",
     "pooling",
     "truncate",
     "prompt",
@@ -139,6 +145,8 @@ impl Overrides {
                 None => Ok(None),
             };
         let task = checked("task", |name| task_named(name).map(|_| ()))?;
+        let precision = checked(PRECISION, |name| precision_named(name).map(|_| ()))?;
+        let precision = precision.and_then(|it| Precision::from_name(&it));
         let pooling = checked("pooling", |names| match names {
             SPLADE => Ok(()),
             names => modes_named(names).map(|_| ()),
@@ -147,6 +155,7 @@ impl Overrides {
             task: self.task.or(task),
             container_task: self.container_task,
             graph: self.graph.or(text("graph")?),
+            precision: self.precision.or(precision),
             pooling: self.pooling.or(pooling),
             truncate: self.truncate.or(file.flag("truncate")?),
             prompt: self.prompt.or(text("prompt")?),
@@ -185,6 +194,13 @@ impl Overrides {
     }
 }
 
+/// The precision that the file of operators says for the graph in this directory. What is wrong with the file is said
+/// when the folder is read. Blocking.
+pub fn said_precision(dir: &std::path::Path) -> Option<Precision> {
+    let file = Document::read(&Dir::alone(dir), FILE).ok()??;
+    Precision::from_name(file.text(PRECISION).ok()??)
+}
+
 /// Does a file of operators lie in this directory? Blocking.
 pub fn is_said_over(dir: &std::path::Path) -> bool {
     dir.join(FILE).is_file()
@@ -198,6 +214,8 @@ pub(crate) const SPLADE: &str = "splade";
 pub(crate) enum UnknownName {
     #[error("there is no task '{name}'; the nearest is '{nearest}'")]
     Task { name: String, nearest: &'static str },
+    #[error("'{name}' is none of {}", Precision::ALL.map(Precision::name).join(", "))]
+    Precision { name: String },
     #[error("'{name}' is none of {}, {SPLADE}", PoolingMode::ALL.map(PoolingMode::name).join(", "))]
     Pooling { name: String },
 }
@@ -209,6 +227,11 @@ pub(crate) fn task_named(name: &str) -> Result<Task, UnknownName> {
         let nearest = nearest(name, names).unwrap_or("text-classification");
         UnknownName::Task { name: name.to_owned(), nearest }
     })
+}
+
+/// The precision of that name; what is wrong where there is none.
+fn precision_named(name: &str) -> Result<Precision, UnknownName> {
+    Precision::from_name(name).ok_or_else(|| UnknownName::Precision { name: name.to_owned() })
 }
 
 /// The ways to pool that these names with `+` between them are; what is wrong where one is none.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use backend::{Backend, ModelSource, ModelSpec};
-use steps::{Dir, ExplainedEnsemble, FileNote, named_graph};
+use steps::{Dir, ExplainedEnsemble, FileNote, PRECISION_OF_GRAPH, Precision, named_graph};
 
 use crate::{
     config::{
@@ -19,6 +19,7 @@ use crate::{
         files::{files_of, model_path},
         load_error::LoadError,
         merging::describes_tensors,
+        precision::{PRECISION, add_precision},
     },
     repository::local::{FoundModel, repository_of, scan_path},
     settings::repository::ModelsFrom,
@@ -82,6 +83,8 @@ pub struct Ensemble {
     pub graph_model: String,
     /// The graph, relative to the folder.
     pub graph: String,
+    /// Its precision, where it is made of weights.
+    pub precision: Precision,
 }
 
 /// Explains every model at `path`: a folder, a directory with versions, or a repository. Blocking.
@@ -150,9 +153,15 @@ impl Explainer<'_> {
         let usual = model_path(path, &choice);
         let named = dir.and_then(|dir| Some(dir.join(named_graph(dir, asked)?)));
         let named = named.filter(|it| it.extension() == usual.extension());
+        let graph = named.unwrap_or(usual);
+        let said = choice.options.get_key_value(PRECISION);
+        let mut options =
+            said.map(|(key, value)| (key.clone(), value.clone())).into_iter().collect();
+        add_precision(&mut options, self.settings, dir, &graph);
         let source = ModelSource {
             directory: found.dir.clone(),
-            ..ModelSource::new(found.name.clone(), named.unwrap_or(usual))
+            options,
+            ..ModelSource::new(found.name.clone(), graph)
         };
         let model = engine.load(&source).map_err(|it| it.to_string())?;
         let Some(spec) = model.spec() else {
@@ -198,7 +207,10 @@ impl Explainer<'_> {
             let graph_model = format!("{}_graph", found.name);
             let configs = config_files(&found.name, backend, folder.dir.path(), &plan)
                 .map_err(|it| ExplainError(it.to_string()))?;
-            Ok(Ensemble { configs, plan, graph_model, graph: folder.graph.clone() })
+            let precision = spec.metadata.get(PRECISION_OF_GRAPH);
+            let precision = precision.and_then(|it| Precision::from_name(it)).unwrap_or_default();
+            let graph = folder.graph.clone();
+            Ok(Ensemble { configs, plan, graph_model, graph, precision })
         });
         Ok(Meaning::Pipeline(Box::new(ExplainedFolder {
             dir: dir.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use steps::{WEIGHTS, whole_graph_of};
+use steps::{Precision, WEIGHTS, said_precision, whole_graph_of};
 
 use crate::explain::{
     model::{Ensemble, ExplainError, Explained, ExplainedFolder, Meaning},
@@ -44,7 +44,7 @@ fn write_ensemble(folder: &ExplainedFolder, ensemble: &Ensemble, to: &Path) -> i
     let graph = folder.dir.join(&ensemble.graph);
     let written = dir.join("1").join(graph_name(&ensemble.graph));
     if WEIGHTS.contains(&&*ensemble.graph) {
-        let whole = whole_graph_of(&folder.dir).map_err(io::Error::other)?;
+        let whole = whole_graph_of(&folder.dir, ensemble.precision).map_err(io::Error::other)?;
         fs::write(written, whole.model)?;
     } else {
         copy(&graph, &written)?;
@@ -70,8 +70,13 @@ fn write_ensemble(folder: &ExplainedFolder, ensemble: &Ensemble, to: &Path) -> i
 ///
 /// # Errors
 /// When none can be made, or the file cannot be written.
-pub fn write_graph(folder: &Path, to: &Path) -> Result<(), ExplainError> {
-    let graph = whole_graph_of(folder)
+pub fn write_graph(
+    folder: &Path,
+    precision: Option<Precision>,
+    to: &Path,
+) -> Result<(), ExplainError> {
+    let precision = precision.or_else(|| said_precision(folder)).unwrap_or_default();
+    let graph = whole_graph_of(folder, precision)
         .map_err(|it| ExplainError(format!("no graph is made for {}: {it}", folder.display())))?;
     fs::write(to, graph.model)
         .map_err(|it| ExplainError(format!("cannot write {}: {it}", to.display())))

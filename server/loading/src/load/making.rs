@@ -24,6 +24,7 @@ use crate::{
         loader::Loader,
         options::{first_response_ms, gpu_accelerators, op_libraries},
         placement::Plan,
+        precision::add_precision,
         queue_settings::asked_niceness,
         scheduler::{Faces, InstanceSet, dispatch},
         signatures::OtherSignatures,
@@ -250,13 +251,17 @@ impl Loader {
         log: &mut LoadLog<'_>,
     ) -> Result<ModelSource, LoadError> {
         let Load { found, raw, version, choice, .. } = *load;
+        let path = self.graph_of(
+            load,
+            model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+        );
+        let mut options = self.options_here(load, plan, log);
+        let pipelines = &self.settings.repository.pipelines;
+        add_precision(&mut options, pipelines, self.folder_of_pipeline(load), &path);
         Ok(ModelSource {
             name: found.name.clone(),
             version,
-            path: self.graph_of(
-                load,
-                model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
-            ),
+            path,
             folds: match self.settings.repository.averages_folds {
                 true => folds_of(load.path, choice, raw, &self.descriptions),
                 false => Vec::new(),
@@ -264,7 +269,7 @@ impl Loader {
             directory: found.dir.clone(),
             repository: repository_of(found, &self.settings.repository.from),
             others: found.others.iter().filter(|it| **it != found.dir).cloned().collect(),
-            options: self.options_here(load, plan, log),
+            options,
             default_threads: plan.threads,
             // Several hundred models are not to have two sessions each.
             wide_threads: plan.wide_threads.filter(|_| !self.settings.has_many_models),

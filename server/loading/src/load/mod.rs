@@ -24,6 +24,7 @@ mod own_config;
 pub(crate) mod pipeline;
 pub(crate) mod placement;
 pub(crate) mod planning;
+pub(crate) mod precision;
 pub(crate) mod proof;
 pub(crate) mod queue_settings;
 pub(crate) mod resize;

@@ -229,6 +229,7 @@ pub fn overrides(settings: &PipelineSettings) -> Overrides {
         task: settings.task.clone(),
         container_task: settings.container_task.clone(),
         graph: settings.graph.clone(),
+        precision: settings.precision,
         pooling: settings.pooling.clone(),
         max_text_bytes: settings.max_text_bytes,
         prompt: settings.prompt.clone(),

@@ -8,7 +8,7 @@ use configuration::{
     value::{self, Parse},
     variable_text,
 };
-use steps::JpegLibrary;
+use steps::{JpegLibrary, Precision};
 
 /// Most inputs of one request where nothing is said.
 const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
@@ -19,6 +19,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("pipelines", "auto", "Serve folders of Hugging Face's libraries, of a graph and its tokenizer, as pipelines that take texts: auto, or off").named("MODE"),
     Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say").named("TASK"),
     Flag::value("pipeline-graph", "", "The graph of every folder, by its path in it or its variant, as fp16 or quantized. Default: what muster.json in the folder says, else model.onnx, onnx/model.onnx or model.pt").named("FILE"),
+    Flag::value("pipeline-precision", "", "Precision of products where muster makes the graph of a folder with weights alone: fp32, or int8 for more texts a second and less memory. Graphs that lie in folders keep theirs. Default: what muster.json in the folder says, else fp32").named("PRECISION"),
     Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says").named("METHOD"),
     Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline").named("COUNT"),
     Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else what fits a quarter of the memory, at most 4096 on a CPU and 65536 on a GPU").named("COUNT"),
@@ -43,6 +44,8 @@ pub struct PipelineSettings {
     pub container_task: Option<String>,
     /// The graph of every folder, by path or variant; `None` where each says it, or the usual one.
     pub graph: Option<String>,
+    /// The precision of graphs that are made; `None` where each folder says it, or it is that of the weights.
+    pub precision: Option<Precision>,
     /// How token vectors become one; `None` where each folder says it.
     pub pooling: Option<String>,
     /// Most inputs of one request.
@@ -74,6 +77,7 @@ impl Default for PipelineSettings {
             task: None,
             container_task: None,
             graph: None,
+            precision: None,
             pooling: None,
             max_client_batch_size: MOST_INPUTS,
             max_batch_tokens: None,
@@ -118,6 +122,7 @@ pub fn resolve(
         task: sources.read("task", value::text, problems),
         container_task: variable_text(environment, HF_TASK, problems),
         graph: sources.read("pipeline-graph", value::text, problems),
+        precision: sources.read("pipeline-precision", precision, problems),
         pooling: sources.read("pooling", value::text, problems),
         max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),
         max_batch_tokens,
@@ -138,6 +143,11 @@ fn auto_or_off(text: &str) -> Parse<bool> {
         "off" => Ok(false),
         _ => Err("auto or off".to_owned()),
     }
+}
+
+fn precision(text: &str) -> Parse<Precision> {
+    let named = Precision::from_name(text);
+    named.ok_or_else(|| Precision::ALL.map(Precision::name).join(" or "))
 }
 
 fn seconds_of_sound(text: &str) -> Parse<u32> {
@@ -162,6 +172,8 @@ mod tests {
     fn a_library_for_jpeg_is_the_usual_one_the_named_one_or_none() {
         assert_eq!(PipelineSettings::default().jpeg_library, JpegLibrary::Auto);
         assert_eq!(jpeg_library("none"), Ok(JpegLibrary::None));
+        assert_eq!(precision("int8"), Ok(Precision::Int8));
+        assert_eq!(precision("int4"), Err("fp32 or int8".to_owned()));
         let named = JpegLibrary::File(PathBuf::from("/opt/libturbojpeg.so"));
         assert_eq!(jpeg_library("/opt/libturbojpeg.so"), Ok(named));
         assert_eq!(seconds_of_sound("60"), Ok(60));

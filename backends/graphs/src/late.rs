@@ -1,0 +1,264 @@
+//! Weights that are not used as they lie in their files: their bytes are computed, or read, while a model is loaded.
+
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
+
+use crate::{
+    error::GraphError,
+    onnx::{ElementType, Tensor},
+    weights::Weight,
+};
+
+/// A weight whose bytes a graph gets at load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// What it is made of.
+    pub(crate) weight: Weight,
+    pub(crate) form: Form,
+}
+
+/// What is made of a weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The tensor of that name, as it lies in its file.
+    AsItLies(String),
+    /// Codes of 8 bits, and a scale for each row of the weight.
+    Codes { layout: Layout, codes: Out, scales: Out },
+}
+
+/// How codes stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Rows of the weight are columns, as products take them.
+    Matrix,
+    /// As in the weight.
+    Table,
+}
+
+impl Layout {
+    /// The names and shapes of codes and scales of a weight. One weight may be both.
+    pub(crate) fn outs(self, name: &str, [rows, size]: [usize; 2]) -> [Out; 2] {
+        let (end, codes, scales) = match self {
+            Layout::Matrix => ("matrix", vec![size, rows], vec![rows]),
+            Layout::Table => ("table", vec![rows, size], vec![rows, 1]),
+        };
+        [("codes", codes), ("scales", scales)].map(|(what, dims)| Out {
+            name: format!("{name}.{end}.{what}"),
+            dims: dims.into_iter().map(|it| it as i64).collect(),
+        })
+    }
+}
+
+/// A tensor that is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Out {
+    pub(crate) name: String,
+    pub(crate) dims: Vec<i64>,
+}
+
+impl Out {
+    /// How many numbers it has.
+    pub(crate) fn elements(&self) -> u64 {
+        self.dims.iter().map(|it| *it as u64).product()
+    }
+}
+
+/// So many rows are read at once: as many bytes of a column are written together.
+const ROWS: usize = 64;
+
+impl Late {
+    /// Is the tensor of that name made of this weight?
+    pub(crate) fn makes(&self, name: &str) -> bool {
+        match &self.form {
+            Form::AsItLies(own) => own == name,
+            Form::Codes { codes, scales, .. } => codes.name == name || scales.name == name,
+        }
+    }
+
+    /// Bytes of what is made.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.form {
+            Form::AsItLies(_) => self.weight.place.length,
+            Form::Codes { codes, scales, .. } => codes.elements() + 4 * scales.elements(),
+        }
+    }
+
+    /// What is made, with its bytes. Blocking; the file lies in that folder.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn tensors(&self, folder: &Path) -> Result<Vec<Tensor>, GraphError> {
+        let Late { weight, form } = self;
+        let place = &weight.place;
+        let dims: Vec<i64> = weight.dims.iter().map(|it| *it as i64).collect();
+        let (layout, codes, scales) = match form {
+            Form::AsItLies(name) => {
+                let bytes = place.bytes(folder)?;
+                return Ok(vec![Tensor::inside(name, weight.element, &dims, bytes)]);
+            }
+            Form::Codes { layout, codes, scales } => (*layout, codes, scales),
+        };
+        let failed = |it: std::io::Error| GraphError::file(&place.file, it.to_string());
+        let file = File::open(folder.join(&place.file)).map_err(failed)?;
+        let count = weight.dims.first().copied().unwrap_or(1).max(1);
+        let size = weight.dims.iter().skip(1).product::<usize>();
+        let mut made = Made::new(count, size, layout);
+        let mut bytes = vec![0; ROWS.min(count) * size * weight.element.size()];
+        let mut floats = Vec::new();
+        for first in (0..count).step_by(ROWS) {
+            let rows = ROWS.min(count - first);
+            let length = rows * size * weight.element.size();
+            let read = bytes.get_mut(..length).unwrap_or_default();
+            let at = place.offset + (first * size * weight.element.size()) as u64;
+            file.read_exact_at(read, at).map_err(failed)?;
+            floats.clear();
+            to_floats(weight.element, read, &mut floats);
+            made.add(first, &floats);
+        }
+        let Made { codes: bytes, scales: found, .. } = made;
+        let found = found.iter().flat_map(|it| it.to_le_bytes()).collect();
+        Ok(vec![
+            Tensor::inside(&codes.name, ElementType::Int8, &codes.dims, bytes),
+            Tensor::inside(&scales.name, ElementType::Float, &scales.dims, found),
+        ])
+    }
+}
+
+/// Codes while they are made.
+struct Made {
+    codes: Vec<u8>,
+    scales: Vec<f32>,
+    count: usize,
+    size: usize,
+    layout: Layout,
+    /// Codes of the rows that were read at once.
+    block: Vec<i8>,
+}
+
+impl Made {
+    fn new(count: usize, size: usize, layout: Layout) -> Made {
+        let (codes, block) = (vec![0; count * size], vec![0; ROWS * size]);
+        Made { codes, scales: vec![0.0; count], count, size, layout, block }
+    }
+
+    /// Rows from the one of that number on.
+    fn add(&mut self, first: usize, floats: &[f32]) {
+        if self.size == 0 {
+            return;
+        }
+        let most = most_of_codes();
+        let rows = floats.chunks_exact(self.size);
+        let scales = self.scales.iter_mut().skip(first);
+        for ((row, block), scale) in rows.zip(self.block.chunks_exact_mut(self.size)).zip(scales) {
+            *scale = quantise(row, most, block);
+        }
+        let rows = floats.len() / self.size;
+        if self.layout == Layout::Table {
+            let to = self.codes.iter_mut().skip(first * self.size);
+            to.zip(&self.block).take(floats.len()).for_each(|(to, it)| *to = it.cast_unsigned());
+            return;
+        }
+        for (at, column) in self.codes.chunks_exact_mut(self.count).enumerate() {
+            let from = self.block.iter().skip(at).step_by(self.size);
+            let to = column.iter_mut().skip(first).take(rows);
+            to.zip(from).for_each(|(to, it)| *to = it.cast_unsigned());
+        }
+    }
+}
+
+/// The codes of a row; its scale is what a code of 1 stands for.
+fn quantise(row: &[f32], most: f32, codes: &mut [i8]) -> f32 {
+    // Four at once: a maximum is the same in any order.
+    let mut largest = [0f32; 8];
+    for part in row.chunks(largest.len()) {
+        largest.iter_mut().zip(part).for_each(|(most, it)| *most = most.max(it.abs()));
+    }
+    let largest = largest.into_iter().fold(0f32, f32::max);
+    if largest == 0.0 {
+        codes.fill(0);
+        return 0.0;
+    }
+    let per_step = most / largest;
+    // Numbers of this size have no digits behind the point: to add it is to round, to the even one of two neighbours.
+    const ROUND: f32 = 12_582_912.0;
+    for (code, it) in codes.iter_mut().zip(row) {
+        *code = ((it * per_step + ROUND) - ROUND) as i32 as i8;
+    }
+    largest / most
+}
+
+/// The largest code of a weight. Processors of x86 that add products of bytes in 16 bits have no room for more.
+#[cfg(target_arch = "x86_64")]
+fn most_of_codes() -> f32 {
+    let has_room = std::arch::is_x86_feature_detected!("avx512vnni")
+        || std::arch::is_x86_feature_detected!("avxvnni");
+    if has_room { 127.0 } else { 63.0 }
+}
+
+/// The largest code of a weight.
+#[cfg(not(target_arch = "x86_64"))]
+fn most_of_codes() -> f32 {
+    127.0
+}
+
+/// Numbers of a file, in little endian.
+fn to_floats(element: ElementType, bytes: &[u8], floats: &mut Vec<f32>) {
+    let of_two = |it: &[u8]| [it.first(), it.get(1)].map(|it| it.copied().unwrap_or(0));
+    match element {
+        ElementType::Float => floats.extend(
+            bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().unwrap_or_default())),
+        ),
+        ElementType::Float16 => floats
+            .extend(bytes.chunks_exact(2).map(|it| half::f16::from_le_bytes(of_two(it)).to_f32())),
+        ElementType::Bfloat16 => floats
+            .extend(bytes.chunks_exact(2).map(|it| half::bf16::from_le_bytes(of_two(it)).to_f32())),
+        // No weight of a file has these types.
+        ElementType::Uint8 | ElementType::Int8 | ElementType::Int32 | ElementType::Int64 => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_nearest_steps_of_each_rows_largest_number() {
+        let row = [1.27, -0.635, 0.0149, 0.0, -1.27, 0.004];
+        let mut codes = [9; 6];
+        assert_eq!(quantise(&row, 127.0, &mut codes), 1.27 / 127.0);
+        assert_eq!(codes, [127, -64, 1, 0, -127, 0]);
+        assert_eq!(quantise(&[0.0; 6], 127.0, &mut codes), 0.0);
+        assert_eq!(codes, [0; 6]);
+    }
+
+    #[test]
+    fn rows_of_a_weight_are_columns_of_a_matrix_and_rows_of_a_table() {
+        let count = ROWS + 2;
+        let weight: Vec<f32> = (0..count * 3).map(|it| it as f32 - 100.0).collect();
+        let made = |layout| {
+            let mut made = Made::new(count, 3, layout);
+            let (first, last) = weight.split_at(ROWS * 3);
+            made.add(0, first);
+            made.add(ROWS, last);
+            made
+        };
+        let (matrix, table) = (made(Layout::Matrix), made(Layout::Table));
+        assert_eq!(matrix.scales, table.scales);
+        for row in 0..count {
+            for at in 0..3 {
+                let code = table.codes[row * 3 + at];
+                assert_eq!(matrix.codes[at * count + row], code);
+                let near = f32::from(code.cast_signed()) * table.scales[row];
+                assert!((near - weight[row * 3 + at]).abs() <= table.scales[row] * 0.51);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_of_both_kinds_are_read() {
+        let mut floats = Vec::new();
+        to_floats(ElementType::Float16, &[0x00, 0x3c], &mut floats);
+        to_floats(ElementType::Bfloat16, &[0x80, 0xbf], &mut floats);
+        to_floats(ElementType::Float, &0.25f32.to_le_bytes(), &mut floats);
+        assert_eq!(floats, [1.0, -1.0, 0.25]);
+    }
+}
