@@ -72,6 +72,8 @@ struct Way {
 fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
     let engines = Engines {
         python: None,
+        python_env_dir: None,
+        installs_requirements: false,
         onnxruntime_library: None,
         pytorch_plugin: None,
         tensorflow_library: None,

@@ -90,7 +90,11 @@ const ENGINES: &[Make] = &[
     #[cfg(not(feature = "trees"))]
     |_| crate::left_out::TREES.engine(),
     #[cfg(feature = "python")]
-    |of| Arc::new(python::Python { interpreter: of.engines.python.clone() }),
+    |of| {
+        let Engines { python: interpreter, python_env_dir: environments, .. } = of.engines.clone();
+        let installs_requirements = of.engines.installs_requirements;
+        Arc::new(python::Python { interpreter, environments, installs_requirements })
+    },
     #[cfg(not(feature = "python"))]
     |_| crate::left_out::PYTHON.engine(),
     |_| Arc::new(Identity),

@@ -20,7 +20,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("image", &[]),
     ("isolation", &["backend", "environment"]),
     ("onnxruntime", &["backend", "environment", "graphs"]),
-    ("python", &["backend"]),
+    ("python", &["archives", "backend"]),
     ("pytorch", &["backend", "pytorch_abi"]),
     ("muster_pytorch", &["pytorch_abi"]),
     ("libtensorflow", &["backend", "environment"]),

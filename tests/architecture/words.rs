@@ -123,6 +123,8 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "ring::",
         &[
+            // The digests of archives, by which environments are kept.
+            "backends/python/src/environments.rs",
             "server/inference/src",
             "server/frontend/src",
             "server/protocols/browser/src/page",
@@ -246,6 +248,8 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "SystemTime",
         &[
+            // The times of files, in whose order environments go.
+            "backends/python/src/environments.rs",
             // Drifts on through all of the servers that one search starts.
             "backends/identity/src/landscape.rs",
             "server/tools/bench/src/export.rs",

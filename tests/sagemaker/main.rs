@@ -27,6 +27,8 @@ mod sagemaker; // /ping and /invocations, content types, the layouts of a hostin
 #[cfg(feature = "tensorflow")]
 mod savedmodel_hosted; // which SavedModels of a hosting platform's folder serve, and in which versions
 #[cfg(all(feature = "isolation", feature = "python"))]
+mod script_packages; // the packages that they ask for
+#[cfg(all(feature = "isolation", feature = "python"))]
 mod scripts; // archives with a script that loads the model
 mod sessions; // stateful sessions on /invocations
 mod websocket; // conversations in which each message is a request

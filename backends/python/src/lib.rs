@@ -6,7 +6,9 @@
 //! is needed where there is no such model.
 #![forbid(unsafe_code)]
 
+mod environments;
 mod interpreter;
+mod probe;
 mod runtime;
 
 use std::{path::PathBuf, sync::Arc};
@@ -15,11 +17,25 @@ use backend::{
     Backend, BackendError, EngineDescription, Format, Model, ModelSource, WorkerProgram,
 };
 
+use environments::Environments;
+use runtime::Requirements;
+
 /// The engine.
 #[derive(Debug, Clone, Default)]
 pub struct Python {
     /// The interpreter of models that do not say; `None`: that of the environment.
     pub interpreter: Option<PathBuf>,
+    /// Where environments are kept that models bring along as archives; `None`: with temporary files.
+    pub environments: Option<PathBuf>,
+    /// Does pip bring the packages that a script asks for and that are missing?
+    pub installs_requirements: bool,
+}
+
+impl Python {
+    fn environments(&self) -> Environments {
+        let directory = self.environments.clone();
+        Environments::below(directory.unwrap_or_else(interpreter::temporary))
+    }
 }
 
 /// What it says of itself.
@@ -55,11 +71,40 @@ impl Backend for Python {
         Err(BackendError::Load("a model in Python runs in a process of its own only".to_owned()))
     }
 
-    fn program(&self, source: &ModelSource) -> Result<Option<WorkerProgram>, BackendError> {
-        if let Some(reason) = &source.code_refusal {
-            return Err(BackendError::Load(format!("the model is Python code, and {reason}")));
+    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+        refuse_code(source)?;
+        // An archive is unpacked for a load only.
+        let Some(path) = interpreter::find_unpacked(source, self.interpreter.as_deref())? else {
+            return Ok(());
+        };
+        if self.installs_requirements && Requirements::file(source).is_some() {
+            return Ok(());
         }
-        let path = interpreter::find(source, self.interpreter.as_deref())?;
-        runtime::program(path, source).map(Some)
+        let lacks =
+            |it| BackendError::Load(format!("model '{}' is Python code: {it}", source.name));
+        probe::probe(&path).map_err(lacks)
+    }
+
+    fn program(&self, source: &ModelSource) -> Result<Option<WorkerProgram>, BackendError> {
+        refuse_code(source)?;
+        let environments = self.environments();
+        let found = interpreter::find(source, self.interpreter.as_deref(), &environments)?;
+        let requirements = Requirements::file(source).map(|file| {
+            let installs = self.installs_requirements;
+            if installs {
+                environments.prepare().map_err(|it| BackendError::Load(it.to_string()))?;
+            }
+            Ok(Requirements { file, installs, directory: environments.directory })
+        });
+        let requirements = requirements.transpose()?;
+        runtime::program(found, source, requirements.as_ref()).map(Some)
+    }
+}
+
+/// Is code of users run by this server?
+fn refuse_code(source: &ModelSource) -> Result<(), BackendError> {
+    match &source.code_refusal {
+        Some(reason) => Err(BackendError::Load(format!("the model is Python code, and {reason}"))),
+        None => Ok(()),
     }
 }

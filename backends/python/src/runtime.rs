@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use backend::{BackendError, ModelSource, WorkerProgram};
 use serde_json::{Map, Value, json};
 
+use crate::interpreter::Interpreter;
+
 /// What the interpreter runs first: it reads what it is given, and goes on with the embedded files.
 ///
 /// Python puts the server's working directory in front of its modules: what lies there is none of the model's.
@@ -30,11 +32,13 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/boot.py" => "muster_python.boot",
     "muster_python/child.py" => "muster_python.child",
     "muster_python/coroutines.py" => "muster_python.coroutines",
+    "muster_python/environment.py" => "muster_python.environment",
     "muster_python/faults.py" => "muster_python.faults",
     "muster_python/frames.py" => "muster_python.frames",
     "muster_python/lane.py" => "muster_python.lane",
     "muster_python/mailbox.py" => "muster_python.mailbox",
     "muster_python/metrics.py" => "muster_python.metrics",
+    "muster_python/requirements.py" => "muster_python.requirements",
     "muster_python/script.py" => "muster_python.script",
     "muster_python/script_codecs.py" => "muster_python.script_codecs",
     "muster_python/script_context.py" => "muster_python.script_context",
@@ -53,13 +57,34 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/triton_tensor.py" => "muster_python.triton_tensor",
 ];
 
+/// The list of packages that comes with a script.
+pub(crate) struct Requirements {
+    pub(crate) file: PathBuf,
+    /// May pip be run for what is missing?
+    pub(crate) installs: bool,
+    /// Where packages are kept.
+    pub(crate) directory: PathBuf,
+}
+
+impl Requirements {
+    /// The list beside the model's file, where that is a script of its own: it lies in a folder of the model's
+    /// directory that is not a version.
+    pub(crate) fn file(source: &ModelSource) -> Option<PathBuf> {
+        let folder = source.path.parent()?;
+        let is_version = folder.file_name()?.to_str().is_some_and(|it| it.parse::<u64>().is_ok());
+        let is_script = folder != source.directory && folder.starts_with(&source.directory);
+        Some(folder.join("requirements.txt")).filter(|it| is_script && !is_version && it.is_file())
+    }
+}
+
 /// The program that runs that model.
 ///
 /// # Errors
 /// [`BackendError::Load`] where its paths are no text.
 pub(crate) fn program(
-    interpreter: PathBuf,
+    interpreter: Interpreter,
     source: &ModelSource,
+    requirements: Option<&Requirements>,
 ) -> Result<WorkerProgram, BackendError> {
     let text = |path: &std::path::Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -68,6 +93,12 @@ pub(crate) fn program(
     };
     let file = text(&source.path)?;
     let version = source.path.parent().map(text).transpose()?;
+    let requirements = requirements.map(|it| {
+        let directory = text(&it.directory)?;
+        Ok(json!({"file": text(&it.file)?, "install": it.installs, "directory": directory}))
+    });
+    let requirements = requirements.transpose()?;
+    let unpacked = interpreter.unpacked.as_ref().map(|it| text(&it.root)).transpose()?;
     let modules: Map<String, Value> =
         MODULES.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
     let given = json!({
@@ -83,10 +114,15 @@ pub(crate) fn program(
             "config": source.config,
             "auto_complete": source.completes_config,
             "flavor": "auto",
+            "unpacked": unpacked,
+            "requirements": requirements,
         },
     });
+    if let Some(unpacked) = interpreter.unpacked {
+        unpacked.stays_with_process();
+    }
     Ok(WorkerProgram {
-        path: interpreter,
+        path: interpreter.path,
         args: ["-u", "-c", BOOT].map(Into::into).to_vec(),
         given_in: "MUSTER_RUNTIME",
         given: given.to_string(),

@@ -10,7 +10,7 @@ use std::{
 
 use tar::EntryType;
 
-use crate::{ArchiveError, ArchiveProblem, read};
+use crate::archive::{ArchiveError, ArchiveProblem, read};
 
 /// Most files of a folder.
 const MOST_FILES: usize = 500_000;

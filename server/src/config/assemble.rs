@@ -139,6 +139,7 @@ pub(super) fn resolve(
     let graph = repository.pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
     let stores = store_settings::resolve(&sources, environment, opens_stores, problems);
     let cache = stores.cache_dir.clone();
+    let environments = cache.join("python");
     let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
@@ -172,10 +173,11 @@ pub(super) fn resolve(
         gpu_visibility: gpu_visibility(environment),
         log: log_settings::resolve(&sources, problems),
         trace: trace_settings::resolve(&mut sources, environment, problems),
-        engines: engines::resolve(&sources, problems),
+        engines: engines::resolve(&sources, hosted || is_multi_model, problems),
         isolation: isolation::resolve(&sources, machine, is_multi_model, problems),
         notices: sources.notices,
     };
+    config.engines.python_env_dir.get_or_insert(environments);
     config.isolation.kept = kept(&config.repository.from, config.tls.as_ref());
     config
 }

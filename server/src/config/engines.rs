@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub const FLAGS: &[Flag] = &[
     Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up, else the one in the wheel that pip installed").named("FILE"),
     Flag::value("python", "", "The Python that runs models in Python which do not name one (parameters PYTHON, EXECUTION_ENV_PATH) and have no venv in their directory: 3.9 or later, with numpy. Default: that of VIRTUAL_ENV, else the first python3 of PATH").named("FILE"),
+    Flag::value("python-env-dir", "", "Directory in which environments of models in Python are kept that come as archives (EXECUTION_ENV_PATH), and packages that pip has installed for scripts. It must belong to the server's user alone. Default: python in the directory of --model-repository-cache-dir").named("DIR"),
+    Flag::value(REQUIREMENTS, "", "Packages that a script's code/requirements.txt asks for and that are missing: missing, pip installs them once; never, the load fails and says how. Default: missing where a hosting platform starts the server, else never").named("WHICH"),
     Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up, else that of the package tensorflow-cpu that pip installed with muster").named("FILE"),
     Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this").named("MODE"),
     Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances").named("COUNT"),
@@ -27,6 +29,9 @@ pub const FLAGS: &[Flag] = &[
 
 /// The flag whose value is a [`OneDnnWord`]: it is decided before the rest is read.
 pub(super) const ONEDNN: &str = "tensorflow-onednn";
+
+/// Does pip bring what scripts ask for?
+const REQUIREMENTS: &str = "install-requirements";
 
 /// Are the methods that signatures are for compared with those of requests?
 const METHOD_NAMES: &str = "tensorflow-method-name-check";
@@ -61,6 +66,14 @@ fn tags(text: &str) -> Parse<BTreeSet<String>> {
     }
 }
 
+fn installs_missing(text: &str) -> Parse<bool> {
+    match &*text.to_ascii_lowercase() {
+        "missing" => Ok(true),
+        "never" => Ok(false),
+        _ => Err("missing or never".to_owned()),
+    }
+}
+
 fn is_bfloat16(text: &str) -> Parse<bool> {
     match &*text.to_ascii_lowercase() {
         "off" => Ok(false),
@@ -78,6 +91,10 @@ pub struct Engines {
     pub pytorch_plugin: Option<PathBuf>,
     /// `--python`: the interpreter of models in Python that do not name one; `None` for that of the environment.
     pub python: Option<PathBuf>,
+    /// `--python-env-dir`: where environments are kept that models in Python bring along.
+    pub python_env_dir: Option<PathBuf>,
+    /// `--install-requirements`: does pip bring packages that scripts ask for?
+    pub installs_requirements: bool,
     /// `--tensorflow-library`: TensorFlow's shared library; `None` for the one that was made ready.
     pub tensorflow_library: Option<PathBuf>,
     /// `--tensorflow-session-count`: sessions of a SavedModel that does not say; `None` for one.
@@ -96,8 +113,8 @@ pub struct Engines {
     pub model_cache_dir: Option<PathBuf>,
 }
 
-/// Reads the settings.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines {
+/// Reads the settings. `by_platform`: a hosting platform has started the server.
+pub(super) fn resolve(sources: &Sources, by_platform: bool, problems: &mut Vec<String>) -> Engines {
     sources.read(ONEDNN, onednn_word, problems);
     let warms_up = sources.read("tensorflow-warmup", value::boolean, problems).unwrap_or(true);
     let iterations = sources.read("tensorflow-warmup-iterations", value::number, problems);
@@ -114,6 +131,10 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines 
         tensorflow_tags: sources.read("tensorflow-tags", tags, problems).unwrap_or_default(),
         tensorflow_is_bfloat16: sources.read(PRECISION, is_bfloat16, problems).unwrap_or(false),
         python: sources.read("python", value::path, problems),
+        installs_requirements: sources
+            .read(REQUIREMENTS, installs_missing, problems)
+            .unwrap_or(by_platform),
+        python_env_dir: sources.read("python-env-dir", value::path, problems),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
     }

@@ -32,7 +32,7 @@ pub(super) fn resolve(
 ) -> Option<ExplainCommand> {
     let sources = gather(&command.settings, flags, environment, problems);
     let pipelines = pipeline_settings::resolve(&sources, environment, problems);
-    let engines = engines::resolve(&sources, problems);
+    let engines = engines::resolve(&sources, false, problems);
     features::refuse(&FEATURES, &sources, problems);
     if !PIPELINES.is_in {
         problems.push(PIPELINES.missing());

@@ -118,6 +118,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "worker-sandbox",
         "worker-arena-bytes",
         "python",
+        "python-env-dir",
+        "install-requirements",
         "pytorch-plugin",
         "tensorflow-library",
         "tensorflow-onednn",

@@ -7,6 +7,9 @@ the control socket, and the model to load.
 import sys
 from importlib.machinery import ModuleSpec
 
+# The runtime is written for this version.
+OLDEST = (3, 9)
+
 
 class Importer:
     """Imports the modules whose sources the server has handed over. There are no files of them."""
@@ -45,6 +48,13 @@ def start(handed):
     # The directory that the server runs in has nothing to be imported.
     sys.path[:] = [it for it in sys.path if it]
     sys.meta_path.insert(0, Importer(handed["modules"]))
+    from muster_python import environment
+
+    if sys.version_info < OLDEST:
+        found, oldest = ".".join(map(str, sys.version_info[:3])), ".".join(map(str, OLDEST))
+        text = f"{sys.executable} is Python {found}, and models need {oldest} or later: name another by --python"
+        environment.refuse(handed["control"], {"Err": {"kind": "Load", "text": text}})
+    environment.prepare(handed["control"], handed["load"])
     from muster_python.child import main
 
     main(handed["control"], handed["load"])

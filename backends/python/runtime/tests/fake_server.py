@@ -62,6 +62,7 @@ class Process:
         options=None,
         python=sys.executable,
         environment=None,
+        more=None,
     ):
         self._folder = tempfile.TemporaryDirectory()
         self.directory = pathlib.Path(self._folder.name) / name
@@ -84,6 +85,7 @@ class Process:
             "config": None if config is None else json.dumps(config),
             "auto_complete": auto_complete,
             "flavor": flavor,
+            **(more or {}),
         }
         self._lanes = []
         self.control, theirs = socket.socketpair()
