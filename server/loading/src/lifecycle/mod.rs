@@ -19,6 +19,7 @@ pub(crate) mod model_table;
 pub(crate) mod multi_model;
 pub(crate) mod named_models;
 pub(crate) mod on_demand;
+pub(crate) mod optional;
 pub(crate) mod poll;
 pub(crate) mod publish;
 pub(crate) mod reaper;

@@ -68,6 +68,8 @@ impl Control {
             // A disk that is away for a moment is no reason to unload everything.
             Err(error) => return tracing::warn!(%error, "cannot look for changes"),
         };
+        // What is still left out was told at the start.
+        self.converger.leave_out(&mut found);
         for (id, reason) in &found.refused {
             if seen.refused.get(id) != Some(reason) {
                 self.converger.publisher.failed(id, None, reason);

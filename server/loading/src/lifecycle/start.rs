@@ -73,7 +73,10 @@ impl Control {
             self.named_models.configure_start(configured)?;
         }
         let found = self.converger.catalogue.look(wanted);
-        found.map_err(|it| Error::Repository(it.to_string()))
+        let mut found = found.map_err(|it| Error::Repository(it.to_string()))?;
+        let left = self.converger.leave_out(&mut found);
+        found.warnings.extend(left);
+        Ok(found)
     }
 
     /// Of what was found, that which is to be loaded at the start.
